@@ -1,0 +1,5 @@
+//! The language-model side of grpo-lambda.
+//!
+//! Nothing is trained here yet. This crate will hold the differentiable decoder,
+//! the rollout and the trainer that drive the methods of [`grpo_lambda`](../grpo_lambda/index.html)
+//! on a transformer; until then its binary says so and fails.

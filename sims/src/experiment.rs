@@ -1,0 +1,79 @@
+//! The shape of an experiment: what it claims, what it returns.
+
+use crate::figure::Figure;
+use grpo_lambda::table::Table;
+
+/// A verdict on a claim, computed from numbers by the experiment, never typed in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The claim holds in every case examined, to numerical accuracy.
+    Holds,
+    /// The claim holds under a condition the text does not state; the string says which.
+    HoldsWhen(String),
+    /// The claim fails; the string names the counterexample with its numbers.
+    Fails(String),
+}
+
+impl Verdict {
+    /// `Holds`, `Holds when` or `Fails`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Holds => "Holds",
+            Verdict::HoldsWhen(_) => "Holds when",
+            Verdict::Fails(_) => "Fails",
+        }
+    }
+    /// The condition or counterexample; empty for `Holds`.
+    pub fn detail(&self) -> &str {
+        match self {
+            Verdict::Holds => "",
+            Verdict::HoldsWhen(s) | Verdict::Fails(s) => s,
+        }
+    }
+}
+
+/// One statement put to the test, with the paper's words and our number.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The statement examined, short. The first finding of a report is the paper's claim itself.
+    pub statement: String,
+    /// What the numbers say.
+    pub verdict: Verdict,
+    /// The deciding numbers, as a reader should see them.
+    pub numbers: String,
+}
+
+/// What an experiment returns.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Statements with verdicts; the first one is the claim's headline.
+    pub findings: Vec<Finding>,
+    /// Tables by name; `data` ones become CSV and Markdown files `<id>_<name>` (or `<id>` when the name is empty).
+    pub tables: Vec<(String, Table)>,
+    /// Figures by name, written as `<id>_<name>.svg/.png` (or `<id>` when the name is empty).
+    pub figures: Vec<(String, Figure)>,
+}
+
+/// How an experiment is run.
+pub struct Context<'a> {
+    /// Seed of every random stream of the run.
+    pub seed: u64,
+    /// The long version (`--full`).
+    pub full: bool,
+    /// Told how much of the work (0..=1) is done and what is under way.
+    pub progress: &'a (dyn Fn(f64, &str) + Sync),
+}
+
+/// A claim of a paper together with the code that tests it.
+pub struct Experiment {
+    /// The one id of the claim: test module, CSV, figure, row of `paper/`.
+    pub id: &'static str,
+    /// A line for `sim --list`.
+    pub title: &'static str,
+    /// The paper's words (quoted), or ours where the claim is ours.
+    pub claim: &'static str,
+    /// Where the claim stands: paper, section, equation.
+    pub source: &'static str,
+    /// Runs it.
+    pub run: fn(&Context) -> anyhow::Result<Report>,
+}

@@ -1,0 +1,1 @@
+//! Figures, described as data and drawn in one place.

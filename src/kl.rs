@@ -1,0 +1,61 @@
+//! Per-token estimators of `KL(pi || pi_ref)`, with their slopes.
+//!
+//! With `d = log pi(a|s) - log pi_ref(a|s)` of a sampled token:
+//!
+//! | name | value | `E_pi[value]` | `E_pi[gradient]` when differentiated as a loss, on-policy |
+//! | --- | --- | --- | --- |
+//! | `k1` | `d` | `KL(pi \|\| ref)` | 0: no regularisation at all |
+//! | `k2` | `d^2 / 2` | not a KL | grad `KL(pi \|\| ref)` |
+//! | `k3` | `e^-d - 1 + d` | `KL(pi \|\| ref)` | grad `KL(ref \|\| pi)`, the *forward* KL |
+//! | `ratio_k3` | `rho (e^-d - 1 + d)` | `KL(pi \|\| ref)` | grad `KL(pi \|\| ref)` |
+//!
+//! The expectations are exact statements, tested by enumeration (claim `kl_estimators`).
+//!
+//! Source: Schulman's k1, k2, k3; `ratio_k3` is TRL's `use_bias_correction_kl`.
+
+use crate::surrogate::{Partial, exp_tangent};
+
+/// A KL estimator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kl {
+    /// `d`.
+    K1,
+    /// `d^2 / 2`.
+    K2,
+    /// `e^-d - 1 + d`, never negative.
+    K3,
+    /// `rho k3` with `rho = pi/pi_old`, differentiated through `rho` too.
+    RatioK3,
+}
+
+impl Kl {
+    /// Value, and slope with respect to `logp`.
+    ///
+    /// ```
+    /// use grpo_lambda::kl::Kl;
+    /// let k3 = Kl::K3.at(-1.0, -1.0, -2.0);                // d = 1
+    /// assert!((k3.value - (-1.0f64).exp()).abs() < 1e-15); // e^-1 - 1 + 1
+    /// assert!((k3.slope - (1.0 - (-1.0f64).exp())).abs() < 1e-15);
+    /// ```
+    pub fn at(self, logp: f64, old_logp: f64, ref_logp: f64) -> Partial {
+        let d = logp - ref_logp;
+        let k3 = || {
+            let inverse = exp_tangent(-d);
+            // expm1 keeps the value accurate (it is d^2/2) when the two policies are close.
+            let value = if d.abs() < 1.0 { (-d).exp_m1() + d } else { inverse.value - 1.0 + d };
+            Partial { value, slope: 1.0 - inverse.slope }
+        };
+        match self {
+            Kl::K1 => Partial { value: d, slope: 1.0 },
+            Kl::K2 => Partial { value: 0.5 * d * d, slope: d },
+            Kl::K3 => k3(),
+            Kl::RatioK3 => {
+                let (ratio, k3) = (exp_tangent(logp - old_logp), k3());
+                Partial {
+                    value: ratio.value * k3.value,
+                    slope: ratio.slope * k3.value + ratio.value * k3.slope,
+                }
+            }
+        }
+    }
+}

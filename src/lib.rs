@@ -1,0 +1,71 @@
+//! Critic-free credit assignment for reinforcement learning of language models: losses, gradients and exact ground truth.
+//!
+//! Every objective of this field touches the parameters only through the numbers `log pi(a_t|s_t)` of the sampled tokens, so
+//! a method is a pure function from log-probabilities, rewards and evidence to a loss and its gradient. The same
+//! compiled function runs in the exact simulator and in training.
+//!
+//! # A running example
+//!
+//! Four responses to one prompt, two of them right, under GRPO-lambda with `lambda = 0.9`:
+//!
+//! ```
+//! use grpo_lambda::{group::{Group, Response}, methods};
+//!
+//! let responses = [(3, 1.0), (2, 0.0), (4, 1.0), (3, 0.0)]          // (tokens, reward)
+//!     .map(|(len, reward)| Response::graded(vec![-0.7; len], reward));
+//! let group = Group { responses: responses.to_vec() };
+//! let logps: Vec<Vec<f64>> = group.responses.iter().map(|r| r.old_logps.clone()).collect(); // on-policy
+//!
+//! let method = methods::parse("grpo_lambda", "lambda=0.9 clamp=none").unwrap().method;
+//! let batch = methods::evaluate(method.as_ref(), &[group], &logps);
+//!
+//! // token k of the first response carries the column sum c_k = 1 + 0.9 + ..: earlier tokens weigh more
+//! let a = batch.advantages[0][0];
+//! let token = |k: usize| -batch.dlogps[0][k] * 12.0 / a;             // 12 tokens in the batch
+//! assert!((token(0) - 2.71).abs() < 1e-12 && (token(2) - 1.0).abs() < 1e-12);
+//! ```
+//!
+//! # Symbols
+//!
+//! | symbol | name here | meaning |
+//! | --- | --- | --- |
+//! | `g`, `G` | group size | responses per prompt |
+//! | `T` | `len` | tokens of a response, EOS included |
+//! | `x_t` | log-ratio | `log pi(a_t\|s_t) - log pi_old(a_t\|s_t)` |
+//! | `q` | `q` | `gamma lambda` |
+//! | `E`, `M` | [`trace::Trace`] | the trace operator |
+//! | `delta_t` | [`advantage::Delta`] | what multiplies the trace at `t` |
+//! | `A_NAE` | [`advantage::Outcome`] | the z-scored group reward |
+//! | `beta` | `beta` | KL coefficient |
+//!
+//! # From the paper's equations to items
+//!
+//! | GRPO-lambda | item |
+//! | --- | --- |
+//! | Eq. 1, 13-15 (trace, *recent*) | [`trace::Recent`] |
+//! | Eq. 2 (*both*) | [`trace::Both`] |
+//! | Eq. 17, 18 (printed matrices) | [`trace::AsPrinted`], [`trace::RowIndex`] |
+//! | Theorem 1 | [`trace::Trace::apply`] and [`trace::Trace::adjoint`] are adjoint |
+//! | GAE, TD errors | [`advantage::gae`], [`advantage::td_errors`] |
+//! | `A_NAE`, clamp at -0.1 | [`advantage::Outcome`] |
+//! | clipped objective, Algorithms 1 and 2 | [`surrogate::Surrogate`], [`objective::Objective`] |
+//! | `1 + sigma(log pi - 1)` | [`soft_clamp::SoftClamp`] |
+//! | `l_KL` | [`kl::Kl`] |
+//! | Lemma 1, `V`, `Q`, grad J | [`mdp`] |
+//!
+//! The paper's errors, each with a test, are listed in `paper/README.md`.
+
+pub mod advantage;
+pub mod check;
+pub mod group;
+pub mod kl;
+pub mod learner;
+pub mod methods;
+pub mod metrics;
+pub mod objective;
+pub mod reduction;
+pub mod settings;
+pub mod soft_clamp;
+pub mod surrogate;
+pub mod table;
+pub mod trace;

@@ -1,0 +1,23 @@
+//! GRPO: group-relative policy optimisation.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+
+/// GRPO (DeepSeekMath; TRL `loss_type="grpo"`).
+///
+/// ```text
+/// A_i = (r_i - mean r) / (std r + epsilon)
+/// L   = (1/B) sum_i (1/T_i) sum_t [ -min(rho A, clip(rho) A) + beta k3 ]
+/// ```
+/// Expected update on-policy for binary rewards, uniform weights: `w_G(p) grad p`, a positive rescaling of the policy gradient
+/// per prompt; dividing by `T_i` makes it no gradient of anything when lengths vary.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "grpo",
+    title: "GRPO",
+    about: "z-scored group rewards, PPO clip, mean over responses of their token mean",
+    source: "Shao et al. 2024 (DeepSeekMath); TRL loss_type=grpo",
+    provenance: Provenance::Published,
+    params: || shared::baseline_params("group", "ppo", "response_mean"),
+    evidence: shared::kl_evidence,
+    build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
+};

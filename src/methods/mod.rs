@@ -1,0 +1,220 @@
+//! The methods: the trait they implement, their registry and their settings.
+//!
+//! A method is a pure function in two steps. [`Method::credit`] looks at rewards, lengths and evidence of a whole
+//! batch once and fixes, for every response, its per-token advantages and its weight in the loss. [`Method::loss`] then
+//! maps one response's current log-probabilities to its share of the loss and the gradient. The shares add up, so
+//! splitting a batch into micro-batches cannot change the result.
+
+use crate::group::{Group, Response};
+
+/// What is fixed for one response once its batch has been sampled and graded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Credit {
+    /// Advantage of every token, length `T`; constant in the parameters.
+    pub advantages: Vec<f64>,
+    /// Weight of every token in the loss, length `T`: the reduction (for example `1/(g T_i)`), 0 where masked.
+    pub weights: Vec<f64>,
+}
+
+/// One response's share of the loss.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// The share; the batch loss (to be minimised) is the sum over responses.
+    pub value: f64,
+    /// `d loss / d log pi(a_t|s_t)`, length `T`.
+    pub dlogps: Vec<f64>,
+    /// What to log.
+    pub metrics: crate::metrics::Metrics,
+}
+
+/// How the other responses of a group enter a response's own gradient, at fixed tokens and log-probabilities of its own.
+///
+/// The exact oracle uses it to average over a group without enumerating all tuples; a test
+/// compares that average with the full enumeration for every registered method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coupling {
+    /// Only through their rewards.
+    Rewards,
+    /// Through their rewards and the sum of their lengths (global token mean).
+    RewardsAndTotalLength,
+    /// Through anything: tokens, evidence, single lengths.
+    Everything,
+}
+
+/// A critic-free policy-optimisation method, with its settings.
+pub trait Method: Send + Sync + std::fmt::Debug {
+    /// Advantages and loss weights of every response of the batch, in flat order (group by group).
+    ///
+    /// # Panics
+    /// If a response is empty, or evidence the method needs is missing; [`crate::check`] reports both as errors.
+    fn credit(&self, batch: &[Group]) -> Vec<Credit>;
+
+    /// The share of `response` in the loss at current log-probabilities `logps` (length `T`).
+    ///
+    /// # Panics
+    /// If lengths differ.
+    fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss;
+
+    /// How other responses enter a response's gradient.
+    fn coupling(&self) -> Coupling;
+}
+
+mod dr_grpo;
+mod grpo;
+mod grpo_lambda;
+mod rloo;
+mod shared;
+
+use crate::group::EvidenceKind;
+use crate::metrics::Metrics;
+use crate::settings::{Param, SettingError, Settings, did_you_mean};
+
+/// Where a method's formulas come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// Published formulas and public reference code.
+    Published,
+    /// A paper's formulas; no public code is known.
+    PaperOnly,
+    /// Rebuilt by us because no source gives the formulas.
+    Reconstructed,
+    /// Ours.
+    Ours,
+}
+
+impl Provenance {
+    /// The word used in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provenance::Published => "published",
+            Provenance::PaperOnly => "paper only",
+            Provenance::Reconstructed => "reconstructed",
+            Provenance::Ours => "ours",
+        }
+    }
+}
+
+/// A method's entry in the registry.
+pub struct MethodSpec {
+    /// Its name in commands and configurations.
+    pub name: &'static str,
+    /// Its name for a reader.
+    pub title: &'static str,
+    /// One sentence.
+    pub about: &'static str,
+    /// Paper and code the formulas come from.
+    pub source: &'static str,
+    /// How far the source goes.
+    pub provenance: Provenance,
+    /// Its settings with their defaults.
+    pub params: fn() -> Vec<Param>,
+    /// What a policy must provide under these settings.
+    pub evidence: fn(&Settings) -> Vec<EvidenceKind>,
+    /// Builds the method.
+    pub build: fn(&Settings) -> Box<dyn Method>,
+}
+
+/// Every method, in the order of tables. Adding one is its file and its line here.
+pub static REGISTRY: [&MethodSpec; 4] = [&grpo::SPEC, &dr_grpo::SPEC, &rloo::SPEC, &grpo_lambda::SPEC];
+
+/// A method with its resolved settings.
+pub struct Configured {
+    /// Its registry entry.
+    pub spec: &'static MethodSpec,
+    /// Every setting with its value.
+    pub settings: Settings,
+    /// The function itself.
+    pub method: Box<dyn Method>,
+}
+
+impl Configured {
+    /// What the policy must provide.
+    pub fn evidence(&self) -> Vec<EvidenceKind> {
+        (self.spec.evidence)(&self.settings)
+    }
+}
+
+/// The registry entry of a name.
+///
+/// # Errors
+/// [`SettingError::UnknownMethod`].
+pub fn find(name: &str) -> Result<&'static MethodSpec, SettingError> {
+    REGISTRY.iter().copied().find(|spec| spec.name == name).ok_or_else(|| SettingError::UnknownMethod {
+        name: name.to_owned(),
+        hint: did_you_mean(name, REGISTRY.iter().map(|s| s.name)),
+        known: REGISTRY.map(|s| s.name).join(", "),
+    })
+}
+
+/// Builds a method from `key=value` overrides of its defaults.
+///
+/// # Errors
+/// [`SettingError`]: unknown method or key, repeated key, value out of range.
+pub fn configure(name: &str, overrides: &[(String, String)]) -> Result<Configured, SettingError> {
+    let spec = find(name)?;
+    let settings = Settings::resolve(spec.name, &(spec.params)(), overrides)?;
+    let method = (spec.build)(&settings);
+    Ok(Configured { spec, settings, method })
+}
+
+/// [`configure`] with the overrides in one string, `"lambda=0.9 style=both"`.
+///
+/// # Errors
+/// As [`configure`]; a word without `=` is refused as an unknown key.
+///
+/// ```
+/// let grpo_lambda = grpo_lambda::methods::parse("grpo_lambda", "lambda=0.9 style=both").unwrap();
+/// assert_eq!(grpo_lambda.settings.number("lambda"), 0.9);
+/// assert!(grpo_lambda::methods::parse("grpo", "lambda=0.9").is_err()); // GRPO has no lambda
+/// ```
+pub fn parse(name: &str, overrides: &str) -> Result<Configured, SettingError> {
+    let pairs: Vec<_> = overrides
+        .split_whitespace()
+        .map(|word| word.split_once('=').unwrap_or((word, "")))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect();
+    configure(name, &pairs)
+}
+
+/// The loss of a batch with its gradient, response by response in flat order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchLoss {
+    /// The loss to be minimised.
+    pub value: f64,
+    /// Advantage of every token.
+    pub advantages: Vec<Vec<f64>>,
+    /// `d loss / d log pi(a_t|s_t)` of every token.
+    pub dlogps: Vec<Vec<f64>>,
+    /// Merged metrics.
+    pub metrics: Metrics,
+}
+
+/// Evaluates a method on a whole batch at current log-probabilities, flat order.
+///
+/// # Panics
+/// On shapes [`crate::check::batch`] would refuse.
+pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> BatchLoss {
+    let credits = method.credit(batch);
+    let mut total =
+        BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: batch_metrics(batch) };
+    let responses = batch.iter().flat_map(|g| &g.responses);
+    for ((response, credit), logps) in responses.zip(credits).zip(logps) {
+        let loss = method.loss(response, &credit, logps);
+        total.value += loss.value;
+        total.metrics.merge(&loss.metrics);
+        total.dlogps.push(loss.dlogps);
+        total.advantages.push(credit.advantages);
+    }
+    total
+}
+
+/// The metrics that belong to groups rather than responses.
+pub fn batch_metrics(batch: &[Group]) -> Metrics {
+    let known = |g: &Group| g.responses.iter().filter_map(|r| r.reward).collect::<Vec<_>>();
+    Metrics {
+        groups: batch.len(),
+        zero_variance_groups: batch.iter().filter(|g| crate::advantage::all_equal(&known(g))).count(),
+        ungraded: batch.iter().flat_map(|g| &g.responses).filter(|r| r.reward.is_none()).count(),
+        ..Metrics::default()
+    }
+}

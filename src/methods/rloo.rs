@@ -1,0 +1,22 @@
+//! RLOO: REINFORCE with a leave-one-out baseline.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+
+/// RLOO (Ahmadian et al. 2024; verl, OpenRLHF).
+///
+/// ```text
+/// A_i = r_i - mean_{j != i} r_j
+/// L   = (1/B) sum_i sum_t -rho A
+/// ```
+/// Expected update on-policy: the policy gradient exactly.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "rloo",
+    title: "RLOO",
+    about: "rewards minus the mean of the other responses, no clip, sum over tokens, mean over responses",
+    source: "Ahmadian et al. 2024; verl and OpenRLHF",
+    provenance: Provenance::Published,
+    params: || shared::baseline_params("none", "none", "response_sum"),
+    evidence: shared::kl_evidence,
+    build: |settings| shared::baseline_method(settings, Baseline::LeaveOneOut),
+};

@@ -1,0 +1,156 @@
+//! The clipped policy objective most methods share, put together from its parts.
+//!
+//! ```text
+//! L = sum_i sum_t  w_i,t [ l(z_i,t, delta_i,t) + beta KL_i,t ],      z = E x,   x = log pi - log pi_old
+//! ```
+//! A method's file chooses the parts; the arithmetic, and its gradient, is written here once.
+
+use crate::advantage::{Delta, Outcome};
+use crate::group::{Group, Response};
+use crate::kl::Kl;
+use crate::methods::{Coupling, Credit, Loss, Method};
+use crate::metrics::Metrics;
+use crate::reduction::Reduction;
+use crate::soft_clamp::SoftClamp;
+use crate::surrogate::{LOG_RATIO_LIMIT, Region, Surrogate};
+use crate::trace::{Token, Trace};
+
+/// Where the trace enters.
+#[derive(Debug)]
+pub enum Update {
+    /// In the ratio: `z = E x` (GRPO-lambda's epsilon-trace, Algorithm 1; with [`Token`], GRPO).
+    Trace(Box<dyn Trace>),
+    /// In front of the loss: `l_t` of the plain token ratio is multiplied by the soft-clamped trace weight of the token
+    /// (GRPO-lambda's epsilon-weight, Algorithm 2).
+    Weight(Box<dyn Trace>, SoftClamp),
+}
+
+/// A clipped surrogate with a trace, a KL penalty and a reduction.
+#[derive(Debug)]
+pub struct Objective {
+    /// Rewards to advantages.
+    pub outcome: Outcome,
+    /// Advantages to tokens.
+    pub delta: Delta,
+    /// Where the trace enters, and which.
+    pub update: Update,
+    /// Divide a response's policy term by the mean column sum of its trace, so that on-policy weights average 1.
+    pub unit_mean: bool,
+    /// The scalar loss.
+    pub surrogate: Surrogate,
+    /// Estimator and coefficient `beta`; `None` when there is no KL term.
+    pub kl: Option<(Kl, f64)>,
+    /// Weights of tokens.
+    pub reduction: Reduction,
+    /// Give responses that were cut off weight 0.
+    pub mask_truncated: bool,
+}
+
+impl Objective {
+    fn trace(&self) -> &dyn Trace {
+        match &self.update {
+            Update::Trace(trace) | Update::Weight(trace, _) => trace.as_ref(),
+        }
+    }
+
+    /// What the policy term of a response of `len` tokens is divided by.
+    fn mass(&self, len: usize) -> f64 {
+        if self.unit_mean { self.trace().column_sums(len).iter().sum::<f64>() / len as f64 } else { 1.0 }
+    }
+}
+
+impl Method for Objective {
+    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+        let rewards: Vec<_> = batch.iter().map(Group::rewards).collect();
+        let outcomes = self.outcome.of_batch(&rewards);
+        let responses = || batch.iter().flat_map(|g| &g.responses);
+        let masked = |r: &Response| self.mask_truncated && r.truncated;
+        let lengths: Vec<_> = responses().map(|r| (!masked(r)).then_some(r.len())).collect();
+        let weights = self.reduction.weights(&lengths);
+        let credit = |((r, a), w): ((&Response, f64), f64)| Credit {
+            advantages: self.delta.spread(a, r.len()),
+            weights: vec![w; r.len()],
+        };
+        responses().zip(outcomes.into_iter().flatten()).zip(weights).map(credit).collect()
+    }
+
+    fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss {
+        let len = response.len();
+        assert!(
+            logps.len() == len && credit.advantages.len() == len && credit.weights.len() == len,
+            "a response of {len} tokens with {} log-probabilities, {} advantages, {} weights",
+            logps.len(),
+            credit.advantages.len(),
+            credit.weights.len()
+        );
+        let mut metrics = Metrics::default();
+        // z starts as the log-ratio x; `slopes` holds d loss/d z, then is pulled back to d loss/d log pi.
+        let x: Vec<f64> = logps.iter().zip(&response.old_logps).map(|(new, old)| new - old).collect();
+        metrics.log_ratio_max = x.iter().fold(0.0, |m, x| x.abs().max(m));
+        let (z, soft) = match &self.update {
+            Update::Trace(trace) => (trace.apply(&x), None),
+            Update::Weight(trace, clamp) => (x.clone(), Some(clamp.weights(trace.as_ref(), logps))),
+        };
+        let mass = self.mass(len);
+        let mut values = vec![0.0; if soft.is_some() { len } else { 0 }];
+        let mut slopes = vec![0.0; len];
+        for t in 0..len {
+            let weight = credit.weights[t] / mass;
+            if weight == 0.0 {
+                continue;
+            }
+            let token = self.surrogate.at(z[t], credit.advantages[t]);
+            let front = soft.as_ref().map_or(1.0, |s| s.weights[t]);
+            slopes[t] = weight * front * token.loss.slope;
+            metrics.policy_loss += weight * front * token.loss.value;
+            if soft.is_some() {
+                values[t] = weight * token.loss.value;
+            }
+            metrics.tokens += 1;
+            metrics.clipped_low += usize::from(token.region == Region::Low);
+            metrics.clipped_high += usize::from(token.region == Region::High);
+            metrics.saturated += usize::from(z[t] > LOG_RATIO_LIMIT);
+            metrics.trace_log_ratio_max = metrics.trace_log_ratio_max.max(z[t].abs());
+            metrics.ratio_sum += token.ratio;
+        }
+        let mut dlogps = match (&self.update, soft) {
+            (Update::Trace(trace), _) => {
+                let mut g = x; // reuse the buffer
+                trace.adjoint_into(&slopes, &mut g);
+                g
+            }
+            (Update::Weight(trace, clamp), Some(soft)) => {
+                clamp.add_gradient(trace.as_ref(), &soft, &values, &mut slopes);
+                slopes
+            }
+            (Update::Weight(..), None) => unreachable!("soft weights are computed for this update above"),
+        };
+        if let Some((kl, beta)) = self.kl {
+            let reference = response.ref_logps.as_ref().expect("a KL term needs reference log-probabilities");
+            for t in 0..len {
+                let weight = credit.weights[t];
+                if weight == 0.0 {
+                    continue;
+                }
+                let partial = kl.at(logps[t], response.old_logps[t], reference[t]);
+                metrics.kl_sum += partial.value;
+                metrics.kl_loss += weight * beta * partial.value;
+                dlogps[t] += weight * beta * partial.slope;
+            }
+        }
+        Loss { value: metrics.policy_loss + metrics.kl_loss, dlogps, metrics }
+    }
+
+    fn coupling(&self) -> Coupling {
+        match self.reduction {
+            _ if self.mask_truncated => Coupling::Everything,
+            Reduction::TokenMean => Coupling::RewardsAndTotalLength,
+            Reduction::PerResponse | Reduction::Constant(_) => Coupling::Rewards,
+        }
+    }
+}
+
+/// The trace of the methods that have none.
+pub fn no_trace() -> Update {
+    Update::Trace(Box::new(Token))
+}

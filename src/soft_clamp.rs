@@ -1,0 +1,93 @@
+//! Algorithm 2's stand-in for `log pi`: the soft clamp `v = 1 + sigma(log pi - 1)` and the ways to read `w @ v`.
+//!
+//! The paper multiplies the loss of token `t` by `eps^w = w @ (1 + sigma(log pi - 1))`, because `w log pi` was unstable. As
+//! printed, the replacement is always positive and nearly constant (in `(1, 1.269]`, slope at most 0.197), while `log pi` is
+//! negative: its sign and size are not those of what it replaces (erratum E17). `@` has three readings (E16).
+
+use crate::trace::Trace;
+
+/// How `w @ v` is read. `M` is the trace matrix, `w = M 1` its row sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// (a) Matrix times vector: `(M v)_t`. The default.
+    Matrix,
+    /// (b) Element by element: `w_t v_t`.
+    Elementwise,
+    /// (c) Inner product, one number for the whole response: `sum_k w_k v_k`.
+    Inner,
+}
+
+/// The squashing function; the paper says tanh would do as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Squash {
+    /// `1 + sigma(log pi - 1)`, in `(1, 1.269]`.
+    Sigmoid,
+    /// `1 + tanh(log pi - 1)`, in `(0, 0.239]`.
+    Tanh,
+}
+
+/// The weights of epsilon-weight, as a function of current log-probabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftClamp {
+    /// How `w @ v` is read.
+    pub reading: Reading,
+    /// The squashing function.
+    pub squash: Squash,
+    /// Whether the gradient flows through `v`; the paper does not say.
+    pub gradient: bool,
+}
+
+/// Weights of one response with what their gradient needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SoftWeights {
+    /// What each token's loss is multiplied by.
+    pub weights: Vec<f64>,
+    /// `d v_t / d log pi_t`.
+    slopes: Vec<f64>,
+}
+
+impl SoftClamp {
+    fn squash(self, logp: f64) -> (f64, f64) {
+        match self.squash {
+            Squash::Sigmoid => {
+                let s = 1.0 / (1.0 + (1.0 - logp).exp());
+                (1.0 + s, s * (1.0 - s))
+            }
+            Squash::Tanh => {
+                let t = (logp - 1.0).tanh();
+                (1.0 + t, 1.0 - t * t)
+            }
+        }
+    }
+
+    /// The weight of every token at `logps`.
+    pub fn weights(self, trace: &dyn Trace, logps: &[f64]) -> SoftWeights {
+        let (v, slopes): (Vec<f64>, Vec<f64>) = logps.iter().map(|&l| self.squash(l)).unzip();
+        let rows = || trace.row_sums(v.len());
+        let weights = match self.reading {
+            Reading::Matrix => trace.apply(&v),
+            Reading::Elementwise => rows().iter().zip(&v).map(|(w, v)| w * v).collect(),
+            Reading::Inner => vec![rows().iter().zip(&v).map(|(w, v)| w * v).sum(); v.len()],
+        };
+        SoftWeights { weights, slopes }
+    }
+
+    /// Adds `sum_t values[t] d weights[t] / d log pi_k` to `dlogps[k]`, where `values[t]` is what weight `t` multiplies.
+    pub fn add_gradient(self, trace: &dyn Trace, soft: &SoftWeights, values: &[f64], dlogps: &mut [f64]) {
+        if !self.gradient {
+            return;
+        }
+        let len = values.len();
+        let dv: Vec<f64> = match self.reading {
+            Reading::Matrix => trace.adjoint(values),
+            Reading::Elementwise => trace.row_sums(len).iter().zip(values).map(|(w, l)| w * l).collect(),
+            Reading::Inner => {
+                let total: f64 = values.iter().sum();
+                trace.row_sums(len).iter().map(|w| w * total).collect()
+            }
+        };
+        for k in 0..len {
+            dlogps[k] += dv[k] * soft.slopes[k];
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The claims, one module each; `cargo test theorem_1` reads as a list of results.
