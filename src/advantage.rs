@@ -133,8 +133,11 @@ pub fn all_equal(values: &[f64]) -> bool {
     values.windows(2).all(|w| w[0] == w[1])
 }
 
+/// The mean, corrected once by the mean of what it leaves over, so that close rewards keep their differences.
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    mean + values.iter().map(|r| r - mean).sum::<f64>() / n
 }
 
 /// How an outcome advantage becomes the `delta_t` of a response's tokens.

@@ -4,6 +4,9 @@ use crate::group::Group;
 use crate::methods::{Method, batch_metrics};
 use crate::metrics::Metrics;
 
+/// Log-probabilities of every token of every response, with the tape to differentiate them.
+pub type Scored<Tape> = (Vec<Vec<f64>>, Tape);
+
 /// Something that samples responses, scores them and can be pushed along a gradient of its log-probabilities.
 ///
 /// A table and a transformer differ only in this trait's implementation.
@@ -25,7 +28,7 @@ pub trait Policy {
     ///
     /// # Errors
     /// When scoring fails.
-    fn log_probs(&self, batch: &[Group]) -> Result<(Vec<Vec<f64>>, Self::Tape), Self::Error>;
+    fn log_probs(&self, batch: &[Group]) -> Result<Scored<Self::Tape>, Self::Error>;
 
     /// Adds the gradient `sum_i,t dlogps[i][t] d log pi(a_i,t|s_i,t) / d theta` to what [`Policy::step`] will apply.
     ///
