@@ -60,6 +60,7 @@ pub mod check;
 pub mod group;
 pub mod kl;
 pub mod learner;
+pub mod mdp;
 pub mod methods;
 pub mod metrics;
 pub mod objective;
