@@ -122,15 +122,15 @@ impl Rules {
 
     /// Enumerates the tree.
     ///
-    /// `legal(prefix)` gives the legal next tokens of a non-terminal prefix (fewer than `horizon` tokens, no EOS),
-    /// in the order in which its edges shall lie. `reward(response, truncated)` gives the number at a
-    /// leaf, to be read as [`Rules::reward_kind`] says. Both are called once per prefix and per response, breadth
-    /// first, so that a seeded generator inside them is reproducible.
+    /// `legal(prefix)` gives the legal next tokens of a non-terminal prefix (fewer than `horizon` tokens, no
+    /// EOS), in the order in which its edges shall lie. `reward(response, truncated)` gives the number at a
+    /// leaf, to be read as [`Rules::reward_kind`] says. Both are called once per prefix and per response,
+    /// breadth first, so that a seeded generator inside them is reproducible.
     ///
     /// # Errors
-    /// [`TreeError`]: an impossible vocabulary, horizon or discount; a prefix without a legal token; a reward out of
-    /// range; more responses than `max_leaves`. The last is found before memory is spent on them: every pending
-    /// prefix ends in at least one response of its own.
+    /// [`TreeError`]: an impossible vocabulary, horizon or discount; a prefix without a legal token; a reward
+    /// out of range; more responses than `max_leaves`. The last is found before memory is spent on them:
+    /// every pending prefix ends in at least one response of its own.
     pub fn build(
         self,
         mut legal: impl FnMut(&[u32]) -> Vec<u32>,

@@ -1,4 +1,5 @@
-//! Uniform and normal numbers from a stream of bits, written out so that a seed means the same numbers for ever.
+//! Uniform and normal numbers from a stream of bits, written out so that a seed means the same numbers for
+//! ever.
 
 use rand::Rng;
 

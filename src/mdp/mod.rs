@@ -21,6 +21,8 @@
 //! | [`Oracle`] | `V`, `Q`, `A`, `d`, `J`, `∇J`, leaf probabilities, expectations; survival and the value process |
 //! | [`Optimal`] | the best deterministic policy, `J*` |
 //! | [`TableMdp`] | plain data from which a user's own MDP is built and validated |
+//! | [`expected`] | the exact expected update of any registered method, three ways |
+//! | [`TabularLearner`] | a tabular policy under the training step of [`crate::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
 //!
 //! ```

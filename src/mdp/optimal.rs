@@ -51,7 +51,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The greatest `γ^(T-1) E[R|y]`: with deterministic transitions a deterministic policy is a choice of one response.
+    /// The greatest `γ^(T-1) E[R|y]`: with deterministic transitions a deterministic policy is a choice of
+    /// one response.
     fn best_response(tree: &Tree) -> f64 {
         let discounted = |leaf| tree.gamma().powi(tree.leaf_len(leaf) as i32 - 1) * tree.reward(leaf);
         tree.leaves().map(discounted).fold(f64::NEG_INFINITY, f64::max)

@@ -127,8 +127,8 @@ impl<'t> Oracle<'t> {
 
     /// `E[f(y) | s_t = s, a_t = a]` per edge, of a function of the complete response that passes the edge.
     ///
-    /// With `f` the weight that a method gives to token `t` this is its *implied credit* `ω(s,a)`; a weight that
-    /// depends on `t` as well goes into [`implied_credit`](Oracle::implied_credit).
+    /// With `f` the weight that a method gives to token `t` this is its *implied credit* `ω(s,a)`; a weight
+    /// that depends on `t` as well goes into [`implied_credit`](Oracle::implied_credit).
     pub fn expect_given_edge(&self, mut f: impl FnMut(LeafId) -> f64) -> Vec<f64> {
         let mut given = vec![0.0; self.tree.edge_count()];
         for node in self.tree.nodes().rev() {
@@ -142,7 +142,8 @@ impl<'t> Oracle<'t> {
         given
     }
 
-    /// `ω(s,a) = E[w_t | s_t = s, a_t = a]` per edge, of the weights a method puts on the tokens of a response.
+    /// `ω(s,a) = E[w_t | s_t = s, a_t = a]` per edge, of the weights a method puts on the tokens of a
+    /// response.
     ///
     /// `weigh(leaf, reward, w)` fills `w`, which has one zero per token of the response. The expected
     /// on-policy update of `Σ_t w_t ∇log π(a_t|s_t)` is then
@@ -151,8 +152,8 @@ impl<'t> Oracle<'t> {
     /// E[g](s,a) = d(s) π(a|s) ( ω(s,a) - Σ_b π(b|s) ω(s,b) )
     /// ```
     ///
-    /// which [`update_of_credit`](Oracle::update_of_credit) computes. An edge that no response of positive probability
-    /// takes has credit 0. Time O(sum of response lengths).
+    /// which [`update_of_credit`](Oracle::update_of_credit) computes. An edge that no response of positive
+    /// probability takes has credit 0. Time O(sum of response lengths).
     pub fn implied_credit(&self, mut weigh: impl FnMut(LeafId, f64, &mut [f64])) -> Vec<f64> {
         let mut credit = vec![0.0; self.tree.edge_count()];
         let (mut path, mut weights) = (Vec::new(), Vec::new());
@@ -214,7 +215,8 @@ impl<'t> Oracle<'t> {
         merged
     }
 
-    /// `Var(γ^(T-1-t) R | s_t = s)` per node; with γ = 1 it is `Var(R | s)`. The noise of binary rewards counts.
+    /// `Var(γ^(T-1-t) R | s_t = s)` per node; with γ = 1 it is `Var(R | s)`. The noise of binary rewards
+    /// counts.
     pub fn variances(&self) -> Vec<f64> {
         let mut square = vec![0.0; self.tree.node_count()];
         for node in self.tree.nodes().rev() {
@@ -277,7 +279,8 @@ mod tests {
                 let edges = tree.edges_of(node);
                 prop_assert!(close(oracle.probs[edges.clone()].iter().sum(), 1.0));
                 prop_assert!(close(oracle.visit[node], edges.clone().map(|e| visit[e]).sum()));
-                prop_assert!(close(oracle.visit[node] * oracle.v[node], edges.clone().map(|e| value[e]).sum()));
+                let expected: f64 = edges.clone().map(|e| value[e]).sum();
+                prop_assert!(close(oracle.visit[node] * oracle.v[node], expected));
                 prop_assert!(close(edges.clone().map(|e| oracle.probs[e] * oracle.advantage(e)).sum(), 0.0));
                 for edge in edges {
                     prop_assert!(close(oracle.edge_visit(edge), visit[edge]));
@@ -338,7 +341,9 @@ mod tests {
         #[test]
         fn the_expected_update_of_any_weights_follows_from_their_implied_credit((tree, policy) in any_mdp()) {
             // Weights that depend on position, length and reward, checked against E[Σ_t w_t ∇log π(a_t|s_t)].
-            let weight = |t: usize, len: usize, reward: f64| (reward - 0.3) * 0.9f64.powi((len - t) as i32) + t as f64;
+            let weight = |t: usize, len: usize, reward: f64| {
+                (reward - 0.3) * 0.9f64.powi((len - t) as i32) + t as f64
+            };
             let oracle = Oracle::new(&tree, &policy);
             let credit = oracle.implied_credit(|leaf, reward, w| {
                 let len = tree.leaf_len(leaf);

@@ -6,7 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use super::draw::normal;
 use super::tree::{EdgeId, NodeId, Tree};
 
-/// A tabular softmax policy: one logit per edge of a [`Tree`], so that depth-separated prefixes share nothing.
+/// A tabular softmax policy: one logit per edge of a [`Tree`], so that depth-separated prefixes share
+/// nothing.
 ///
 /// ```text
 /// π(a|s) = exp θ(s,a) / Σ_b exp θ(s,b)            b over the legal tokens of s
@@ -42,8 +43,8 @@ impl Tabular {
         Tabular { logits }
     }
 
-    /// The policy with probabilities `weight(node, edge) / Σ`, the sum over the edges of the node; logits are the
-    /// logarithms of the weights.
+    /// The policy with probabilities `weight(node, edge) / Σ`, the sum over the edges of the node; logits are
+    /// the logarithms of the weights.
     ///
     /// # Panics
     /// If a weight is not positive and finite.
@@ -56,7 +57,8 @@ impl Tabular {
         Tabular { logits: tree.edges().map(logit).collect() }
     }
 
-    /// `log π(a|s)` per edge, in nats: the log-softmax of each prefix's logits, stable for logits of any size.
+    /// `log π(a|s)` per edge, in nats: the log-softmax of each prefix's logits, stable for logits of any
+    /// size.
     ///
     /// # Panics
     /// If the policy belongs to a tree of another size.

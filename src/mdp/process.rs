@@ -5,8 +5,8 @@ use super::tree::Tree;
 
 /// What is known after `t` tokens, on average over responses; see [`Oracle::process`].
 ///
-/// `τ` is the length of the response: `τ <= t` means that EOS is among its first `t` tokens, or that it was cut at a
-/// horizon `H <= t`.
+/// `τ` is the length of the response: `τ <= t` means that EOS is among its first `t` tokens, or that it was
+/// cut at a horizon `H <= t`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessStep {
     /// `P(τ > t)`: the response is still being written after `t` tokens.
@@ -33,8 +33,9 @@ impl Oracle<'_> {
     /// M_t = γ^(τ-1) R         from t = τ on, once the reward is known
     /// ```
     ///
-    /// a martingale: `V(s_0) = E[γ^(τ-1) R; τ <= t] + γ^t E[V(S_t); τ > t]` for every `t`, the corrected form of
-    /// GRPO-lambda's Lemma 1. For binary rewards in `[0,1]` it bounds `V(s_0) - γ^t E[V(S_t); τ > t]` by `P(τ <= t)`.
+    /// a martingale: `V(s_0) = E[γ^(τ-1) R; τ <= t] + γ^t E[V(S_t); τ > t]` for every `t`, the corrected form
+    /// of GRPO-lambda's Lemma 1. For binary rewards in `[0,1]` it bounds `V(s_0) - γ^t E[V(S_t); τ > t]` by
+    /// `P(τ <= t)`.
     pub fn process(&self) -> Vec<ProcessStep> {
         let tree = self.tree;
         let (v0, discount, variances) = (self.j, self.discounts(), self.variances());
@@ -110,23 +111,26 @@ impl Oracle<'_> {
         tree.nodes().map(other).collect()
     }
 
-    /// `Π_{k<t} (1 - π(EOS|s_k))` per node, over the prefixes `s_0 .. s_{t-1}` that lead to it; 1 at the prompt.
+    /// `Π_{k<t} (1 - π(EOS|s_k))` per node, over the prefixes `s_0 .. s_{t-1}` that lead to it; 1 at the
+    /// prompt.
     ///
-    /// GRPO-lambda reads it as the probability of not generating EOS in `t` steps. It is a quantity of one path; the
-    /// probability is its mean over paths, weighted by [`visits_without_eos`](Oracle::visits_without_eos).
+    /// GRPO-lambda reads it as the probability of not generating EOS in `t` steps. It is a quantity of one
+    /// path; the probability is its mean over paths, weighted by
+    /// [`visits_without_eos`](Oracle::visits_without_eos).
     pub fn path_products(&self) -> Vec<f64> {
         let go_on = self.continue_probs();
         forward(self.tree, |_, parent| go_on[parent])
     }
 
-    /// The visit probabilities `d̃(s)` of the policy that never chooses EOS, `π̃(a|s) = π(a|s) / (1 - π(EOS|s))`, per node.
+    /// The visit probabilities `d̃(s)` of the policy that never chooses EOS,
+    /// `π̃(a|s) = π(a|s) / (1 - π(EOS|s))`, per node.
     ///
     /// ```text
     /// P(τ > t) = Σ_{s of depth t} d̃(s) Π_{k<t} (1 - π(EOS|s_k))
     /// ```
     ///
-    /// They sum to 1 at each depth as long as every shorter prefix has a legal token other than EOS; where EOS is the only
-    /// legal token that branch's mass is dropped.
+    /// They sum to 1 at each depth as long as every shorter prefix has a legal token other than EOS; where
+    /// EOS is the only legal token that branch's mass is dropped.
     pub fn visits_without_eos(&self) -> Vec<f64> {
         let go_on = self.continue_probs();
         forward(
@@ -221,7 +225,8 @@ mod tests {
         #[test]
         fn survival_is_the_mean_path_product_without_eos((tree, policy) in any_mdp()) {
             let oracle = Oracle::new(&tree, &policy);
-            let (products, visits, eos) = (oracle.path_products(), oracle.visits_without_eos(), oracle.eos_probs());
+            let (products, visits) = (oracle.path_products(), oracle.visits_without_eos());
+            let eos = oracle.eos_probs();
             for node in tree.nodes() {
                 let mut product = 1.0;
                 let mut at = node;

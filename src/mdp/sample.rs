@@ -8,7 +8,8 @@ use super::tree::{EdgeId, LeafId, RewardKind, Target, Tree};
 
 /// Draws responses from a policy frozen at the time of [`Sampler::new`].
 ///
-/// The stream is stable: one 64-bit number per prefix with two or more legal tokens, none where there is no choice.
+/// The stream is stable: one 64-bit number per prefix with two or more legal tokens, none where there is no
+/// choice.
 ///
 /// ```
 /// use grpo_lambda::mdp::{Sampler, Tabular, sample_reward, zoo, zoo::Family};
@@ -64,8 +65,8 @@ impl<'t> Sampler<'t> {
             if edges.len() > 1 {
                 let sums = &self.cumulative[edges.clone()];
                 let total = sums[sums.len() - 1];
-                // Strict `>`: an edge of probability 0 has its predecessor's sum and is never chosen. `u total` may
-                // round up to `total`, hence the smaller factor.
+                // An edge of probability 0 has its predecessor's sum and is never chosen.
+                // `u total` may round up to `total`, hence the bound just below it.
                 let point = (unit(rng) * total).min(total * (1.0 - f64::EPSILON));
                 edge += sums.partition_point(|&sum| sum <= point);
             }
@@ -78,8 +79,8 @@ impl<'t> Sampler<'t> {
     }
 }
 
-/// The reward of a response: a draw with the leaf's probability for binary rewards (one 64-bit number unless the
-/// probability is 0 or 1), the leaf's number for real ones.
+/// The reward of a response: a draw with the leaf's probability for binary rewards (one 64-bit number unless
+/// the probability is 0 or 1), the leaf's number for real ones.
 pub fn sample_reward(tree: &Tree, leaf: LeafId, rng: &mut impl Rng) -> f64 {
     let number = tree.reward(leaf);
     match tree.reward_kind() {

@@ -8,8 +8,8 @@ use super::tree::{RewardKind, Target, Tree, text};
 /// The reward of the responses that match a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RewardEntry {
-    /// Token names of a complete response (its EOS included, unless it is cut at the horizon), or of its beginning
-    /// followed by `*`.
+    /// Token names of a complete response (its EOS included, unless it is cut at the horizon), or of its
+    /// beginning followed by `*`.
     pub pattern: Vec<String>,
     /// `P(R=1)` for binary rewards, the reward for real ones.
     pub reward: f64,
@@ -35,18 +35,20 @@ pub struct PolicyEntry {
 
 /// A token-MDP as a table, the shape of a user's configuration file.
 ///
-/// **Patterns.** A pattern is a list of token names. Without `*` it matches exactly that sequence. With `*` as its
-/// last element it matches every sequence that starts with what stands before `*`, that part alone included; `*` cannot stand
-/// elsewhere. Where several patterns of one list match, the *most specific* wins: the one with
-/// the longest fixed part, and of two with the same fixed part the one without `*`. The order in the list does not matter.
-/// The same pattern twice is refused, and so is a pattern that matches nothing in the resulting MDP.
+/// **Patterns.** A pattern is a list of token names. Without `*` it matches exactly that sequence. With `*`
+/// as its last element it matches every sequence that starts with what stands before `*`, that part alone
+/// included; `*` cannot stand elsewhere. Where several patterns of one list match, the *most specific* wins:
+/// the one with the longest fixed part, and of two with the same fixed part the one without `*`. The order in
+/// the list does not matter. The same pattern twice is refused, and so is a pattern that matches nothing in
+/// the resulting MDP.
 ///
 /// **Rewards.** A response gets the reward of its most specific pattern, or `default_reward` if none matches.
 ///
-/// **Legal tokens.** At a prefix every token is legal except those named by *any* matching entry of `illegal`.
+/// **Legal tokens.** At a prefix every token is legal except those named by *any* matching entry of
+/// `illegal`.
 ///
-/// **Initial policy.** Uniform over the legal tokens, unless an entry of `policy` matches: then the most specific one
-/// gives the probabilities, and must name exactly the legal tokens.
+/// **Initial policy.** Uniform over the legal tokens, unless an entry of `policy` matches: then the most
+/// specific one gives the probabilities, and must name exactly the legal tokens.
 ///
 /// ```
 /// use grpo_lambda::mdp::{Oracle, PrefixTokens, RewardEntry, TableMdp};
@@ -139,9 +141,10 @@ impl TableMdp {
     /// Builds the MDP and its initial policy.
     ///
     /// # Errors
-    /// [`SpecError`], naming the field and the value: an unknown or repeated token, a misplaced `*`, a pattern given twice or
-    /// one that matches nothing, a reward out of range, probabilities that are not positive or do not sum to 1 or do not name
-    /// exactly the legal tokens, a prefix without a legal token, too many responses.
+    /// [`SpecError`], naming the field and the value: an unknown or repeated token, a misplaced `*`, a
+    /// pattern given twice or one that matches nothing, a reward out of range, probabilities that are not
+    /// positive or do not sum to 1 or do not name exactly the legal tokens, a prefix without a legal token,
+    /// too many responses.
     pub fn build(&self) -> Result<(Tree, Tabular), SpecError> {
         self.check_vocabulary()?;
         let rewards = self.patterns("rewards", "pattern", self.rewards.iter().map(|e| &e.pattern))?;

@@ -26,7 +26,7 @@ fn mdp(
     gamma: impl Strategy<Value = f64>,
     rewards: impl Strategy<Value = RandomRewards>,
 ) -> impl Strategy<Value = (Tree, Tabular)> {
-    let shape = (any::<u64>(), 1usize..=3, 1usize..=4, 0.0..=1.0);
+    let shape = (any::<u64>(), 1usize..=4, 1usize..=5, 0.0..=1.0);
     (shape, rewards, 0.0..2.0, gamma).prop_map(|((seed, symbols, horizon, eos), rewards, scale, gamma)| {
         let family = Random { seed, symbols, horizon, eos, rewards, scale };
         let tree = family.tree().unwrap().with_gamma(gamma);

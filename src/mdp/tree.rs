@@ -4,7 +4,8 @@ use std::ops::Range;
 
 /// Index of a non-terminal prefix, in breadth-first order; 0 is the prompt.
 pub type NodeId = usize;
-/// Index of a (prefix, legal token) pair. The edges of one prefix are contiguous, those of earlier prefixes come first.
+/// Index of a (prefix, legal token) pair. The edges of one prefix are contiguous, those of earlier prefixes
+/// come first.
 pub type EdgeId = usize;
 /// Index of a complete response, in the order of its last edge.
 pub type LeafId = usize;
@@ -33,9 +34,10 @@ pub(super) const LEAF: u32 = 1 << 31;
 
 /// An MDP over tokens: deterministic transitions, a state is a prefix.
 ///
-/// Built by [`Rules::build`](super::Rules::build). Nodes are the non-terminal prefixes in breadth-first order, so that
-/// `0..node_count` is a forward sweep (parents first) and its reverse a backward sweep. A prefix has
-/// one edge per legal token; an edge leads to a longer prefix or to a leaf, which is a complete response.
+/// Built by [`Rules::build`](super::Rules::build). Nodes are the non-terminal prefixes in breadth-first
+/// order, so that `0..node_count` is a forward sweep (parents first) and its reverse a backward sweep. A
+/// prefix has one edge per legal token; an edge leads to a longer prefix or to a leaf, which is a complete
+/// response.
 ///
 /// Every accessor panics if its index is out of range.
 #[derive(Clone, Debug)]
@@ -290,7 +292,8 @@ impl Tree {
         self.path(leaf).into_iter().map(|e| self.token(e)).collect()
     }
 
-    /// Where a token sequence leads from the prompt: `None` if one of its tokens is illegal or follows the end.
+    /// Where a token sequence leads from the prompt: `None` if one of its tokens is illegal or follows the
+    /// end.
     ///
     /// The empty sequence is the prompt, `Target::Node(0)`.
     pub fn find(&self, tokens: &[u32]) -> Option<Target> {

@@ -3,12 +3,13 @@
 use super::{Family, Named, at_least, numbered};
 use crate::mdp::{RewardKind, Rules, Tree, TreeError};
 
-/// `steps` choices between `right` and wrong tokens; the first error ends the response (EOS is then the only legal
-/// token), and so does the last step.
+/// `steps` choices between `right` and wrong tokens; the first error ends the response (EOS is then the only
+/// legal token), and so does the last step.
 ///
-/// Shows: a long horizon at little cost (`steps * (options - 1) + 1` responses), lengths that go with success, and, with
-/// `partial`, real rewards: the fraction of steps that were right. Without it the reward is 1 iff all were. `J* = 1`; with
-/// `p = 1/options` the uniform initial policy has `J = p^steps`, or `(p + p² + .. + p^steps) / steps` with partial credit.
+/// Shows: a long horizon at little cost (`steps * (options - 1) + 1` responses), lengths that go with
+/// success, and, with `partial`, real rewards: the fraction of steps that were right. Without it the reward
+/// is 1 iff all were. `J* = 1`; with `p = 1/options` the uniform initial policy has `J = p^steps`, or
+/// `(p + p² + .. + p^steps) / steps` with partial credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// Number of steps, at least 1.

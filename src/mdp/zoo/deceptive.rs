@@ -4,10 +4,12 @@ use super::{Family, at_least, knob, numbered, probability};
 use crate::mdp::{Rules, Tree, TreeError};
 
 /// First token `bait` or `plain`, then `depth` symbols, EOS. After `bait` every continuation succeeds with
-/// probability `bait`; after `plain` only one does, the one that is `s0` throughout, with probability `treasure`.
+/// probability `bait`; after `plain` only one does, the one that is `s0` throughout, with probability
+/// `treasure`.
 ///
-/// Shows: under the initial policy the prefix `bait` has the higher value, so that the gradient first leads away from the
-/// best response. `J* = treasure`; the uniform initial policy has `J = (bait + treasure / symbols^depth) / 2`.
+/// Shows: under the initial policy the prefix `bait` has the higher value, so that the gradient first leads
+/// away from the best response. `J* = treasure`; the uniform initial policy has
+/// `J = (bait + treasure / symbols^depth) / 2`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deceptive {
     /// `P(R=1)` after `bait`, in `[0,1]`.

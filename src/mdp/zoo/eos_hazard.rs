@@ -3,8 +3,8 @@
 use super::{Family, at_least, numbered, open_probability};
 use crate::mdp::{Rules, Tabular, Tree, TreeError};
 
-/// Symbols `s0, s1, ..`, EOS legal everywhere; rewarded iff the last symbol before EOS is `s0` (a response without a
-/// symbol or without EOS is not).
+/// Symbols `s0, s1, ..`, EOS legal everywhere; rewarded iff the last symbol before EOS is `s0` (a response
+/// without a symbol or without EOS is not).
 fn last_symbol_counts(symbols: usize, horizon: usize) -> Result<Tree, TreeError> {
     let eos = symbols as u32;
     let names = numbered("s", symbols).chain(["EOS".into()]);
@@ -53,8 +53,8 @@ impl Family for EosHazard {
 
 /// The chance of EOS depends on the symbol before it.
 ///
-/// Shows: the path product `Π_k (1 - π(EOS|s_k))` differs from path to path and is the survival probability only on average
-/// over the policy that never chooses EOS. Rewarded as [`EosHazard`] is. `J* = 1`.
+/// Shows: the path product `Π_k (1 - π(EOS|s_k))` differs from path to path and is the survival probability
+/// only on average over the policy that never chooses EOS. Rewarded as [`EosHazard`] is. `J* = 1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EosHazardDependent {
     /// Initial probability of EOS at the prompt, in `(0,1)`.

@@ -23,13 +23,14 @@ impl Branch {
     }
 }
 
-/// The first token chooses a branch; then `step` tokens without any choice, and EOS. One response per branch, so that
-/// length 50 costs 50 nodes.
+/// The first token chooses a branch; then `step` tokens without any choice, and EOS. One response per branch,
+/// so that length 50 costs 50 nodes.
 ///
-/// Shows: weights that depend on the length of the response turn preferences round. The default is the example of a
-/// short answer (`T = 2`, `Q = 0.9`) against a long one (`T = 50`, `Q = 0.8`) at `V(s_0) = 0.25`, which a
-/// third, unrewarded branch brings about: with `q = γλ = 0.99` the trace of GRPO-lambda gives the choice of the short one the
-/// credit 1.29 and that of the long one 21.7. `J*` is the greatest `success`; `J = Σ initial * success / Σ initial`.
+/// Shows: weights that depend on the length of the response turn preferences round. The default is the
+/// example of a short answer (`T = 2`, `Q = 0.9`) against a long one (`T = 50`, `Q = 0.8`) at
+/// `V(s_0) = 0.25`, which a third, unrewarded branch brings about: with `q = γλ = 0.99` the trace of
+/// GRPO-lambda gives the choice of the short one the credit 1.29 and that of the long one 21.7. `J*` is the
+/// greatest `success`; `J = Σ initial * success / Σ initial`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fork {
     /// The branches, at least 2, with different names.
@@ -37,7 +38,8 @@ pub struct Fork {
 }
 
 impl Fork {
-    /// Two branches, `short` and `long`, with the given lengths, success probabilities and the initial probability of `short`.
+    /// Two branches, `short` and `long`, with the given lengths, success probabilities and the initial
+    /// probability of `short`.
     pub fn two(lengths: [usize; 2], success: [f64; 2], initial_short: f64) -> Fork {
         let short = Branch::new("short", lengths[0], success[0], initial_short);
         let long = Branch::new("long", lengths[1], success[1], 1.0 - initial_short);

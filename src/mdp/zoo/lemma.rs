@@ -5,8 +5,8 @@ use crate::mdp::{Rules, Tree, TreeError};
 
 /// First `A` or `B` (EOS is illegal), then EOS; rewarded iff `A`. It has no knobs.
 ///
-/// Shows: Lemma 1 says `V(s_0) - V(s_t) <= 1 - Π_{k<t} (1 - π(EOS|s_k))` for every prefix. After `B` the left side is
-/// `0.5 - 0` and the right side `1 - 1 = 0`. `J* = 1`; the uniform initial policy has `J = 1/2`.
+/// Shows: Lemma 1 says `V(s_0) - V(s_t) <= 1 - Π_{k<t} (1 - π(EOS|s_k))` for every prefix. After `B` the left
+/// side is `0.5 - 0` and the right side `1 - 1 = 0`. `J* = 1`; the uniform initial policy has `J = 1/2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LemmaCounterexample;
 

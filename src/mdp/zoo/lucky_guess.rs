@@ -4,12 +4,12 @@ use super::{Family, at_least, numbered, open_probability, probability};
 use crate::mdp::{Rules, Tabular, Tree, TreeError};
 
 /// First token `sound` or `flawed`, then work, then an answer, EOS. After a sound step the first answer is
-/// rewarded with probability `sound` and the others never; after a flawed step every answer is a guess, rewarded with
-/// probability `luck`.
+/// rewarded with probability `sound` and the others never; after a flawed step every answer is a guess,
+/// rewarded with probability `luck`.
 ///
-/// Shows: outcome rewards praise the whole of a lucky response, its flawed step included; only the value after the step tells
-/// that it was flawed. `J* = max(sound, luck)`. The initial policy takes the sound step with probability
-/// `initial_sound` and then the right answer with probability `skill`, so that
+/// Shows: outcome rewards praise the whole of a lucky response, its flawed step included; only the value
+/// after the step tells that it was flawed. `J* = max(sound, luck)`. The initial policy takes the sound step
+/// with probability `initial_sound` and then the right answer with probability `skill`, so that
 /// `J = initial_sound * skill * sound + (1 - initial_sound) * luck`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LuckyGuess {

@@ -5,8 +5,9 @@ use crate::mdp::{Rules, Tree, TreeError};
 
 /// `length` symbols, then EOS; rewarded iff the symbols are `s0, s1, s2, ..` (the index modulo `symbols`).
 ///
-/// Shows: sparse reward. A group of `g` samples from the uniform policy has any signal at all with probability
-/// `1 - (1 - symbols^-length)^g`. `J* = 1`; the uniform initial policy has `J = symbols^-length`.
+/// Shows: sparse reward. A group of `g` samples from the uniform policy contains the rewarded response with
+/// probability `1 - (1 - symbols^-length)^g`; without it there is nothing to compare. `J* = 1`; the uniform
+/// initial policy has `J = symbols^-length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needle {
     /// Number of symbols, at least 1.

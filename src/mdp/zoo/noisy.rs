@@ -6,8 +6,9 @@ use crate::mdp::{Rules, Tree, TreeError};
 /// `length` votes `yes` or `no`, then EOS; graded right iff most are `yes`, and the grade is flipped with
 /// probability `flip`.
 ///
-/// Shows: rewards that the response does not determine. A flip only scales the gradient by `1 - 2 flip`, but adds variance that
-/// no credit assignment can remove. `J* = 1 - flip`; the uniform initial policy has `J = 1/2`.
+/// Shows: rewards that the response does not determine. A flip only scales the gradient by `1 - 2 flip`, but
+/// adds variance that no credit assignment can remove. `J* = 1 - flip`; the uniform initial policy has
+/// `J = 1/2`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noisy {
     /// Probability that the grade is flipped, in `[0, 1/2)`.

@@ -5,9 +5,9 @@ use crate::mdp::{Rules, Tree, TreeError};
 
 /// `bits` tokens `0` or `1`, then EOS; rewarded iff the number of ones is even.
 ///
-/// Shows: a dependency over the whole response. Under the uniform policy every prefix has value 1/2, so that no token but the
-/// last bit has an advantage; which earlier bits were "good" is only decided by what follows. `J* = 1`; the uniform initial
-/// policy has `J = 1/2`.
+/// Shows: a dependency over the whole response. Under the uniform policy every prefix has value 1/2, so that
+/// no token but the last bit has an advantage; which earlier bits were "good" is only decided by what
+/// follows. `J* = 1`; the uniform initial policy has `J = 1/2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parity {
     /// Number of bits, at least 1.
