@@ -1,1 +1,6 @@
-//! Experiments.
+//! The experiments of grpo-lambda.
+
+pub mod experiment;
+pub mod figure;
+pub mod mdp_command;
+pub mod mdp_file;

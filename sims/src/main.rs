@@ -1,1 +1,2 @@
+//! Placeholder until the command line lands.
 fn main() {}
