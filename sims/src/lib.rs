@@ -1,1 +1,5 @@
 //! Experiments.
+
+pub mod experiment;
+pub mod experiments;
+pub mod figure;
