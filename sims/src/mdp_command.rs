@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::mdp::expected::{Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled};
+use grpo_lambda::mdp::expected::{
+    Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
+};
 use grpo_lambda::mdp::{Optimal, Oracle, Tree};
 use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
 use grpo_lambda::table::{Table, significant};
@@ -70,13 +72,27 @@ pub fn analyse(request: &Request) -> anyhow::Result<Analysis> {
     // The initial policy is its own reference, as in the first step of a training run.
     let provided = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Values];
     if let Some(missing) = request.method.evidence().into_iter().find(|e| !provided.contains(e)) {
-        anyhow::bail!("{} needs {}, which a tabular policy does not have", request.method.spec.name, missing.name());
+        anyhow::bail!(
+            "{} needs {}, which a tabular policy does not have",
+            request.method.spec.name,
+            missing.name()
+        );
     }
-    let situation = Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, request.group_size) };
+    let situation =
+        Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, request.group_size) };
 
     let (expected, how) = expectation(request.method.method.as_ref(), &situation, request.seed);
     let comparison = compare(&expected, &oracle);
-    let mut rows = Table::new(&["method", "settings", "cosine", "bias", "scale", "sign agreement", "signal/noise", "how"]);
+    let mut rows = Table::new(&[
+        "method",
+        "settings",
+        "cosine",
+        "bias",
+        "scale",
+        "sign agreement",
+        "signal/noise",
+        "how",
+    ]);
     let changed = settings_that_differ(&request.method);
     push(&mut rows, request.method.spec.title, &changed, &comparison, &how);
     for spec in REGISTRY {
@@ -126,7 +142,8 @@ fn push(rows: &mut Table, title: &str, settings: &str, c: &Comparison, how: &str
 fn settings_that_differ(configured: &Configured) -> String {
     let params = (configured.spec.params)();
     let differs = |(key, value): &(&str, &str)| params.iter().any(|p| p.key == *key && p.default != *value);
-    let words: Vec<String> = configured.settings.entries().filter(differs).map(|(k, v)| format!("{k}={v}")).collect();
+    let words: Vec<String> =
+        configured.settings.entries().filter(differs).map(|(k, v)| format!("{k}={v}")).collect();
     if words.is_empty() { "defaults".to_owned() } else { words.join(" ") }
 }
 
@@ -139,19 +156,22 @@ fn credit_views(
     oracle: &Oracle,
 ) -> (Table, Figure) {
     let tree: &Tree = oracle.tree;
-    let mut nodes: Vec<usize> = tree.nodes().filter(|&n| tree.edges_of(n).len() > 1 && oracle.visit[n] > 0.0).collect();
+    let mut nodes: Vec<usize> =
+        tree.nodes().filter(|&n| tree.edges_of(n).len() > 1 && oracle.visit[n] > 0.0).collect();
     nodes.sort_by(|&a, &b| oracle.visit[b].total_cmp(&oracle.visit[a]).then(a.cmp(&b)));
     let label = |node: usize| {
         let text = tree.text(&tree.prefix(node));
         if text.is_empty() { "(prompt)".to_owned() } else { text }
     };
-    let mut table = Table::new(&["prefix", "token", "visit", "pi", "advantage", "credit", "update", "gradient"]);
+    let mut table =
+        Table::new(&["prefix", "token", "visit", "pi", "advantage", "credit", "update", "gradient"]);
     let grad = oracle.grad_j();
     let (mut truth, mut implied, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for &node in &nodes {
         let edges = tree.edges_of(node);
         let mean: f64 = edges.clone().map(|e| oracle.probs[e] * expected.credit[e]).sum();
-        let (mut a_row, mut c_row) = (vec![f64::NAN; tree.tokens().len()], vec![f64::NAN; tree.tokens().len()]);
+        let (mut a_row, mut c_row) =
+            (vec![f64::NAN; tree.tokens().len()], vec![f64::NAN; tree.tokens().len()]);
         for e in edges {
             let credit = (expected.credit[e] - mean) / comparison.scale;
             a_row[tree.token(e) as usize] = oracle.advantage(e);

@@ -27,7 +27,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use grpo_lambda::mdp::{
-    DEFAULT_MAX_LEAVES, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, SpecError, TableMdp, Tabular, Tree, TreeError,
+    DEFAULT_MAX_LEAVES, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, SpecError, TableMdp, Tabular,
+    Tree, TreeError,
 };
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
@@ -172,7 +173,10 @@ fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
         policy: file
             .policy
             .into_iter()
-            .map(|p| PolicyEntry { prefix: p.prefix.into(), probabilities: p.probabilities.into_iter().collect() })
+            .map(|p| PolicyEntry {
+                prefix: p.prefix.into(),
+                probabilities: p.probabilities.into_iter().collect(),
+            })
             .collect(),
         max_leaves: file.max_leaves,
     };

@@ -115,8 +115,10 @@ fn every_claim_has_its_test_data_figure_and_row() {
     };
     let (data, svg, png) = (stems("data", ".csv"), stems("figures", ".svg"), stems("figures", ".png"));
     for id in &ids {
-        let owned = |set: &BTreeSet<String>| set.iter().filter(|s| report::owner(s, &ids) == Some(*id)).count();
-        let in_theory = theory.contains(&format!("mod {id};")) && root().join(format!("tests/theory/{id}.rs")).is_file();
+        let owned =
+            |set: &BTreeSet<String>| set.iter().filter(|s| report::owner(s, &ids) == Some(*id)).count();
+        let in_theory =
+            theory.contains(&format!("mod {id};")) && root().join(format!("tests/theory/{id}.rs")).is_file();
         // A claim about printed tables has no theory to test; its arithmetic is tested beside its experiment.
         assert!(in_theory || root().join(format!("sims/tests/{id}.rs")).is_file(), "{id} has no test");
         assert!(owned(&data) >= 2, "{id} has no data beside its verdicts");
@@ -135,7 +137,12 @@ fn generated_blocks_are_up_to_date() {
     let blocks = report::blocks(REGISTRY, &paper).unwrap();
     for file in [paper.join("README.md"), root().join("README.md")] {
         let text = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(report::fill(&text, &blocks).unwrap(), text, "{} is stale: run `cargo run --bin sim`", file.display());
+        assert_eq!(
+            report::fill(&text, &blocks).unwrap(),
+            text,
+            "{} is stale: run `cargo run --bin sim`",
+            file.display()
+        );
     }
 }
 

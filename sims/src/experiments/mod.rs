@@ -1,0 +1,8 @@
+//! The experiments, one claim each.
+
+use crate::experiment::Experiment;
+
+pub mod paper_audit;
+
+/// Every experiment, in the order of `sim --list`.
+pub static REGISTRY: &[&Experiment] = &[&paper_audit::EXPERIMENT];
