@@ -1,1 +1,9 @@
 //! The claims, one module each; `cargo test theorem_1` reads as a list of results.
+
+mod conformance;
+mod gae_parity;
+mod identities;
+mod strategies;
+mod tolerance;
+mod traces;
+mod trl_parity;
