@@ -232,7 +232,9 @@ mod tests {
     #[test]
     fn rewards_of_any_size_have_finite_z_scores() {
         let exact = Outcome { scale: Scale::Group(Std::DEEPSEEKMATH), ..Z };
-        for (a, b) in [(0.0, 1e-200), (0.0, f64::from_bits(1)), (1e200, -1e200), (1e300, 0.0), (1e-170, 3e-170)] {
+        for (a, b) in
+            [(0.0, 1e-200), (0.0, f64::from_bits(1)), (1e200, -1e200), (1e300, 0.0), (1e-170, 3e-170)]
+        {
             let z = &exact.of_batch(&[vec![Some(a), Some(b)]])[0];
             let want = if f64::from_bits(1) == b { 1.5 } else { 1.0 + 1e-12 }; // half of the smallest number is no number
             assert!(z.iter().all(|z| z.is_finite() && z.abs() <= want), "{a} {b}: {z:?}");
