@@ -1,1 +1,15 @@
-//! Experiments.
+//! The laboratory of grpo-lambda: every claim with its verdict, data and figure, behind the command `sim`.
+
+pub mod cli;
+pub mod estimate;
+pub mod experiment;
+pub mod experiments;
+pub mod failure;
+pub mod figure;
+pub mod files;
+pub mod groups;
+mod json;
+pub mod method_args;
+pub mod methods_list;
+pub mod run;
+mod terminal;
