@@ -108,7 +108,7 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
 /// What the parser did not take: help and version are printed, everything else becomes one line.
 fn refuse(error: &clap::Error) -> Result<(), Failure> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return terminal::print(&error.render().to_string());
+        return terminal::print(&error.render().to_string()).map_err(|f| f.within("sim"));
     }
     let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok()).unwrap_or_default();
     if commands().contains(&first) {
@@ -160,6 +160,11 @@ fn select(
     for id in ids {
         let Some(found) = registry.iter().find(|e| e.id == id) else {
             let commands = commands();
+            if commands.contains(id) {
+                return Err(format!(
+                    "{id} is a command, not an experiment; it comes first, as in sim {id} --help"
+                ));
+            }
             let known = registry.iter().map(|e| e.id).chain(commands.iter().map(String::as_str));
             let hint = did_you_mean(id, known);
             return Err(format!("unknown experiment {}{hint}; sim --list shows the ids", quoted(id)));
@@ -212,6 +217,7 @@ mod tests {
         let error = ids(&["theorm_1"]).unwrap_err();
         assert!(error.starts_with("unknown experiment `theorm_1` (did you mean `theorem_1`?)"), "{error}");
         assert!(ids(&["estimat"]).unwrap_err().contains("(did you mean `estimate`?)"));
+        assert!(ids(&["lemma_1", "methods"]).unwrap_err().starts_with("methods is a command"));
         assert!(!ids(&["zzz"]).unwrap_err().contains("did you mean"));
     }
 }

@@ -176,8 +176,8 @@ fn warning(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
     let mut found = estimates.iter().filter_map(|(line, e)| Some((line, e.positive.as_ref()?)));
     let (line, Positive { place, value, count }) = found.next()?;
     let total = count + found.map(|(_, p)| p.count).sum::<usize>();
-    let more = if total > 1 { format!(" ({total} such values)") } else { String::new() };
-    Some(format!("{source}:{line}: {place} = {value}{more}; a log-probability is at most 0, used as it is"))
+    let more = if total > 1 { format!(" (and {} more)", total - 1) } else { String::new() };
+    Some(format!("{source}:{line}: {place} = {value}{more} used as it is; a log-probability is at most 0"))
 }
 
 #[cfg(test)]

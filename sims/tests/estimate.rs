@@ -164,7 +164,7 @@ fn positive_log_probabilities_get_one_warning_for_the_whole_input() {
     assert_eq!(stdout.lines().count(), 2);
     assert_eq!(
         stderr,
-        "sim estimate: warning: stdin:1: logps[0][0] = 0.5 (6 such values); a log-probability is at most 0, used as it is\n"
+        "sim estimate: warning: stdin:1: logps[0][0] = 0.5 (and 5 more) used as it is; a log-probability is at most 0\n"
     );
 }
 
