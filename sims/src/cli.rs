@@ -5,12 +5,13 @@ use crate::experiment::Experiment;
 use crate::experiments::REGISTRY;
 use crate::failure::{Failure, quoted};
 use crate::methods_list::{self, MethodsArgs};
+use crate::report;
 use crate::run::{self, DEFAULT_SEED, Options};
 use crate::terminal;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use grpo_lambda::settings::did_you_mean;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The laboratory of grpo-lambda: every claim of the paper, put to the test
@@ -94,6 +95,7 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
         let options = Options { out: cli.out.clone(), seed: cli.seed, full: cli.full };
         let summary = run::run(&experiments, &options)?;
         terminal::print(&summary.text)?;
+        terminal::print(refresh(&cli.out)?)?;
         match summary.failed.len() {
             0 => Ok(()),
             n => {
@@ -103,6 +105,17 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
         }
     };
     work().map_err(|f| f.within("sim"))
+}
+
+/// Brings the generated blocks of the README files in and beside `out` up to date, once every claim has its verdicts there.
+fn refresh(out: &Path) -> Result<&'static str, Failure> {
+    let ids = REGISTRY.iter().map(|e| e.id);
+    let missing = |id| !out.join(format!("data/{id}_verdicts.csv")).exists();
+    if !out.join("README.md").exists() || ids.into_iter().any(missing) {
+        return Ok("");
+    }
+    report::refresh(REGISTRY, out).map_err(|e| Failure::Failed(format!("report: {e:#}")))?;
+    Ok("The tables of the README files are up to date with these results.\n")
 }
 
 /// What the parser did not take: help and version are printed, everything else becomes one line.

@@ -2,8 +2,8 @@
 
 use crate::experiment::{Context, Experiment, Finding, Report};
 use crate::failure::{Failure, one_line};
-use crate::files::Output;
 use crate::terminal;
+use crate::write::Output;
 use anyhow::{Context as _, bail, ensure};
 use grpo_lambda::table::Table;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -133,20 +133,36 @@ fn one(
     Outcome { id: experiment.id, result }
 }
 
+/// Every data file of a report: its name in `data/` and its content, the verdicts last.
+pub fn tables(id: &str, report: &Report) -> Vec<(String, Table)> {
+    let named = report.tables.iter().map(|(name, table)| (format!("{}.csv", stem(id, name)), table.clone()));
+    named.chain([(format!("{id}_verdicts.csv"), verdicts(&report.findings))]).collect()
+}
+
+/// The names of a report's pictures in `figures/`.
+pub fn figure_files(id: &str, report: &Report) -> Vec<String> {
+    let stems = report.figures.iter().map(|(name, _)| stem(id, name));
+    stems.flat_map(|stem| [format!("{stem}.svg"), format!("{stem}.png")]).collect()
+}
+
 /// Every file of a report. All are made before the first is written, so that a figure that cannot be drawn leaves the
 /// files of the last run together.
 fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     ensure!(!report.findings.is_empty(), "the report has no findings");
-    let mut files = Vec::new();
-    for (name, table) in &report.tables {
-        let stem = stem(id, name)?;
-        files.push((format!("data/{stem}.csv"), table.to_csv(command).into_bytes()));
-        files.push((format!("tables/{stem}.md"), table.to_markdown().into_bytes()));
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let names = report.tables.iter().map(|(name, _)| name).chain(report.figures.iter().map(|(name, _)| name));
+    for name in names {
+        ensure!(name.chars().all(plain), "{name:?} cannot be part of a file name: a-z, 0-9 and _ only");
     }
-    let verdicts = verdicts(&report.findings).to_csv(command);
-    files.push((format!("data/{id}_verdicts.csv"), verdicts.into_bytes()));
+    let mut files: Vec<_> = tables(id, report)
+        .iter()
+        .map(|(file, table)| (format!("data/{file}"), table.to_csv(command).into_bytes()))
+        .collect();
+    for (name, table) in &report.tables {
+        files.push((format!("tables/{}.md", stem(id, name)), table.to_markdown().into_bytes()));
+    }
     for (name, figure) in &report.figures {
-        let stem = stem(id, name)?;
+        let stem = stem(id, name);
         let context = || format!("figure {stem}");
         files.push((format!("figures/{stem}.svg"), figure.to_svg().with_context(context)?.into_bytes()));
         files.push((format!("figures/{stem}.png"), figure.to_png(PNG_SCALE).with_context(context)?));
@@ -162,10 +178,8 @@ fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(Strin
 /// Pixels per SVG unit: sharp on screens of twice the usual density and in print at column width.
 const PNG_SCALE: f64 = 2.0;
 
-fn stem(id: &str, name: &str) -> anyhow::Result<String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    ensure!(name.chars().all(plain), "{name:?} cannot be part of a file name: a-z, 0-9 and _ only");
-    Ok(if name.is_empty() { id.to_owned() } else { format!("{id}_{name}") })
+fn stem(id: &str, name: &str) -> String {
+    if name.is_empty() { id.to_owned() } else { format!("{id}_{name}") }
 }
 
 fn verdicts(findings: &[Finding]) -> Table {

@@ -43,7 +43,7 @@ static CLASH: Experiment = experiment("clash", |c| {
 });
 static ESCAPE: Experiment = experiment("escape", |c| {
     let mut report = report(c)?;
-    report.figures.push(("../up".into(), Figure::default()));
+    report.figures.push(("../up".into(), Figure::new("up")));
     Ok(report)
 });
 static LAST: Experiment = experiment("last", report);

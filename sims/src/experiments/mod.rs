@@ -1,6 +1,8 @@
-//! The claims under test: one module each, one line each in [`REGISTRY`].
+//! The experiments, one claim each.
 
 use crate::experiment::Experiment;
 
-/// Every experiment, in the order they run and are listed.
-pub static REGISTRY: &[&Experiment] = &[];
+pub mod paper_audit;
+
+/// Every experiment, in the order of `sim --list`.
+pub static REGISTRY: &[&Experiment] = &[&paper_audit::EXPERIMENT];

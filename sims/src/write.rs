@@ -1,4 +1,4 @@
-//! The output folder: checked before any work, every file written whole or not at all.
+//! Writing files: the output folder checked before any work, every file whole or not at all.
 
 use anyhow::Context as _;
 use std::fs::{self, File};
@@ -34,25 +34,33 @@ impl Output {
         self.root.join(file)
     }
 
-    /// Writes `file`: under another name in the same folder first, flushed to the disk, then renamed, so that a reader or
-    /// a crash meets the old content or the new one and nothing between.
+    /// Writes `file` as [`atomically`] does and returns its path.
     ///
     /// # Errors
-    /// When it cannot be written; an older file of that name is then untouched.
+    /// When it cannot be written.
     pub fn write(&self, file: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
         let path = self.path(file);
-        let write = || {
-            let folder = path.parent().expect("the path has the output folder in front");
-            let mut temporary = temporary(folder)?;
-            temporary.write_all(content)?;
-            temporary.as_file().sync_all()?;
-            temporary.persist(&path).map_err(|e| e.error)?;
-            // The new name survives a power cut once its folder is on disk too. Windows cannot open folders.
-            if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+        atomically(&path, content).map(|()| path)
     }
+}
+
+/// Writes a file under another name in the same folder first, flushed to the disk, then renames it, so that a reader or a
+/// crash meets the old content or the new one and nothing between.
+///
+/// # Errors
+/// When it cannot be written; an older file of that name is then untouched.
+pub fn atomically(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let write = || {
+        // A bare file name has the empty path as its parent, which is the current folder but cannot be opened as one.
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut temporary = temporary(folder)?;
+        temporary.write_all(content)?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(path).map_err(|e| e.error)?;
+        // The new name survives a power cut once its folder is on disk too. Windows cannot open folders.
+        if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A temporary file that gets the permissions of an ordinary one (tempfile's own are for the owner only).

@@ -1,0 +1,238 @@
+//! What the text says about its numbers.
+
+use super::noise::common_gains;
+use super::{finding, holds_or, list};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::paper_audit::data::{Benchmark, Column, Dataset, Model, Run};
+use crate::experiments::paper_audit::gains::{self, Estimate};
+use crate::experiments::paper_audit::{Audit, text};
+
+/// Printed Table 1 gains in average accuracy, in points.
+fn table1_gains(audit: &Audit) -> [f64; 4] {
+    Model::ALL.map(|m| {
+        let pair = &audit.paper.table1[m as usize];
+        f64::from(pair.lambda.average.0 - pair.grpo.average.0) / 10.0
+    })
+}
+
+/// The same from the unrounded aggregations of Tables 3-6.
+fn recomputed_gains(audit: &Audit) -> [f64; 4] {
+    Model::ALL.map(|m| {
+        let i = 2 * m as usize;
+        100.0 * (audit.table1[i + 1].best.values[5] - audit.table1[i].best.values[5])
+    })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+pub(super) fn three_points(audit: &Audit) -> Finding {
+    let printed = table1_gains(audit);
+    let recomputed = recomputed_gains(audit);
+    let without = mean(&[printed[0], printed[1], printed[3]]);
+    let same_variant = mean(&common_gains(audit).map(|e| e.points));
+    let over = |x: f64| x > 3.0 + 1e-9;
+    let (a, b) = (mean(&printed), mean(&recomputed));
+    let verdict = if over(a) && over(b) && over(without) {
+        Verdict::Holds
+    } else if over(same_variant) {
+        Verdict::HoldsWhen(format!(
+            "recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}); Table 1 itself gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"
+        ))
+    } else {
+        Verdict::Fails(format!("Table 1 gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"))
+    };
+    finding(
+        "\"improves over GRPO by over 3 points\" (abstract), in the mean over four models",
+        verdict,
+        format!(
+            "Table 1 gains {}; recomputed from Tables 3-6 {}",
+            list(printed, |g| format!("{g:+.1}")),
+            list(recomputed, |g| format!("{g:+.2}"))
+        ),
+    )
+}
+
+pub(super) fn seven_b(audit: &Audit) -> Finding {
+    let four = gains::of(&audit.gains, Model::R1Qwen7, Column::COMMON);
+    let mean_gain = gains::mean_gain(&audit.gains, Model::R1Qwen7, Column::COMMON);
+    let best =
+        four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
+    finding(
+        "\"a 4.5 points improvement on the 7B model\" (abstract)",
+        holds_or(mean_gain.points >= 4.45, || {
+            format!(
+                "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
+                best.printed_points(),
+                best.run.dataset.name(),
+                table1_gains(audit)[3]
+            )
+        }),
+        list(&four, |g| {
+            format!("{} {:+.1} (z = {:.1})", g.run.dataset.name(), g.printed_points(), g.estimate().z())
+        }),
+    )
+}
+
+pub(super) fn math_rl(audit: &Audit) -> Finding {
+    let of = |d: Dataset| {
+        Model::ALL.map(|m| gains::of(&audit.gains, m, Column::COMMON)[d as usize].printed_points())
+    };
+    let each = of(Dataset::MathRl16k);
+    let others = list(Dataset::ALL.into_iter().filter(|d| *d != Dataset::MathRl16k), |d| {
+        format!("{} {:+.2}", d.name(), mean(&of(d)))
+    });
+    let mean = mean(&each);
+    finding(
+        "MathRL-16k gives \"an improvement of over 5 points (0.0552)\" (Section 4.3)",
+        holds_or((mean - 5.52).abs() <= 0.01, || format!("the mean gain is {mean:.3} points")),
+        format!(
+            "mean of {} = {mean:.3} points (recent/ε-trace/0.99); the other data sets: {others}",
+            list(each, |g| format!("{g:+.1}"))
+        ),
+    )
+}
+
+pub(super) fn aime_ten(audit: &Audit) -> Finding {
+    let g = gains::of(&audit.gains, Model::R1Qwen7, Column::COMMON)[Dataset::MathRl16k as usize];
+    let n = Benchmark::Aime.items() as f64;
+    let (p1, p2) = (g.run.scores[0].value(), g.baseline.scores[0].value());
+    let se = 100.0 * ((p1 * (1.0 - p1) + p2 * (1.0 - p2)) / n).sqrt();
+    let e = Estimate { points: 100.0 * (p1 - p2), se };
+    finding(
+        "\"a 10 point improvement on AIME24\" of the 7B model (Figure 1) exceeds the noise of its items",
+        holds_or(e.z() > 1.96, || format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n)),
+        format!("{e} points, z = {:.2}", e.z()),
+    )
+}
+
+pub(super) fn improvement_range() -> Finding {
+    let (a, b) = (text::IMPROVEMENT_ABSTRACT, text::IMPROVEMENT_SECTION);
+    finding(
+        "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports",
+        holds_or(a == b, || format!("Section 4.2 says {}-{} %", b.0, b.1)),
+        format!(
+            "{}-{} % against {}-{} %; training curves are printed only as figures, so neither can be recomputed",
+            a.0, a.1, b.0, b.1
+        ),
+    )
+}
+
+pub(super) fn extraction(audit: &Audit) -> Finding {
+    let doubled = text::EXTRACTED.iter().all(|(_, number)| text::halved(number).is_some());
+    let steps = audit.paper.table2.rl.training_steps;
+    let known = [
+        ("44", Dataset::ALL.len().to_string(), "training data sets"),
+        ("55", Benchmark::ALL.len().to_string(), "benchmarks"),
+        ("1000010000", steps.small.to_string(), "steps in Table 2"),
+        ("35003500", steps.large.to_string(), "steps of the 7B in Table 2"),
+    ];
+    let agree = known.iter().all(|(seen, meant, _)| text::halved(seen) == Some(meant));
+    let largest =
+        audit.gains.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("76");
+    finding(
+        "\"+33 points\", \"44 datasets\", \"55 benchmarks\" and \"4.54.5 points\" in extracted copies of the text are 3, 4, 5 and 4.5 printed twice (ours)",
+        holds_or(doubled && agree && largest.printed_points() < 33.0, || {
+            "a number is not its own half twice".into()
+        }),
+        format!(
+            "{}; the largest of all {} printed gains is {:+.1} points ({})",
+            list(&known, |(seen, meant, what)| format!("{seen}: {meant} {what}")),
+            audit.gains.len(),
+            largest.printed_points(),
+            largest.run.name()
+        ),
+    )
+}
+
+/// Mean accuracy of a column per data set, and the rank of one data set (1 is best).
+fn rank(runs: &[&Run], dataset: Dataset) -> usize {
+    let own = runs.iter().find(|r| r.dataset == dataset).expect("every column has all data sets");
+    1 + runs.iter().filter(|r| r.sum() > own.sum()).count()
+}
+
+fn by_dataset(audit: &Audit) -> Vec<(Model, Column, Vec<&Run>)> {
+    let both = |m: Model| [Column::GRPO, Column::COMMON].map(|c| (m, c, audit.paper.row_of_runs(m, c)));
+    Model::ALL.into_iter().flat_map(both).collect()
+}
+
+fn describe_ranks(rows: &[(Model, Column, Vec<&Run>)], dataset: Dataset) -> String {
+    list(rows, |(m, c, runs)| {
+        let means = list(runs, |r| format!("{:.3}", r.mean()));
+        format!("{} {} [{}] rank {}", m.name(), c.name(), means, rank(runs, dataset))
+    })
+}
+
+pub(super) fn orz(audit: &Audit) -> Finding {
+    let rows = by_dataset(audit);
+    let last = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 4).count();
+    let first: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 1).collect();
+    finding(
+        "\"models that have been trained on the ORZMath57K perform far worse\", \"consistent across multiple model architectures and sizes, be it for GRPO and for GRPO-λ\" (Section 4.3)",
+        holds_or(last == rows.len(), || {
+            format!(
+                "worst of four data sets in {last} of {} rows, best in {} ({})",
+                rows.len(),
+                first.len(),
+                list(&first, |(m, c, _)| format!("{} {}", m.name(), c.name()))
+            )
+        }),
+        format!(
+            "mean accuracy after math12k, math-rl-16k, gsm8k, orzmath57k and rank of the last: {}",
+            describe_ranks(&rows, Dataset::OrzMath57k)
+        ),
+    )
+}
+
+pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
+    let rows = by_dataset(audit);
+    let good = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) <= 2).count();
+    let worst: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) == 4).collect();
+    finding(
+        "\"post-training on the MathRL-16k dataset results in particularly good performance on the evaluation benchmarks for both GRPO and GRPO-λ\" (Section 4.3)",
+        holds_or(good == rows.len(), || {
+            format!(
+                "among the better two of four data sets in {good} of {} rows, the worst in {} ({})",
+                rows.len(),
+                worst.len(),
+                list(&worst, |(m, c, _)| format!("{} {}", m.name(), c.name()))
+            )
+        }),
+        format!(
+            "rank of math-rl-16k among the data sets: {}",
+            list(&rows, |(m, c, runs)| format!(
+                "{} {} {}",
+                m.name(),
+                c.name(),
+                rank(runs, Dataset::MathRl16k)
+            ))
+        ),
+    )
+}
+
+pub(super) fn grows_with_size(audit: &Audit) -> Finding {
+    let g = table1_gains(audit);
+    let holds = g[2].min(g[3]) > g[0].max(g[1]);
+    finding(
+        "\"Table 1 indicates that the improvement gap between GRPO-λ and GRPO is larger on the 3B and 7B models than the 1.5B models\" (Section 5)",
+        holds_or(holds, || format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1])),
+        list(Model::ALL.into_iter().zip(g), |(m, g)| format!("{} {g:+.1}", m.name())),
+    )
+}
+
+pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
+    let t = &audit.paper.table1;
+    let llama = t[Model::R1Llama3 as usize];
+    let holds = Model::SMALL.iter().all(|m| {
+        let small = t[*m as usize];
+        llama.grpo.average < small.grpo.average && llama.lambda.average < small.lambda.average
+    });
+    finding(
+        "\"the 3B model performs worse on the evaluation benchmarks than the smaller 1.5B models\" (Section 4.3)",
+        holds_or(holds, || "not in Table 1".into()),
+        list(Model::ALL.into_iter().zip(t), |(m, p)| {
+            format!("{} {:.3} and {:.3}", m.name(), p.grpo.average.value(), p.lambda.average.value())
+        }),
+    )
+}

@@ -1,0 +1,246 @@
+//! Gains over GRPO, their standard errors, and what several comparisons do to them.
+
+use super::data::{Column, Dataset, Model, Paper, Run};
+use super::statistics::{
+    Z95, best_of_quantile, best_of_tail, binomial_variance, chi_squared_tail, difference_se, single_se,
+    smoothed_difference_se, two_sided, two_sided_t,
+};
+use grpo_lambda::stats::{expected_max_normal, holm};
+
+/// A run against the GRPO run of the same model and data set, in points (hundredths of accuracy).
+#[derive(Clone, Copy, Debug)]
+pub struct Gain {
+    /// The variant.
+    pub run: Run,
+    /// The baseline.
+    pub baseline: Run,
+    /// Difference of the means of the five printed scores.
+    pub points: f64,
+    /// Its unpaired binomial standard error.
+    pub se: f64,
+    /// The same for scores moved away from 0 and 1.
+    pub smoothed_se: f64,
+}
+
+/// An estimate in points with its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub points: f64,
+    /// Its standard error.
+    pub se: f64,
+}
+
+impl Estimate {
+    /// In standard errors.
+    pub fn z(&self) -> f64 {
+        self.points / self.se
+    }
+    /// Two-sided p-value.
+    pub fn p(&self) -> f64 {
+        two_sided(self.z())
+    }
+    /// Ends of the 95 % interval.
+    pub fn interval(&self) -> (f64, f64) {
+        (self.points - Z95 * self.se, self.points + Z95 * self.se)
+    }
+    /// The mean of independent estimates.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean(parts: &[Estimate]) -> Estimate {
+        assert!(!parts.is_empty(), "the mean of nothing");
+        let n = parts.len() as f64;
+        Estimate {
+            points: parts.iter().map(|e| e.points).sum::<f64>() / n,
+            se: parts.iter().map(|e| e.se * e.se).sum::<f64>().sqrt() / n,
+        }
+    }
+}
+
+/// `+1.39 ± 2.34` with the half-width of the 95 % interval.
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:+.2} ± {:.2}", self.points, Z95 * self.se)
+    }
+}
+
+impl Gain {
+    /// The gain with its standard error.
+    pub fn estimate(&self) -> Estimate {
+        Estimate { points: self.points, se: self.se }
+    }
+    /// The gain with the smoothed standard error.
+    pub fn smoothed(&self) -> Estimate {
+        Estimate { points: self.points, se: self.smoothed_se }
+    }
+    /// Difference of the printed AVGs in points.
+    pub fn printed_points(&self) -> f64 {
+        f64::from(self.run.printed_average.0 - self.baseline.printed_average.0) / 10.0
+    }
+    fn new(run: &Run, baseline: &Run) -> Self {
+        Gain {
+            run: *run,
+            baseline: *baseline,
+            points: f64::from(run.sum() - baseline.sum()) / 50.0,
+            se: difference_se(run, baseline),
+            smoothed_se: smoothed_difference_se(run, baseline),
+        }
+    }
+}
+
+/// Every variant of every table against its GRPO, in the order of the tables: 76 gains.
+pub fn gains(paper: &Paper) -> Vec<Gain> {
+    let of = |run: &Run| {
+        let baseline = paper.run(run.model, run.dataset, Column::GRPO)?;
+        (run.column != Column::GRPO).then(|| Gain::new(run, baseline))
+    };
+    paper.runs.iter().filter_map(of).collect()
+}
+
+/// The gains of one variant on one model, by data set.
+pub fn of(gains: &[Gain], model: Model, column: Column) -> Vec<Gain> {
+    gains.iter().copied().filter(|g| g.run.model == model && g.run.column == column).collect()
+}
+
+/// The mean over the four data sets of one variant on one model.
+pub fn mean_gain(gains: &[Gain], model: Model, column: Column) -> Estimate {
+    Estimate::mean(&of(gains, model, column).iter().map(Gain::estimate).collect::<Vec<_>>())
+}
+
+/// Gains and losses that stay significant at 5 % after Holm's correction over all given comparisons.
+#[derive(Clone, Debug)]
+pub struct Multiplicity {
+    /// Adjusted p-values in the given order.
+    pub adjusted: Vec<f64>,
+    /// Significant and positive.
+    pub gains: usize,
+    /// Significant and negative.
+    pub losses: usize,
+}
+
+/// Corrects a family of estimates.
+pub fn multiplicity(estimates: &[Estimate]) -> Multiplicity {
+    let adjusted = holm(&estimates.iter().map(Estimate::p).collect::<Vec<_>>());
+    let count = |positive: bool| {
+        let significant = estimates.iter().zip(&adjusted).filter(|(_, p)| **p < 0.05);
+        significant.filter(|(e, _)| (e.points > 0.0) == positive).count()
+    };
+    Multiplicity { gains: count(true), losses: count(false), adjusted }
+}
+
+/// Cochran's test that the estimates share one true value: (Q, p).
+pub fn heterogeneity(parts: &[Estimate]) -> (f64, f64) {
+    let weights: Vec<f64> = parts.iter().map(|e| 1.0 / (e.se * e.se)).collect();
+    let centre =
+        parts.iter().zip(&weights).map(|(e, w)| e.points * w).sum::<f64>() / weights.iter().sum::<f64>();
+    let q = parts.iter().zip(&weights).map(|(e, w)| w * (e.points - centre).powi(2)).sum();
+    (q, chi_squared_tail(q, parts.len() as f64 - 1.0))
+}
+
+/// The best of all variants of a model on a data set, and what chance alone would make of the best.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection {
+    /// The best variant.
+    pub best: Gain,
+    /// How many it was chosen from.
+    pub variants: i32,
+    /// Standard error, in points, of one five-benchmark average at the pooled accuracies.
+    pub single_se: f64,
+    /// `E[max_i X_i − X_0]` in points when no variant has an effect.
+    pub expected: f64,
+    /// What that maximum exceeds in 5 % of cases.
+    pub quantile95: f64,
+    /// `P(max_i X_i − X_0 ≥ the printed gain)` when no variant has an effect.
+    pub p: f64,
+}
+
+/// The selection effect for one model and data set.
+///
+/// All columns share the accuracies pooled over them; each of their averages has the binomial standard
+/// error s, independently. The gains `X_i − X_0` share the baseline, so they are correlated by one half
+/// with standard deviation s·√2; the expected best is still `1.4236·s` for eight, because `E X_0 = 0`.
+///
+/// # Panics
+/// If the paper has no variant for the pair.
+pub fn selection(gains: &[Gain], model: Model, dataset: Dataset) -> Selection {
+    let here: Vec<&Gain> =
+        gains.iter().filter(|g| g.run.model == model && g.run.dataset == dataset).collect();
+    let best = **here.iter().max_by(|a, b| a.points.total_cmp(&b.points)).expect("a variant");
+    let mut pooled = best.baseline.scores.map(|s| s.value());
+    for (b, p) in pooled.iter_mut().enumerate() {
+        *p = (*p + here.iter().map(|g| g.run.scores[b].value()).sum::<f64>()) / (here.len() + 1) as f64;
+    }
+    let single_se = 100.0 * binomial_variance(&pooled).sqrt();
+    let variants = here.len() as i32;
+    Selection {
+        best,
+        variants,
+        single_se,
+        expected: expected_max_normal(variants as u64) * single_se,
+        quantile95: best_of_quantile(variants, 0.05) * single_se,
+        p: best_of_tail(variants, best.points / single_se),
+    }
+}
+
+/// How far the runs of a model scatter when every column and every data set has its own level.
+///
+/// The residuals of the two-way layout (columns x data sets) hold the noise of the test items, the chance
+/// in training, and real differences of a variant between data sets; the paper has no second seed that
+/// could tell the last two apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// Whose runs.
+    pub model: Model,
+    /// Residual standard deviation of one average, in points.
+    pub sd: f64,
+    /// Its degrees of freedom: (columns - 1)(data sets - 1).
+    pub freedom: f64,
+    /// Root mean square of the binomial standard errors of one average, in points.
+    pub item_se: f64,
+}
+
+impl Spread {
+    /// `P` of such a scatter if only test items made it.
+    pub fn p(&self) -> f64 {
+        chi_squared_tail(self.freedom * (self.sd / self.item_se).powi(2), self.freedom)
+    }
+}
+
+/// The scatter of a model's runs.
+pub fn spread(paper: &Paper, model: Model) -> Spread {
+    let rows: Vec<Vec<&Run>> =
+        paper.columns(model).into_iter().map(|c| paper.row_of_runs(model, c)).collect();
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let x: Vec<Vec<f64>> = rows.iter().map(|r| r.iter().map(|run| 100.0 * run.mean()).collect()).collect();
+    let of_column: Vec<f64> = x.iter().map(|row| mean(row)).collect();
+    let sets = Dataset::ALL.len();
+    let of_set: Vec<f64> = (0..sets).map(|j| mean(&x.iter().map(|row| row[j]).collect::<Vec<_>>())).collect();
+    let all = mean(&of_column);
+    let mut squares = 0.0;
+    for i in 0..x.len() {
+        for j in 0..sets {
+            squares += (x[i][j] - of_column[i] - of_set[j] + all).powi(2);
+        }
+    }
+    let freedom = ((x.len() - 1) * (sets - 1)) as f64;
+    let item = mean(&rows.iter().flatten().map(|run| single_se(run).powi(2)).collect::<Vec<_>>());
+    Spread { model, sd: (squares / freedom).sqrt(), freedom, item_se: item.sqrt() }
+}
+
+/// A variant's mean gain over the given models, judged by the scatter of runs instead of by test items:
+/// the estimate and its two-sided p-value (Student's t, Satterthwaite's degrees of freedom).
+///
+/// # Panics
+/// If `spreads` and `per_model` are empty or of different lengths.
+pub fn against_spread(per_model: &[Estimate], spreads: &[Spread]) -> (Estimate, f64) {
+    assert!(!spreads.is_empty() && per_model.len() == spreads.len(), "one spread per model");
+    let n = spreads.len() as f64;
+    let variances: Vec<f64> = spreads.iter().map(|s| s.sd * s.sd).collect();
+    let total: f64 = variances.iter().sum();
+    let freedom = total * total / variances.iter().zip(spreads).map(|(v, s)| v * v / s.freedom).sum::<f64>();
+    let se = (2.0 / Dataset::ALL.len() as f64 * total).sqrt() / n;
+    let points = per_model.iter().map(|e| e.points).sum::<f64>() / n;
+    let estimate = Estimate { points, se };
+    (estimate, two_sided_t(estimate.z(), freedom))
+}

@@ -1,0 +1,79 @@
+//! The printed results of the paper GRPO-λ (arXiv 2510.00194v1), audited from its own tables.
+//!
+//! The only input is the paper: Tables 1-6 as printed ([`data`]). [`consistency`] asks whether the numbers
+//! agree with each other, [`gains`] and [`statistics`] how large the gains over GRPO are against the noise
+//! of the test items, [`text`] what the prose says about them.
+//!
+//! The audit sees one greedy answer per test item and one training run per cell. Its intervals therefore
+//! cover the choice of test items only; what another training seed would change is unknown.
+
+pub mod consistency;
+pub mod data;
+mod figures;
+mod findings;
+pub mod gains;
+pub mod statistics;
+mod tables;
+pub mod text;
+
+use crate::experiment::{Context, Experiment, Report};
+use consistency::{AverageCheck, CellCheck, Table1Check};
+use data::{Dataset, Model, Paper};
+use gains::{Gain, Multiplicity, Selection};
+
+/// The claim `paper_audit`.
+pub static EXPERIMENT: Experiment = Experiment {
+    id: "paper_audit",
+    title: "The paper's Tables 1-6: consistency, intervals, multiple comparisons, and what the text says of them",
+    claim: "\"We introduce a few variations for the weighting of the λ-return, and their applications to the eligibility-trace, where all the variations provide significant gains over GRPO.\"",
+    source: "GRPO-λ (arXiv 2510.00194v1), abstract; Section 4.3; Tables 1-6",
+    run,
+};
+
+/// Everything computed from the tables.
+pub struct Audit {
+    /// The tables.
+    pub paper: Paper,
+    /// Every AVG.
+    pub averages: Vec<AverageCheck>,
+    /// Every score.
+    pub cells: Vec<CellCheck>,
+    /// Every row of Table 1.
+    pub table1: Vec<Table1Check>,
+    /// Every gain over GRPO.
+    pub gains: Vec<Gain>,
+    /// Holm's correction over all gains.
+    pub corrected: Multiplicity,
+    /// The best of eight for each 1.5B model and data set.
+    pub selections: Vec<Selection>,
+}
+
+impl Audit {
+    /// Audits the given tables.
+    pub fn new(paper: Paper) -> Self {
+        let gains = gains::gains(&paper);
+        let pairs = Model::SMALL.into_iter().flat_map(|m| Dataset::ALL.map(|d| (m, d)));
+        Audit {
+            averages: consistency::averages(&paper),
+            cells: consistency::cells(&paper),
+            table1: consistency::table1(&paper),
+            corrected: gains::multiplicity(&gains.iter().map(Gain::estimate).collect::<Vec<_>>()),
+            selections: pairs.map(|(m, d)| gains::selection(&gains, m, d)).collect(),
+            gains,
+            paper,
+        }
+    }
+
+    /// How many of the chosen gains are above and below zero.
+    pub fn wins(&self, chosen: impl Fn(&Gain) -> bool) -> (usize, usize) {
+        let chosen = || self.gains.iter().filter(|g| chosen(g));
+        (chosen().filter(|g| g.points > 0.0).count(), chosen().filter(|g| g.points < 0.0).count())
+    }
+}
+
+fn run(ctx: &Context) -> anyhow::Result<Report> {
+    (ctx.progress)(0.0, "reading the paper's tables");
+    let audit = Audit::new(Paper::embedded()?);
+    (ctx.progress)(0.5, "comparing");
+    Ok(Report { findings: findings::all(&audit), tables: tables::all(&audit), figures: figures::all(&audit) })
+}

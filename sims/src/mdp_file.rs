@@ -1,0 +1,276 @@
+//! A token-MDP from a TOML file.
+//!
+//! ```toml
+//! name = "two roads"
+//! tokens = ["left", "right", "EOS"]
+//! eos = "EOS"
+//! horizon = 3              # a response without EOS is cut here
+//! gamma = 1.0              # optional
+//! reward_kind = "binary"   # or "real"; a binary reward is the probability of 1
+//! default_reward = 0.0     # of a response no pattern matches
+//!
+//! [[rewards]]              # the most specific pattern wins; `*` at the end matches any continuation
+//! pattern = "left *"       # or a list: ["left", "*"]
+//! reward = 1.0
+//!
+//! [[illegal]]              # tokens that cannot follow a prefix; "" is the prompt
+//! prefix = ""
+//! tokens = "EOS"
+//!
+//! [[policy]]               # the initial policy; uniform where nothing is said
+//! prefix = ""
+//! probabilities = { left = 0.25, right = 0.75 }
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use grpo_lambda::mdp::{
+    DEFAULT_MAX_LEAVES, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, SpecError, TableMdp, Tabular,
+    Tree, TreeError,
+};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+
+/// What is wrong with an MDP file: one line naming file, line, field, value and what would be right.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MdpFileError(String);
+
+/// A user's MDP.
+pub struct MdpFile {
+    /// Its name.
+    pub name: String,
+    /// The tree.
+    pub tree: Tree,
+    /// The initial policy.
+    pub policy: Tabular,
+}
+
+/// A sequence of tokens: a list, or one string split at blanks.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected tokens: a string of names separated by blanks, or a list of names")]
+enum Words {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl From<Words> for Vec<String> {
+    fn from(words: Words) -> Self {
+        match words {
+            Words::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
+            Words::List(list) => list,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Binary,
+    Real,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reward {
+    pattern: Words,
+    reward: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Illegal {
+    prefix: Words,
+    tokens: Words,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Policy {
+    prefix: Words,
+    probabilities: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    tokens: Words,
+    eos: String,
+    horizon: usize,
+    #[serde(default = "one")]
+    gamma: f64,
+    #[serde(default = "binary")]
+    reward_kind: Kind,
+    #[serde(default)]
+    default_reward: f64,
+    #[serde(default)]
+    rewards: Vec<Reward>,
+    #[serde(default)]
+    illegal: Vec<Illegal>,
+    #[serde(default)]
+    policy: Vec<Policy>,
+    #[serde(default = "most_leaves")]
+    max_leaves: usize,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn binary() -> Kind {
+    Kind::Binary
+}
+
+fn most_leaves() -> usize {
+    DEFAULT_MAX_LEAVES
+}
+
+/// Reads and builds the MDP of a file.
+///
+/// # Errors
+/// When the file cannot be read, is not TOML, has an unknown or missing field, or describes no MDP.
+pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
+    let shown = path.display();
+    let bytes = std::fs::read(path).map_err(|e| MdpFileError(format!("{shown}: cannot be read: {e}")))?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        MdpFileError(format!("{shown}:{line}: not UTF-8 text"))
+    })?;
+    parse(&text).map_err(|(line, what)| MdpFileError(format!("{shown}:{line}: {what}")))
+}
+
+/// As [`read`], of the text itself; an error comes with its line.
+fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
+    let line_at = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
+    let file: File = toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(1, |span| line_at(span.start));
+        (line, e.message().replace('\n', "; "))
+    })?;
+    let mdp = TableMdp {
+        name: file.name.clone(),
+        tokens: file.tokens.into(),
+        eos: file.eos,
+        horizon: file.horizon,
+        gamma: file.gamma,
+        reward_kind: match file.reward_kind {
+            Kind::Binary => RewardKind::Binary,
+            Kind::Real => RewardKind::Real,
+        },
+        default_reward: file.default_reward,
+        rewards: file
+            .rewards
+            .into_iter()
+            .map(|r| RewardEntry { pattern: r.pattern.into(), reward: r.reward })
+            .collect(),
+        illegal: file
+            .illegal
+            .into_iter()
+            .map(|i| PrefixTokens { prefix: i.prefix.into(), tokens: i.tokens.into() })
+            .collect(),
+        policy: file
+            .policy
+            .into_iter()
+            .map(|p| PolicyEntry {
+                prefix: p.prefix.into(),
+                probabilities: p.probabilities.into_iter().collect(),
+            })
+            .collect(),
+        max_leaves: file.max_leaves,
+    };
+    match mdp.build() {
+        Ok((tree, policy)) => Ok(MdpFile { name: file.name, tree, policy }),
+        Err(error) => {
+            let field = match &error {
+                SpecError::Field { field, .. } => field.as_str(),
+                SpecError::Tree(TreeError::DeadEnd(_)) => "illegal",
+                SpecError::Tree(TreeError::Gamma(_)) => "gamma",
+                _ => "horizon",
+            };
+            let offset = span_of(text, field).map_or(0, |span| span.start);
+            Err((line_at(offset), error.to_string()))
+        }
+    }
+}
+
+/// Where a field such as `rewards[2].pattern` stands in the text; of the deepest part of it that is written there.
+fn span_of(text: &str, field: &str) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let mut table = document.get_ref();
+    let mut span = None;
+    for part in field.split('.') {
+        let (name, index) = match part.split_once('[') {
+            Some((name, rest)) => (name, rest.trim_end_matches(']').parse::<usize>().ok()),
+            None => (part, None),
+        };
+        let Some(mut value) = table.get(name) else { break };
+        span = Some(value.span());
+        if let (Some(index), DeValue::Array(items)) = (index, value.get_ref()) {
+            value = items.get(index)?;
+            span = Some(value.span());
+        }
+        match value.get_ref() {
+            DeValue::Table(next) => table = next,
+            _ => break,
+        }
+    }
+    span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda::mdp::Oracle;
+
+    const ROADS: &str = r#"
+name = "two roads"
+tokens = ["left", "right", "EOS"]
+eos = "EOS"
+horizon = 3
+
+[[rewards]]
+pattern = "left *"
+reward = 1.0
+
+[[illegal]]
+prefix = ""
+tokens = "EOS"
+
+[[policy]]
+prefix = []
+probabilities = { left = 0.25, right = 0.75 }
+"#;
+
+    #[test]
+    fn the_example_of_the_documentation_is_read() {
+        let file = parse(ROADS).unwrap();
+        assert_eq!(Oracle::new(&file.tree, &file.policy).j, 0.25);
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_line() {
+        let cases = [
+            ("horizon = 3", "horizon = -3", 5, "-3"),
+            ("horizon = 3", "horizon = 0", 5, "horizon"),
+            ("horizon = 3", "horzion = 3", 5, "unknown field `horzion`"),
+            ("eos = \"EOS\"", "eos = \"STOP\"", 4, "STOP"),
+            ("reward = 1.0", "reward = 1.5", 9, "rewards[0].reward = 1.5"),
+            ("reward = 1.0", "reward = nan", 9, "NaN"),
+            ("pattern = \"left *\"", "pattern = \"* left\"", 8, "only stand at the end"),
+            ("pattern = \"left *\"", "pattern = \"lift *\"", 8, "lift"),
+            ("pattern = \"left *\"", "pattern = 3", 8, "expected tokens"),
+            ("left = 0.25", "left = 0.5", 17, "must sum to 1"),
+            ("tokens = \"EOS\"", "tokens = \"EOS\" x", 13, ""),
+            ("horizon = 3", "horizon = 3\ngamma = 1.5", 6, "gamma"),
+            ("name = \"two roads\"", "", 1, "missing field `name`"),
+        ];
+        for (right, wrong, line, what) in cases {
+            let text = ROADS.replacen(right, wrong, 1);
+            let Err((at, message)) = parse(&text) else { panic!("accepted: {wrong}") };
+            assert!(message.contains(what) && !message.contains('\n'), "{wrong}: {message}");
+            assert_eq!(at, line, "{wrong}: {message}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! [`compare`]: an expected update against the policy gradient, in a few numbers.
+
+use super::Expected;
+use crate::mdp::Oracle;
+
+/// How far an expected update is from a positive multiple of the policy gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Cosine between `E[g]` and `∇J`, in `[-1, 1]`; NaN when either is 0.
+    pub cosine: f64,
+    /// The multiple `κ = <E[g], ∇J> / <∇J, ∇J>` that fits best.
+    pub scale: f64,
+    /// What is left, relative: `|E[g] - κ ∇J| / |κ ∇J|`. 0 for an update unbiased up to scale.
+    pub bias: f64,
+    /// Share of visits (weighted by `b(s,a)`) at which the centred credit `ω(s,a) - Σ π ω` has the sign of `A(s,a)`, among edges with `A ≠ 0`.
+    pub sign_agreement: f64,
+    /// Signal to noise: `|E[g]|^2 / tr Cov(g)`, for one group.
+    pub signal_to_noise: f64,
+}
+
+/// Cosine of the angle between two vectors; NaN when either is 0.
+pub fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// Compares `expected` with the exact gradient and advantages of `oracle`'s policy.
+pub fn compare(expected: &Expected, oracle: &Oracle) -> Comparison {
+    let grad = oracle.grad_j();
+    let scale = dot(&expected.update, &grad) / dot(&grad, &grad);
+    let rest: Vec<f64> = expected.update.iter().zip(&grad).map(|(u, g)| u - scale * g).collect();
+    let norm = |v: &[f64]| dot(v, v).sqrt();
+    let (mut agree, mut all) = (0.0, 0.0);
+    for node in oracle.tree.nodes() {
+        let edges = oracle.tree.edges_of(node);
+        let mean: f64 = edges.clone().map(|e| oracle.probs[e] * expected.credit[e]).sum();
+        for edge in edges {
+            let (a, credit) = (oracle.advantage(edge), expected.credit[edge] - mean);
+            // Rounding leaves about 1e-16 where the advantage is 0.
+            if a.abs() > 1e-12 {
+                all += oracle.edge_visit(edge);
+                agree += if a * credit > 0.0 { oracle.edge_visit(edge) } else { 0.0 };
+            }
+        }
+    }
+    Comparison {
+        cosine: cosine(&expected.update, &grad),
+        scale,
+        bias: norm(&rest) / (scale.abs() * norm(&grad)),
+        sign_agreement: agree / all,
+        signal_to_noise: dot(&expected.update, &expected.update) / expected.total_variance(),
+    }
+}

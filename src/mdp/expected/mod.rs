@@ -1,0 +1,154 @@
+//! The exact expected update of any method, three ways that must agree.
+//!
+//! On-policy or off it, a group of `G` responses moves the logits by
+//!
+//! ```text
+//! g = -∇_θ L = Σ_i Σ_t w_{i,t} ∇log π(a_{i,t}|s_{i,t}),        w = -∂L/∂log π
+//! ```
+//! and for a tabular softmax its expectation only needs the *implied credit* `ω(s,a)`, the mean weight a token receives:
+//!
+//! ```text
+//! E[g](s,a) = b(s,a) ω(s,a) - π(a|s) Σ_c b(s,c) ω(s,c),        ω(s,a) = G E[w_t | s_t=s, a_t=a]
+//! ```
+//! with `b(s,a)` the probability that a sampled response takes the edge. The policy gradient is `ω = Q`.
+//!
+//! | function | what it sums over | when |
+//! | --- | --- | --- |
+//! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::methods::Coupling)) | rewards (and lengths) of others are all that matters |
+//! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
+//! | [`sampled`] | seeded groups, with standard errors | anything |
+
+mod compare;
+mod enumerated;
+mod implied;
+mod sampled;
+
+pub use compare::{Comparison, compare, cosine};
+pub use enumerated::enumerated;
+pub use implied::implied;
+pub use sampled::{Sampled, sampled};
+
+use super::{LeafId, Oracle, Tabular, Tree};
+use crate::group::{Evidence, Response};
+
+/// What is asked: which policy sampled, which is being updated, in groups of what size.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The MDP.
+    pub tree: &'a Tree,
+    /// The policy that samples (`pi_old`).
+    pub behaviour: &'a Tabular,
+    /// The policy being updated; the same on-policy.
+    pub current: &'a Tabular,
+    /// The reference policy of a KL term.
+    pub reference: Option<&'a Tabular>,
+    /// Responses per group, at least 2.
+    pub group_size: usize,
+}
+
+impl<'a> Situation<'a> {
+    /// On-policy, without a reference.
+    pub fn on_policy(tree: &'a Tree, policy: &'a Tabular, group_size: usize) -> Self {
+        Situation { tree, behaviour: policy, current: policy, reference: None, group_size }
+    }
+}
+
+/// An expected update with its variance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// `E[g]` per edge: the expected step of the logits at learning rate 1, for one group.
+    pub update: Vec<f64>,
+    /// Implied credit `ω(s,a)` per edge; 0 where no response passes.
+    pub credit: Vec<f64>,
+    /// `Var(g)` per edge, over groups.
+    pub variance: Vec<f64>,
+}
+
+impl Expected {
+    /// The trace of the covariance of `g`.
+    pub fn total_variance(&self) -> f64 {
+        self.variance.iter().sum()
+    }
+}
+
+/// Why an expectation was not computed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ExpectedError {
+    /// The method looks at more of a group than this way of computing allows.
+    #[error(
+        "the method's gradient depends on the other responses through more than rewards and lengths; enumerate or sample instead"
+    )]
+    Coupled,
+    /// Too many terms.
+    #[error("{terms} terms to sum, the limit is {limit}; use a smaller MDP or group, or sample instead")]
+    TooMany {
+        /// How many, as far as counted.
+        terms: f64,
+        /// The limit.
+        limit: f64,
+    },
+}
+
+/// A situation with everything per edge and per leaf that the three ways share.
+struct Setting<'a> {
+    tree: &'a Tree,
+    behaviour: Oracle<'a>,
+    current: Oracle<'a>,
+    reference: Option<Vec<f64>>,
+    entropies: Vec<f64>,
+    group_size: usize,
+}
+
+impl<'a> Setting<'a> {
+    fn new(s: &Situation<'a>) -> Self {
+        assert!(s.group_size >= 2, "a group has at least two responses, not {}", s.group_size);
+        let behaviour = Oracle::new(s.tree, s.behaviour);
+        Setting {
+            tree: s.tree,
+            entropies: behaviour.entropies(),
+            behaviour,
+            current: Oracle::new(s.tree, s.current),
+            reference: s.reference.map(|r| r.log_probs(s.tree)),
+            group_size: s.group_size,
+        }
+    }
+
+    /// A response as a method sees it, with every kind of evidence the laboratory can give: entropies and the exact
+    /// values of the sampling policy.
+    fn response(&self, leaf: LeafId, path: &[usize], reward: f64) -> Response {
+        let along = |per_edge: &[f64]| path.iter().map(|&e| per_edge[e]).collect::<Vec<_>>();
+        let at_nodes = |per_node: &[f64]| path.iter().map(|&e| per_node[self.tree.edge_node(e)]).collect();
+        Response {
+            tokens: path.iter().map(|&e| self.tree.token(e)).collect(),
+            old_logps: along(&self.behaviour.log_probs),
+            ref_logps: self.reference.as_deref().map(along),
+            reward: Some(reward),
+            truncated: self.tree.truncated(leaf),
+            evidence: Evidence {
+                entropies: Some(at_nodes(&self.entropies)),
+                values: Some(at_nodes(&self.behaviour.v)),
+            },
+        }
+    }
+
+    /// Pulls token weights, summed per edge, back to logits under the current policy.
+    fn pull_back(&self, per_edge: &[f64]) -> Vec<f64> {
+        let mut update = per_edge.to_vec();
+        for node in self.tree.nodes() {
+            let total: f64 = per_edge[self.tree.edges_of(node)].iter().sum();
+            for edge in self.tree.edges_of(node) {
+                update[edge] -= self.current.probs[edge] * total;
+            }
+        }
+        update
+    }
+
+    /// Divides weights summed per edge by the probability of the edge.
+    fn per_visit(&self, per_edge: &[f64]) -> Vec<f64> {
+        let credit = |(e, w): (usize, &f64)| {
+            let visit = self.behaviour.edge_visit(e);
+            if visit > 0.0 { w / visit } else { 0.0 }
+        };
+        per_edge.iter().enumerate().map(credit).collect()
+    }
+}
