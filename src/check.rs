@@ -2,18 +2,28 @@
 
 use crate::group::{EvidenceKind, Group, Response};
 
-/// What is wrong with a batch, and where (indices from 0).
+/// What is wrong with a group, and where (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BatchError {
     /// A group without responses.
-    #[error("the group has no responses; it needs at least 2")]
+    #[error("rewards: the group has no responses; a group-relative baseline needs at least 2")]
     EmptyGroup,
     /// A group with one response.
-    #[error("the group has one response; a group-relative baseline needs at least 2")]
+    #[error("rewards: the group has one response; a group-relative baseline needs at least 2")]
     SingleResponse,
     /// No response of a group has a reward.
     #[error("rewards: all {0} are missing; at least one response must be graded")]
     NoRewards(usize),
+    /// A field that does not have one entry per response.
+    #[error("{field}: {found} entries for {expected} rewards; one per response is needed")]
+    Count {
+        /// The field.
+        field: &'static str,
+        /// Its entries.
+        found: usize,
+        /// The responses of the group.
+        expected: usize,
+    },
     /// A response without tokens.
     #[error("{field}[{response}] is empty; a response has at least one token (its EOS)")]
     EmptyResponse {
@@ -23,7 +33,9 @@ pub enum BatchError {
         response: usize,
     },
     /// Two arrays of one response that differ in length.
-    #[error("{field}[{response}] has {found} entries; the response has {expected} tokens")]
+    #[error(
+        "{field}[{response}] has {found} entries, logps[{response}] has {expected}; one per token is needed"
+    )]
     Length {
         /// The field.
         field: &'static str,
@@ -57,7 +69,7 @@ pub enum BatchError {
         value: f64,
     },
     /// Evidence the method needs and the response lacks.
-    #[error("{} is missing for response {response}; the method's settings need it", kind.name())]
+    #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
     MissingEvidence {
         /// What is missing.
         kind: EvidenceKind,
@@ -66,42 +78,64 @@ pub enum BatchError {
     },
 }
 
+fn why(kind: EvidenceKind) -> &'static str {
+    match kind {
+        EvidenceKind::RefLogps => {
+            "beta is not 0, so every token needs its log-probability under the reference"
+        }
+        _ => "the method needs it under these settings",
+    }
+}
+
 /// Checks one group and the current log-probabilities of its responses against what a method needs.
 ///
 /// # Errors
 /// The first [`BatchError`] found.
+///
+/// ```
+/// use grpo_lambda::{check, group::{Group, Response}};
+/// let group = Group { responses: vec![Response::graded(vec![-0.7], 1.0), Response::graded(vec![-0.7, -0.1], 0.0)] };
+/// let error = check::group(&group, &[vec![-0.7], vec![-0.7, f64::NAN]], &[]).unwrap_err();
+/// assert_eq!(error.to_string(), "logps[1][1] = NaN; must be a finite number");
+/// ```
 pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Result<(), BatchError> {
-    match group.responses.len() {
+    let responses = group.responses.len();
+    if logps.len() != responses {
+        return Err(BatchError::Count { field: "logps", found: logps.len(), expected: responses });
+    }
+    match responses {
         0 => return Err(BatchError::EmptyGroup),
         1 => return Err(BatchError::SingleResponse),
         _ => {}
     }
-    for (i, response) in group.responses.iter().enumerate() {
-        check_response(i, response, &logps[i], needs)?;
+    for (i, (response, logps)) in group.responses.iter().zip(logps).enumerate() {
+        check_response(i, response, logps, needs)?;
     }
     if group.responses.iter().all(|r| r.reward.is_none()) {
-        return Err(BatchError::NoRewards(group.responses.len()));
+        return Err(BatchError::NoRewards(responses));
     }
     Ok(())
 }
 
 fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind]) -> Result<(), BatchError> {
-    if logps.is_empty() {
-        return Err(BatchError::EmptyResponse { field: "logps", response: i });
+    for (field, values) in [("logps", logps), ("old_logps", &r.old_logps)] {
+        if values.is_empty() {
+            return Err(BatchError::EmptyResponse { field, response: i });
+        }
     }
-    let expected = logps.len();
     if let Some(&kind) = needs.iter().find(|kind| !kind.is_in(r)) {
         return Err(BatchError::MissingEvidence { kind, response: i });
     }
-    let optional = |name, values: &'_ Option<Vec<f64>>| values.clone().map(|v| (name, v));
+    let expected = logps.len();
     let fields = [
-        Some(("logps", logps.to_vec())),
-        Some(("old_logps", r.old_logps.clone())),
-        optional("ref_logps", &r.ref_logps),
-        optional("entropies", &r.evidence.entropies),
-        optional("values", &r.evidence.values),
+        ("logps", Some(logps)),
+        ("old_logps", Some(r.old_logps.as_slice())),
+        ("ref_logps", r.ref_logps.as_deref()),
+        ("entropies", r.evidence.entropies.as_deref()),
+        ("values", r.evidence.values.as_deref()),
     ];
-    for (field, values) in fields.into_iter().flatten() {
+    for (field, values) in fields {
+        let Some(values) = values else { continue };
         if values.len() != expected {
             return Err(BatchError::Length { field, response: i, found: values.len(), expected });
         }
@@ -115,5 +149,71 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     match r.reward {
         Some(value) if !value.is_finite() => Err(BatchError::Reward { response: i, value }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Group, Vec<Vec<f64>>) {
+        let logps = vec![vec![-0.5, -0.25], vec![-1.0]];
+        let responses =
+            vec![Response::graded(logps[0].clone(), 1.0), Response::graded(logps[1].clone(), 0.0)];
+        (Group { responses }, logps)
+    }
+
+    #[test]
+    fn a_well_formed_group_passes_with_and_without_optional_fields() {
+        let (mut g, logps) = pair();
+        assert_eq!(group(&g, &logps, &[]), Ok(()));
+        g.responses[1].reward = None;
+        g.responses[0].tokens = vec![5, 1];
+        for r in &mut g.responses {
+            r.ref_logps = Some(r.old_logps.clone());
+        }
+        assert_eq!(group(&g, &logps, &[EvidenceKind::RefLogps]), Ok(()));
+    }
+
+    #[test]
+    fn each_defect_is_named_with_its_place() {
+        type Spoil = fn(&mut Group, &mut Vec<Vec<f64>>);
+        let cases: [(Spoil, &str); 12] = [
+            (|_, l| drop(l.pop()), "logps: 1 entries for 2 rewards"),
+            (
+                |g, l| {
+                    g.responses.clear();
+                    l.clear()
+                },
+                "no responses",
+            ),
+            (
+                |g, l| {
+                    g.responses.truncate(1);
+                    l.truncate(1)
+                },
+                "one response",
+            ),
+            (|g, _| g.responses.iter_mut().for_each(|r| r.reward = None), "all 2 are missing"),
+            (|_, l| l[1].clear(), "logps[1] is empty"),
+            (|g, _| g.responses[1].old_logps.clear(), "old_logps[1] is empty"),
+            (|g, _| g.responses[0].old_logps.push(0.0), "old_logps[0] has 3 entries, logps[0] has 2"),
+            (|g, _| g.responses[0].tokens.push(7), "tokens[0] has 1 entries, logps[0] has 2"),
+            (|_, l| l[0][1] = f64::NEG_INFINITY, "logps[0][1] = -inf"),
+            (|g, _| g.responses[1].evidence.values = Some(vec![f64::NAN]), "values[1][0] = NaN"),
+            (|g, _| g.responses[0].reward = Some(f64::INFINITY), "rewards[0] = inf"),
+            (
+                |g, _| g.responses[0].ref_logps = Some(vec![-1.0; 2]),
+                "ref_logps: missing for response 1; beta",
+            ),
+        ];
+        for (spoil, expected) in cases {
+            let (mut g, mut logps) = pair();
+            spoil(&mut g, &mut logps);
+            let needs: &[EvidenceKind] =
+                if expected.starts_with("ref") { &[EvidenceKind::RefLogps] } else { &[] };
+            let error = group(&g, &logps, needs).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

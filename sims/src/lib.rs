@@ -1,7 +1,18 @@
-//! The experiments of grpo-lambda.
+//! The laboratory of grpo-lambda: every claim with its verdict, data and figure, behind the command `sim`.
 
+pub mod cli;
+pub mod estimate;
 pub mod experiment;
 pub mod experiments;
+pub mod failure;
 pub mod figure;
+pub mod groups;
+mod json;
 pub mod mdp_command;
 pub mod mdp_file;
+pub mod method_args;
+pub mod methods_list;
+pub mod report;
+pub mod run;
+mod terminal;
+pub mod write;

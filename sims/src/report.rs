@@ -110,8 +110,16 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
             verdict = cell(&found.verdict(0)),
             numbers = cell(&found.text(0, 3)),
         );
-        brief += &format!("| [`{id}`](paper/README.md#{id}) | {} | {} |\n", cell(e.title), cell(&found.verdict(0)), id = e.id);
-        sections += &format!("### {}\n\n{}\n\n| statement | verdict | numbers |\n| --- | --- | --- |\n", e.id, e.title);
+        brief += &format!(
+            "| [`{id}`](paper/README.md#{id}) | {} | {} |\n",
+            cell(e.title),
+            cell(&found.verdict(0)),
+            id = e.id
+        );
+        sections += &format!(
+            "### {}\n\n{}\n\n| statement | verdict | numbers |\n| --- | --- | --- |\n",
+            e.id, e.title
+        );
         for row in 0..found.0.rows.len() {
             sections += &format!(
                 "| {} | {} | {} |\n",

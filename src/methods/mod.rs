@@ -192,7 +192,7 @@ pub struct BatchLoss {
 /// Evaluates a method on a whole batch at current log-probabilities, flat order.
 ///
 /// # Panics
-/// On shapes [`crate::check::batch`] would refuse.
+/// On shapes [`crate::check::group`] would refuse.
 pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> BatchLoss {
     let credits = method.credit(batch);
     let mut total =

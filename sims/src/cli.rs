@@ -1,0 +1,236 @@
+//! The command line of `sim`.
+
+use crate::estimate::{self, EstimateArgs};
+use crate::experiment::Experiment;
+use crate::experiments::REGISTRY;
+use crate::failure::{Failure, quoted};
+use crate::methods_list::{self, MethodsArgs};
+use crate::report;
+use crate::run::{self, DEFAULT_SEED, Options};
+use crate::terminal;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use grpo_lambda::settings::did_you_mean;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The laboratory of grpo-lambda: every claim of the paper, put to the test
+///
+/// Without arguments every experiment runs in its quick version: a verdict for each claim, computed from numbers, and the
+/// data, tables and figures behind it.
+#[derive(Debug, Parser)]
+#[command(name = "sim", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+struct Cli {
+    /// Run only these experiments; --list shows the ids
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// List the experiments and stop
+    #[arg(long)]
+    list: bool,
+    /// Folder for results: DIR/data/*.csv, DIR/tables/*.md, DIR/figures/*.svg and *.png
+    #[arg(long, value_name = "DIR", default_value = "paper")]
+    out: PathBuf,
+    /// Seed of every random stream; the same seed gives the same numbers on any number of threads
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    seed: u64,
+    /// The long versions: more seeds, larger problems
+    #[arg(long)]
+    full: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sim                                       every experiment, quick, into paper/
+  sim --list                                what there is
+  sim theorem_1 lemma_1 --out /tmp/look     two experiments, elsewhere
+  sim learning --full --seed 7              one, long, another seed
+  sim methods grpo_lambda                   the settings of a method
+  sim estimate --method grpo < groups.jsonl check a trainer's advantages, loss and gradient
+
+Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a result); 1 when an
+experiment broke down; 2 when the input was refused, with one line on stderr and nothing written.";
+
+/// The tools beside the experiments. One more is a variant here and an arm in [`dispatch`].
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compute advantages, loss and gradient of your own groups (JSON lines), to compare a trainer with
+    Estimate(EstimateArgs),
+    /// List the methods with their settings
+    Methods(MethodsArgs),
+}
+
+fn dispatch(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Estimate(args) => estimate::run(args).map_err(|f| f.within("sim estimate")),
+        Command::Methods(args) => methods_list::run(args).map_err(|f| f.within("sim methods")),
+    }
+}
+
+/// Runs `sim` with the arguments of the process.
+pub fn main() -> ExitCode {
+    let done = match Cli::try_parse() {
+        Ok(cli) => execute(&cli),
+        Err(error) => refuse(&error),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{}", failure.line());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn execute(cli: &Cli) -> Result<(), Failure> {
+    if let Some(command) = &cli.command {
+        return dispatch(command);
+    }
+    let work = || {
+        let experiments = select(&cli.ids, REGISTRY).map_err(Failure::Refused)?;
+        if cli.list {
+            return terminal::print(&list(&experiments));
+        }
+        let options = Options { out: cli.out.clone(), seed: cli.seed, full: cli.full };
+        let summary = run::run(&experiments, &options)?;
+        terminal::print(&summary.text)?;
+        terminal::print(refresh(&cli.out)?)?;
+        match summary.failed.len() {
+            0 => Ok(()),
+            n => {
+                let (total, ids) = (experiments.len(), summary.failed.join(", "));
+                Err(Failure::Failed(format!("{n} of {total} experiments failed: {ids}")))
+            }
+        }
+    };
+    work().map_err(|f| f.within("sim"))
+}
+
+/// Brings the generated blocks of the README files in and beside `out` up to date, once every claim has its verdicts there.
+fn refresh(out: &Path) -> Result<&'static str, Failure> {
+    let ids = REGISTRY.iter().map(|e| e.id);
+    let missing = |id| !out.join(format!("data/{id}_verdicts.csv")).exists();
+    if !out.join("README.md").exists() || ids.into_iter().any(missing) {
+        return Ok("");
+    }
+    report::refresh(REGISTRY, out).map_err(|e| Failure::Failed(format!("report: {e:#}")))?;
+    Ok("The tables of the README files are up to date with these results.\n")
+}
+
+/// What the parser did not take: help and version are printed, everything else becomes one line.
+fn refuse(error: &clap::Error) -> Result<(), Failure> {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return terminal::print(&error.render().to_string()).map_err(|f| f.within("sim"));
+    }
+    let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok()).unwrap_or_default();
+    if commands().contains(&first) {
+        let command = format!("sim {first}");
+        let mut message = usage(error, &command);
+        if error.kind() == ErrorKind::UnknownArgument && takes_settings(&first) {
+            message += "; a method's settings are written key=value, as in lambda=0.9";
+        }
+        return Err(Failure::Refused(message).within(&command));
+    }
+    // `sim estimat --method grpo` is first of all a misspelt command, not a strange flag.
+    let named =
+        if first.starts_with('-') || first.is_empty() { Ok(Vec::new()) } else { select(&[first], REGISTRY) };
+    let message = named.err().unwrap_or_else(|| usage(error, "sim"));
+    Err(Failure::Refused(message).within("sim"))
+}
+
+/// The parser's message on one line, without its usage block.
+fn usage(error: &clap::Error, command: &str) -> String {
+    let text = error.render().to_string();
+    let lines: Vec<_> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
+        .collect();
+    format!("{}; see {command} --help", lines.join("; ").trim_start_matches("error: ").replace(":;", ":"))
+}
+
+fn commands() -> Vec<String> {
+    Cli::command().get_subcommands().map(|c| c.get_name().to_owned()).collect()
+}
+
+fn takes_settings(command: &str) -> bool {
+    Cli::command()
+        .find_subcommand(command)
+        .is_some_and(|c| c.get_arguments().any(|a| a.get_id() == "settings"))
+}
+
+/// The experiments with these ids, in the order given, each once; all of them for none.
+fn select(
+    ids: &[String],
+    registry: &'static [&'static Experiment],
+) -> Result<Vec<&'static Experiment>, String> {
+    if ids.is_empty() {
+        return Ok(registry.to_vec());
+    }
+    let mut selected: Vec<&'static Experiment> = Vec::new();
+    for id in ids {
+        let Some(found) = registry.iter().find(|e| e.id == id) else {
+            let commands = commands();
+            if commands.contains(id) {
+                return Err(format!(
+                    "{id} is a command, not an experiment; it comes first, as in sim {id} --help"
+                ));
+            }
+            let known = registry.iter().map(|e| e.id).chain(commands.iter().map(String::as_str));
+            let hint = did_you_mean(id, known);
+            return Err(format!("unknown experiment {}{hint}; sim --list shows the ids", quoted(id)));
+        };
+        if !selected.iter().any(|e| e.id == id) {
+            selected.push(found);
+        }
+    }
+    Ok(selected)
+}
+
+fn list(experiments: &[&Experiment]) -> String {
+    let mut table = terminal::table(&["id", "experiment", "source"]);
+    for e in experiments {
+        table.add_row([e.id, e.title, e.source]);
+    }
+    format!("{table}\n\nsim ID... runs some of them, sim alone runs all.\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Report;
+
+    const fn named(id: &'static str) -> Experiment {
+        Experiment { id, title: "", claim: "", source: "", run: |_| Ok(Report::default()) }
+    }
+    static LEMMA: Experiment = named("lemma_1");
+    static THEOREM: Experiment = named("theorem_1");
+    static BOTH: &[&Experiment] = &[&THEOREM, &LEMMA];
+
+    fn ids(words: &[&str]) -> Result<Vec<&'static str>, String> {
+        let words: Vec<_> = words.iter().map(|w| (*w).to_owned()).collect();
+        Ok(select(&words, BOTH)?.iter().map(|e| e.id).collect())
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn experiments_run_in_the_order_asked_for_and_once() {
+        assert_eq!(ids(&["lemma_1", "theorem_1", "lemma_1"]).unwrap(), ["lemma_1", "theorem_1"]);
+        assert_eq!(ids(&[]).unwrap(), ["theorem_1", "lemma_1"]);
+    }
+
+    #[test]
+    fn an_unknown_id_is_named_with_the_nearest_known_one() {
+        let error = ids(&["theorm_1"]).unwrap_err();
+        assert!(error.starts_with("unknown experiment `theorm_1` (did you mean `theorem_1`?)"), "{error}");
+        assert!(ids(&["estimat"]).unwrap_err().contains("(did you mean `estimate`?)"));
+        assert!(ids(&["lemma_1", "methods"]).unwrap_err().starts_with("methods is a command"));
+        assert!(!ids(&["zzz"]).unwrap_err().contains("did you mean"));
+    }
+}

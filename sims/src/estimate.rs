@@ -1,0 +1,193 @@
+//! `sim estimate`: advantages, loss and gradient of anyone's groups, to compare a trainer with.
+
+use crate::failure::{Failure, one_line};
+use crate::groups::{Line, Positive};
+use crate::method_args::MethodArgs;
+use crate::terminal;
+use grpo_lambda::methods::{self, Configured};
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+/// The command's arguments.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct EstimateArgs {
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Read groups from this file instead of standard input
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object
+  "rewards"    [g]         one number per response; null where it could not be graded
+  "logps"      [[T_i]..]   log-probability of every sampled token under the current policy
+  "old_logps"  [[T_i]..]   the same under the policy that sampled
+  "ref_logps"  [[T_i]..]   the same under the reference; needed when beta is not 0
+  "entropies", "values"    [[T_i]..]   evidence some methods need; see sim methods
+  "tokens" [[T_i]..] token ids, "truncated" [g] true/false, "id" a string or number: optional
+
+Output: one JSON object per line, in the order of the input
+  {"id": .., "advantages": [[T_i]..], "loss": x, "dlogps": [[T_i]..], "metrics": {..}}
+  dlogps is d loss / d logps; the loss is to be minimised; numbers are the shortest text that
+  reads back to the same 64-bit float. Each line is a batch of its own: a mean over the batch's
+  tokens (token_mean) and statistics of the batch (scale=batch) see that one group.
+
+All or nothing: the whole input is read and computed before the first line is printed. A mistake
+anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped.
+Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1.
+
+Examples:
+  sim estimate --method grpo < groups.jsonl
+  sim estimate --method grpo_lambda lambda=0.98 style=both clamp=none --input groups.jsonl
+  sim estimate --method dr_grpo beta=0.04 kl=k3 max_length=1024 < groups.jsonl > ours.jsonl
+  echo '{"rewards":[1,0],"logps":[[-0.5],[-1.5]],"old_logps":[[-0.5],[-1.5]]}' |
+    sim estimate --method rloo"#;
+
+/// What one line of input becomes.
+#[derive(Serialize)]
+struct Estimate {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Value>,
+    advantages: Vec<Vec<f64>>,
+    loss: f64,
+    dlogps: Vec<Vec<f64>>,
+    metrics: Map<String, Value>,
+}
+
+/// A computed line, ready to be printed.
+struct Computed {
+    id: Option<Value>,
+    positive: Option<Positive>,
+    json: String,
+}
+
+/// Reads, computes, prints.
+///
+/// # Errors
+/// [`Failure::Refused`] for settings or input that cannot be used; then nothing has been printed.
+pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
+    let configured = args.method.configure()?;
+    let (source, bytes) = read(args)?;
+    let estimates = estimate(&configured, &bytes)
+        .map_err(|(line, what)| Failure::Refused(format!("{source}:{line}: {what}")))?;
+    if estimates.is_empty() {
+        return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
+    }
+    if let Some(warning) = warning(&source, &estimates) {
+        eprintln!("sim estimate: warning: {}", one_line(&warning));
+    }
+    let mut text = String::with_capacity(estimates.iter().map(|(_, e)| e.json.len() + 1).sum());
+    for (_, estimate) in &estimates {
+        text += &estimate.json;
+        text.push('\n');
+    }
+    terminal::print(&text)
+}
+
+fn read(args: &EstimateArgs) -> Result<(String, Vec<u8>), Failure> {
+    let Some(path) = &args.input else {
+        if std::io::stdin().is_terminal() {
+            eprintln!("sim estimate: reading groups from the terminal; end with Ctrl-D");
+        }
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        return read
+            .map(|_| ("stdin".to_owned(), bytes))
+            .map_err(|e| Failure::Refused(format!("stdin: {e}")));
+    };
+    let source = path.display().to_string();
+    match std::fs::read(path) {
+        Ok(bytes) => Ok((source, bytes)),
+        Err(e) => Err(Failure::Refused(format!("{source}: {e}; --input must name a readable file"))),
+    }
+}
+
+/// Every group of `bytes` with its line number, or the first line that is wrong.
+fn estimate(configured: &Configured, bytes: &[u8]) -> Result<Vec<(usize, Computed)>, (usize, String)> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes); // a byte-order mark, as Windows editors write
+    let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
+    let computed: Vec<_> = lines.par_iter().map(|line| compute(configured, line)).collect();
+    let mut ids = HashMap::new();
+    let mut estimates = Vec::new();
+    for (number, result) in (1..).zip(computed) {
+        let Some(computed) = result.map_err(|what| (number, what))? else { continue };
+        if let Some(id) = &computed.id
+            && let Some(first) = ids.insert(id.to_string(), number)
+        {
+            return Err((number, format!("id = {id}: also the id of line {first}; ids must differ")));
+        }
+        estimates.push((number, computed));
+    }
+    Ok(estimates)
+}
+
+/// One line; `None` where it is blank.
+fn compute(configured: &Configured, line: &[u8]) -> Result<Option<Computed>, String> {
+    let text = std::str::from_utf8(line).map_err(|e| {
+        let at = e.valid_up_to();
+        format!("byte {} of the line is 0x{:02x}: not UTF-8; the input must be UTF-8 text", at + 1, line[at])
+    })?;
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let line = Line::parse(text, &configured.evidence())?;
+    let positive = line.positive();
+    let batch = methods::evaluate(configured.method.as_ref(), std::slice::from_ref(&line.group), &line.logps);
+    let metrics = batch.metrics.entries();
+    let estimate = Estimate {
+        id: line.id.clone(),
+        advantages: all_finite("advantages", batch.advantages)?,
+        loss: finite("loss", batch.value)?,
+        dlogps: all_finite("dlogps", batch.dlogps)?,
+        metrics: metrics
+            .into_iter()
+            .map(|(name, x)| Ok((name.to_owned(), Value::from(finite(&format!("metrics.{name}"), x)?))))
+            .collect::<Result<_, String>>()?,
+    };
+    let json = serde_json::to_string(&estimate).map_err(|e| e.to_string())?;
+    Ok(Some(Computed { id: line.id, positive, json }))
+}
+
+/// `x` as it is printed: JSON has no infinities, and `-0` is nobody's result.
+fn finite(what: &str, x: f64) -> Result<f64, String> {
+    if x.is_finite() {
+        Ok(x + 0.0)
+    } else {
+        Err(format!(
+            "{what} would be {x}; rewards, log-probabilities or settings are too large for 64-bit floats"
+        ))
+    }
+}
+
+fn all_finite(what: &str, lists: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, String> {
+    let list = |(i, list): (usize, Vec<f64>)| {
+        let number = |(t, x)| finite(what, x).map_err(|e| e.replacen(what, &format!("{what}[{i}][{t}]"), 1));
+        list.into_iter().enumerate().map(number).collect()
+    };
+    lists.into_iter().enumerate().map(list).collect()
+}
+
+fn warning(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
+    let mut found = estimates.iter().filter_map(|(line, e)| Some((line, e.positive.as_ref()?)));
+    let (line, Positive { place, value, count }) = found.next()?;
+    let total = count + found.map(|(_, p)| p.count).sum::<usize>();
+    let more = if total > 1 { format!(" (and {} more)", total - 1) } else { String::new() };
+    Some(format!("{source}:{line}: {place} = {value}{more} used as it is; a log-probability is at most 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_zero_is_zero_and_infinities_are_refused() {
+        assert!(finite("loss", -0.0).is_ok_and(f64::is_sign_positive));
+        let error = all_finite("dlogps", vec![vec![1.0], vec![0.0, f64::INFINITY]]).unwrap_err();
+        assert!(error.starts_with("dlogps[1][1] would be inf;"), "{error}");
+    }
+}

@@ -1,0 +1,75 @@
+//! How a command ends when it does not succeed: one line on stderr and an exit code.
+
+use std::fmt::Write as _;
+
+/// Why a command stops. The message is shown on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The input was refused and nothing was done: exit code 2.
+    Refused(String),
+    /// The work was begun and part of it failed: exit code 1.
+    Failed(String),
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Refused(_) => 2,
+            Failure::Failed(_) => 1,
+        }
+    }
+
+    /// The message as one line: what the input contributed (names, keys, paths) may hold line breaks or escape codes.
+    pub fn line(&self) -> String {
+        let (Failure::Refused(message) | Failure::Failed(message)) = self;
+        one_line(message)
+    }
+
+    /// The same failure with the command in front, as in `sim estimate: ..`.
+    pub fn within(self, command: &str) -> Self {
+        match self {
+            Failure::Refused(message) => Failure::Refused(format!("{command}: {message}")),
+            Failure::Failed(message) => Failure::Failed(format!("{command}: {message}")),
+        }
+    }
+}
+
+/// `text` with control characters escaped.
+pub fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.trim().chars() {
+        if c.is_control() {
+            write!(out, "{}", c.escape_default()).expect("writing to memory cannot fail");
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// `text` in quotes, cut after 60 characters, for messages that repeat what they were given.
+pub fn quoted(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((cut, _)) => format!("`{}..`", &text[..cut]),
+        None => format!("`{text}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_stays_on_one_line_whatever_it_quotes() {
+        let failure = Failure::Refused("unknown id `a\nb\u{1b}[31m`".into()).within("sim estimate");
+        assert_eq!(failure.line(), "sim estimate: unknown id `a\\nb\\u{1b}[31m`");
+        assert_eq!(failure.code(), 2);
+    }
+
+    #[test]
+    fn long_quotations_are_cut_between_characters() {
+        assert_eq!(quoted(&"é".repeat(61)), format!("`{}..`", "é".repeat(60)));
+        assert_eq!(quoted("lambda"), "`lambda`");
+    }
+}

@@ -1,0 +1,324 @@
+//! One group as one line of JSON: what `sim estimate` reads.
+//!
+//! ```json
+//! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
+//! ```
+//! Optional: `ref_logps`, `entropies`, `values`, `tokens` (one list per response), `truncated` (one flag per response), `id`.
+
+use crate::failure::quoted;
+use crate::json::{self, Json};
+use grpo_lambda::check::{self, BatchError};
+use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
+use grpo_lambda::settings::did_you_mean;
+use serde_json::Value;
+
+/// A group with the current log-probabilities of its responses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The caller's name for the group: a JSON string or number, echoed as it is.
+    pub id: Option<Value>,
+    /// Rewards, old log-probabilities and evidence.
+    pub group: Group,
+    /// Current log-probabilities, one list per response.
+    pub logps: Vec<Vec<f64>>,
+}
+
+/// A positive log-probability: possible for the density of a continuous policy, a mistake otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Positive {
+    /// Where the first one stands, as in `logps[0][2]`.
+    pub place: String,
+    /// Its value.
+    pub value: f64,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// What rounding may add to a log-probability of 0.
+const ROUNDING: f64 = 1e-6;
+
+const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
+const KNOWN: [&str; 9] =
+    ["id", "rewards", "logps", "old_logps", "ref_logps", "entropies", "values", "tokens", "truncated"];
+
+type Lists = Vec<Vec<f64>>;
+
+impl Line {
+    /// Reads one line and checks it against what a method needs.
+    ///
+    /// # Errors
+    /// What is wrong and what would be right, starting with the field.
+    pub fn parse(text: &str, needs: &[EvidenceKind]) -> Result<Self, String> {
+        let mut fields = Fields::read(text)?;
+        let line = fields.line()?;
+        check::group(&line.group, &line.logps, needs).map_err(|e| e.to_string())?;
+        Ok(line)
+    }
+
+    /// Log-probabilities above 0, if there are any.
+    pub fn positive(&self) -> Option<Positive> {
+        let responses = &self.group.responses;
+        let of = |field: &'static str, i: usize, values: &[f64]| {
+            let found = values.iter().enumerate().filter(|(_, x)| **x > ROUNDING);
+            found.map(|(t, x)| (format!("{field}[{i}][{t}]"), *x)).collect::<Vec<_>>()
+        };
+        let mut all = (0..responses.len()).flat_map(|i| {
+            let reference = responses[i].ref_logps.as_deref().unwrap_or(&[]);
+            let old = of("old_logps", i, &responses[i].old_logps);
+            [of("logps", i, &self.logps[i]), old, of("ref_logps", i, reference)].concat()
+        });
+        let (place, value) = all.next()?;
+        Some(Positive { place, value, count: 1 + all.count() })
+    }
+}
+
+/// The fields of a line that are not yet taken.
+struct Fields(Vec<(String, Json)>);
+
+impl Fields {
+    fn read(text: &str) -> Result<Self, String> {
+        let entries = match json::parse(text) {
+            Ok(Json::Object(entries)) => entries,
+            Ok(other) => return Err(format!("the line is {other}; {WHOLE_OBJECT}")),
+            Err(what) if what.ends_with("number out of range") => {
+                return Err(format!("{what}; numbers must fit a 64-bit float"));
+            }
+            Err(what) => return Err(format!("{what}; {WHOLE_OBJECT}")),
+        };
+        for (i, (key, _)) in entries.iter().enumerate() {
+            if !KNOWN.contains(&key.as_str()) {
+                let hint = did_you_mean(key, KNOWN);
+                return Err(format!(
+                    "{}: unknown field{hint}; the fields are {}",
+                    quoted(key),
+                    KNOWN.join(", ")
+                ));
+            }
+            if entries[..i].iter().any(|(earlier, _)| earlier == key) {
+                return Err(format!("{key}: given twice; each field may appear once"));
+            }
+        }
+        Ok(Fields(entries))
+    }
+
+    /// The field, where it is present and not null.
+    fn take(&mut self, field: &'static str) -> Option<Json> {
+        let place = self.0.iter().position(|(key, _)| key == field)?;
+        Some(self.0.swap_remove(place).1).filter(|value| *value != Json::Null)
+    }
+
+    fn require(&mut self, field: &'static str) -> Result<Json, String> {
+        self.take(field).ok_or_else(|| format!("{field}: missing; every line needs {}", REQUIRED.join(", ")))
+    }
+
+    /// A list with one entry per response.
+    fn per_response(
+        &mut self,
+        field: &'static str,
+        responses: usize,
+        value: Json,
+        right: &str,
+    ) -> Result<Vec<Json>, String> {
+        let items = items(field, value, right)?;
+        if items.len() != responses {
+            let error = BatchError::Count { field, found: items.len(), expected: responses };
+            return Err(error.to_string());
+        }
+        Ok(items)
+    }
+
+    /// A list of numbers per response.
+    fn lists(&mut self, field: &'static str, responses: usize, value: Json) -> Result<Lists, String> {
+        let items = self.per_response(field, responses, value, "a list of lists of numbers")?;
+        let lists = items.into_iter().enumerate().map(|(i, item)| {
+            let place = format!("{field}[{i}]");
+            let numbers = self::items(&place, item, "a list of numbers, one per token")?;
+            let number = |(t, x): (usize, Json)| number(&x).ok_or_else(|| wrong(&place, t, &x, "a number"));
+            numbers.into_iter().enumerate().map(number).collect()
+        });
+        lists.collect()
+    }
+
+    fn optional_lists(&mut self, field: &'static str, responses: usize) -> Result<Option<Lists>, String> {
+        self.take(field).map(|value| self.lists(field, responses, value)).transpose()
+    }
+
+    fn line(&mut self) -> Result<Line, String> {
+        let rewards = self.require("rewards")?;
+        let rewards = rewards_of(rewards)?;
+        let n = rewards.len();
+        let logps = self.require("logps")?;
+        let logps = self.lists("logps", n, logps)?;
+        let old_logps = self.require("old_logps")?;
+        let old_logps = self.lists("old_logps", n, old_logps)?;
+        let mut ref_logps = self.optional_lists("ref_logps", n)?;
+        let mut entropies = self.optional_lists("entropies", n)?;
+        let mut values = self.optional_lists("values", n)?;
+        let mut tokens = self.tokens(n)?;
+        let truncated = self.truncated(n)?;
+        let id = self.id()?;
+        let row = |lists: &mut Option<Lists>, i: usize| lists.as_mut().map(|l| std::mem::take(&mut l[i]));
+        let responses =
+            old_logps.into_iter().zip(rewards).enumerate().map(|(i, (old_logps, reward))| Response {
+                tokens: std::mem::take(&mut tokens[i]),
+                old_logps,
+                ref_logps: row(&mut ref_logps, i),
+                reward,
+                truncated: truncated[i],
+                evidence: Evidence { entropies: row(&mut entropies, i), values: row(&mut values, i) },
+            });
+        Ok(Line { id, group: Group { responses: responses.collect() }, logps })
+    }
+
+    fn tokens(&mut self, responses: usize) -> Result<Vec<Vec<u32>>, String> {
+        const RIGHT: &str = "a whole number from 0 to 4294967295";
+        let Some(value) = self.take("tokens") else { return Ok(vec![Vec::new(); responses]) };
+        let items = self.per_response("tokens", responses, value, "a list of lists of token ids")?;
+        let of_response = |(i, item)| {
+            let place = format!("tokens[{i}]");
+            let ids = self::items(&place, item, "a list of token ids")?;
+            if ids.is_empty() {
+                return Err(BatchError::EmptyResponse { field: "tokens", response: i }.to_string());
+            }
+            let id = |(t, x): (usize, Json)| {
+                match &x {
+                    Json::Number(n) => n.as_u64().and_then(|id| u32::try_from(id).ok()),
+                    _ => None,
+                }
+                .ok_or_else(|| wrong(&place, t, &x, RIGHT))
+            };
+            ids.into_iter().enumerate().map(id).collect()
+        };
+        items.into_iter().enumerate().map(of_response).collect()
+    }
+
+    fn truncated(&mut self, responses: usize) -> Result<Vec<bool>, String> {
+        let Some(value) = self.take("truncated") else { return Ok(vec![false; responses]) };
+        let items = self.per_response("truncated", responses, value, "a list of true and false")?;
+        let flag = |(i, item)| match item {
+            Json::Bool(flag) => Ok(flag),
+            other => Err(wrong("truncated", i, &other, "true or false")),
+        };
+        items.into_iter().enumerate().map(flag).collect()
+    }
+
+    /// The id; refused when it could not be echoed as it was written.
+    fn id(&mut self) -> Result<Option<Value>, String> {
+        match self.take("id") {
+            None => Ok(None),
+            Some(Json::Text(text)) => Ok(Some(Value::String(text))),
+            // An integer beyond 64 bits has been read as the nearest f64 and would be echoed as another number.
+            Some(Json::Number(n)) if !n.is_f64() || n.as_f64().is_some_and(|x| x.abs() < 2f64.powi(63)) => {
+                Ok(Some(Value::Number(n)))
+            }
+            Some(other) => Err(format!("id = {other}; must be a string or a number of at most 64 bits")),
+        }
+    }
+}
+
+const WHOLE_OBJECT: &str = "each line must be one whole JSON object with rewards, logps and old_logps";
+
+fn rewards_of(value: Json) -> Result<Vec<Option<f64>>, String> {
+    const RIGHT: &str = "a number, or null when the response could not be graded";
+    let reward = |(i, item): (usize, Json)| match item {
+        Json::Null => Ok(None),
+        item => number(&item).map(Some).ok_or_else(|| wrong("rewards", i, &item, RIGHT)),
+    };
+    items("rewards", value, "a list of numbers, one per response")?
+        .into_iter()
+        .enumerate()
+        .map(reward)
+        .collect()
+}
+
+fn items(place: &str, value: Json, right: &str) -> Result<Vec<Json>, String> {
+    match value {
+        Json::List(items) => Ok(items),
+        other => Err(format!("{place} = {other}; must be {right}")),
+    }
+}
+
+/// The number; a bare `NaN` or `Infinity` too, for [`check::group`] to refuse with its place.
+fn number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Number(n) => n.as_f64(),
+        Json::Bare(x) => Some(*x),
+        _ => None,
+    }
+}
+
+fn wrong(place: &str, index: usize, found: &Json, right: &str) -> String {
+    format!("{place}[{index}] = {found}; must be {right}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = r#"{"rewards":[1,0],"logps":[[-0.5,-0.25],[-1]],"old_logps":[[-0.5,-0.25],[-1]]}"#;
+
+    fn error(line: &str) -> String {
+        Line::parse(line, &[]).expect_err(line)
+    }
+
+    #[test]
+    fn every_field_lands_where_it_belongs() {
+        let text = r#"{"id":7,"rewards":[1,null],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]],"ref_logps":[[-4],[-5]],
+            "entropies":[[0.1],[0.2]],"values":[[0.3],[0.4]],"tokens":[[11],[12]],"truncated":[false,true]}"#;
+        let line = Line::parse(text, &[]).unwrap();
+        let [a, b] = &line.group.responses[..] else { panic!("two responses") };
+        assert_eq!(line.id, Some(7.into()));
+        assert_eq!(line.logps, [[-0.5], [-1.0]]);
+        assert_eq!((a.reward, b.reward, a.truncated, b.truncated), (Some(1.0), None, false, true));
+        assert_eq!(
+            (&a.old_logps[..], b.ref_logps.as_deref(), &b.tokens[..]),
+            (&[-2.0][..], Some(&[-5.0][..]), &[12][..])
+        );
+        assert_eq!(b.evidence, Evidence { entropies: Some(vec![0.2]), values: Some(vec![0.4]) });
+    }
+
+    #[test]
+    fn null_is_the_same_as_absent_for_optional_fields() {
+        let nulls = r#"{"id":null,"ref_logps":null,"tokens":null,"truncated":null,"#;
+        assert_eq!(Line::parse(&PLAIN.replacen('{', nulls, 1), &[]), Line::parse(PLAIN, &[]));
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_place() {
+        for (from, to, expected) in [
+            ("[1,0]", "1", "rewards = 1; must be a list of numbers"),
+            ("[1,0]", "[true,0]", "rewards[0] = true; must be a number, or null"),
+            ("[1,0]", "[\"1\",0]", "rewards[0] = the text `1`; must be"),
+            (
+                "\"logps\":[[-0.5,-0.25],[-1]]",
+                "\"logps\":[-0.5,-0.25]",
+                "logps[0] = -0.5; must be a list of numbers, one per token",
+            ),
+            ("\"logps\":[[-0.5,-0.25]", "\"logps\":[[-0.5,null]", "logps[0][1] = null; must be a number"),
+            (
+                "\"logps\":[[-0.5,-0.25],[-1]]",
+                "\"logps\":null",
+                "logps: missing; every line needs rewards, logps, old_logps",
+            ),
+            ("{", "{\"tokens\":[[1,-2],[3]],", "tokens[0][1] = -2; must be a whole number from 0"),
+            ("{", "{\"tokens\":[[1,2.5],[3]],", "tokens[0][1] = 2.5; must be a whole number from 0"),
+            ("{", "{\"tokens\":[[1,2],[]],", "tokens[1] is empty"),
+            ("{", "{\"truncated\":[0,1],", "truncated[0] = 0; must be true or false"),
+            ("{", "{\"truncated\":[true],", "truncated: 1 entries for 2 rewards"),
+            ("{", "{\"id\":[1],", "id = a list of 1; must be a string or a number"),
+            ("{", "{\"id\":NaN,", "id = NaN; must be a string or a number"),
+            ("{", "{\"id\":123456789012345678901234567890,", "id = 1.2345678901234568e+29; must be"),
+        ] {
+            let line = PLAIN.replacen(from, to, 1);
+            assert!(error(&line).starts_with(expected), "{line}\n{}", error(&line));
+        }
+    }
+
+    #[test]
+    fn positive_log_probabilities_are_found_and_rounding_is_not() {
+        let line = PLAIN.replace("-0.25],[-1]]}", "0.25],[3]]}").replacen("-0.5", "1e-7", 1);
+        let positive = Line::parse(&line, &[]).unwrap().positive().unwrap();
+        assert_eq!(positive, Positive { place: "old_logps[0][1]".into(), value: 0.25, count: 2 });
+        assert_eq!(Line::parse(PLAIN, &[]).unwrap().positive(), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! `--method NAME key=value ...`, the same in every command.
+
+use crate::failure::{Failure, quoted};
+use grpo_lambda::methods::{self, Configured};
+use std::path::Path;
+
+/// A method and its settings on the command line.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MethodArgs {
+    /// The method: a name `sim methods` lists
+    #[arg(long, value_name = "NAME")]
+    pub method: String,
+    /// Settings of the method, as in lambda=0.9 style=both; `sim methods NAME` lists its keys
+    #[arg(value_name = "key=value")]
+    pub settings: Vec<String>,
+}
+
+impl MethodArgs {
+    /// The configured method.
+    ///
+    /// # Errors
+    /// For words without `=` and whatever [`methods::configure`] refuses.
+    pub fn configure(&self) -> Result<Configured, Failure> {
+        let spec = methods::find(&self.method).map_err(|e| Failure::Refused(format!("--method: {e}")))?;
+        let (pairs, stray): (Vec<_>, Vec<_>) =
+            self.settings.iter().partition(|word| word.find('=') > Some(0));
+        if let Some(first) = stray.first() {
+            let words = stray.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(", ");
+            let hint = if Path::new(first.as_str()).exists() {
+                format!("; to read that file write --input {first}")
+            } else {
+                String::new()
+            };
+            let right = "settings are written key=value, as in lambda=0.9";
+            return Err(Failure::Refused(format!("{words}: no setting; {right}{hint}")));
+        }
+        let pairs: Vec<_> = pairs
+            .iter()
+            .filter_map(|word| word.split_once('='))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        methods::configure(spec.name, &pairs).map_err(|e| Failure::Refused(e.to_string()))
+    }
+}

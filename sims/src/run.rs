@@ -1,0 +1,270 @@
+//! Runs experiments one after the other, writes each report as soon as it is there, and ends with the verdicts.
+
+use crate::experiment::{Context, Experiment, Finding, Report};
+use crate::failure::{Failure, one_line};
+use crate::terminal;
+use crate::write::Output;
+use anyhow::{Context as _, bail, ensure};
+use grpo_lambda::table::Table;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The seed of `sim` without `--seed`: the paper's arXiv number, so that nobody picked it for its results.
+pub const DEFAULT_SEED: u64 = 251_000_194;
+
+/// How a run is done.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder that gets `data/`, `tables/` and `figures/`.
+    pub out: PathBuf,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// The long version of every experiment.
+    pub full: bool,
+}
+
+impl Options {
+    /// The command that repeats an experiment, as it stands in the first line of its data.
+    pub fn command(&self, id: &str) -> String {
+        format!("sim {id} --seed {}{}", self.seed, if self.full { " --full" } else { "" })
+    }
+}
+
+/// What became of one experiment.
+struct Outcome {
+    id: &'static str,
+    /// Findings and the figures written, or why there are none.
+    result: anyhow::Result<(Vec<Finding>, Vec<PathBuf>)>,
+}
+
+/// What a run leaves to be said at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The verdicts as a table as wide as the terminal, and where the files are.
+    pub text: String,
+    /// Ids of experiments that broke down.
+    pub failed: Vec<&'static str>,
+}
+
+/// Runs `experiments`, one after the other. A refuted claim is a result like any other; an experiment that breaks down is
+/// reported on one line while the others go on.
+///
+/// # Errors
+/// [`Failure::Refused`] when the output folder cannot be written to, before any work.
+pub fn run(experiments: &[&'static Experiment], options: &Options) -> Result<Summary, Failure> {
+    let output = Output::open(&options.out)
+        .map_err(|e| Failure::Refused(format!("--out: {e:#}; give a folder this user can write to")))?;
+    let panics = Panics::catch();
+    let bar = bar(experiments.len());
+    let mut outcomes = Vec::new();
+    for (i, experiment) in experiments.iter().enumerate() {
+        let start = Instant::now();
+        bar.set_message(experiment.id);
+        let outcome = one(experiment, i, options, &output, &bar, &panics);
+        bar.set_position((i as u64 + 1) * STEPS);
+        let line = plain_line(i, experiments.len(), &outcome, start.elapsed());
+        if outcome.result.is_err() || bar.is_hidden() {
+            bar.suspend(|| eprintln!("{line}"));
+        }
+        outcomes.push(outcome);
+    }
+    bar.finish_and_clear();
+    let failed = outcomes.iter().filter(|o| o.result.is_err()).map(|o| o.id).collect();
+    Ok(Summary { text: summary(&outcomes, &options.out), failed })
+}
+
+/// Steps of the progress bar per experiment.
+const STEPS: u64 = 1000;
+
+fn bar(experiments: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(experiments as u64 * STEPS);
+    let template = "{bar:18} {percent:>3}%  {done}  {rate}  eta {eta}  {wide_msg}";
+    let style = ProgressStyle::with_template(template)
+        .expect("the template is well formed")
+        .with_key("done", |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+            let _ = write!(w, "{}/{}", state.pos() / STEPS, state.len().unwrap_or(0) / STEPS);
+        })
+        .with_key("rate", |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+            let _ = write!(w, "{:.1}/min", state.per_sec() * 60.0 / STEPS as f64);
+        });
+    bar.set_style(style);
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+fn one(
+    experiment: &'static Experiment,
+    index: usize,
+    options: &Options,
+    output: &Output,
+    bar: &ProgressBar,
+    panics: &Panics,
+) -> Outcome {
+    // Experiments report from several threads, not always in order: the bar never goes back.
+    let progress = |done: f64, doing: &str| {
+        let within = (done.clamp(0.0, 1.0) * STEPS as f64) as u64;
+        bar.set_position(bar.position().max(index as u64 * STEPS + within));
+        let space = if doing.is_empty() { "" } else { ": " };
+        bar.set_message(format!("{}{space}{doing}", experiment.id));
+    };
+    let context = Context { seed: options.seed, full: options.full, progress: &progress };
+    let work = || {
+        let report = (experiment.run)(&context)?;
+        let files = render(experiment.id, &report, &options.command(experiment.id))?;
+        let mut figures = Vec::new();
+        for (name, content) in files {
+            let path = output.write(&name, &content)?;
+            if name.ends_with(".svg") {
+                figures.push(path);
+            }
+        }
+        Ok((report.findings, figures))
+    };
+    let result =
+        panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| bail!("panicked: {}", panics.last()));
+    Outcome { id: experiment.id, result }
+}
+
+/// Every data file of a report: its name in `data/` and its content, the verdicts last.
+pub fn tables(id: &str, report: &Report) -> Vec<(String, Table)> {
+    let named = report.tables.iter().map(|(name, table)| (format!("{}.csv", stem(id, name)), table.clone()));
+    named.chain([(format!("{id}_verdicts.csv"), verdicts(&report.findings))]).collect()
+}
+
+/// The names of a report's pictures in `figures/`.
+pub fn figure_files(id: &str, report: &Report) -> Vec<String> {
+    let stems = report.figures.iter().map(|(name, _)| stem(id, name));
+    stems.flat_map(|stem| [format!("{stem}.svg"), format!("{stem}.png")]).collect()
+}
+
+/// Every file of a report. All are made before the first is written, so that a figure that cannot be drawn leaves the
+/// files of the last run together.
+fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    ensure!(!report.findings.is_empty(), "the report has no findings");
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let names = report.tables.iter().map(|(name, _)| name).chain(report.figures.iter().map(|(name, _)| name));
+    for name in names {
+        ensure!(name.chars().all(plain), "{name:?} cannot be part of a file name: a-z, 0-9 and _ only");
+    }
+    let mut files: Vec<_> = tables(id, report)
+        .iter()
+        .map(|(file, table)| (format!("data/{file}"), table.to_csv(command).into_bytes()))
+        .collect();
+    for (name, table) in &report.tables {
+        files.push((format!("tables/{}.md", stem(id, name)), table.to_markdown().into_bytes()));
+    }
+    for (name, figure) in &report.figures {
+        let stem = stem(id, name);
+        let context = || format!("figure {stem}");
+        files.push((format!("figures/{stem}.svg"), figure.to_svg().with_context(context)?.into_bytes()));
+        files.push((format!("figures/{stem}.png"), figure.to_png(PNG_SCALE).with_context(context)?));
+    }
+    let mut names: Vec<_> = files.iter().map(|(name, _)| name).collect();
+    names.sort();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        bail!("the report has two files {}", pair[0]);
+    }
+    Ok(files)
+}
+
+/// Pixels per SVG unit: sharp on screens of twice the usual density and in print at column width.
+const PNG_SCALE: f64 = 2.0;
+
+fn stem(id: &str, name: &str) -> String {
+    if name.is_empty() { id.to_owned() } else { format!("{id}_{name}") }
+}
+
+fn verdicts(findings: &[Finding]) -> Table {
+    let mut table = Table::new(&["statement", "verdict", "detail", "numbers"]);
+    for f in findings {
+        let cells = [f.statement.as_str(), f.verdict.word(), f.verdict.detail(), f.numbers.as_str()];
+        table.push(cells.map(Into::into).to_vec());
+    }
+    table
+}
+
+fn plain_line(index: usize, total: usize, outcome: &Outcome, took: Duration) -> String {
+    let what = match &outcome.result {
+        Ok((findings, _)) => findings.first().map_or(String::new(), |f| f.verdict.word().to_owned()),
+        Err(error) => format!("FAILED: {}", one_line(&format!("{error:#}"))),
+    };
+    format!("[{}/{total}] {}: {what} ({:.1} s)", index + 1, outcome.id, took.as_secs_f64())
+}
+
+fn summary(outcomes: &[Outcome], out: &Path) -> String {
+    let mut table = terminal::table(&["claim", "statement", "verdict", "numbers"]);
+    for (i, outcome) in outcomes.iter().enumerate() {
+        if i > 0 {
+            table.add_row([""; 4]); // sets claims apart
+        }
+        match &outcome.result {
+            Ok((findings, _)) => {
+                for (k, f) in findings.iter().enumerate() {
+                    let id = if k == 0 { outcome.id } else { "" };
+                    let detail = f.verdict.detail();
+                    let gap = if f.numbers.is_empty() || detail.is_empty() { "" } else { "\n" };
+                    table.add_row([
+                        id,
+                        &f.statement,
+                        f.verdict.word(),
+                        &format!("{detail}{gap}{}", f.numbers),
+                    ]);
+                }
+            }
+            Err(error) => {
+                let why = one_line(&format!("{error:#}"));
+                table.add_row([outcome.id, "(no result: the experiment failed)", "-", &why]);
+            }
+        }
+    }
+    let figures: Vec<_> =
+        outcomes.iter().filter_map(|o| o.result.as_ref().ok()).flat_map(|(_, f)| f).collect();
+    let mut text = format!("{table}\n");
+    if !figures.is_empty() {
+        text += "\nFigures, each as .svg and .png:\n";
+    }
+    for figure in figures {
+        writeln!(text, "  {}", figure.display()).expect("writing to memory");
+    }
+    writeln!(text, "Data and tables: {} and {}", out.join("data").display(), out.join("tables").display())
+        .expect("writing to memory");
+    text
+}
+
+/// Keeps the message of a panic to be shown on the experiment's line, instead of printed across the progress bar.
+struct Panics {
+    last: Arc<Mutex<String>>,
+}
+
+impl Panics {
+    fn catch() -> Self {
+        let last = Arc::new(Mutex::new(String::new()));
+        let slot = Arc::clone(&last);
+        panic::set_hook(Box::new(move |info| {
+            let message = info.payload_as_str().unwrap_or("no message");
+            let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = format!("{message}{place}");
+        }));
+        Panics { last }
+    }
+
+    fn last(&self) -> String {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = panic::take_hook(); // back to the standard hook
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `sim estimate` and `sim methods --json` on good input, against numbers worked out by hand.
+
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
+use assert_cmd::Command;
+use grpo_lambda::methods;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+#[track_caller]
+fn output(args: &[&str], stdin: &str) -> (String, String) {
+    let output = Command::cargo_bin("sim").unwrap().args(args).write_stdin(stdin).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "sim {}: {stderr}", args.join(" "));
+    (stdout, stderr)
+}
+
+#[track_caller]
+fn estimate(settings: &[&str], stdin: &str) -> Vec<Value> {
+    let (stdout, stderr) = output(&[&["estimate", "--method"], settings].concat(), stdin);
+    assert_eq!(stderr, "");
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[track_caller]
+fn close(found: &Value, expected: &Value, tolerance: f64) {
+    match (found, expected) {
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).for_each(|(a, b)| close(a, b, tolerance));
+        }
+        _ => {
+            let (a, b) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+            assert!((a - b).abs() <= tolerance, "{a} is not {b}");
+        }
+    }
+}
+
+#[test]
+fn grpo_on_two_responses_by_hand() {
+    // Rewards 1 and 0: mean 1/2, std (ddof 1) 1/sqrt 2, so A = +-0.5/(0.7071067811865476 + 1e-4) = +-0.7070067953.
+    // Ratios: 1 and e^(ln 1.5) = 1.5, clipped at 1.2 since A > 0; then 0.5, clipped at 0.8 since A < 0.
+    // Weights 1/(2 responses * T): 1/4, 1/4, 1/2.
+    let a = 0.5 / (std::f64::consts::FRAC_1_SQRT_2 + 1e-4);
+    let line = json!({
+        "rewards": [1, 0],
+        "logps": [[-0.5, -1.0], [-2.0]],
+        "old_logps": [[-0.5, -1.0 - 1.5f64.ln()], [-2.0 + 2f64.ln()]],
+    });
+    let found = &estimate(&["grpo"], &format!("{line}\n"))[0];
+    close(&found["advantages"], &json!([[a, a], [-a]]), 1e-15);
+    close(&found["loss"], &json!(-a / 4.0 - 1.2 * a / 4.0 + 0.8 * a / 2.0), 1e-15);
+    close(&found["dlogps"], &json!([[-a / 4.0, 0.0], [0.0]]), 1e-15);
+    let metrics = &found["metrics"];
+    close(&metrics["tokens"], &json!(3.0), 0.0);
+    close(&metrics["ratio_mean"], &json!(1.0), 1e-15);
+    close(&metrics["clip_fraction_low"], &json!(1.0 / 3.0), 1e-15);
+    close(&metrics["clip_fraction_high"], &json!(1.0 / 3.0), 1e-15);
+}
+
+#[test]
+fn grpo_lambda_weighs_tokens_by_column_sums() {
+    // On-policy with lambda = 1/2 and T = 3: column sums 1.75, 1.5, 1; token mean over 4 tokens; A = +-0.5 unscaled.
+    let line = r#"{"rewards":[1,0],"logps":[[-1,-1,-1],[-1]],"old_logps":[[-1,-1,-1],[-1]]}"#;
+    let found = &estimate(&["grpo_lambda", "lambda=0.5", "scale=none", "clamp=none"], line)[0];
+    close(&found["dlogps"], &json!([[-0.21875, -0.1875, -0.125], [0.125]]), 0.0);
+    close(&found["loss"], &json!(-0.25), 0.0);
+}
+
+#[test]
+fn the_kl_term_by_hand() {
+    // d = log pi - log ref = ln 2: k3 = 1/2 - 1 + ln 2, slope 1 - 1/2. Weight 1/2 per response, beta = 0.1.
+    let line = json!({"rewards": [1, 1], "logps": [[-1.0], [-1.0]], "old_logps": [[-1.0], [-1.0]],
+        "ref_logps": [[-1.0 - 2f64.ln()], [-1.0]]});
+    let found = &estimate(&["grpo", "beta=0.1"], &line.to_string())[0];
+    close(&found["loss"], &json!(0.05 * (2f64.ln() - 0.5)), 1e-16);
+    close(&found["dlogps"], &json!([[0.025], [0.0]]), 1e-16);
+    close(&found["metrics"]["zero_variance_groups"], &json!(1.0), 0.0);
+}
+
+#[test]
+fn ungraded_responses_are_left_out_and_ids_echoed() {
+    let line =
+        r#"{"id":"prompt \"7\"","rewards":[1,null,0],"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}"#;
+    let found = &estimate(&["dr_grpo", "max_length=1"], line)[0];
+    assert_eq!(found["id"], "prompt \"7\"");
+    close(&found["advantages"], &json!([[0.5], [0.0], [-0.5]]), 0.0);
+    close(&found["metrics"]["ungraded"], &json!(1.0), 0.0);
+}
+
+#[test]
+fn no_number_is_a_negative_zero() {
+    let line = r#"{"rewards":[1,1],"logps":[[-1],[-1]],"old_logps":[[-1],[-1]]}"#;
+    let (stdout, _) = output(&["estimate", "--method", "grpo"], line);
+    assert!(!stdout.contains("-0.0"), "{stdout}");
+}
+
+/// 500 groups with numbers of full precision, a blank line here and there, Windows line ends on some.
+fn many() -> String {
+    let mut text = String::from("\u{feff}");
+    for i in 0..500u32 {
+        let x = |k: u32| -(f64::from(i * 7 + k) * 0.618_033_988_749_894_9).fract() - 0.001;
+        let line = json!({"id": i, "rewards": [x(1), x(2), x(3)], "logps": [[x(4), x(5)], [x(6)], [x(7), x(8), x(9)]],
+            "old_logps": [[x(10), x(11)], [x(12)], [x(13), x(14), x(15)]]});
+        text += &line.to_string();
+        text += if i % 7 == 0 { "\r\n\n" } else { "\n" };
+    }
+    text
+}
+
+#[test]
+fn order_is_kept_and_threads_change_nothing() {
+    let input = many();
+    let with_threads = |n: &str| {
+        let mut command = Command::cargo_bin("sim").unwrap();
+        command.env("RAYON_NUM_THREADS", n).args(["estimate", "--method", "grpo_lambda", "style=both"]);
+        command.write_stdin(input.as_str()).output().unwrap().stdout
+    };
+    let one = with_threads("1");
+    assert!(one == with_threads("2"), "the output depends on the number of threads");
+    let ids: Vec<_> = String::from_utf8(one)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap())
+        .collect();
+    assert_eq!(ids, (0..500).collect::<Vec<_>>());
+}
+
+#[test]
+fn numbers_read_back_to_the_bits_the_library_computes() {
+    use grpo_lambda::group::{Group, Response};
+    let numbers =
+        |v: &Value| -> Vec<f64> { v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect() };
+    let lists = |v: &Value| -> Vec<Vec<f64>> { v.as_array().unwrap().iter().map(numbers).collect() };
+    let input = many();
+    let method = methods::parse("grpo_lambda", "style=both").unwrap().method;
+    let inputs = input.trim_start_matches('\u{feff}').lines().filter(|l| !l.is_empty());
+    for (line, found) in inputs.zip(estimate(&["grpo_lambda", "style=both"], &input)) {
+        let given: Value = serde_json::from_str(line).unwrap();
+        let (rewards, logps, old) =
+            (numbers(&given["rewards"]), lists(&given["logps"]), lists(&given["old_logps"]));
+        let responses = old.into_iter().zip(rewards).map(|(old, reward)| Response::graded(old, reward));
+        let batch = methods::evaluate(method.as_ref(), &[Group { responses: responses.collect() }], &logps);
+        assert_eq!(found["loss"].as_f64().unwrap().to_bits(), batch.value.to_bits());
+        assert_eq!(lists(&found["dlogps"]), batch.dlogps);
+        assert_eq!(lists(&found["advantages"]), batch.advantages);
+    }
+}
+
+#[test]
+fn a_file_gives_what_standard_input_gives() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), many()).unwrap();
+    let (from_file, _) =
+        output(&["estimate", "--method", "rloo", "--input", file.path().to_str().unwrap()], "");
+    let (from_stdin, _) = output(&["estimate", "--method", "rloo"], &many());
+    assert_eq!(from_file, from_stdin);
+}
+
+#[test]
+fn positive_log_probabilities_get_one_warning_for_the_whole_input() {
+    let line = r#"{"rewards":[1,0],"logps":[[0.5],[-1]],"old_logps":[[0.5],[2]]}"#;
+    let (stdout, stderr) = output(&["estimate", "--method", "grpo"], &format!("{line}\n{line}\n"));
+    assert_eq!(stdout.lines().count(), 2);
+    assert_eq!(
+        stderr,
+        "sim estimate: warning: stdin:1: logps[0][0] = 0.5 (and 5 more) used as it is; a log-probability is at most 0\n"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    use std::process::{Command, Stdio};
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), many()).unwrap();
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("sim"))
+        .args(["estimate", "--method", "grpo", "--input", file.path().to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take()); // the pipe has no reader; 500 lines are more than it buffers
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn the_list_of_methods_has_every_method_with_every_setting() {
+    let (stdout, _) = output(&["methods", "--json"], "");
+    let list: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(list.len(), methods::REGISTRY.len());
+    for (found, spec) in list.iter().zip(methods::REGISTRY) {
+        assert_eq!(found["name"], spec.name);
+        for key in ["title", "about", "source", "provenance"] {
+            assert!(found[key].as_str().is_some_and(|s| !s.is_empty()), "{}: {key}", spec.name);
+        }
+        let keys: Vec<_> =
+            found["params"].as_array().unwrap().iter().map(|p| p["key"].as_str().unwrap()).collect();
+        assert_eq!(keys, (spec.params)().iter().map(|p| p.key).collect::<Vec<_>>());
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+        let default = methods::parse(spec.name, "").unwrap();
+        let needs: Vec<_> = default.evidence().iter().map(|k| k.name()).collect();
+        assert_eq!(found["evidence"]["default"], json!(needs));
+        if keys.contains(&"beta") {
+            let with_beta = found["evidence"]["with_beta"].as_array().unwrap();
+            assert!(with_beta.contains(&json!("ref_logps")), "{}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn the_defaults_in_the_list_are_accepted_as_settings() {
+    let (stdout, _) = output(&["methods", "--json"], "");
+    let list: Vec<Value> = serde_json::from_str(&stdout).unwrap();
+    for method in &list {
+        for p in method["params"].as_array().unwrap() {
+            let value = match &p["default"] {
+                Value::Null => "none".to_owned(),
+                Value::String(word) => word.clone(),
+                other => other.to_string(),
+            };
+            let setting = format!("{}={value}", p["key"].as_str().unwrap());
+            methods::parse(method["name"].as_str().unwrap(), &setting).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}
+
+#[test]
+fn the_overview_names_every_method() {
+    let (stdout, _) = output(&["methods"], "");
+    for spec in methods::REGISTRY {
+        assert!(stdout.contains(spec.name));
+        let (one, _) = output(&["methods", spec.name], "");
+        assert!((spec.params)().iter().all(|p| one.contains(p.key)), "{one}");
+    }
+}
