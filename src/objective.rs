@@ -144,6 +144,11 @@ impl Method for Objective {
         Loss { value: metrics.policy_loss + metrics.kl_loss, dlogps, metrics }
     }
 
+    fn credit_reads_tokens(&self) -> bool {
+        // Rewards and lengths decide, and with `mask_truncated` whether the response was cut.
+        self.mask_truncated
+    }
+
     fn coupling(&self) -> Coupling {
         match self.reduction {
             _ if self.mask_truncated => Coupling::Everything,
