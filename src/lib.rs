@@ -67,6 +67,7 @@ pub mod objective;
 pub mod reduction;
 pub mod settings;
 pub mod soft_clamp;
+pub mod stats;
 pub mod surrogate;
 pub mod table;
 pub mod trace;
