@@ -1,1 +1,5 @@
-//! Experiments.
+//! The experiments.
+
+pub mod experiment;
+pub mod experiments;
+pub mod figure;
