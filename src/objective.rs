@@ -34,7 +34,7 @@ pub struct Objective {
     pub delta: Delta,
     /// Where the trace enters, and which.
     pub update: Update,
-    /// Divide a response's policy term by the mean column sum of its trace, so that on-policy weights average 1.
+    /// Divide a response's policy term by the mean of its on-policy weights, so that they average 1 (before the soft clamp).
     pub unit_mean: bool,
     /// The scalar loss.
     pub surrogate: Surrogate,
@@ -53,9 +53,14 @@ impl Objective {
         }
     }
 
-    /// What the policy term of a response of `len` tokens is divided by.
+    /// What the policy term of a response of `len` tokens is divided by: the mean over its tokens of the on-policy weight
+    /// `E^T delta` at advantage 1. Where the trace stands in front of the loss this is `<delta, E 1> / T`, the same number.
     fn mass(&self, len: usize) -> f64 {
-        if self.unit_mean { self.trace().column_sums(len).iter().sum::<f64>() / len as f64 } else { 1.0 }
+        if !self.unit_mean {
+            return 1.0;
+        }
+        let weights = self.trace().adjoint(&self.delta.spread(1.0, len));
+        weights.iter().sum::<f64>() / len as f64
     }
 }
 

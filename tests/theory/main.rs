@@ -6,6 +6,7 @@ mod gae_parity;
 mod identities;
 mod kl_estimators;
 mod lambda_direction;
+mod learning;
 mod lemma_1;
 mod length_bias;
 mod oracle;

@@ -6,6 +6,7 @@ pub mod bound_in_advantage;
 mod exact;
 pub mod kl_estimators;
 pub mod lambda_direction;
+pub mod learning;
 pub mod lemma_1;
 pub mod length_bias;
 pub mod paper_audit;
@@ -17,5 +18,6 @@ pub static REGISTRY: &[&Experiment] = &[
     &length_bias::EXPERIMENT,
     &kl_estimators::EXPERIMENT,
     &bound_in_advantage::EXPERIMENT,
+    &learning::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];
