@@ -1,1 +1,0 @@
-//! Figures, described as data and drawn in one place.

@@ -1,0 +1,553 @@
+//! Draws a laid-out figure.
+
+use super::canvas::{Anchor, Canvas, Pen, Shape, width};
+use super::layout::*;
+use super::palette::{GRID, INK, Look, MISSING, MUTED, REFERENCE, WHITE, contrast, map_colour};
+use super::scale::{bar_spacing, cell_labels, usable};
+use super::{Figure, Mark, Panel, Style};
+
+const STROKE: f64 = 1.8;
+const THIN: f64 = 1.0;
+const BAND_ALPHA: f64 = 0.2;
+const MARKER: f64 = 3.2;
+/// Annotations of a heat map are left out below this size.
+const SMALLEST: f64 = 7.5;
+
+type Done = anyhow::Result<()>;
+type Point = (f64, f64);
+
+fn pen(size: f64) -> Pen {
+    Pen { size, bold: false, colour: INK }
+}
+
+/// Everything.
+pub(super) fn figure(canvas: &mut Canvas, figure: &Figure, layout: &Layout) -> Done {
+    let mut y = EDGE;
+    let (title, caption) = (Pen { bold: true, ..pen(TITLE) }, Pen { colour: MUTED, ..pen(CAPTION) });
+    for (lines, pen) in [(&layout.title, title), (&layout.caption, caption)] {
+        for line in lines {
+            let height = pen.size * LEADING;
+            canvas.text((EDGE, y + height / 2.0), line, pen, Anchor::Start, false)?;
+            y += height;
+        }
+    }
+    for entry in &layout.legend {
+        legend_entry(canvas, entry, layout.palette.look(&entry.name))?;
+    }
+    figure
+        .panels
+        .iter()
+        .zip(&layout.panels)
+        .try_for_each(|(panel, cell)| Painter { canvas, panel, cell, layout }.panel())
+}
+
+fn legend_entry(canvas: &mut Canvas, entry: &Entry, look: Look) -> Done {
+    let (x, y) = entry.at;
+    if entry.band {
+        canvas.rect((x, y - 5.5), (x + SAMPLE, y + 5.5), look.colour, BAND_ALPHA)?;
+    }
+    if entry.bar && entry.line.is_none() && !entry.marker {
+        canvas.rect((x + 7.0, y - 5.0), (x + 19.0, y + 5.0), look.fill(), 1.0)?;
+    }
+    if let Some(style) = entry.line {
+        canvas.path(&[(x, y), (x + SAMPLE, y)], STROKE, look.stroke(style), look.colour)?;
+    }
+    if entry.marker {
+        canvas.marker((x + SAMPLE / 2.0, y), MARKER, shape(look), look.colour, 1.0)?;
+    }
+    for (i, line) in entry.lines.iter().enumerate() {
+        let at = (x + SAMPLE + SAMPLE_GAP, y + i as f64 * LABEL * LEADING);
+        canvas.text(at, line, pen(LABEL), Anchor::Start, false)?;
+    }
+    Ok(())
+}
+
+fn shape(look: Look) -> Shape {
+    [Shape::Circle, Shape::Square, Shape::Triangle][look.variant]
+}
+
+struct Painter<'a, 'b> {
+    canvas: &'a mut Canvas<'b>,
+    panel: &'a Panel,
+    cell: &'a Cell,
+    layout: &'a Layout,
+}
+
+impl Painter<'_, '_> {
+    fn look(&self, mark: &Mark) -> Look {
+        self.layout.palette.look(mark.name())
+    }
+    /// Whether a point lies in the frame, with a hair of room for rounding.
+    fn inside(&self, (x, y): Point) -> bool {
+        let f = &self.cell.frame;
+        x >= f.left - 0.01 && x <= f.right + 0.01 && y >= f.top - 0.01 && y <= f.bottom + 0.01
+    }
+    /// The position of a point that both axes have.
+    fn at(&self, x: f64, y: f64) -> Option<Point> {
+        let domains = &self.cell.domains;
+        (domains.x.has(x) && domains.y.has(y)).then(|| (self.cell.px(x), self.cell.py(y)))
+    }
+
+    fn panel(&mut self) -> Done {
+        let cell = self.cell;
+        let maps = self.panel.marks.iter().any(|m| matches!(m, Mark::HeatMap { .. }));
+        self.heading()?;
+        if cell.domains.empty {
+            let middle = (cell.frame.x(0.5), cell.frame.y(0.5, true));
+            let pen = Pen { colour: MUTED, ..pen(PANEL_TITLE) };
+            self.axes(false)?;
+            return self.canvas.text(middle, "no data", pen, Anchor::Middle, false);
+        }
+        if !maps {
+            self.grid()?;
+        }
+        type Layer = fn(&Mark) -> bool;
+        let layers: [Layer; 7] = [
+            |m| matches!(m, Mark::HeatMap { .. }),
+            |m| matches!(m, Mark::Band { .. }),
+            |m| matches!(m, Mark::Bars { .. }),
+            |m| matches!(m, Mark::HLine { .. } | Mark::VLine { .. }),
+            |m| matches!(m, Mark::Line { .. }),
+            |m| matches!(m, Mark::Points { .. } | Mark::Intervals { .. }),
+            |m| matches!(m, Mark::Text { .. }),
+        ];
+        for layer in layers {
+            for mark in self.panel.marks.iter().filter(|m| layer(m)) {
+                self.mark(mark)?;
+            }
+        }
+        self.axes(maps)?;
+        self.reference_labels()?;
+        self.colour_bar()
+    }
+
+    fn heading(&mut self) -> Done {
+        let cell = self.cell;
+        let line = PANEL_TITLE * LEADING;
+        let mut y = cell.top;
+        for text in &cell.title {
+            let pen = Pen { bold: true, ..pen(PANEL_TITLE) };
+            self.canvas.text((cell.frame.left, y + line / 2.0), text, pen, Anchor::Start, false)?;
+            y += line;
+        }
+        if let Some(text) = &cell.note {
+            let at = (cell.frame.left, y + NOTE * LEADING / 2.0);
+            self.canvas.text(at, text, Pen { colour: MUTED, ..pen(NOTE) }, Anchor::Start, false)?;
+        }
+        Ok(())
+    }
+
+    fn grid(&mut self) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        if !cell.domains.y.discrete {
+            for (v, _) in &cell.y_ticks.at {
+                let y = cell.py(*v);
+                self.canvas.rule((f.left, y), (f.right, y), THIN, GRID)?;
+            }
+        }
+        if !cell.domains.x.discrete {
+            for (v, _) in &cell.x_ticks.at {
+                let x = cell.px(*v);
+                self.canvas.rule((x, f.top), (x, f.bottom), THIN, GRID)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn axes(&mut self, boxed: bool) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        self.canvas.rule((f.left, f.bottom), (f.right, f.bottom), THIN, INK)?;
+        self.canvas.rule((f.left, f.top), (f.left, f.bottom), THIN, INK)?;
+        if boxed {
+            self.canvas.rule((f.left, f.top), (f.right, f.top), THIN, INK)?;
+            self.canvas.rule((f.right, f.top), (f.right, f.bottom), THIN, INK)?;
+        }
+        if !cell.domains.empty || cell.domains.x.discrete {
+            let (pen, line) = (pen(cell.x_ticks.size), cell.x_ticks.size * LEADING);
+            for v in &cell.x_ticks.minor {
+                let x = cell.px(*v);
+                self.canvas.rule((x, f.bottom), (x, f.bottom + TICK_LENGTH * 0.6), THIN, INK)?;
+            }
+            for (v, lines) in &cell.x_ticks.at {
+                let x = cell.px(*v);
+                self.canvas.rule((x, f.bottom), (x, f.bottom + TICK_LENGTH), THIN, INK)?;
+                let top = f.bottom + TICK_LENGTH + TICK_GAP;
+                for (i, text) in lines.iter().enumerate() {
+                    let i = i as f64;
+                    if cell.x_ticks.upright {
+                        let x = x + (i - (lines.len() as f64 - 1.0) / 2.0) * line;
+                        self.canvas.text((x, top), text, pen, Anchor::End, true)?;
+                    } else {
+                        let y = top + (i + 0.5) * line - 2.0;
+                        self.canvas.text((x, y), text, pen, Anchor::Middle, false)?;
+                    }
+                }
+            }
+        }
+        if !cell.domains.empty || cell.domains.y.discrete {
+            let (pen, line) = (pen(cell.y_ticks.size), cell.y_ticks.size * LEADING);
+            for v in &cell.y_ticks.minor {
+                let y = cell.py(*v);
+                self.canvas.rule((f.left - TICK_LENGTH * 0.6, y), (f.left, y), THIN, INK)?;
+            }
+            for (v, lines) in &cell.y_ticks.at {
+                let y = cell.py(*v);
+                self.canvas.rule((f.left - TICK_LENGTH, y), (f.left, y), THIN, INK)?;
+                for (i, text) in lines.iter().enumerate() {
+                    let y = y + (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * line;
+                    let x = f.left - TICK_LENGTH - TICK_GAP;
+                    self.canvas.text((x, y), text, pen, Anchor::End, false)?;
+                }
+            }
+        }
+        let below = f.bottom + TICK_LENGTH + TICK_GAP + cell.x_ticks.depth + 4.0;
+        for (i, text) in cell.x_label.iter().enumerate() {
+            let y = below + (i as f64 + 0.5) * LABEL * LEADING;
+            self.canvas.text((f.x(0.5), y), text, pen(LABEL), Anchor::Middle, false)?;
+        }
+        let beside = f.left - TICK_LENGTH - TICK_GAP - cell.y_ticks.depth - 6.0;
+        for (i, text) in cell.y_label.iter().rev().enumerate() {
+            let x = beside - (i as f64 + 0.5) * LABEL * LEADING;
+            self.canvas.text((x, f.y(0.5, true)), text, pen(LABEL), Anchor::Middle, true)?;
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, mark: &Mark) -> Done {
+        let (look, f) = (self.look(mark), self.cell.frame);
+        match mark {
+            Mark::Line { points, style, .. } => self.line(points, look.stroke(*style), look),
+            Mark::Band { points, .. } => self.band(points, look),
+            Mark::Points { points, .. } => self.points(mark, points, look),
+            Mark::Intervals { points, .. } => {
+                let shift = self.aside(mark);
+                points.iter().try_for_each(|&(x, low, mid, high)| {
+                    let Some((x, y)) = self.at(x, mid) else { return Ok(()) };
+                    let x = x + shift;
+                    if x >= f.left && x <= f.right {
+                        self.error_bar(x, low, high, look.colour)?;
+                    }
+                    if self.inside((x, y)) {
+                        self.canvas.marker((x, y), MARKER, shape(look), look.colour, 1.0)?;
+                    }
+                    Ok(())
+                })
+            }
+            Mark::Bars { values, intervals, .. } => self.bars(mark, values, intervals, look),
+            Mark::HeatMap { values, annotate, .. } => self.heat_map(values, *annotate),
+            Mark::HLine { y, .. } if self.cell.domains.y.has(*y) => {
+                let y = self.cell.py(*y);
+                if !self.inside((f.left, y)) {
+                    return Ok(());
+                }
+                self.canvas.path(&[(f.left, y), (f.right, y)], 1.2, Style::Dashed, REFERENCE)
+            }
+            Mark::VLine { x, .. } if self.cell.domains.x.has(*x) => {
+                let x = self.cell.px(*x);
+                if !self.inside((x, f.top)) {
+                    return Ok(());
+                }
+                self.canvas.path(&[(x, f.bottom), (x, f.top)], 1.2, Style::Dashed, REFERENCE)
+            }
+            Mark::HLine { .. } | Mark::VLine { .. } => Ok(()),
+            Mark::Text { x, y, text } => match self.at(*x, *y) {
+                Some(at) if self.inside(at) => {
+                    let half = (width(text, NOTE, false) / 2.0 + 3.0, NOTE * LEADING / 2.0 + 1.0);
+                    let x = at.0.min(f.right - half.0).max(f.left + half.0);
+                    let y = at.1.min(f.bottom - half.1).max(f.top + half.1);
+                    self.canvas.rect((x - half.0, y - half.1), (x + half.0, y + half.1), WHITE, 0.8)?;
+                    self.canvas.text((x, y), text, pen(NOTE), Anchor::Middle, false)
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn line(&mut self, points: &[Point], style: Style, look: Look) -> Done {
+        let places: Vec<Option<Point>> = points.iter().map(|&(x, y)| self.at(x, y)).collect();
+        for run in places.split(Option::is_none) {
+            let run: Vec<Point> = run.iter().flatten().copied().collect();
+            if let [only] = run[..]
+                && self.inside(only)
+            {
+                self.canvas.marker(only, STROKE, Shape::Circle, look.colour, 1.0)?;
+            }
+            for piece in self.clipped(&run) {
+                self.canvas.path(&thinned(&piece), STROKE, style, look.colour)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pieces of a path within the frame.
+    fn clipped(&self, run: &[Point]) -> Vec<Vec<Point>> {
+        let f = &self.cell.frame;
+        let mut pieces: Vec<Vec<Point>> = Vec::new();
+        let mut current: Vec<Point> = Vec::new();
+        for pair in run.windows(2) {
+            let (a, b) = (pair[0], pair[1]);
+            let (mut from, mut to) = (0.0f64, 1.0f64);
+            let mut outside = false;
+            // Liang–Barsky: each side of the frame bounds the share of the segment that is inside.
+            for (start, change, low, high) in
+                [(a.0, b.0 - a.0, f.left, f.right), (a.1, b.1 - a.1, f.top, f.bottom)]
+            {
+                if change.abs() < 1e-12 {
+                    outside |= start < low - 0.01 || start > high + 0.01;
+                } else {
+                    let (s, t) = ((low - start) / change, (high - start) / change);
+                    from = from.max(s.min(t));
+                    to = to.min(s.max(t));
+                }
+            }
+            if outside || from >= to {
+                pieces.push(std::mem::take(&mut current));
+                continue;
+            }
+            let point = |s: f64| (a.0 + s * (b.0 - a.0), a.1 + s * (b.1 - a.1));
+            if from > 0.0 || current.is_empty() {
+                pieces.push(std::mem::replace(&mut current, vec![point(from)]));
+            }
+            current.push(point(to));
+            if to < 1.0 {
+                pieces.push(std::mem::take(&mut current));
+            }
+        }
+        pieces.push(current);
+        pieces.retain(|p| p.len() > 1);
+        pieces
+    }
+
+    fn band(&mut self, points: &[(f64, f64, f64)], look: Look) -> Done {
+        let f = self.cell.frame;
+        let place = |&(x, low, high): &(f64, f64, f64)| {
+            let (x, high) = self.at(x, high)?;
+            usable(low).then(|| (x, high, self.cell.py_low(low)))
+        };
+        let places: Vec<Option<(f64, f64, f64)>> = points.iter().map(place).collect();
+        for run in places.split(Option::is_none) {
+            let mut ribbon: Vec<(f64, f64, f64)> = Vec::new();
+            for pair in run.windows(2) {
+                let (Some(a), Some(b)) = (pair[0], pair[1]) else { continue };
+                // Where either curve or the x leaves the frame, the ribbon gets a corner.
+                let mut cuts = vec![0.0, 1.0];
+                for (start, change, edges) in [
+                    (a.0, b.0 - a.0, [f.left, f.right]),
+                    (a.1, b.1 - a.1, [f.top, f.bottom]),
+                    (a.2, b.2 - a.2, [f.top, f.bottom]),
+                ] {
+                    cuts.extend(
+                        edges.map(|e| (e - start) / change).into_iter().filter(|s| *s > 0.0 && *s < 1.0),
+                    );
+                }
+                cuts.sort_by(f64::total_cmp);
+                for s in cuts {
+                    let x = a.0 + s * (b.0 - a.0);
+                    if x >= f.left - 0.01 && x <= f.right + 0.01 {
+                        let clamp = |y: f64| y.max(f.top).min(f.bottom);
+                        ribbon.push((x, clamp(a.1 + s * (b.1 - a.1)), clamp(a.2 + s * (b.2 - a.2))));
+                    }
+                }
+            }
+            if ribbon.len() > 1 {
+                self.canvas.ribbon(&ribbon, look.colour, BAND_ALPHA)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn points(&mut self, mark: &Mark, points: &[Point], look: Look) -> Done {
+        let shift = if self.cell.domains.x.discrete { self.aside(mark) } else { 0.0 };
+        let (radius, alpha) = match points.len() {
+            0..=200 => (MARKER, 1.0),
+            201..=1000 => (2.4, 0.6),
+            _ => (1.8, 0.4),
+        };
+        points.iter().try_for_each(|&(x, y)| match self.at(x, y).map(|p| (p.0 + shift, p.1)) {
+            Some(p) if self.inside(p) => self.canvas.marker(p, radius, shape(look), look.colour, alpha),
+            _ => Ok(()),
+        })
+    }
+
+    /// How far a series of intervals (on named positions also of points) is moved sideways.
+    fn aside(&self, mark: &Mark) -> f64 {
+        let discrete = self.cell.domains.x.discrete;
+        let (mut names, mut at) = (Vec::<&str>::new(), Vec::new());
+        for m in &self.panel.marks {
+            match m {
+                Mark::Intervals { points, .. } => at.extend(points.iter().map(|p| p.0)),
+                Mark::Points { points, .. } if discrete => at.extend(points.iter().map(|p| p.0)),
+                _ => continue,
+            }
+            if !names.contains(&m.name()) {
+                names.push(m.name());
+            }
+        }
+        let mut at: Vec<f64> =
+            at.into_iter().filter(|&x| self.cell.domains.x.has(x)).map(|x| self.cell.px(x)).collect();
+        at.sort_by(f64::total_cmp);
+        let gaps = at.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 0.5);
+        let slot = gaps.min_by(f64::total_cmp).unwrap_or(self.cell.frame.width());
+        let step = (0.7 * slot / names.len().max(1) as f64).min(if discrete { 14.0 } else { 6.0 });
+        let i = names.iter().position(|n| *n == mark.name()).unwrap_or(0) as f64;
+        (i - (names.len() as f64 - 1.0) / 2.0) * step
+    }
+
+    /// A vertical bar with caps, cut at the frame.
+    fn error_bar(&mut self, x: f64, low: f64, high: f64, colour: (u8, u8, u8)) -> Done {
+        let f = self.cell.frame;
+        if !(usable(low) && self.cell.domains.y.has(high)) {
+            return Ok(());
+        }
+        let (a, b) = (self.cell.py_low(low), self.cell.py(high));
+        let clamp = |y: f64| y.max(f.top).min(f.bottom);
+        if clamp(a) == clamp(b) && a != b {
+            return Ok(());
+        }
+        self.canvas.rule((x, clamp(a)), (x, clamp(b)), 1.4, colour)?;
+        for y in [a, b] {
+            if clamp(y) == y {
+                self.canvas.rule((x - 3.0, y), (x + 3.0, y), 1.4, colour)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bars(&mut self, mark: &Mark, values: &[Point], intervals: &[Point], look: Look) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        let series: Vec<&Mark> = self.panel.marks.iter().filter(|m| matches!(m, Mark::Bars { .. })).collect();
+        let i = series.iter().position(|m| std::ptr::eq(*m, mark)).unwrap_or(0) as f64;
+        let slot = if cell.domains.x.log {
+            // No one distance fits a log axis; the closest pair decides.
+            let at =
+                series.iter().flat_map(|m| if let Mark::Bars { values, .. } = m { &values[..] } else { &[] });
+            let mut at: Vec<f64> = at.filter(|v| cell.domains.x.has(v.0)).map(|v| cell.px(v.0)).collect();
+            at.sort_by(f64::total_cmp);
+            let gaps = at.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 0.5);
+            gaps.min_by(f64::total_cmp).unwrap_or(60.0)
+        } else {
+            bar_spacing(self.panel) / (cell.domains.x.high - cell.domains.x.low) * f.width()
+        };
+        let breadth = (0.8 * slot / series.len() as f64).min(60.0);
+        let base = if cell.domains.y.log { f.bottom } else { cell.py(0.0) };
+        for (j, &(x, y)) in values.iter().enumerate() {
+            let Some((x, y)) = self.at(x, y) else { continue };
+            let left = x + (i - series.len() as f64 / 2.0) * breadth;
+            let (a, b) = ((left + 0.05 * breadth).max(f.left), (left + 0.95 * breadth).min(f.right));
+            let clamp = |y: f64| y.max(f.top).min(f.bottom);
+            if a >= b {
+                continue;
+            }
+            let (top, bottom) = (clamp(y.min(base)), clamp(y.max(base)));
+            if bottom > top {
+                self.canvas.rect((a, top), (b, bottom), look.fill(), 1.0)?;
+            }
+            if let Some(&(low, high)) = intervals.get(j) {
+                self.error_bar(left + breadth / 2.0, low, high, INK)?;
+            }
+        }
+        if !cell.domains.y.log && self.inside((f.left, base)) {
+            self.canvas.rule((f.left, base), (f.right, base), THIN, INK)?;
+        }
+        Ok(())
+    }
+
+    fn heat_map(&mut self, values: &[Vec<f64>], annotate: bool) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        let Some(colours) = &cell.colours else { return Ok(()) };
+        let colour = |v: f64| {
+            if !usable(v) {
+                return MISSING;
+            }
+            map_colour((v - colours.low) / (colours.high - colours.low), colours.diverging)
+        };
+        let labels = cell_labels(values);
+        let (w, h) = (cell.px(1.0) - cell.px(0.0), cell.py(1.0) - cell.py(0.0));
+        let longest = labels.iter().flatten().map(|l| width(l, 1.0, false)).fold(0.1, f64::max);
+        let size = (0.86 * w / longest).min(0.6 * h).min(TICK);
+        for (i, row) in values.iter().enumerate() {
+            for (j, &v) in row.iter().enumerate() {
+                let (x, y) = (cell.px(j as f64), cell.py(i as f64));
+                // A little too large, so that no background shines through between cells; the next
+                // cell covers what is too much.
+                let (left, top) = ((x - w / 2.0).max(f.left), (y - h / 2.0).max(f.top));
+                let (right, bottom) = ((x + w / 2.0 + 0.7).min(f.right), (y + h / 2.0 + 0.7).min(f.bottom));
+                if left < right && top < bottom {
+                    self.canvas.rect((left, top), (right, bottom), colour(v), 1.0)?;
+                }
+            }
+        }
+        if !annotate || size < SMALLEST {
+            return Ok(());
+        }
+        for (i, row) in values.iter().enumerate() {
+            for (j, &v) in row.iter().enumerate() {
+                let at = (cell.px(j as f64), cell.py(i as f64));
+                if self.inside(at) && usable(v) {
+                    let pen = Pen { colour: contrast(colour(v)), ..pen(size) };
+                    self.canvas.text(at, &labels[i][j], pen, Anchor::Middle, false)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn colour_bar(&mut self) -> Done {
+        let f = self.cell.frame;
+        let Some(c) = &self.cell.colours else { return Ok(()) };
+        const STEPS: usize = 64;
+        let share = |v: f64| (v - c.low) / (c.high - c.low);
+        for i in 0..STEPS {
+            let (low, high) = (i as f64 / STEPS as f64, (i + 1) as f64 / STEPS as f64);
+            let top = (f.y(high, false) - 0.3).max(f.top);
+            let colour = map_colour((low + high) / 2.0, c.diverging);
+            self.canvas.rect((c.left, top), (c.right, f.y(low, false)), colour, 1.0)?;
+        }
+        for (a, b) in [
+            ((c.left, f.top), (c.right, f.top)),
+            ((c.left, f.bottom), (c.right, f.bottom)),
+            ((c.left, f.top), (c.left, f.bottom)),
+            ((c.right, f.top), (c.right, f.bottom)),
+        ] {
+            self.canvas.rule(a, b, THIN, INK)?;
+        }
+        let mut reach = 0.0f64;
+        for (v, text) in &c.ticks.major {
+            let y = f.y(share(*v), false);
+            self.canvas.rule((c.right, y), (c.right + TICK_LENGTH, y), THIN, INK)?;
+            let at = (c.right + TICK_LENGTH + TICK_GAP, y);
+            self.canvas.text(at, text, pen(TICK), Anchor::Start, false)?;
+            reach = reach.max(width(text, TICK, false));
+        }
+        let x = c.right + TICK_LENGTH + TICK_GAP + reach + 2.0 + LABEL * LEADING / 2.0;
+        self.canvas.text((x, f.y(0.5, true)), &c.label, pen(LABEL), Anchor::Middle, true)
+    }
+
+    fn reference_labels(&mut self) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        let pen = Pen { colour: MUTED, ..pen(NOTE) };
+        for (_, first, lines) in &cell.h_labels {
+            for (i, text) in lines.iter().enumerate() {
+                let at = (f.right + 5.0, first + i as f64 * NOTE * LEADING);
+                self.canvas.text(at, text, pen, Anchor::Start, false)?;
+            }
+        }
+        for (_, middle, row, text) in &cell.v_labels {
+            let at = (*middle, f.top - 3.0 - (*row as f64 + 0.5) * NOTE * LEADING);
+            self.canvas.text(at, text, pen, Anchor::Middle, false)?;
+        }
+        Ok(())
+    }
+}
+
+/// The path without points that lie within a third of a pixel of the last kept one.
+fn thinned(path: &[Point]) -> Vec<Point> {
+    let mut kept: Vec<Point> = Vec::new();
+    for (i, &p) in path.iter().enumerate() {
+        let near = kept.last().is_some_and(|l| (l.0 - p.0).abs() < 0.35 && (l.1 - p.1).abs() < 0.35);
+        if !near || i + 1 == path.len() {
+            kept.push(p);
+        }
+    }
+    kept
+}
