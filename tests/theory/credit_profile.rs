@@ -1,0 +1,135 @@
+//! The on-policy weight of each token, from the registered method's gradient.
+
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods;
+use proptest::prelude::*;
+
+/// `dlogps` of GRPO-lambda over GRPO's, token by token, on a right and a wrong response of the same log-probabilities.
+fn weights(settings: &str, logps: &[f64]) -> Vec<f64> {
+    let group = Group { responses: [1.0, 0.0].map(|r| Response::graded(logps.to_vec(), r)).to_vec() };
+    let gradient = |name, settings: &str| {
+        let method = methods::parse(name, settings).expect("valid").method;
+        methods::evaluate(method.as_ref(), std::slice::from_ref(&group), &[logps.to_vec(), logps.to_vec()])
+            .dlogps
+            .swap_remove(0)
+    };
+    let ours = gradient("grpo_lambda", &format!("clamp=none {settings}"));
+    let grpo = gradient("grpo", "reduction=token_mean");
+    ours.iter().zip(&grpo).map(|(a, b)| a / b).collect()
+}
+
+fn flat(len: usize) -> Vec<f64> {
+    vec![-0.5; len]
+}
+
+fn mean(x: &[f64]) -> f64 {
+    x.iter().sum::<f64>() / x.len() as f64
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-11 * (1.0 + b.abs())
+}
+
+proptest! {
+    #[test]
+    fn recent_weighs_token_k_with_a_geometric_sum_of_what_follows(len in 1usize..=300, q in 0.0..0.9999f64) {
+        for (k, c) in weights(&format!("lambda={q}"), &flat(len)).iter().enumerate() {
+            prop_assert!(close(*c, (1.0 - q.powi((len - k) as i32)) / (1.0 - q)));
+        }
+    }
+
+    #[test]
+    fn both_adds_a_head_to_a_symmetric_sum(len in 1usize..=300, q in 0.0..0.9999f64) {
+        for (k, c) in weights(&format!("lambda={q} style=both"), &flat(len)).iter().enumerate() {
+            let symmetric = (1.0 - q.powi(k.min(len - 1 - k) as i32 + 1)) / (1.0 - q);
+            let head = (len - 1).saturating_sub(2 * k) as f64 * q.powi(k as i32);
+            prop_assert!(close(*c, symmetric + head));
+        }
+    }
+
+    #[test]
+    fn epsilon_weight_is_epsilon_trace_reversed_in_time(len in 1usize..=300, q in 0.0..=1.0f64) {
+        let trace = weights(&format!("lambda={q}"), &flat(len));
+        let weight = weights(&format!("lambda={q} update=weight soft_gradient=false"), &flat(len));
+        // The soft clamp multiplies by a constant where log π is constant.
+        let v = 1.0 + 1.0 / (1.0 + 1.5f64.exp());
+        for t in 0..len {
+            prop_assert!(close(weight[t], v * trace[len - 1 - t]));
+        }
+    }
+
+    #[test]
+    fn the_matrix_reading_of_epsilon_weight_adds_the_gradient_of_the_soft_clamp(
+        logps in proptest::collection::vec(-6.0..-0.01, 1..=64), q in 0.0..=1.0f64
+    ) {
+        let len = logps.len();
+        let sigma: Vec<f64> = logps.iter().map(|l: &f64| 1.0 / (1.0 + (1.0 - l).exp())).collect();
+        let power = |n: usize| q.powi(n as i32);
+        for (k, w) in weights(&format!("lambda={q} update=weight"), &logps).iter().enumerate() {
+            let front: f64 = (0..=k).map(|j| power(k - j) * (1.0 + sigma[j])).sum();
+            let column: f64 = (k..len).map(|t| power(t - k)).sum();
+            prop_assert!(close(*w, front + column * sigma[k] * (1.0 - sigma[k])));
+        }
+    }
+
+    #[test]
+    fn a_terminal_delta_gives_lambda_to_the_tokens_left(len in 1usize..=300, q in 0.0..=1.0f64) {
+        for (t, w) in weights(&format!("lambda={q} delta=terminal"), &flat(len)).iter().enumerate() {
+            prop_assert!(close(*w, q.powi((len - 1 - t) as i32)));
+        }
+    }
+
+    #[test]
+    fn normalised_rows_or_weights_leave_the_mass_of_grpo(len in 1usize..=200, q in 0.0..=1.0f64) {
+        for settings in ["normalise=rows", "normalise=mean", "normalise=rows style=both", "normalise=mean style=both"] {
+            let found = mean(&weights(&format!("lambda={q} {settings}"), &flat(len)));
+            prop_assert!(close(found, 1.0));
+        }
+    }
+}
+
+#[test]
+fn the_paper_s_lengths_at_lambda_0_99() {
+    // (T, style, c_0, c_T/4, c_T/2, c_3T/4, c_T-1, mean)
+    for (len, style, want) in [
+        (256, "recent", [92.4, 85.5, 72.4, 47.4, 1.0, 64.3]),
+        (256, "both", [256.0, 114.7, 72.4, 47.4, 1.0, 87.8]),
+        (768, "recent", [100.0, 99.7, 97.9, 85.5, 1.0, 87.1]),
+        (768, "both", [768.0, 141.2, 97.9, 85.5, 1.0, 149.4]),
+    ] {
+        let w = weights(&format!("lambda=0.99 style={style}"), &flat(len));
+        let found = [w[0], w[len / 4], w[len / 2], w[3 * len / 4], w[len - 1], mean(&w)];
+        for (found, want) in found.into_iter().zip(want) {
+            assert!((found - want).abs() < 0.051, "{len} {style}: {found} {want}");
+        }
+    }
+}
+
+#[test]
+fn the_weight_of_a_token_grows_going_back_in_time() {
+    let w = weights("lambda=0.99", &flat(256));
+    assert!(w.windows(2).all(|w| w[0] > w[1]));
+}
+
+#[test]
+fn the_kl_gradient_is_that_of_grpo_so_that_beta_acts_64_to_149_times_weaker() {
+    let logps = vec![flat(256); 2];
+    let responses = [1.0, 0.0].map(|r| {
+        let mut response = Response::graded(flat(256), r);
+        response.ref_logps = Some(vec![-0.9; 256]);
+        response
+    });
+    let group = Group { responses: responses.to_vec() };
+    let kl = |name, settings: &str| {
+        let gradient = |extra: &str| {
+            let method = methods::parse(name, &format!("{settings} {extra}")).expect("valid").method;
+            methods::evaluate(method.as_ref(), std::slice::from_ref(&group), &logps).dlogps.swap_remove(0)
+        };
+        gradient("beta=0.04").iter().zip(gradient("")).map(|(a, b)| a - b).collect::<Vec<f64>>()
+    };
+    for (a, b) in kl("grpo_lambda", "clamp=none").iter().zip(kl("grpo", "reduction=token_mean")) {
+        assert!((a - b).abs() < 1e-12 * b.abs().max(1.0));
+    }
+    let effective = 0.04 / mean(&weights("lambda=0.99", &flat(256)));
+    assert!((effective - 6.2e-4).abs() < 0.05e-4, "{effective}");
+}

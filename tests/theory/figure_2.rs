@@ -1,0 +1,60 @@
+//! Figure 2: the weight of past tokens under the two trace styles.
+
+use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
+use proptest::prelude::*;
+
+const LEN: usize = 256;
+
+fn printed(style: Style) -> AsPrinted {
+    AsPrinted { q: 0.99, floor: 0.0, style, max_length: None }
+}
+
+#[test]
+fn recent_falls_from_1_to_0_077_going_back_255_tokens() {
+    let recent = Recent { q: 0.99 };
+    assert_eq!(recent.weight(255, 255, LEN), 1.0);
+    assert!((recent.weight(255, 0, LEN) - 0.99f64.powi(255)).abs() < 1e-15);
+    assert!((recent.weight(255, 0, LEN) - 0.0771).abs() < 5e-5);
+    assert!((1..LEN).all(|k| recent.weight(255, k - 1, LEN) < recent.weight(255, k, LEN)));
+}
+
+#[test]
+fn both_is_a_valley_between_two_ones() {
+    let both = Both { q: 0.99 };
+    assert_eq!((both.weight(255, 0, LEN), both.weight(255, 255, LEN)), (1.0, 1.0));
+    assert!((both.weight(255, 127, LEN) - 0.279).abs() < 5e-4);
+    assert!((1..=127).all(|k| both.weight(255, k, LEN) < both.weight(255, k - 1, LEN)));
+    assert!((128..LEN - 1).all(|k| both.weight(255, k, LEN) < both.weight(255, k + 1, LEN)));
+}
+
+proptest! {
+    #[test]
+    fn in_the_ratio_of_style_both_early_tokens_count_as_much_as_late_ones(q in 0.0..=1.0, t in 0usize..LEN, k in 0usize..LEN) {
+        prop_assume!(k <= t);
+        let both = Both { q };
+        prop_assert_eq!(both.weight(t, k, LEN), both.weight(t, t - k, LEN));
+        let tr = q.powi((t - k) as i32).max(q.powi(k as i32));
+        prop_assert!((both.weight(t, k, LEN) - tr).abs() < 1e-15);
+    }
+}
+
+#[test]
+fn in_the_update_of_style_both_the_first_token_counts_256_times_the_last() {
+    let columns = Both { q: 0.99 }.column_sums(LEN);
+    assert!((columns[0] - 256.0).abs() < 1e-10 && (columns[255] - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_printed_matrices_draw_these_curves_at_the_last_token_only() {
+    for k in 0..LEN {
+        assert!(
+            (printed(Style::Recent).weight(255, k, LEN) - Recent { q: 0.99 }.weight(255, k, LEN)).abs()
+                < 1e-15
+        );
+        assert!(
+            (printed(Style::Both).weight(255, k, LEN) - Both { q: 0.99 }.weight(255, k, LEN)).abs() < 1e-15
+        );
+    }
+    assert!((Recent { q: 0.99 }.weight(128, 120, LEN) - 0.9227).abs() < 1e-4);
+    assert!((printed(Style::Recent).weight(128, 120, LEN) - 0.2575).abs() < 1e-4);
+}
