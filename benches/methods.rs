@@ -64,10 +64,8 @@ fn closing_table() {
         .map(|(r, l)| l.iter().zip(&r.old_logps).map(|(n, o)| n - o).collect())
         .collect();
     // Response by response, so that a measured piece is shorter than a time slice of a busy machine.
-    let bare: f64 = x
-        .iter()
-        .map(|x| fastest(|| drop(black_box(black_box(x).iter().map(|x| x.exp()).sum::<f64>()))))
-        .sum();
+    let bare: f64 =
+        x.iter().map(|x| fastest(|| _ = black_box(black_box(x).iter().map(|x| x.exp()).sum::<f64>()))).sum();
     println!("\n| {size} x {len} tokens | ns/token | tokens/s | ratio to the exp loop |");
     println!("| --- | ---: | ---: | ---: |");
     let row = |name: &str, seconds: f64| {
