@@ -204,6 +204,7 @@ pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> Bat
     let credits = method.credit(batch);
     let mut total =
         BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: batch_metrics(batch) };
+    assert_eq!(credits.len(), logps.len(), "one row of log-probabilities per response");
     let responses = batch.iter().flat_map(|g| &g.responses);
     for ((response, credit), logps) in responses.zip(credits).zip(logps) {
         let loss = method.loss(response, &credit, logps);

@@ -255,10 +255,10 @@ fn extreme(len: usize, pattern: usize) -> (Vec<f64>, Vec<f64>) {
             let up = match pattern {
                 0 => true,
                 1 => false,
-                2 => t % 2 == 0,
+                2 => t.is_multiple_of(2),
                 3 => t < len / 2,
                 4 => t >= len / 2,
-                _ => (t * t + t / 7) % 3 == 0,
+                _ => (t * t + t / 7).is_multiple_of(3),
             };
             if up { (rare, sure) } else { (sure, rare) }
         })
@@ -301,7 +301,7 @@ fn every_pair_of_settings_stays_finite_at_20_nats_over_16384_tokens() {
                     if a.key != "beta" && b.key != "beta" {
                         forced.push(("beta", "0.04"));
                     }
-                    if a.key != "update" && b.key != "update" && seen / batches.len() % 3 == 0 {
+                    if a.key != "update" && b.key != "update" && (seen / batches.len()).is_multiple_of(3) {
                         forced.push(("update", "weight"));
                     }
                     let configured = build(spec, overrides, &forced);
@@ -312,7 +312,7 @@ fn every_pair_of_settings_stays_finite_at_20_nats_over_16384_tokens() {
                         assert!(x.is_finite(), "{name}\n{}", describe(&configured));
                     }
                     // The counter must say so whenever a trace ratio went past the limit upwards; all-up is batch 0.
-                    if seen % batches.len() == 0 && loss.metrics.trace_log_ratio_max > 20.001 {
+                    if seen.is_multiple_of(batches.len()) && loss.metrics.trace_log_ratio_max > 20.001 {
                         assert!(loss.metrics.saturated > 0, "{}", describe(&configured));
                         saturated += 1;
                     }
@@ -495,4 +495,12 @@ fn generated_batches_are_ragged_and_reach_every_kind_of_response() {
     });
     assert_eq!(lengths.get(), (1, 40));
     assert!(none.get() > 20 && cut.get() > 50 && moved.get() > 300);
+}
+
+#[test]
+#[should_panic(expected = "one row of log-probabilities per response")]
+fn a_batch_with_a_row_of_log_probs_missing_is_refused() {
+    let mut batch = extreme_batch(3, 0);
+    batch.logps.pop();
+    batch.evaluate(&parse("grpo", "").expect("defaults are valid"));
 }

@@ -27,7 +27,7 @@ where
 {
     let mut config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     if config.rng_seed == RngSeed::Random {
-        config.rng_seed = RngSeed::Fixed(2510_00194 + name.bytes().map(u64::from).sum::<u64>());
+        config.rng_seed = RngSeed::Fixed(251_000_194 + name.bytes().map(u64::from).sum::<u64>());
     }
     let result = TestRunner::new(config).run(&strategy, |value| {
         test(value);
