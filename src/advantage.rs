@@ -34,12 +34,14 @@ impl Std {
         ("deepseekmath", Std::DEEPSEEKMATH),
     ];
 
-    /// The divisor for these values, in two passes: the one-pass form `E[x^2] - E[x]^2` loses all digits when rewards
-    /// are close to each other.
+    /// The divisor for these values, not all equal. In two passes: the one-pass form `E[x^2] - E[x]^2` loses all digits when
+    /// rewards are close to each other. In units of the largest deviation: the square of 1e-200 would be 0, and that of 1e200
+    /// infinite.
     fn divisor(self, values: &[f64]) -> f64 {
         let mean = mean(values);
-        let squares: f64 = values.iter().map(|r| (r - mean).powi(2)).sum();
-        (squares / (values.len() as f64 - f64::from(self.ddof))).sqrt() + self.epsilon
+        let largest = values.iter().fold(0.0, |m, r| f64::max(m, (r - mean).abs()));
+        let squares: f64 = values.iter().map(|r| ((r - mean) / largest).powi(2)).sum();
+        largest * (squares / (values.len() as f64 - f64::from(self.ddof))).sqrt() + self.epsilon
     }
 }
 
@@ -224,6 +226,19 @@ mod tests {
         for preset in Std::PRESETS {
             let z = Outcome { scale: Scale::Group(preset.1), ..Z };
             assert_eq!(z.of_batch(&[vec![Some(0.1); 3]]), [[0.0; 3]], "{}", preset.0);
+        }
+    }
+
+    #[test]
+    fn rewards_of_any_size_have_finite_z_scores() {
+        let exact = Outcome { scale: Scale::Group(Std::DEEPSEEKMATH), ..Z };
+        for (a, b) in
+            [(0.0, 1e-200), (0.0, f64::from_bits(1)), (1e200, -1e200), (1e300, 0.0), (1e-170, 3e-170)]
+        {
+            let z = &exact.of_batch(&[vec![Some(a), Some(b)]])[0];
+            let want = if f64::from_bits(1) == b { 1.5 } else { 1.0 + 1e-12 }; // half of the smallest number is no number
+            assert!(z.iter().all(|z| z.is_finite() && z.abs() <= want), "{a} {b}: {z:?}");
+            assert!(z[0] != z[1]);
         }
     }
 

@@ -13,7 +13,7 @@
 //!
 //! Source: Schulman's k1, k2, k3; `ratio_k3` is TRL's `use_bias_correction_kl`.
 
-use crate::surrogate::{Partial, exp_tangent};
+use crate::surrogate::{LOG_RATIO_LIMIT, Partial, exp_tangent};
 
 /// A KL estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +40,13 @@ impl Kl {
     pub fn at(self, logp: f64, old_logp: f64, ref_logp: f64) -> Partial {
         let d = logp - ref_logp;
         let k3 = || {
-            let inverse = exp_tangent(-d);
-            // expm1 keeps the value accurate (it is d^2/2) when the two policies are close.
-            let value = if d.abs() < 1.0 { (-d).exp_m1() + d } else { inverse.value - 1.0 + d };
-            Partial { value, slope: 1.0 - inverse.slope }
+            if -d > LOG_RATIO_LIMIT {
+                let inverse = exp_tangent(-d);
+                return Partial { value: inverse.value - 1.0 + d, slope: 1.0 - inverse.slope };
+            }
+            // expm1 keeps the value (it is d^2/2) and the slope (it is d) accurate when the two policies are close.
+            let inverse_less_one = (-d).exp_m1();
+            Partial { value: inverse_less_one + d, slope: -inverse_less_one }
         };
         match self {
             Kl::K1 => Partial { value: d, slope: 1.0 },

@@ -12,7 +12,7 @@ use crate::methods::{Coupling, Credit, Loss, Method};
 use crate::metrics::Metrics;
 use crate::reduction::Reduction;
 use crate::soft_clamp::SoftClamp;
-use crate::surrogate::{LOG_RATIO_LIMIT, Region, Surrogate};
+use crate::surrogate::{LOG_RATIO_LIMIT, Region, Surrogate, exp_bounded};
 use crate::trace::{Token, Trace};
 
 /// Where the trace enters.
@@ -34,7 +34,7 @@ pub struct Objective {
     pub delta: Delta,
     /// Where the trace enters, and which.
     pub update: Update,
-    /// Divide a response's policy term by the mean column sum of its trace, so that on-policy weights average 1.
+    /// Divide a response's policy term by the mean of its on-policy weights, so that they average 1 (before the soft clamp).
     pub unit_mean: bool,
     /// The scalar loss.
     pub surrogate: Surrogate,
@@ -53,9 +53,14 @@ impl Objective {
         }
     }
 
-    /// What the policy term of a response of `len` tokens is divided by.
+    /// What the policy term of a response of `len` tokens is divided by: the mean over its tokens of the on-policy weight
+    /// `E^T delta` at advantage 1. Where the trace stands in front of the loss this is `<delta, E 1> / T`, the same number.
     fn mass(&self, len: usize) -> f64 {
-        if self.unit_mean { self.trace().column_sums(len).iter().sum::<f64>() / len as f64 } else { 1.0 }
+        if !self.unit_mean {
+            return 1.0;
+        }
+        let weights = self.trace().adjoint(&self.delta.spread(1.0, len));
+        weights.iter().sum::<f64>() / len as f64
     }
 }
 
@@ -83,23 +88,27 @@ impl Method for Objective {
             credit.advantages.len(),
             credit.weights.len()
         );
-        let mut metrics = Metrics::default();
-        // z starts as the log-ratio x; `slopes` holds d loss/d z, then is pulled back to d loss/d log pi.
         let x: Vec<f64> = logps.iter().zip(&response.old_logps).map(|(new, old)| new - old).collect();
-        metrics.log_ratio_max = x.iter().fold(0.0, |m, x| x.abs().max(m));
-        let (z, soft) = match &self.update {
+        let mut metrics = Metrics { log_ratio_max: largest(&x), ..Metrics::default() };
+        let (mut z, soft) = match &self.update {
             Update::Trace(trace) => (trace.apply(&x), None),
             Update::Weight(trace, clamp) => (x.clone(), Some(clamp.weights(trace.as_ref(), logps))),
         };
-        let mass = self.mass(len);
+        // The buffer of x, no longer needed, holds exp(z), then d loss/d z. The exponentials have a loop of their own: a call
+        // in the loop below would push its sums out of the registers at every token.
+        let mut slopes = x;
+        for (e, &z) in slopes.iter_mut().zip(&z) {
+            *e = exp_bounded(z);
+        }
+        let share = 1.0 / self.mass(len);
         let mut values = vec![0.0; if soft.is_some() { len } else { 0 }];
-        let mut slopes = vec![0.0; len];
         for t in 0..len {
-            let weight = credit.weights[t] / mass;
+            let weight = credit.weights[t] * share;
             if weight == 0.0 {
+                slopes[t] = 0.0;
                 continue;
             }
-            let token = self.surrogate.at(z[t], credit.advantages[t]);
+            let token = self.surrogate.at_exp(z[t], slopes[t], credit.advantages[t]);
             let front = soft.as_ref().map_or(1.0, |s| s.weights[t]);
             slopes[t] = weight * front * token.loss.slope;
             metrics.policy_loss += weight * front * token.loss.value;
@@ -115,9 +124,8 @@ impl Method for Objective {
         }
         let mut dlogps = match (&self.update, soft) {
             (Update::Trace(trace), _) => {
-                let mut g = x; // reuse the buffer
-                trace.adjoint_into(&slopes, &mut g);
-                g
+                trace.adjoint_into(&slopes, &mut z); // z, too, is no longer needed
+                z
             }
             (Update::Weight(trace, clamp), Some(soft)) => {
                 clamp.add_gradient(trace.as_ref(), &soft, &values, &mut slopes);
@@ -141,6 +149,11 @@ impl Method for Objective {
         Loss { value: metrics.policy_loss + metrics.kl_loss, dlogps, metrics }
     }
 
+    fn credit_reads_tokens(&self) -> bool {
+        // Rewards and lengths decide, and with `mask_truncated` whether the response was cut.
+        self.mask_truncated
+    }
+
     fn coupling(&self) -> Coupling {
         match self.reduction {
             _ if self.mask_truncated => Coupling::Everything,
@@ -148,6 +161,11 @@ impl Method for Objective {
             Reduction::PerResponse | Reduction::Constant(_) => Coupling::Rewards,
         }
     }
+}
+
+/// The largest magnitude, 0 of nothing. As bits, which without a sign are ordered like the numbers and compare faster.
+fn largest(values: &[f64]) -> f64 {
+    f64::from_bits(values.iter().map(|x| x.abs().to_bits()).max().unwrap_or(0))
 }
 
 /// The trace of the methods that have none.

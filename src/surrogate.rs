@@ -29,7 +29,16 @@ pub const LOG_RATIO_LIMIT: f64 = 20.0;
 /// direction of the gradient right. Below the limit nothing changes. How many tokens lie beyond it is reported as
 /// [`Metrics::saturated`](crate::metrics::Metrics::saturated). Downwards `exp` needs no care: it goes to 0.
 pub fn exp_tangent(z: f64) -> Partial {
-    let e = z.min(LOG_RATIO_LIMIT).exp();
+    continue_tangent(z, exp_bounded(z))
+}
+
+/// The exponential in [`exp_tangent`]: its slope.
+pub(crate) fn exp_bounded(z: f64) -> f64 {
+    z.min(LOG_RATIO_LIMIT).exp()
+}
+
+/// [`exp_tangent`] from its slope `e = exp_bounded(z)`.
+fn continue_tangent(z: f64, e: f64) -> Partial {
     Partial { value: e * (1.0 + (z - LOG_RATIO_LIMIT).max(0.0)), slope: e }
 }
 
@@ -122,7 +131,12 @@ impl Surrogate {
     /// assert_eq!(clip.at(1.5_f64.ln(), 2.0).loss.slope, 0.0);  // above 1.2 with A > 0: no gradient
     /// ```
     pub fn at(&self, z: f64, a: f64) -> Clipped {
-        let Partial { value: ratio, slope } = exp_tangent(z);
+        self.at_exp(z, exp_bounded(z), a)
+    }
+
+    /// [`Surrogate::at`] with `e = exp_bounded(z)` at hand.
+    pub(crate) fn at_exp(&self, z: f64, e: f64, a: f64) -> Clipped {
+        let Partial { value: ratio, slope } = continue_tangent(z, e);
         let region = self.region(ratio, a);
         let bound = match (region, *self) {
             (Region::Free, _) => {

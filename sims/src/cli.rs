@@ -4,6 +4,7 @@ use crate::estimate::{self, EstimateArgs};
 use crate::experiment::Experiment;
 use crate::experiments::REGISTRY;
 use crate::failure::{Failure, quoted};
+use crate::mdp_command::{self, MdpArgs};
 use crate::methods_list::{self, MethodsArgs};
 use crate::report;
 use crate::run::{self, DEFAULT_SEED, Options};
@@ -47,6 +48,7 @@ Examples:
   sim theorem_1 lemma_1 --out /tmp/look     two experiments, elsewhere
   sim learning --full --seed 7              one, long, another seed
   sim methods grpo_lambda                   the settings of a method
+  sim mdp task.toml --method grpo_lambda lambda=0.9   bias and credit on your own task
   sim estimate --method grpo < groups.jsonl check a trainer's advantages, loss and gradient
 
 Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a result); 1 when an
@@ -57,6 +59,8 @@ experiment broke down; 2 when the input was refused, with one line on stderr and
 enum Command {
     /// Compute advantages, loss and gradient of your own groups (JSON lines), to compare a trainer with
     Estimate(EstimateArgs),
+    /// Analyse a method on your own token-MDP (TOML): its exact bias, angle to the policy gradient and implied credit
+    Mdp(MdpArgs),
     /// List the methods with their settings
     Methods(MethodsArgs),
 }
@@ -64,6 +68,7 @@ enum Command {
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Estimate(args) => estimate::run(args).map_err(|f| f.within("sim estimate")),
+        Command::Mdp(args) => mdp_command::run(args).map_err(|f| f.within("sim mdp")),
         Command::Methods(args) => methods_list::run(args).map_err(|f| f.within("sim methods")),
     }
 }

@@ -10,8 +10,13 @@ use grpo_lambda::mdp::{Optimal, Oracle, Tree};
 use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
 use grpo_lambda::table::{Table, significant};
 
+use crate::failure::Failure;
 use crate::figure::{Figure, Panel};
 use crate::mdp_file::{self, MdpFile};
+use crate::method_args::MethodArgs;
+use crate::run::{DEFAULT_SEED, PNG_SCALE};
+use crate::terminal;
+use crate::write::Output;
 
 /// Groups simulated where no exact way is feasible.
 const SAMPLED_GROUPS: usize = 20_000;
@@ -19,17 +24,54 @@ const SAMPLED_GROUPS: usize = 20_000;
 /// Rows of the credit table in the terminal and of the heat-map.
 const SHOWN: usize = 24;
 
-/// What `sim mdp` was asked.
-pub struct Request {
-    /// The TOML file.
+/// Arguments of `sim mdp`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct MdpArgs {
+    /// The MDP, a TOML file
+    #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
-    /// The method with its settings.
-    pub method: Configured,
-    /// Responses per group.
-    pub group_size: usize,
-    /// Seed, used only where nothing exact is feasible.
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Responses per group
+    #[arg(long, value_name = "G", default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=64))]
+    pub group: u8,
+    /// Seed, used only where nothing exact is feasible
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     pub seed: u64,
+    /// Folder for results; runs/mdp/NAME when not given
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
+
+const HELP: &str = "\
+The file:
+  name = \"two roads\"
+  tokens = [\"left\", \"right\", \"EOS\"]
+  eos = \"EOS\"
+  horizon = 3              # a response without EOS is cut here
+  gamma = 1.0              # optional
+  reward_kind = \"binary\"   # optional; or \"real\". A binary reward is the probability of 1
+  default_reward = 0.0     # optional; of a response that no pattern matches
+
+  [[rewards]]              # the most specific pattern wins; * at the end matches any continuation
+  pattern = \"left *\"
+  reward = 1.0
+
+  [[illegal]]              # optional: tokens that cannot follow a prefix; \"\" is the prompt
+  prefix = \"\"
+  tokens = \"EOS\"
+
+  [[policy]]               # optional: the initial policy, uniform where nothing is said
+  prefix = \"\"
+  probabilities = { left = 0.25, right = 0.75 }
+
+What the columns say:
+  cosine          between the expected update and the policy gradient; 1 is unbiased up to scale
+  bias            the part of the update that is no multiple of the gradient, relative
+  scale           that multiple: a factor on the learning rate
+  sign agreement  share of visits at which the implied credit has the sign of the true advantage
+  signal/noise    squared length of the expected update over its variance, for one group";
 
 /// What `sim mdp` found.
 pub struct Analysis {
@@ -60,9 +102,10 @@ fn expectation(method: &dyn Method, situation: &Situation, seed: u64) -> (Expect
 ///
 /// # Errors
 /// When the file is refused, or the method needs evidence a table cannot give.
-pub fn analyse(request: &Request) -> anyhow::Result<Analysis> {
+pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysis> {
     let MdpFile { name, tree, policy } = mdp_file::read(&request.file)?;
     let oracle = Oracle::new(&tree, &policy);
+    let group_size = usize::from(request.group);
     anyhow::ensure!(
         oracle.grad_j().iter().any(|g| *g != 0.0),
         "{}: the policy gradient is zero at the initial policy (every response earns the same, or no prefix has a choice): \
@@ -71,17 +114,13 @@ pub fn analyse(request: &Request) -> anyhow::Result<Analysis> {
     );
     // The initial policy is its own reference, as in the first step of a training run.
     let provided = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Values];
-    if let Some(missing) = request.method.evidence().into_iter().find(|e| !provided.contains(e)) {
-        anyhow::bail!(
-            "{} needs {}, which a tabular policy does not have",
-            request.method.spec.name,
-            missing.name()
-        );
+    if let Some(missing) = method.evidence().into_iter().find(|e| !provided.contains(e)) {
+        anyhow::bail!("{} needs {}, which a tabular policy does not have", method.spec.name, missing.name());
     }
     let situation =
-        Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, request.group_size) };
+        Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };
 
-    let (expected, how) = expectation(request.method.method.as_ref(), &situation, request.seed);
+    let (expected, how) = expectation(method.method.as_ref(), &situation, request.seed);
     let comparison = compare(&expected, &oracle);
     let mut rows = Table::new(&[
         "method",
@@ -93,11 +132,11 @@ pub fn analyse(request: &Request) -> anyhow::Result<Analysis> {
         "signal/noise",
         "how",
     ]);
-    let changed = settings_that_differ(&request.method);
-    push(&mut rows, request.method.spec.title, &changed, &comparison, &how);
+    let changed = settings_that_differ(method);
+    push(&mut rows, method.spec.title, &changed, &comparison, &how);
     for spec in REGISTRY {
         let default = methods::configure(spec.name, &[])?;
-        if spec.name == request.method.spec.name && changed == "defaults" {
+        if spec.name == method.spec.name && changed == "defaults" {
             continue;
         }
         let (expected, how) = expectation(default.method.as_ref(), &situation, request.seed);
@@ -117,10 +156,10 @@ pub fn analyse(request: &Request) -> anyhow::Result<Analysis> {
             "J = {} at the initial policy, J* = {} at best; groups of {}",
             significant(oracle.j, 6),
             significant(Optimal::new(&tree).j, 6),
-            request.group_size
+            group_size
         ),
     ];
-    let (credit, figure) = credit_views(&name, &request.method, &expected, &comparison, &oracle);
+    let (credit, figure) = credit_views(&name, method, &expected, &comparison, &oracle);
     let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     Ok(Analysis { name, facts, methods: rows, credit, figure })
 }
@@ -217,4 +256,43 @@ fn credit_views(
         .panel(panel("true advantage A(s,a)", truth))
         .panel(panel(&format!("implied credit of {}", method.spec.title), implied));
     (table, figure)
+}
+
+/// Runs the command: analyses, writes CSV and figure, prints.
+///
+/// # Errors
+/// When the input is refused or the results cannot be written.
+pub fn run(args: &MdpArgs) -> Result<(), Failure> {
+    let refused = |e: anyhow::Error| Failure::Refused(format!("{e:#}"));
+    let method = args.method.configure()?;
+    let analysis = analyse(args, &method).map_err(refused)?;
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs/mdp").join(&analysis.name));
+    let output = Output::open(&out)
+        .map_err(|e| Failure::Refused(format!("--out: {e:#}; give a folder this user can write to")))?;
+    let command = format!("sim mdp {} --method {}", args.file.display(), method.spec.name);
+    let write = || -> anyhow::Result<PathBuf> {
+        output.write("data/methods.csv", analysis.methods.to_csv(&command).as_bytes())?;
+        output.write("data/credit.csv", analysis.credit.to_csv(&command).as_bytes())?;
+        output.write("figures/credit.svg", analysis.figure.to_svg()?.as_bytes())?;
+        output.write("figures/credit.png", &analysis.figure.to_png(PNG_SCALE)?)
+    };
+    let figure = write().map_err(|e| Failure::Failed(format!("{e:#}")))?;
+    let mut text = analysis.facts.join("\n") + "\n\n";
+    text += &format!("{}\n\n", shown(&analysis.methods, usize::MAX));
+    text += "Credit, most visited prefixes first: `credit` is the implied credit over `scale`, to be compared with the advantage\n";
+    text += &format!("{}\n", shown(&analysis.credit, SHOWN));
+    text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
+    terminal::print(&text)
+}
+
+/// A table for the terminal, its first rows.
+fn shown(table: &Table, rows: usize) -> String {
+    let columns: Vec<&str> = table.columns.iter().map(String::as_str).collect();
+    let mut view = terminal::table(&columns);
+    for row in table.rows.iter().take(rows) {
+        view.add_row(row.iter().map(|cell| cell.format(4)).collect::<Vec<_>>());
+    }
+    let cut = table.rows.len().saturating_sub(rows);
+    let note = if cut > 0 { format!("\n{cut} more rows in the CSV") } else { String::new() };
+    format!("{view}{note}")
 }

@@ -178,7 +178,7 @@ fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(Strin
 }
 
 /// Pixels per SVG unit: sharp on screens of twice the usual density and in print at column width.
-const PNG_SCALE: f64 = 2.0;
+pub(crate) const PNG_SCALE: f64 = 2.0;
 
 fn stem(id: &str, name: &str) -> String {
     if name.is_empty() { id.to_owned() } else { format!("{id}_{name}") }

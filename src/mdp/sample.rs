@@ -35,7 +35,16 @@ impl<'t> Sampler<'t> {
     /// # Panics
     /// If the policy belongs to a tree of another size.
     pub fn new(tree: &'t Tree, policy: &Tabular) -> Sampler<'t> {
-        let mut cumulative = policy.probs(tree);
+        Sampler::from_probs(tree, policy.probs(tree))
+    }
+
+    /// [`Sampler::new`] for `π(a|s)` per edge that is known already.
+    ///
+    /// # Panics
+    /// If there is not one probability per edge.
+    pub fn from_probs(tree: &'t Tree, probs: Vec<f64>) -> Sampler<'t> {
+        assert_eq!(probs.len(), tree.edge_count(), "one probability per edge");
+        let mut cumulative = probs;
         for node in tree.nodes() {
             let mut sum = 0.0;
             for p in &mut cumulative[tree.edges_of(node)] {

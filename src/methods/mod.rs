@@ -57,6 +57,13 @@ pub trait Method: Send + Sync + std::fmt::Debug {
 
     /// How other responses enter a response's gradient.
     fn coupling(&self) -> Coupling;
+
+    /// Whether the [`Credit`] of a response depends on its own tokens or evidence, beyond its reward and length.
+    ///
+    /// `true` is always right; `false` lets the exact oracle compute one credit for all responses of a reward and length.
+    fn credit_reads_tokens(&self) -> bool {
+        true
+    }
 }
 
 mod dr_grpo;

@@ -38,13 +38,18 @@ pub fn decayed_suffix<N: Num + Copy>(q: N, y: &mut [N]) {
 
 /// `[1, q, q^2, .. q^(n-1)]`.
 pub(super) fn powers(q: f64, n: usize) -> Vec<f64> {
-    std::iter::successors(Some(1.0), |p| Some(p * q)).take(n).collect()
+    // Not collected from `successors`, which cannot announce its length: the vector would grow again and again.
+    let mut powers = vec![1.0; n];
+    for i in 1..n {
+        powers[i] = powers[i - 1] * q;
+    }
+    powers
 }
 
 /// The geometric sum `1 + q + .. + q^(n-1)`, in closed form where that is accurate.
 pub(super) fn geometric(q: f64, n: usize) -> f64 {
-    if q == 1.0 || n == 0 {
-        n as f64
+    if q == 1.0 || n < 2 {
+        n as f64 // exact, which the quotient below is not
     } else {
         // -expm1(n ln q) = 1 - q^n without cancellation when q is close to 1.
         -((n as f64) * q.ln()).exp_m1() / (1.0 - q)

@@ -62,7 +62,9 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
     let kind_list: Vec<Kind> = kinds.keys().copied().collect();
     let mut weights = vec![vec![vec![0.0; tree.edge_count()]; states.len()]; kind_list.len()];
     let mut squares = vec![0.0; tree.edge_count()];
-    let mut credits: BTreeMap<(usize, usize), Vec<Credit>> = BTreeMap::new();
+    // Credits among every state of the others: one per reward and length where the method looks at no more than that.
+    let own_tokens = method.credit_reads_tokens();
+    let mut credits: BTreeMap<(usize, usize, usize), Vec<Credit>> = BTreeMap::new();
     let mut path = Vec::new();
     for leaf in tree.leaves() {
         tree.path_into(leaf, &mut path);
@@ -73,7 +75,8 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
             let response = setting.response(leaf, &path, reward);
             let own = (index, if by_length { path.len() } else { 0 });
             let kind = kind_list.binary_search(&own).expect("every response has its kind");
-            let credits = credits.entry((index, path.len())).or_insert_with(|| {
+            let key = (index, path.len(), if own_tokens { leaf } else { 0 });
+            let credits = credits.entry(key).or_insert_with(|| {
                 states
                     .iter()
                     .map(|(state, _)| credit_among(method, &response, state, &rewards, by_length))

@@ -1,0 +1,87 @@
+//! Each method's own best learning rate, on runs that are not reported.
+
+use grpo_lambda::methods::Method;
+use grpo_lambda::stats::mean;
+
+use super::run::{Phase, Plan, stream, train};
+use super::task::Task;
+
+/// The declared grid: `2^(k/per_octave)` from `low` to `high`, widened while the best rate is an end of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    /// Exponent of the smallest rate.
+    pub(super) low: i32,
+    /// Exponent of the greatest rate.
+    pub(super) high: i32,
+    /// Rates per doubling.
+    pub(super) per_octave: i32,
+    /// How many rates may be added at either end.
+    pub(super) widen: i32,
+    /// Runs per rate.
+    pub(super) seeds: usize,
+}
+
+/// Areas this close to the greatest are as good: where the area hardly depends on the rate any more, the smallest such rate is
+/// taken, not one from the noise of the plateau.
+pub(super) const AS_GOOD: f64 = 0.005;
+
+/// What the selection found for one method on one MDP.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// The smallest rate whose mean area is within [`AS_GOOD`] of the greatest. The mean, not the interquartile mean: a rate at
+    /// which a quarter of the runs lock into a wrong answer should pay for them.
+    pub(super) rate: f64,
+    /// Rates in ascending order with the mean of their areas.
+    pub(super) tried: Vec<(f64, f64)>,
+    /// How many rates were added because the best one was an end of the declared grid.
+    pub(super) widened: usize,
+    /// Whether the best rate still is an end of what was tried.
+    pub(super) at_edge: bool,
+}
+
+/// Tries the grid and widens it while that helps.
+pub(super) fn choose(task: &Task, method: &dyn Method, grid: Grid, plan: Plan, seed: u64) -> Choice {
+    let rate = |k: i32| 2f64.powf(f64::from(k) / f64::from(grid.per_octave));
+    let score = |k: i32| {
+        let area =
+            |run| train(task, method, rate(k), plan, stream(seed, Phase::Selection, task.name, run)).area;
+        mean(&(0..grid.seeds).map(area).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+    };
+    let (mut low, mut high) = (grid.low * grid.per_octave, grid.high * grid.per_octave);
+    let mut tried: Vec<(i32, f64)> = (low..=high).map(|k| (k, score(k))).collect();
+    let declared = tried.len();
+    let (first, last) = (low - grid.widen, high + grid.widen);
+    loop {
+        let best = best(&tried);
+        if best == low && low > first {
+            low -= 1;
+            tried.insert(0, (low, score(low)));
+        } else if best == high && high < last {
+            high += 1;
+            tried.push((high, score(high)));
+        } else {
+            return Choice {
+                rate: rate(best),
+                widened: tried.len() - declared,
+                at_edge: best == low || best == high,
+                tried: tried.into_iter().map(|(k, area)| (rate(k), area)).collect(),
+            };
+        }
+    }
+}
+
+/// The smallest exponent whose score is as good as the greatest.
+fn best(tried: &[(i32, f64)]) -> i32 {
+    let greatest = tried.iter().map(|&(_, s)| s).fold(f64::NEG_INFINITY, f64::max);
+    tried.iter().find(|&&(_, s)| s >= greatest - AS_GOOD).map_or(0, |&(k, _)| k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plateau_begins_at_its_smallest_rate() {
+        assert_eq!(best(&[(-1, 0.1), (0, 0.5), (1, 0.896), (2, 0.9), (3, 0.899)]), 1);
+    }
+}

@@ -1,0 +1,113 @@
+//! What is compared: baselines, and GRPO-lambda in its readings.
+
+use grpo_lambda::methods::{self, Method};
+
+use super::task::Task;
+
+/// The name of the method that all others are compared with.
+pub(super) const BASELINE: &str = "GRPO";
+/// The paper's best readings (section 4.1): epsilon-trace, lambda = 0.99, both styles, clamp -0.1.
+pub(super) const PAPER: [&str; 2] = ["recent trace .99", "both trace .99"];
+
+/// A method with its settings.
+pub(super) struct Reading {
+    /// Its name in tables and figures; those of GRPO-lambda say style, update, lambda and what differs from the paper.
+    pub(super) name: String,
+    method: &'static str,
+    /// Its settings, without what depends on the MDP.
+    pub(super) settings: String,
+    /// One of the 16 readings the paper leaves open: style x update x lambda x clamp.
+    pub(super) of_paper: bool,
+    /// Whether `normalise=mean` says anything about it.
+    pub(super) has_unit_mean: bool,
+}
+
+impl Reading {
+    fn baseline(name: &str, method: &'static str, settings: &str) -> Reading {
+        Reading {
+            name: name.into(),
+            method,
+            settings: settings.into(),
+            of_paper: false,
+            has_unit_mean: false,
+        }
+    }
+
+    fn lambda(name: String, settings: String, of_paper: bool, has_unit_mean: bool) -> Reading {
+        Reading { name, method: "grpo_lambda", settings, of_paper, has_unit_mean }
+    }
+
+    /// The method on an MDP. Dr. GRPO's constant length is that of the longest response.
+    ///
+    /// # Errors
+    /// If the settings are refused.
+    pub(super) fn build(&self, task: &Task, unit_mean: bool) -> anyhow::Result<Box<dyn Method>> {
+        let mut settings = self.settings.clone();
+        if self.method == "dr_grpo" {
+            settings += &format!(" max_length={}", task.tree.max_len());
+        }
+        if unit_mean {
+            settings += " normalise=mean";
+        }
+        Ok(methods::parse(self.method, &settings)?.method)
+    }
+
+    /// Method and settings as a command takes them.
+    pub(super) fn command(&self) -> String {
+        format!("{} {}", self.method, self.settings).trim_end().to_owned()
+    }
+}
+
+/// Every reading, baseline first.
+pub(super) fn readings() -> Vec<Reading> {
+    let mut all = vec![
+        Reading::baseline(BASELINE, "grpo", "reduction=token_mean"),
+        Reading::baseline("GRPO 1/T", "grpo", "reduction=response_mean"),
+        Reading::baseline("GRPO clamped", "grpo", "reduction=token_mean clamp=-0.1"),
+        Reading::baseline("Dr. GRPO", "dr_grpo", ""),
+        Reading::baseline("RLOO", "rloo", ""),
+    ];
+    for (clamp, suffix) in [("-0.1", ""), ("none", " unclamped")] {
+        for update in ["trace", "weight"] {
+            for (lambda, short) in [("0.99", ".99"), ("0.9", ".9")] {
+                for style in ["recent", "both"] {
+                    let name = format!("{style} {update} {short}{suffix}");
+                    let settings = format!("style={style} update={update} lambda={lambda} clamp={clamp}");
+                    all.push(Reading::lambda(name, settings, true, true));
+                }
+            }
+        }
+    }
+    for (lambda, short) in [("0.99", ".99"), ("0.9", ".9")] {
+        let name = format!("recent trace {short} terminal");
+        all.push(Reading::lambda(name, format!("delta=terminal lambda={lambda}"), false, true));
+    }
+    for style in ["recent", "both"] {
+        let printed = format!("style={style} matrix=as_printed");
+        all.push(Reading::lambda(format!("{style} trace .99 printed matrix"), printed, false, true));
+        let rows = format!("style={style} normalise=rows");
+        all.push(Reading::lambda(format!("{style} trace .99 unit rows"), rows, false, false));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reading_builds_under_a_name_of_its_own() {
+        let task = &super::super::task::tasks(false).expect("knobs in range")[0];
+        let all = readings();
+        let mut names: Vec<&str> = all.iter().map(|r| r.name.as_str()).collect();
+        assert!(names[0] == BASELINE && PAPER.iter().all(|p| names.contains(p)));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        assert_eq!(all.iter().filter(|r| r.of_paper).count(), 16);
+        for reading in &all {
+            reading.build(task, false).expect("valid settings");
+            assert_eq!(reading.build(task, true).is_ok(), reading.has_unit_mean, "{}", reading.name);
+        }
+    }
+}

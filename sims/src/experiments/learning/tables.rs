@@ -1,0 +1,162 @@
+//! The tables.
+
+use grpo_lambda::stats::Interval;
+use grpo_lambda::table::{Cell, Table};
+use rayon::prelude::*;
+
+use super::Comparison;
+use super::figures::CURVES;
+use super::run::GROUP;
+use super::scores::Regime;
+
+/// The three cells of an interval.
+fn cells(interval: Option<Interval>) -> [Cell; 3] {
+    [interval.map(|i| i.mid).into(), interval.map(|i| i.low).into(), interval.map(|i| i.high).into()]
+}
+
+/// One row per method and regime, over all MDPs.
+pub(super) fn overall(c: &Comparison) -> Table {
+    let mut table = Table::new(&[
+        "regime",
+        "method",
+        "area",
+        "area_low",
+        "area_high",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "gain_percent",
+        "improvement",
+        "improvement_low",
+        "improvement_high",
+        "final",
+        "mdps_better",
+        "mdps_worse",
+        "command",
+    ]);
+    for (regime, reading) in c.keys() {
+        let Some(o) = c.overall(regime, reading) else { continue };
+        let mut row = vec![regime.name().into(), c.readings[reading].name.as_str().into()];
+        row.extend(cells(Some(o.area)));
+        row.extend(cells(Some(o.gain)));
+        row.push(o.percent.mid.into());
+        row.extend(cells(Some(o.improvement)));
+        row.extend([o.last.into(), o.better.len().into(), o.worse.len().into()]);
+        row.push(c.readings[reading].command().into());
+        table.push(row);
+    }
+    table
+}
+
+/// One row per MDP, method and regime.
+pub(super) fn by_mdp(c: &Comparison) -> Table {
+    let mut table = Table::new(&[
+        "mdp",
+        "regime",
+        "method",
+        "rate",
+        "area",
+        "area_low",
+        "area_high",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "improvement",
+        "final",
+        "responses_to_90",
+        "share_reaching_90",
+    ]);
+    let row = |(task, (regime, reading)): (usize, (Regime, usize))| -> Option<Vec<Cell>> {
+        let cell = c.scores.cell(regime, reading, task)?;
+        let one = task..task + 1;
+        let mut row: Vec<Cell> =
+            vec![c.tasks[task].name.into(), regime.name().into(), c.readings[reading].name.as_str().into()];
+        row.push(cell.rate.into());
+        row.extend(cells(c.scores.level(regime, reading, one.clone(), |run| run.area)));
+        row.extend(cells(c.overall(regime, reading).map(|o| o.gains[task])));
+        row.push(c.scores.improvement_point(regime, reading, task).into());
+        row.push(c.scores.point(regime, reading, one, |run| run.last).into());
+        row.extend([cell.median_learned().into(), cell.share_learned().into()]);
+        Some(row)
+    };
+    let keys = c.keys();
+    let pairs: Vec<_> = (0..c.tasks.len()).flat_map(|task| keys.iter().map(move |&k| (task, k))).collect();
+    let rows: Vec<_> = pairs.into_par_iter().filter_map(row).collect();
+    rows.into_iter().for_each(|row| table.push(row));
+    table
+}
+
+/// One row per MDP and method: the chosen rate, and the exact first update.
+pub(super) fn rates(c: &Comparison) -> Table {
+    let mut table = Table::new(&[
+        "mdp",
+        "j_start",
+        "j_best",
+        "shortest",
+        "longest",
+        "method",
+        "best_rate",
+        "rates_added",
+        "at_edge",
+        "cosine",
+        "scale",
+        "scale_over_grpo",
+        "bias",
+        "sign_agreement",
+    ]);
+    for (t, task) in c.tasks.iter().enumerate() {
+        let (shortest, longest) = task.lengths();
+        for (r, reading) in c.readings.iter().enumerate() {
+            let choice = &c.choices[r][t];
+            let (exact, grpo) = (c.exact[r][t], c.exact[0][t]);
+            table.push(vec![
+                task.name.into(),
+                task.start_j.into(),
+                task.best.into(),
+                shortest.into(),
+                longest.into(),
+                reading.name.as_str().into(),
+                choice.rate.into(),
+                choice.widened.into(),
+                usize::from(choice.at_edge).into(),
+                exact.map(|e| e.cosine).into(),
+                exact.map(|e| e.scale).into(),
+                exact.zip(grpo).map(|(e, g)| e.scale / g.scale).into(),
+                exact.map(|e| e.bias).into(),
+                exact.map(|e| e.sign_agreement).into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// The learning curves of the figures.
+pub(super) fn curves(c: &Comparison) -> Table {
+    let mut table = Table::new(&["mdp", "regime", "method", "responses", "j", "j_low", "j_high"]);
+    for (t, task) in c.tasks.iter().enumerate() {
+        for regime in [Regime::Cautious, Regime::OwnBest] {
+            for name in CURVES {
+                let Some(curve) = c.scores.curve(regime, c.index(name), t) else { continue };
+                // Every fourth point: the table stays readable, the figure shows them all.
+                for (i, point) in curve.into_iter().enumerate().step_by(4) {
+                    let responses = i * c.plan.every * GROUP;
+                    let mut row = vec![task.name.into(), regime.name().into(), name.into(), responses.into()];
+                    row.extend(cells(Some(point)));
+                    table.push(row);
+                }
+            }
+        }
+    }
+    table
+}
+
+/// The selection runs: mean area against the learning rate.
+pub(super) fn sweep(c: &Comparison) -> Table {
+    let mut table = Table::new(&["method", "rate_over_best_of_grpo", "area"]);
+    for (name, points) in c.sweeps() {
+        for (ratio, area) in points {
+            table.push(vec![name.as_str().into(), ratio.into(), area.into()]);
+        }
+    }
+    table
+}

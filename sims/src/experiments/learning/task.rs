@@ -1,0 +1,81 @@
+//! On what is learned: the MDPs of the comparison.
+
+use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
+use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree};
+
+/// An MDP with the policy that learning starts from.
+pub(super) struct Task {
+    /// Its name in tables.
+    pub(super) name: &'static str,
+    /// What it shows, for the reader of a figure.
+    pub(super) about: &'static str,
+    /// The MDP.
+    pub(super) tree: Tree,
+    /// The initial policy.
+    pub(super) start: Tabular,
+    /// `J*`.
+    pub(super) best: f64,
+    /// `J` of the initial policy.
+    pub(super) start_j: f64,
+}
+
+impl Task {
+    fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
+        let tree = family.tree()?;
+        let start = family.initial(&tree);
+        let (best, start_j) = (Optimal::new(&tree).j, Oracle::new(&tree, &start).j);
+        Ok(Task { name, about, tree, start, best, start_j })
+    }
+
+    /// Shortest and longest response.
+    pub(super) fn lengths(&self) -> (usize, usize) {
+        let lengths = || self.tree.leaves().map(|leaf| self.tree.leaf_len(leaf));
+        (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
+    }
+}
+
+/// The MDPs, small enough (under 200 logits) that a step costs microseconds. The first six have ragged lengths.
+pub(super) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
+    let long_better = zoo::Fork {
+        branches: vec![
+            zoo::Branch::new("short", 2, 0.8, 0.1),
+            zoo::Branch::new("long", 50, 0.9, 0.2),
+            zoo::Branch::new("astray", 10, 0.0, 0.7),
+        ],
+    };
+    let random = zoo::Random { rewards: RandomRewards::Probabilities, ..zoo::Random::default() };
+    let partial = zoo::Chain { partial: true, ..zoo::Chain::default() };
+    let hazard = zoo::EosHazard { horizon: 5, ..zoo::EosHazard::default() };
+    let noisy = zoo::Noisy { flip: 0.3, ..zoo::Noisy::default() };
+    let mut tasks = vec![
+        Task::new("fork", "the short answer is better", &zoo::Fork::default())?,
+        Task::new("fork_long", "the long answer is better", &long_better)?,
+        Task::new("chain", "the first error ends it", &zoo::Chain::default())?,
+        Task::new("chain_partial", "share of right steps", &partial)?,
+        Task::new("eos_hazard", "EOS legal everywhere", &hazard)?,
+        Task::new("random", "random tree, noisy grades", &random)?,
+        Task::new("lucky_guess", "a flawed step may be lucky", &zoo::LuckyGuess::default())?,
+        Task::new("deceptive", "good on average, worse at best", &zoo::Deceptive::default())?,
+        Task::new("noisy", "30 % of grades are wrong", &noisy)?,
+    ];
+    if full {
+        tasks.push(Task::new("pivot", "one early token decides", &zoo::Pivot::default())?);
+        tasks.push(Task::new("parity", "only the last bit counts", &zoo::Parity { bits: 5 })?);
+        tasks.push(Task::new("needle", "one rewarded response", &zoo::Needle { symbols: 3, length: 3 })?);
+    }
+    Ok(tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trees_are_small_and_most_have_ragged_lengths() {
+        for full in [false, true] {
+            let tasks = tasks(full).expect("knobs in range");
+            assert!(tasks.iter().all(|t| t.tree.edge_count() <= 200 && t.start_j < 0.9 * t.best));
+            assert!(tasks.iter().filter(|t| t.lengths().0 < t.lengths().1).count() >= 6);
+        }
+    }
+}

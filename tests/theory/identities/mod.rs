@@ -1,0 +1,84 @@
+//! Claim `identities`: what reduces to what. Each name is the statement; random batches unless the statement is about fixed numbers.
+
+mod baselines;
+mod clamp;
+mod clips;
+mod delta;
+mod ends;
+mod kl;
+mod matrices;
+mod reductions;
+mod sequence;
+mod weights;
+
+use crate::strategies::{Batch, batch, check};
+use crate::tolerance::{IDENTITY, assert_close, assert_within, size};
+use grpo_lambda::advantage::Outcome;
+use grpo_lambda::group::Group;
+use grpo_lambda::methods::{BatchLoss, Configured, parse};
+use proptest::prelude::*;
+use std::cell::Cell;
+
+const CASES: u32 = 60;
+
+/// A method from `name key=value ..`.
+fn method(words: &str) -> Configured {
+    let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
+    parse(name, settings).unwrap_or_else(|error| panic!("{words}: {error}"))
+}
+
+/// The batch with as many digits as a comparison of its loss can have: the size of the terms that were added up.
+fn magnitude(loss: &BatchLoss) -> f64 {
+    loss.dlogps.iter().flatten().map(|g| g.abs()).sum::<f64>() + loss.value.abs()
+}
+
+#[track_caller]
+fn assert_same_gradient(left: &BatchLoss, right: &BatchLoss, what: &str) {
+    assert_close(&left.dlogps.concat(), &right.dlogps.concat(), IDENTITY, what);
+}
+
+#[track_caller]
+fn assert_same(left: &BatchLoss, right: &BatchLoss, what: &str) {
+    assert_same_gradient(left, right, what);
+    let scale = magnitude(left).max(magnitude(right));
+    assert_within(&[left.value], &[right.value], IDENTITY, scale, what);
+}
+
+/// Two methods have the same loss and gradient on these batches, most of which teach something.
+fn equal_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) {
+    let taught = Cell::new(0);
+    let (l, r) = (method(left), method(right));
+    check(CASES, batches, |batch| {
+        let (a, b) = (batch.evaluate(&l), batch.evaluate(&r));
+        assert_same(&a, &b, &format!("{left} = {right}"));
+        taught.set(taught.get() + u32::from(size(&a.dlogps.concat()) > 1e-9));
+    });
+    assert!(taught.get() * 2 > CASES, "{left} = {right}: only {} of {CASES} batches teach", taught.get());
+}
+
+fn equal(left: &str, right: &str) {
+    equal_on(batch(), left, right);
+}
+
+/// How many random batches tell the two apart.
+fn differ_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) -> u32 {
+    let differ = Cell::new(0);
+    let (l, r) = (method(left), method(right));
+    check(CASES, batches, |batch| {
+        let (a, b) = (batch.evaluate(&l).dlogps.concat(), batch.evaluate(&r).dlogps.concat());
+        let scale = size(a.iter().chain(&b));
+        let off = a.iter().zip(&b).any(|(a, b)| (a - b).abs() > 1e-6 * scale);
+        differ.set(differ.get() + u32::from(off));
+    });
+    differ.get()
+}
+
+/// The advantage of every response, before it is spread over tokens.
+fn outcomes(outcome: Outcome, batch: &Batch) -> Vec<Vec<f64>> {
+    outcome.of_batch(&batch.groups.iter().map(Group::rewards).collect::<Vec<_>>())
+}
+
+/// `[x0, x1, ..]` times something.
+fn times(factor: f64, values: &[f64]) -> Vec<f64> {
+    values.iter().map(|x| factor * x).collect()
+}

@@ -1,0 +1,89 @@
+//! The sequence-level ratio.
+
+use super::{CASES, assert_same, equal_on, method};
+use crate::strategies::{batch, check, on_policy};
+use crate::tolerance::{IDENTITY, assert_within};
+use grpo_lambda::advantage::{Baseline, Delta, Outcome, Scale, Std};
+use grpo_lambda::objective::{Objective, Update};
+use grpo_lambda::reduction::Reduction;
+use grpo_lambda::surrogate::Surrogate;
+use grpo_lambda::trace::Sequence;
+use proptest::prelude::*;
+use std::cell::Cell;
+
+/// An objective that is no registered method: the sequence trace.
+fn sequence() -> Objective {
+    Objective {
+        outcome: Outcome { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp: None },
+        delta: Delta::Constant,
+        update: Update::Trace(Box::new(Sequence)),
+        unit_mean: false,
+        surrogate: Surrogate::Clip { low: 0.2, high: 0.2 },
+        kl: None,
+        reduction: Reduction::PerResponse,
+        mask_truncated: false,
+    }
+}
+
+#[test]
+fn the_sequence_trace_gives_every_token_the_geometric_mean_ratio_of_gspo() {
+    let (clipped, free) = (Cell::new(0), Cell::new(0));
+    check(4 * CASES, batch(), |batch| {
+        let loss = grpo_lambda::methods::evaluate(&sequence(), &batch.groups, &batch.logps);
+        let b = batch.logps.len() as f64;
+        let mut value = 0.0;
+        let mut ratios = 0.0;
+        for (i, r) in batch.responses().enumerate() {
+            let n = r.len() as f64;
+            let mean = (0..r.len()).map(|t| batch.logps[i][t] - r.old_logps[t]).sum::<f64>() / n;
+            let (s, a) = (mean.exp(), loss.advantages[i][0]);
+            let clip = s.clamp(0.8, 1.2);
+            value -= (s * a).min(clip * a) / b;
+            ratios += n * s;
+            // d/dlogp of -s A / B is -s A / (B T) at every token, 0 where the clip decides.
+            let active = s * a <= clip * a;
+            let slope = if active { -s * a / (b * n) } else { 0.0 };
+            assert_within(&loss.dlogps[i], &vec![slope; r.len()], IDENTITY, 1.0, "gradient");
+            let counter = if active { &free } else { &clipped };
+            counter.set(counter.get() + 1);
+        }
+        assert_within(&[loss.value], &[value], IDENTITY, 10.0, "value");
+        assert_within(&[loss.metrics.ratio_sum], &[ratios], IDENTITY, ratios, "ratios");
+    });
+    assert!(clipped.get() > 5 && free.get() > 100, "{} {}", clipped.get(), free.get());
+}
+
+#[test]
+fn on_policy_the_sequence_trace_has_the_gradient_of_grpo() {
+    // [C12]: its column sums are all 1.
+    let grpo = method("grpo");
+    check(CASES, on_policy(), |batch| {
+        let loss = grpo_lambda::methods::evaluate(&sequence(), &batch.groups, &batch.logps);
+        assert_same(&loss, &batch.evaluate(&grpo), "on-policy");
+    });
+}
+
+#[test]
+fn a_response_of_one_token_has_the_same_loss_under_every_normalised_trace() {
+    let single = || {
+        batch().prop_map(|b| {
+            let mut b = b.with(|_, _, r| {
+                r.tokens.truncate(1);
+                r.old_logps.truncate(1);
+                r.ref_logps.as_mut().expect("generated").truncate(1);
+            });
+            b.logps.iter_mut().for_each(|l| l.truncate(1));
+            b
+        })
+    };
+    for words in [
+        "",
+        "style=both",
+        "matrix=as_printed",
+        "matrix=row_index floor=0.5",
+        "normalise=rows",
+        "normalise=mean",
+    ] {
+        equal_on(single(), &format!("grpo_lambda clamp=none {words}"), "grpo");
+    }
+}

@@ -1,0 +1,109 @@
+//! Weights that depend on the length of a response, and what they do to preferences.
+
+use grpo_lambda::mdp::expected::{Situation, cosine, implied};
+use grpo_lambda::mdp::zoo::{self, Branch, Family, Fork};
+use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda::methods;
+use grpo_lambda::trace::{Both, Recent, Trace};
+
+const EXACT: f64 = 1e-12;
+
+fn update(tree: &Tree, policy: &Tabular, name: &str, settings: &str, group: usize) -> Vec<f64> {
+    let method = methods::parse(name, settings).expect("valid").method;
+    implied(method.as_ref(), &Situation::on_policy(tree, policy, group)).expect("feasible").update
+}
+
+/// Two answers chosen equally often, `V(s_0) = 0.25` for successes 0.9 and 0.8.
+fn fork(lengths: [usize; 2], success: [f64; 2]) -> (Tree, Tabular) {
+    let p = 0.25 / 1.7;
+    let branches = vec![
+        Branch::new("short", lengths[0], success[0], p),
+        Branch::new("long", lengths[1], success[1], p),
+        Branch::new("astray", 10, 0.0, 1.0 - 2.0 * p),
+    ];
+    let family = Fork { branches };
+    let tree = family.tree().expect("valid");
+    let policy = family.initial(&tree);
+    (tree, policy)
+}
+
+#[test]
+fn at_fixed_length_the_trace_rescales_each_depth_of_the_gradient_by_its_column_sum() {
+    for name in ["pivot", "lucky_guess", "deceptive", "noisy", "parity", "needle"] {
+        let tree = (zoo::find(name).expect("listed").build)();
+        let policy = Tabular::random(&tree, 2, 0.7);
+        let gradient = Oracle::new(&tree, &policy).grad_j();
+        let len = tree.max_len();
+        for (style, q, c) in [
+            ("recent", 0.9, Recent { q: 0.9 }.column_sums(len)),
+            ("recent", 0.99, Recent { q: 0.99 }.column_sums(len)),
+            ("both", 0.9, Both { q: 0.9 }.column_sums(len)),
+            ("both", 0.0, Both { q: 0.0 }.column_sums(len)),
+        ] {
+            let settings =
+                format!("style={style} lambda={q} scale=none clamp=none reduction=constant max_length=1");
+            for (e, u) in update(&tree, &policy, "grpo_lambda", &settings, 4).iter().enumerate() {
+                let want = 0.75 * c[tree.depth(tree.edge_node(e))] * gradient[e];
+                assert!((u - want).abs() < EXACT, "{name} {style} {q}: {u} {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_implied_credits_of_the_fork_are_1_29_and_21_7() {
+    let family = Fork::default();
+    let tree = family.tree().expect("valid");
+    let oracle = Oracle::new(&tree, &family.initial(&tree));
+    let credit = oracle.implied_credit(|leaf, reward, w| {
+        let c = Recent { q: 0.99 }.column_sums(tree.leaf_len(leaf));
+        w.iter_mut().zip(c).for_each(|(w, c)| *w = (reward - oracle.j) * c);
+    });
+    assert!((oracle.j - 0.25).abs() < EXACT);
+    assert!((credit[0] - 0.65 * 1.99).abs() < EXACT);
+    assert!((credit[0] - 1.29).abs() < 0.005 && (credit[1] - 21.7).abs() < 0.05, "{:?}", &credit[..2]);
+}
+
+#[test]
+fn the_papers_setting_pushes_the_worse_long_answer_up_and_the_better_short_one_down() {
+    let (tree, policy) = fork([2, 50], [0.9, 0.8]);
+    let gradient = Oracle::new(&tree, &policy).grad_j();
+    assert!(gradient[0] > gradient[1] && gradient[1] > 0.0);
+    let step = update(&tree, &policy, "grpo_lambda", "lambda=0.99", 8);
+    assert!(step[0] < 0.0 && step[1] > 0.0, "{:?}", &step[..2]);
+}
+
+#[test]
+fn without_a_trace_a_constant_reduction_never_inverts_and_one_over_length_does() {
+    for i in 0..=10 {
+        for j in (0..=10).filter(|j| *j != i) {
+            let (tree, policy) = fork([2, 50], [f64::from(i) / 10.0, f64::from(j) / 10.0]);
+            let step = update(&tree, &policy, "dr_grpo", "", 4);
+            assert!((step[0] - step[1]) * f64::from(i - j) > 0.0, "{i} {j}");
+        }
+    }
+    let (tree, policy) = fork([2, 50], [0.8, 0.9]);
+    let step = update(&tree, &policy, "grpo", "scale=none", 4);
+    assert!(step[0] > step[1], "the better long answer loses to the worse short one");
+}
+
+#[test]
+fn one_over_length_aggregation_is_the_gradient_of_the_reward_rate_minus_v0_times_that_of_inverse_length() {
+    for seed in [0, 1, 2] {
+        let family = zoo::Random { seed, eos: 1.0, ..zoo::Random::default() };
+        let tree = family.tree().expect("valid");
+        let policy = family.initial(&tree);
+        let oracle = Oracle::new(&tree, &policy);
+        let gradient_of = |f: &dyn Fn(usize) -> f64| {
+            oracle.update_of_credit(&oracle.implied_credit(|leaf, _, w| w.fill(f(leaf))))
+        };
+        let rate = gradient_of(&|l| tree.reward(l) / tree.leaf_len(l) as f64);
+        let inverse = gradient_of(&|l| 1.0 / tree.leaf_len(l) as f64);
+        let step = update(&tree, &policy, "grpo", "scale=none", 3);
+        for (e, u) in step.iter().enumerate() {
+            assert!((u - 2.0 / 3.0 * (rate[e] - oracle.j * inverse[e])).abs() < EXACT);
+        }
+        let c = cosine(&step, &oracle.grad_j());
+        assert!(c < 0.999, "not a multiple of the gradient of J: cosine {c}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Random batches and random valid settings, once for all claims.
+//!
+//! The stream is fixed, so a test passes or fails the same way everywhere; `PROPTEST_RNG_SEED` chooses another.
+
+use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::methods::{BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate};
+use grpo_lambda::settings::{Kind, Param};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{RngSeed, TestRunner};
+
+/// Longest response of the usual generators.
+pub(crate) const MAX_LEN: usize = 40;
+
+/// Runs `test` on `cases` values and panics with the smallest failing one.
+pub(crate) fn check<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value))
+where
+    S::Value: std::fmt::Debug,
+{
+    check_as("", cases, strategy, test);
+}
+
+/// [`check`] on a stream of its own for each name.
+pub(crate) fn check_as<S: Strategy>(name: &str, cases: u32, strategy: S, test: impl Fn(S::Value))
+where
+    S::Value: std::fmt::Debug,
+{
+    let mut config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(2510_00194 + name.bytes().map(u64::from).sum::<u64>());
+    }
+    let result = TestRunner::new(config).run(&strategy, |value| {
+        test(value);
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+/// Some groups with the current log-probabilities of their responses, in flat order.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub groups: Vec<Group>,
+    pub logps: Vec<Vec<f64>>,
+}
+
+impl Batch {
+    /// All responses in flat order.
+    pub(crate) fn responses(&self) -> impl Iterator<Item = &Response> {
+        self.groups.iter().flat_map(|g| &g.responses)
+    }
+
+    /// All tokens.
+    pub(crate) fn tokens(&self) -> usize {
+        self.responses().map(Response::len).sum()
+    }
+
+    /// The batch under a configured method.
+    pub(crate) fn evaluate(&self, method: &Configured) -> BatchLoss {
+        evaluate(method.method.as_ref(), &self.groups, &self.logps)
+    }
+
+    /// The same responses at the policy that sampled them.
+    pub(crate) fn on_policy(mut self) -> Batch {
+        self.logps = self.responses().map(|r| r.old_logps.clone()).collect();
+        self
+    }
+
+    /// The same batch with `edit` applied to every response (flat index, group index, response).
+    pub(crate) fn with(mut self, mut edit: impl FnMut(usize, usize, &mut Response)) -> Batch {
+        let mut flat = 0;
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            for response in &mut group.responses {
+                edit(flat, g, response);
+                flat += 1;
+            }
+        }
+        self
+    }
+}
+
+/// What is drawn for one token: id, `old`, a step for the policy and one for the reference, entropy, value.
+type Token = (u32, f64, f64, f64, f64, f64);
+
+fn token() -> impl Strategy<Value = Token> {
+    // Three ids only, so that responses of a group share prefixes.
+    (0u32..3, -5.0..-0.05, -1.0..1.0, -0.5..0.5, 0.0..3.0, -1.0..1.0)
+}
+
+fn reward() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![4 => select(vec![Some(0.0), Some(1.0)]), 3 => (-2.0..2.0).prop_map(Some), 1 => Just(None)]
+}
+
+fn response(max_len: usize) -> impl Strategy<Value = (Vec<Token>, Option<f64>, bool)> {
+    (prop::collection::vec(token(), 1..=max_len), reward(), prop::bool::weighted(0.2))
+}
+
+/// One to three groups of two to five ragged responses with every evidence there is; steps from `old` of random size, 0 included.
+pub(crate) fn batch_up_to(max_len: usize) -> impl Strategy<Value = Batch> {
+    let group = prop::collection::vec(response(max_len), 2..=5);
+    (prop::collection::vec(group, 1..=3), select(vec![0.0, 0.05, 0.3, 1.0])).prop_map(|(groups, drift)| {
+        let mut logps = Vec::new();
+        let mut build = |(tokens, reward, truncated): (Vec<Token>, Option<f64>, bool)| {
+            let each = |f: fn(&Token) -> f64| tokens.iter().map(f).collect::<Vec<f64>>();
+            logps.push(tokens.iter().map(|t| (t.1 + drift * t.2).min(0.0)).collect());
+            Response {
+                tokens: tokens.iter().map(|t| t.0).collect(),
+                old_logps: each(|t| t.1),
+                ref_logps: Some(each(|t| t.1 + t.3)),
+                reward,
+                truncated,
+                evidence: Evidence { entropies: Some(each(|t| t.4)), values: Some(each(|t| t.5)) },
+            }
+        };
+        let groups = groups
+            .into_iter()
+            .map(|responses| Group { responses: responses.into_iter().map(&mut build).collect() })
+            .collect();
+        Batch { groups, logps }
+    })
+}
+
+/// [`batch_up_to`] the usual length.
+pub(crate) fn batch() -> impl Strategy<Value = Batch> {
+    batch_up_to(MAX_LEN)
+}
+
+/// A batch whose responses are all graded.
+pub(crate) fn graded() -> impl Strategy<Value = Batch> {
+    batch().prop_map(|b| {
+        b.with(|i, _, r| {
+            r.reward.get_or_insert(i as f64 * 0.37);
+        })
+    })
+}
+
+/// A batch at the policy that sampled it.
+pub(crate) fn on_policy() -> impl Strategy<Value = Batch> {
+    batch().prop_map(Batch::on_policy)
+}
+
+/// Overrides of a method's defaults.
+pub(crate) type Overrides = Vec<(String, String)>;
+
+/// A finite stand-in for an open bound: one unit, or as much as the default, beyond it.
+fn range(param: &Param, min: f64, max: f64) -> (f64, f64, f64) {
+    let default = param.default.parse().unwrap_or(if min.is_finite() { min } else { max });
+    let unit = f64::abs(default).max(1.0);
+    let low = if min.is_finite() { min } else { default - unit };
+    let high = if max.is_finite() { max } else { default + unit };
+    (low, default, high)
+}
+
+fn value(param: &Param) -> BoxedStrategy<String> {
+    let number = |min: f64, max: f64| {
+        let (low, default, high) = range(param, min, max);
+        prop_oneof![1 => Just(low), 2 => Just(default), 1 => Just(high), 6 => low..=high]
+            .prop_map(|x| x.to_string())
+            .boxed()
+    };
+    match param.kind {
+        Kind::Number { min, max } => number(min, max),
+        Kind::OptionalNumber { min, max } => {
+            prop_oneof![2 => Just("none".to_owned()), 3 => number(min, max)].boxed()
+        }
+        Kind::Choice(words) => select(words).prop_map(str::to_owned).boxed(),
+        Kind::Flag => any::<bool>().prop_map(|b| b.to_string()).boxed(),
+    }
+}
+
+/// Random valid settings of any method, from its parameters alone.
+pub(crate) fn settings(spec: &MethodSpec) -> impl Strategy<Value = Overrides> + use<> {
+    let params = (spec.params)();
+    let values: Vec<_> = params.iter().map(value).collect();
+    values.prop_map(move |values| params.iter().map(|p| p.key.to_owned()).zip(values).collect())
+}
+
+/// The corners of a parameter: every word, both flags, the ends and the default of a range.
+pub(crate) fn corners(param: &Param) -> Vec<String> {
+    let numbers = |min: f64, max: f64| {
+        let (low, default, high) = range(param, min, max);
+        let mut corners = vec![low.to_string(), default.to_string(), high.to_string()];
+        corners.dedup();
+        corners
+    };
+    match param.kind {
+        Kind::Number { min, max } => numbers(min, max),
+        Kind::OptionalNumber { min, max } => [vec!["none".to_owned()], numbers(min, max)].concat(),
+        Kind::Choice(words) => words.iter().map(|&w| w.to_owned()).collect(),
+        Kind::Flag => vec!["false".to_owned(), "true".to_owned()],
+    }
+}
+
+/// Whether the method has this setting.
+pub(crate) fn has(spec: &MethodSpec, key: &str) -> bool {
+    (spec.params)().iter().any(|p| p.key == key)
+}
+
+/// Builds a method with some settings forced, where it has them.
+pub(crate) fn build(spec: &MethodSpec, mut overrides: Overrides, forced: &[(&str, &str)]) -> Configured {
+    for &(key, value) in forced.iter().filter(|(key, _)| has(spec, key)) {
+        overrides.retain(|(k, _)| k != key);
+        overrides.push((key.to_owned(), value.to_owned()));
+    }
+    configure(spec.name, &overrides).unwrap_or_else(|error| panic!("{}: {error}", spec.name))
+}
+
+/// Runs `test` on every registered method under `cases` random settings and batches each, with some settings forced.
+pub(crate) fn for_every_method(
+    cases: u32,
+    forced: &[(&str, &str)],
+    batches: impl Fn() -> BoxedStrategy<Batch>,
+    test: impl Fn(&Configured, &Batch),
+) {
+    for spec in REGISTRY {
+        check_as(spec.name, cases, (settings(spec), batches()), |(overrides, batch)| {
+            test(&build(spec, overrides, forced), &batch);
+        });
+    }
+}

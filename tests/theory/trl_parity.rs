@@ -1,0 +1,251 @@
+//! Parity with Hugging Face TRL: losses, gradients and advantages recorded from its own code.
+//!
+//! `tests/fixtures/trl.json` holds inputs and outputs with their versions; `tests/fixtures/trl_to_json.py` made it.
+
+use crate::tolerance::{RECORDED_F32, RECORDED_F32_TINY_SPREAD, assert_within};
+use grpo_lambda::advantage::{Baseline, Delta, Outcome, Scale};
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::kl::Kl;
+use grpo_lambda::methods::{self, Credit, Method};
+use grpo_lambda::objective::{Objective, Update};
+use grpo_lambda::reduction::Reduction;
+use grpo_lambda::surrogate::Surrogate;
+use grpo_lambda::trace::Sequence;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+type Table = Vec<Vec<f64>>;
+
+#[derive(Deserialize)]
+struct Recorded {
+    versions: BTreeMap<String, String>,
+    max_completion_length: f64,
+    inputs: Inputs,
+    masks: BTreeMap<String, Table>,
+    losses: Vec<LossCase>,
+    skipped: Vec<Skipped>,
+    advantages: Vec<AdvantageCase>,
+}
+
+#[derive(Deserialize)]
+struct Inputs {
+    logps: Table,
+    old_logps: Table,
+    ref_logps: Table,
+    advantages: Vec<f64>,
+    advantages_per_token: Table,
+    tool_mask: Table,
+}
+
+#[derive(Deserialize)]
+struct LossCase {
+    id: usize,
+    config: Config,
+    loss: f64,
+    gradient: Table,
+}
+
+#[derive(Debug, Deserialize)]
+struct Config {
+    loss_type: String,
+    beta: f64,
+    epsilon: f64,
+    epsilon_high: f64,
+    level: String,
+    delta: Option<f64>,
+    bias_correction_kl: bool,
+    mask: String,
+    tool_mask: bool,
+    per_token_adv: bool,
+    on_policy: bool,
+}
+
+#[derive(Deserialize)]
+struct Skipped {
+    id: usize,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct AdvantageCase {
+    scale_rewards: String,
+    set: String,
+    rewards: Vec<Option<f64>>,
+    num_generations: usize,
+    advantages: Vec<f64>,
+}
+
+fn recorded() -> Recorded {
+    serde_json::from_str(include_str!("../fixtures/trl.json")).expect("the committed fixture")
+}
+
+impl Config {
+    /// The method under its settings; at sequence level an objective with the uniform trace (GSPO), which is no method here yet.
+    fn method(&self, max_length: f64) -> Box<dyn Method> {
+        if self.level == "sequence" {
+            assert!(self.delta.is_none() && !self.bias_correction_kl);
+            return Box::new(Objective {
+                outcome: Outcome { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None },
+                delta: Delta::Constant,
+                update: Update::Trace(Box::new(Sequence)),
+                unit_mean: false,
+                surrogate: Surrogate::Clip { low: self.epsilon, high: self.epsilon_high },
+                kl: (self.beta != 0.0).then_some((Kl::K3, self.beta)),
+                reduction: self.reduction(max_length),
+                mask_truncated: true,
+            });
+        }
+        let name = if self.loss_type == "dr_grpo" { "dr_grpo" } else { "grpo" };
+        let mut settings = format!(
+            "epsilon_low={} epsilon_high={} beta={} kl={} mask_truncated=true max_length={max_length}",
+            self.epsilon,
+            self.epsilon_high,
+            self.beta,
+            if self.bias_correction_kl { "ratio_k3" } else { "k3" }
+        );
+        if let Some(delta) = self.delta {
+            settings += &format!(" clip=two_sided clip_max={delta}");
+        }
+        if matches!(self.loss_type.as_str(), "bnpo" | "dapo") {
+            settings += " reduction=token_mean";
+        }
+        methods::parse(name, &settings).expect("TRL's settings are within range").method
+    }
+
+    fn reduction(&self, max_length: f64) -> Reduction {
+        match self.loss_type.as_str() {
+            "grpo" => Reduction::PerResponse,
+            "dr_grpo" => Reduction::Constant(max_length),
+            // One micro-batch on one process: the local and the global token mean are the same.
+            "bnpo" | "dapo" => Reduction::TokenMean,
+            other => panic!("loss type {other} should have been skipped"),
+        }
+    }
+}
+
+#[test]
+fn losses_and_gradients_equal_those_of_trl() {
+    let trl = recorded();
+    let mut compared = BTreeMap::<String, usize>::new();
+    let (mut worst_loss, mut worst_gradient) = (0.0f64, 0.0f64);
+    for case in &trl.losses {
+        let config = &case.config;
+        let mask = &trl.masks[&config.mask];
+        // A padded row of TRL is a ragged response here. An empty one, which no method accepts, stands as a response that
+        // was cut off and is masked: one token of weight 0 that still counts in the number of responses.
+        let lengths: Vec<usize> = mask.iter().map(|row| row.iter().sum::<f64>() as usize).collect();
+        let group = Group {
+            responses: (0..lengths.len())
+                .map(|i| {
+                    let len = lengths[i].max(1);
+                    let old = if config.on_policy { &trl.inputs.logps } else { &trl.inputs.old_logps };
+                    Response {
+                        ref_logps: Some(trl.inputs.ref_logps[i][..len].to_vec()),
+                        truncated: lengths[i] == 0,
+                        ..Response::graded(old[i][..len].to_vec(), 0.0)
+                    }
+                })
+                .collect(),
+        };
+        let method = config.method(trl.max_completion_length);
+        let mut credits: Vec<Credit> = method.credit(std::slice::from_ref(&group));
+        for (i, credit) in credits.iter_mut().enumerate() {
+            for t in 0..credit.advantages.len() {
+                credit.advantages[t] = if config.per_token_adv {
+                    trl.inputs.advantages_per_token[i][t]
+                } else {
+                    trl.inputs.advantages[i]
+                };
+            }
+        }
+        if config.tool_mask {
+            // Tokens written by a tool are no tokens of the policy: weights follow the number of the others.
+            let active = |i: usize| (0..lengths[i]).filter(|&t| trl.inputs.tool_mask[i][t] != 0.0).count();
+            let counts: Vec<_> = (0..lengths.len()).map(|i| Some(active(i))).collect();
+            let weights = config.reduction(trl.max_completion_length).weights(&counts);
+            for (i, credit) in credits.iter_mut().enumerate() {
+                for t in 0..credit.weights.len() {
+                    credit.weights[t] = weights[i] * trl.inputs.tool_mask[i][t];
+                }
+            }
+        }
+        let mut loss = 0.0;
+        for (i, (response, credit)) in group.responses.iter().zip(&credits).enumerate() {
+            let share = method.loss(response, credit, &trl.inputs.logps[i][..response.len()]);
+            loss += share.value;
+            let mut padded = share.dlogps;
+            padded.resize(case.gradient[i].len(), 0.0);
+            let what = format!("case {} {config:?}: gradient of response {i}", case.id);
+            assert_within(&padded, &case.gradient[i], RECORDED_F32, 1.0, &what);
+            let off = padded.iter().zip(&case.gradient[i]).map(|(a, b)| (a - b).abs());
+            worst_gradient = off.fold(worst_gradient, f64::max);
+        }
+        assert!(
+            (loss - case.loss).abs() <= RECORDED_F32,
+            "case {}: {loss} and {} {config:?}",
+            case.id,
+            case.loss
+        );
+        worst_loss = worst_loss.max((loss - case.loss).abs());
+        *compared.entry(format!("{} {}", config.loss_type, config.level)).or_default() += 1;
+    }
+    println!(
+        "TRL {}: {} losses and gradients compared, worst difference {worst_loss:.1e} and {worst_gradient:.1e}; {compared:?}",
+        trl.versions["trl"],
+        trl.losses.len()
+    );
+    for skipped in &trl.skipped {
+        println!("  not compared: case {}: {}", skipped.id, skipped.reason);
+    }
+    assert_eq!((trl.losses.len(), trl.skipped.len()), (72, 10));
+    assert!(compared.values().all(|&n| n >= 5) && compared.len() == 8);
+}
+
+#[test]
+fn the_recorded_cases_of_trl_reach_every_branch() {
+    let trl = recorded();
+    let count = |f: &dyn Fn(&Config) -> bool| trl.losses.iter().filter(|c| f(&c.config)).count();
+    assert!(count(&|c| c.delta.is_some()) >= 4, "two-sided clip");
+    assert!(count(&|c| c.bias_correction_kl) >= 8, "ratio-corrected KL");
+    assert!(count(&|c| c.tool_mask) >= 4 && count(&|c| c.mask == "one_empty") >= 8, "masks");
+    assert!(count(&|c| c.per_token_adv) >= 8 && count(&|c| c.on_policy) >= 8);
+    // A token of non-zero advantage with gradient 0 inside the mask and no KL is a clipped one: both directions occur.
+    let plain = &trl.losses[0];
+    assert_eq!(plain.config.beta, 0.0);
+    let (mut low, mut high) = (0, 0);
+    for (i, row) in plain.gradient.iter().enumerate() {
+        for t in (0..row.len()).filter(|&t| trl.masks["ragged"][i][t] != 0.0 && row[t] == 0.0) {
+            let ratio = (trl.inputs.logps[i][t] - trl.inputs.old_logps[i][t]).exp();
+            low += usize::from(trl.inputs.advantages[i] < 0.0 && ratio < 0.8);
+            high += usize::from(trl.inputs.advantages[i] > 0.0 && ratio > 1.2);
+        }
+    }
+    assert!(low >= 1 && high >= 1, "{low} clipped below, {high} above");
+}
+
+#[test]
+fn advantages_equal_those_of_trl() {
+    let trl = recorded();
+    for case in &trl.advantages {
+        let method = methods::parse("grpo", &format!("scale={} std_preset=trl", case.scale_rewards))
+            .expect("TRL's scales are ours")
+            .method;
+        // TRL holds rewards in f32; the differences of the tiny-spread set are of that rounding's size.
+        let response = |r: &Option<f64>| Response {
+            reward: r.map(|r| f64::from(r as f32)),
+            ..Response::graded(vec![-1.0], 0.0)
+        };
+        let groups: Vec<Group> = case
+            .rewards
+            .chunks(case.num_generations)
+            .map(|rewards| Group { responses: rewards.iter().map(response).collect() })
+            .collect();
+        let ours: Vec<f64> = method.credit(&groups).iter().map(|c| c.advantages[0]).collect();
+        let tolerance = if case.set == "tiny_spread" { RECORDED_F32_TINY_SPREAD } else { RECORDED_F32 };
+        let what = format!("{} {}", case.scale_rewards, case.set);
+        assert_within(&ours, &case.advantages, tolerance, 1.0, &what);
+    }
+    println!("TRL {}: {} advantage cases compared", trl.versions["trl"], trl.advantages.len());
+    assert_eq!(trl.advantages.len(), 18);
+    assert!(trl.advantages.iter().any(|c| c.rewards.contains(&None)));
+}
