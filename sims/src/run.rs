@@ -4,9 +4,11 @@ use crate::experiment::{Context, Experiment, Finding, Report};
 use crate::failure::{Failure, one_line};
 use crate::terminal;
 use crate::write::Output;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use comfy_table::{Row, presets};
 use grpo_lambda::table::Table;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::any::Any;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::panic::{self, AssertUnwindSafe};
@@ -128,8 +130,8 @@ fn one(
         }
         Ok((report.findings, figures))
     };
-    let result =
-        panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| bail!("panicked: {}", panics.last()));
+    let result = panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(anyhow!(panics.describe(&*payload))));
     Outcome { id: experiment.id, result }
 }
 
@@ -199,24 +201,25 @@ fn plain_line(index: usize, total: usize, outcome: &Outcome, took: Duration) -> 
     format!("[{}/{total}] {}: {what} ({:.1} s)", index + 1, outcome.id, took.as_secs_f64())
 }
 
+/// Lines of a finding in the summary of several experiments; alone, an experiment is shown in full.
+const SUMMARY_LINES: usize = 5;
+
 fn summary(outcomes: &[Outcome], out: &Path) -> String {
     let mut table = terminal::table(&["claim", "statement", "verdict", "numbers"]);
-    for (i, outcome) in outcomes.iter().enumerate() {
-        if i > 0 {
-            table.add_row([""; 4]); // sets claims apart
-        }
+    table.load_preset(presets::UTF8_FULL); // findings run over several lines: a rule sets them apart
+    for outcome in outcomes {
         match &outcome.result {
             Ok((findings, _)) => {
                 for (k, f) in findings.iter().enumerate() {
                     let id = if k == 0 { outcome.id } else { "" };
                     let detail = f.verdict.detail();
                     let gap = if f.numbers.is_empty() || detail.is_empty() { "" } else { "\n" };
-                    table.add_row([
-                        id,
-                        &f.statement,
-                        f.verdict.word(),
-                        &format!("{detail}{gap}{}", f.numbers),
-                    ]);
+                    let numbers = format!("{detail}{gap}{}", f.numbers);
+                    let mut row = Row::from([id, &f.statement, f.verdict.word(), &numbers]);
+                    if outcomes.len() > 1 {
+                        row.max_height(SUMMARY_LINES);
+                    }
+                    table.add_row(row);
                 }
             }
             Err(error) => {
@@ -228,6 +231,11 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
     let figures: Vec<_> =
         outcomes.iter().filter_map(|o| o.result.as_ref().ok()).flat_map(|(_, f)| f).collect();
     let mut text = format!("{table}\n");
+    if outcomes.len() > 1 {
+        let data = out.join("data").join("ID_verdicts.csv");
+        writeln!(text, "Long findings are cut (..); in full: sim ID, or {}", data.display())
+            .expect("writing to memory");
+    }
     if !figures.is_empty() {
         text += "\nFigures, each as .svg and .png:\n";
     }
@@ -239,25 +247,28 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
     text
 }
 
-/// Keeps the message of a panic to be shown on the experiment's line, instead of printed across the progress bar.
+/// Keeps quiet about panics, which are shown on the experiment's line and not across the progress bar, and remembers where
+/// the last one happened.
 struct Panics {
-    last: Arc<Mutex<String>>,
+    place: Arc<Mutex<String>>,
 }
 
 impl Panics {
     fn catch() -> Self {
-        let last = Arc::new(Mutex::new(String::new()));
-        let slot = Arc::clone(&last);
+        let place = Arc::new(Mutex::new(String::new()));
+        let slot = Arc::clone(&place);
         panic::set_hook(Box::new(move |info| {
-            let message = info.payload_as_str().unwrap_or("no message");
             let place = info.location().map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = format!("{message}{place}");
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = place;
         }));
-        Panics { last }
+        Panics { place }
     }
 
-    fn last(&self) -> String {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What a panic said, and where.
+    fn describe(&self, payload: &(dyn Any + Send)) -> String {
+        let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        format!("panicked: {text}{}", self.place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
         .load_preset(presets::UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.max(40))
+        .set_truncation_indicator("..")
         .set_header(header.to_vec());
     table
 }

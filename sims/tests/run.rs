@@ -33,6 +33,11 @@ const fn experiment(id: &'static str, run: fn(&Context) -> anyhow::Result<Report
     Experiment { id, title: "", claim: "", source: "", run }
 }
 
+static LONG: Experiment = experiment("long", |_| {
+    let numbers = (0..2000).map(|i| format!("n{i}")).collect::<Vec<_>>().join(" ");
+    let finding = Finding { statement: "at length".into(), verdict: Verdict::Holds, numbers };
+    Ok(Report { findings: vec![finding], ..Report::default() })
+});
 static FIRST: Experiment = experiment("first", report);
 static BROKEN: Experiment = experiment("broken", |_| anyhow::bail!("no convergence\nafter 10 steps"));
 static PANICS: Experiment = experiment("panics", |_| panic!("an index is off"));
@@ -87,4 +92,14 @@ fn reports_are_written_and_a_broken_experiment_does_not_stop_the_others() {
     }
     assert!(summary.text.contains("no convergence\\nafter 10 steps"), "{}", summary.text);
     assert!(summary.text.contains("panicked: an index is off"), "{}", summary.text);
+}
+
+#[test]
+fn an_experiment_alone_is_shown_in_full_and_among_others_in_brief() {
+    let out = tempfile::tempdir().unwrap();
+    let options = Options { out: out.path().to_owned(), seed: 7, full: false };
+    let alone = run(&[&LONG], &options).unwrap().text;
+    assert!(alone.contains("n1999"), "{alone}");
+    let among = run(&[&LONG, &FIRST], &options).unwrap().text;
+    assert!(!among.contains("n1999") && among.contains("..") && among.contains("n0 "), "{among}");
 }
