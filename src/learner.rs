@@ -1,15 +1,18 @@
 //! The training step of Algorithms 1 and 2, over any policy.
 
-use crate::group::Group;
-use crate::methods::{Method, batch_metrics};
+use std::ops::Range;
+
+use crate::group::{Group, Response};
+use crate::methods::{Credit, Method, batch_metrics};
 use crate::metrics::Metrics;
 
-/// Log-probabilities of every token of every response, with the tape to differentiate them.
+/// Log-probabilities of every token of some responses, with the tape to differentiate them.
 pub type Scored<Tape> = (Vec<Vec<f64>>, Tape);
 
 /// Something that samples responses, scores them and can be pushed along a gradient of its log-probabilities.
 ///
-/// A table and a transformer differ only in this trait's implementation.
+/// A table and a transformer differ only in this trait's implementation. Responses of a batch are counted in flat order,
+/// group by group; group `i` answers prompt `i`.
 pub trait Policy {
     /// What a response answers.
     type Prompt;
@@ -18,17 +21,30 @@ pub trait Policy {
     /// How it fails.
     type Error;
 
-    /// Samples and grades `g` responses to `prompt`.
+    /// Samples and grades `group_size` responses to every prompt.
     ///
     /// # Errors
     /// When sampling fails.
-    fn sample(&mut self, prompt: &Self::Prompt, g: usize) -> Result<Group, Self::Error>;
+    fn sample(&mut self, prompts: &[Self::Prompt], group_size: usize) -> Result<Vec<Group>, Self::Error>;
 
-    /// Current `log pi(a_t|s_t)` of every token of every response of the batch, flat order, with the tape to differentiate them.
+    /// Splits the responses of a batch into runs that are scored and differentiated together (micro-batches), in order.
+    ///
+    /// The split may follow memory alone: credit is fixed for the whole batch, and shares of the loss add up.
+    fn parts(&self, prompts: &[Self::Prompt], batch: &[Group]) -> Vec<Range<usize>> {
+        let _ = prompts;
+        std::iter::once(0..batch.iter().map(|g| g.responses.len()).sum()).collect()
+    }
+
+    /// Current `log pi(a_t|s_t)` of every token of the responses `part` of the batch, with the tape to differentiate them.
     ///
     /// # Errors
     /// When scoring fails.
-    fn log_probs(&self, batch: &[Group]) -> Result<Scored<Self::Tape>, Self::Error>;
+    fn log_probs(
+        &self,
+        prompts: &[Self::Prompt],
+        batch: &[Group],
+        part: Range<usize>,
+    ) -> Result<Scored<Self::Tape>, Self::Error>;
 
     /// Adds the gradient `sum_i,t dlogps[i][t] d log pi(a_i,t|s_i,t) / d theta` to what [`Policy::step`] will apply.
     ///
@@ -43,9 +59,7 @@ pub trait Policy {
     fn step(&mut self) -> Result<(), Self::Error>;
 }
 
-/// One iteration: sample a group per prompt, fix credit once, then `inner_updates` (the `mu` of GRPO) gradient steps on it.
-///
-/// Returns the metrics of the last inner update.
+/// One iteration: sample a group per prompt, then [`update`].
 ///
 /// # Errors
 /// Whatever the policy returns.
@@ -56,21 +70,50 @@ pub fn iterate<P: Policy>(
     group_size: usize,
     inner_updates: usize,
 ) -> Result<Metrics, P::Error> {
-    let batch: Vec<Group> = prompts.iter().map(|p| policy.sample(p, group_size)).collect::<Result<_, _>>()?;
-    let credits = method.credit(&batch);
+    let batch = policy.sample(prompts, group_size)?;
+    update(policy, method, prompts, &batch, inner_updates)
+}
+
+/// Fixes credit for a sampled batch once, then takes `inner_updates` (the `mu` of GRPO) gradient steps on it.
+///
+/// Returns the metrics of the last inner update.
+///
+/// # Errors
+/// Whatever the policy returns.
+pub fn update<P: Policy>(
+    policy: &mut P,
+    method: &dyn Method,
+    prompts: &[P::Prompt],
+    batch: &[Group],
+    inner_updates: usize,
+) -> Result<Metrics, P::Error> {
+    let credits = method.credit(batch);
+    let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
     let mut metrics = Metrics::default();
     for _ in 0..inner_updates {
-        metrics = batch_metrics(&batch);
-        let (logps, tape) = policy.log_probs(&batch)?;
-        let responses = batch.iter().flat_map(|g| &g.responses);
-        let mut dlogps = Vec::with_capacity(logps.len());
-        for ((response, credit), logps) in responses.zip(&credits).zip(&logps) {
-            let loss = method.loss(response, credit, logps);
-            metrics.merge(&loss.metrics);
-            dlogps.push(loss.dlogps);
+        metrics = batch_metrics(batch);
+        for part in policy.parts(prompts, batch) {
+            let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;
+            let dlogps = losses(method, &responses[part.clone()], &credits[part], &logps, &mut metrics);
+            policy.backward(tape, &dlogps)?;
         }
-        policy.backward(tape, &dlogps)?;
         policy.step()?;
     }
     Ok(metrics)
+}
+
+/// Gradients of the losses of some responses; their metrics are merged into `metrics`.
+fn losses(
+    method: &dyn Method,
+    responses: &[&Response],
+    credits: &[Credit],
+    logps: &[Vec<f64>],
+    metrics: &mut Metrics,
+) -> Vec<Vec<f64>> {
+    let loss = |((response, credit), logps): ((&&Response, &Credit), &Vec<f64>)| {
+        let loss = method.loss(response, credit, logps);
+        metrics.merge(&loss.metrics);
+        loss.dlogps
+    };
+    responses.iter().zip(credits).zip(logps).map(loss).collect()
 }

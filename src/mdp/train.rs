@@ -1,6 +1,7 @@
 //! [`TabularLearner`]: a tabular policy that the training step of [`crate::learner`] can update.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -91,7 +92,7 @@ impl Policy for TabularLearner<'_> {
     type Tape = Vec<Vec<EdgeId>>;
     type Error = Infallible;
 
-    fn sample(&mut self, (): &(), g: usize) -> Result<Group, Infallible> {
+    fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
         let sampler = Sampler::from_probs(self.tree, self.probs.clone());
         let mut path = Vec::new();
         let mut response = || {
@@ -106,12 +107,20 @@ impl Policy for TabularLearner<'_> {
                 evidence: Evidence::default(),
             }
         };
-        Ok(Group { responses: (0..g).map(|_| response()).collect() })
+        Ok(prompts
+            .iter()
+            .map(|()| Group { responses: (0..group_size).map(|_| response()).collect() })
+            .collect())
     }
 
-    fn log_probs(&self, batch: &[Group]) -> Result<Scored<Self::Tape>, Infallible> {
-        let paths: Vec<Vec<EdgeId>> =
-            batch.iter().flat_map(|g| &g.responses).map(|r| self.path(&r.tokens)).collect();
+    fn log_probs(
+        &self,
+        _: &[()],
+        batch: &[Group],
+        part: Range<usize>,
+    ) -> Result<Scored<Self::Tape>, Infallible> {
+        let responses = batch.iter().flat_map(|g| &g.responses).skip(part.start).take(part.len());
+        let paths: Vec<Vec<EdgeId>> = responses.map(|r| self.path(&r.tokens)).collect();
         let along = |path: &Vec<EdgeId>| path.iter().map(|&e| self.log_probs[e]).collect();
         Ok((paths.iter().map(along).collect(), paths))
     }
@@ -165,8 +174,8 @@ mod tests {
         let family = zoo::LuckyGuess::default();
         let tree = family.tree().unwrap();
         let mut learner = TabularLearner::new(&tree, family.initial(&tree), 0.5, 2);
-        let batch = [learner.sample(&(), 4).unwrap()];
-        let (logps, tape) = learner.log_probs(&batch).unwrap();
+        let batch = learner.sample(&[()], 4).unwrap();
+        let (logps, tape) = learner.log_probs(&[()], &batch, 0..4).unwrap();
         let mut cotangent = vec![0.0; tree.edge_count()];
         for (i, path) in tape.iter().enumerate() {
             path.iter().for_each(|&e| cotangent[e] += logps[i][0] * (i as f64 - 1.0));

@@ -2,8 +2,10 @@
 //! gradient raises `J`, and a seed is a curve.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
-use grpo_lambda::learner::iterate;
+use grpo_lambda::group::Group;
+use grpo_lambda::learner::{Policy, Scored, iterate};
 use grpo_lambda::mdp::expected::{Situation, implied};
 use grpo_lambda::mdp::{Oracle, TabularLearner, zoo, zoo::Family};
 use grpo_lambda::methods::{self, Method};
@@ -150,4 +152,60 @@ fn the_trace_learns_the_longer_worse_answer_and_rloo_the_better_one() {
     let (lambda, rloo) = (method("grpo_lambda", ""), method("rloo", ""));
     assert!((mean_last(lambda.as_ref(), 4.0) - 0.8).abs() < 0.02);
     assert!(mean_last(rloo.as_ref(), 4.0) > 0.87);
+}
+
+/// A tabular learner that scores and differentiates `size` responses at a time.
+struct MicroBatches<'t> {
+    learner: TabularLearner<'t>,
+    size: usize,
+}
+
+impl Policy for MicroBatches<'_> {
+    type Prompt = ();
+    type Tape = <TabularLearner<'static> as Policy>::Tape;
+    type Error = Infallible;
+
+    fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
+        self.learner.sample(prompts, group_size)
+    }
+    fn parts(&self, _: &[()], batch: &[Group]) -> Vec<Range<usize>> {
+        let all: usize = batch.iter().map(|g| g.responses.len()).sum();
+        (0..all).step_by(self.size).map(|start| start..all.min(start + self.size)).collect()
+    }
+    fn log_probs(
+        &self,
+        p: &[()],
+        batch: &[Group],
+        part: Range<usize>,
+    ) -> Result<Scored<Self::Tape>, Infallible> {
+        self.learner.log_probs(p, batch, part)
+    }
+    fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Infallible> {
+        self.learner.backward(tape, dlogps)
+    }
+    fn step(&mut self) -> Result<(), Infallible> {
+        self.learner.step()
+    }
+}
+
+#[test]
+fn micro_batches_of_any_size_move_the_parameters_to_the_same_bits() {
+    let family = zoo::Fork::default();
+    let tree = family.tree().expect("knobs in range");
+    for (name, settings) in [("grpo", "reduction=token_mean"), ("grpo_lambda", "update=weight scale=batch")] {
+        let method = method(name, settings);
+        let after = |size: usize| {
+            let learner = TabularLearner::new(&tree, family.initial(&tree), 0.5, 4);
+            let mut policy = MicroBatches { learner, size };
+            for _ in 0..5 {
+                let Ok(_) = iterate(&mut policy, method.as_ref(), &[(), (), ()], GROUP, 2);
+            }
+            policy.learner.policy().logits.clone()
+        };
+        let whole = after(usize::MAX / 2);
+        assert_ne!(whole, family.initial(&tree).logits);
+        for size in [1, 5, 7, 24] {
+            assert_eq!(after(size), whole, "{name}, {size} responses at a time");
+        }
+    }
 }
