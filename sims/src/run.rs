@@ -204,18 +204,27 @@ fn plain_line(index: usize, total: usize, outcome: &Outcome, took: Duration) -> 
 /// Lines of a finding in the summary of several experiments; alone, an experiment is shown in full.
 const SUMMARY_LINES: usize = 5;
 
+/// Up to so many experiments show all their findings; more show their headline, the paper's claim itself.
+const SHOWN_WITH_ALL_FINDINGS: usize = 3;
+
 fn summary(outcomes: &[Outcome], out: &Path) -> String {
     let mut table = terminal::table(&["claim", "statement", "verdict", "numbers"]);
     table.load_preset(presets::UTF8_FULL); // findings run over several lines: a rule sets them apart
+    let headlines = outcomes.len() > SHOWN_WITH_ALL_FINDINGS;
     for outcome in outcomes {
         match &outcome.result {
             Ok((findings, _)) => {
-                for (k, f) in findings.iter().enumerate() {
-                    let id = if k == 0 { outcome.id } else { "" };
+                let shown = if headlines { &findings[..1] } else { &findings[..] };
+                for (k, f) in shown.iter().enumerate() {
+                    let id = match (k, findings.len() - shown.len()) {
+                        (0, 0) => outcome.id.to_owned(),
+                        (0, more) => format!("{}\n(+{more})", outcome.id),
+                        _ => String::new(),
+                    };
                     let detail = f.verdict.detail();
                     let gap = if f.numbers.is_empty() || detail.is_empty() { "" } else { "\n" };
                     let numbers = format!("{detail}{gap}{}", f.numbers);
-                    let mut row = Row::from([id, &f.statement, f.verdict.word(), &numbers]);
+                    let mut row = Row::from([id.as_str(), &f.statement, f.verdict.word(), &numbers]);
                     if outcomes.len() > 1 {
                         row.max_height(SUMMARY_LINES);
                     }
@@ -233,7 +242,8 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
     let mut text = format!("{table}\n");
     if outcomes.len() > 1 {
         let data = out.join("data").join("ID_verdicts.csv");
-        writeln!(text, "Long findings are cut (..); in full: sim ID, or {}", data.display())
+        let more = if headlines { "(+n): n further findings. " } else { "" };
+        writeln!(text, "{more}Long ones are cut (..). In full: sim ID, or {}", data.display())
             .expect("writing to memory");
     }
     if !figures.is_empty() {

@@ -87,9 +87,10 @@ fn reports_are_written_and_a_broken_experiment_does_not_stop_the_others() {
     assert_eq!(words, ["Fails", "Holds when", "Holds"]);
     assert_eq!(verdicts.rows[0][2].format(4), "0.25 is not 0.5, \"quoted\"");
 
-    for part in ["first", "as printed", "Fails", "lambda = 1", "largest difference 1.1e-16"] {
+    for part in ["first", "as printed", "Fails", "(+2)", "largest difference 1.1e-16"] {
         assert!(summary.text.contains(part), "{part}: {}", summary.text);
     }
+    assert!(!summary.text.contains("corrected"), "only headlines of many experiments: {}", summary.text);
     assert!(summary.text.contains("no convergence\\nafter 10 steps"), "{}", summary.text);
     assert!(summary.text.contains("panicked: an index is off"), "{}", summary.text);
 }
@@ -101,5 +102,6 @@ fn an_experiment_alone_is_shown_in_full_and_among_others_in_brief() {
     let alone = run(&[&LONG], &options).unwrap().text;
     assert!(alone.contains("n1999"), "{alone}");
     let among = run(&[&LONG, &FIRST], &options).unwrap().text;
+    assert!(among.contains("lambda = 1"), "two experiments show all their findings: {among}");
     assert!(!among.contains("n1999") && among.contains("..") && among.contains("n0 "), "{among}");
 }
