@@ -6,6 +6,7 @@
 
 // Task, tokens, configuration, optimiser state, run directory.
 pub mod grade;
+pub mod optim;
 pub mod rng;
 pub mod task;
 pub mod tokens;
