@@ -5,6 +5,7 @@
 //! on a transformer; until then its binary says so and fails.
 
 // Task, tokens, configuration, optimiser state, run directory.
+pub mod config;
 pub mod grade;
 pub mod optim;
 pub mod rng;
