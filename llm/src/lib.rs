@@ -9,6 +9,7 @@ pub mod config;
 pub mod grade;
 pub mod optim;
 pub mod rng;
+pub mod run_dir;
 pub mod task;
 pub mod tokens;
 pub mod vocabulary;
