@@ -8,6 +8,7 @@
 pub mod config;
 pub mod grade;
 pub mod optim;
+pub mod progress;
 pub mod rng;
 pub mod run_dir;
 pub mod task;
