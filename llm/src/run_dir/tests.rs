@@ -22,7 +22,7 @@ fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
         state = Address::new(state, Purpose::Shuffle).bits(step);
         step += 1;
         pause();
-        run.sample(&serde_json::json!({"step": step, "text": format!("{state:x}")}))?;
+        run.sample(&serde_json::json!({"step": step, "text": format!("{state:01000x}")}))?;
         run.record(
             "rl",
             step,
@@ -132,8 +132,8 @@ fn a_crash_at_any_operation_leaves_a_run_that_continues_as_if_unbroken() {
 #[ignore = "the child process of the next test"]
 fn child() {
     if let Some(path) = std::env::var_os("RUN_DIR_TEST_CHILD") {
-        train(Path::new(&path), Disk::default(), || std::thread::sleep(std::time::Duration::from_millis(3)))
-            .expect("runs");
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(3));
+        train(Path::new(&path), Disk::default(), pause).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -165,6 +165,28 @@ fn a_killed_process_continues_as_if_unbroken() {
         assert!(files(dir.path()) == expected, "round {round}");
     }
     assert!(killed > 0, "every child was faster than its killer");
+}
+
+/// A limit on the size of files, with its signal ignored, makes real writes fail half way as a full disk does.
+#[test]
+#[cfg(unix)]
+fn a_full_disk_is_reported_with_the_file_and_the_run_continues_once_there_is_room() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let limited =
+        r#"trap "" XFSZ; ulimit -f 4; exec "$0" --exact run_dir::tests::child --ignored --nocapture"#;
+    let output = std::process::Command::new("sh")
+        .args(["-c", limited])
+        .arg(std::env::current_exe().expect("this test"))
+        .env("RUN_DIR_TEST_CHILD", dir.path())
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("cannot write ") && said.contains("samples.jsonl"),
+        "{said}"
+    );
+    train(dir.path(), Disk::default(), || ()).expect("continues");
+    assert!(files(dir.path()) == unbroken());
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! Problem `index` of a split and level is a pure function of `(seed, split, level, index)`. Which split a problem belongs to is
 //! decided by the problem itself, by a hash of its story and expression (operands and operations, not names and things): a
 //! held-out problem can therefore not appear in training under any seed, level or dressing. Within a split problems may repeat,
-//! the more so the fewer there are (one-step problems with small operands).
+//! the more so the fewer there are (one-step problems with small operands); [`Task::distinct`] leaves repetitions out.
 
 mod expression;
 mod stories;
@@ -149,6 +149,20 @@ impl Task {
                 story(address, split, level, index / levels.len() as u64)
             }
         }
+    }
+}
+
+impl Task {
+    /// The first `n` problems of a split of which no two have the same story and expression: a sample whose answers are not
+    /// counted twice. Fewer when the split has no more (easy levels with small operands have few).
+    pub fn distinct(&self, seed: u64, split: Split, n: usize) -> Vec<Problem> {
+        let mut seen = std::collections::HashSet::new();
+        let most = (n as u64).saturating_mul(50);
+        (0..most)
+            .map(|index| self.problem(seed, split, index))
+            .filter(|problem| seen.insert(problem.canonical.clone()))
+            .take(n)
+            .collect()
     }
 }
 

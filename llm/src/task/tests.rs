@@ -144,3 +144,12 @@ fn additions_are_right_and_cover_all_pairs() {
     }
     assert_eq!(prompts.len(), 100);
 }
+
+#[test]
+fn distinct_problems_do_not_repeat_and_run_out_honestly() {
+    let problems = level(3, 12).distinct(0, Split::Test, 300);
+    let canonical: HashSet<&str> = problems.iter().map(|p| p.canonical.as_str()).collect();
+    assert_eq!((problems.len(), canonical.len()), (300, 300));
+    assert_eq!(problems[0], level(3, 12).problem(0, Split::Test, 0));
+    assert_eq!(Task::Addition.distinct(0, Split::Test, 1000).len(), 100);
+}
