@@ -1,0 +1,175 @@
+//! The fields of a configuration: key, kind of value, default and meaning, declared once.
+
+use std::fmt;
+
+use super::toml_scalar;
+use crate::optim::Shape;
+use crate::task::Level;
+
+/// What values a field takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A whole number in `min..=max`.
+    Integer {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// Whole numbers in `min..=max`, at least one.
+    Integers {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A finite number in `min..=max`.
+    Number {
+        /// Smallest.
+        min: f64,
+        /// Largest.
+        max: f64,
+    },
+    /// A finite number greater than 0.
+    Positive,
+    /// `none` or a finite number greater than 0.
+    OptionalPositive,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// `none` or a path.
+    OptionalPath,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kind::Integer { min, max: u64::MAX } => write!(f, "a whole number of at least {min}"),
+            Kind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
+            Kind::Integers { min, max } => {
+                write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
+            }
+            Kind::Number { min, max } if max == f64::MAX => write!(f, "a number of at least {min}"),
+            Kind::Number { min, max } => write!(f, "a number from {min} to {max}"),
+            Kind::Positive => write!(f, "a number greater than 0"),
+            Kind::OptionalPositive => write!(f, "none or a number greater than 0"),
+            Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            Kind::Flag => write!(f, "true or false"),
+            Kind::OptionalPath => write!(f, "none or a directory"),
+        }
+    }
+}
+
+impl Kind {
+    /// The one spelling of a value, or `None` when it is none.
+    pub(super) fn canonical(self, text: &str) -> Option<String> {
+        let text = text.trim();
+        let finite = |t: &str| t.parse::<f64>().ok().filter(|x| x.is_finite());
+        let whole = |t: &str| t.trim().replace('_', "").parse::<u64>().ok();
+        let positive = |t: &str| finite(t).filter(|x| *x > 0.0).map(|x| x.to_string());
+        match self {
+            Kind::Integer { min, max } => {
+                whole(text).filter(|n| (min..=max).contains(n)).map(|n| n.to_string())
+            }
+            Kind::Integers { min, max } => {
+                let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+                let numbers: Option<Vec<u64>> = inner.split(',').map(whole).collect();
+                let numbers = numbers.filter(|l| l.iter().all(|n| (min..=max).contains(n)))?;
+                Some(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
+            }
+            Kind::Number { min, max } => {
+                finite(text).filter(|x| (min..=max).contains(x)).map(|x| x.to_string())
+            }
+            Kind::Positive => positive(text),
+            Kind::OptionalPositive if text == "none" => Some(text.to_owned()),
+            Kind::OptionalPositive => positive(text),
+            Kind::Choice(words) => words.contains(&text).then(|| text.to_owned()),
+            Kind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
+            Kind::OptionalPath => (!text.is_empty()).then(|| text.to_owned()),
+        }
+    }
+
+    /// A canonical value as TOML.
+    pub(super) fn toml(self, value: &str) -> String {
+        match self {
+            Kind::Integer { .. } | Kind::Flag => value.to_owned(),
+            Kind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
+            _ => toml_scalar(value),
+        }
+    }
+}
+
+/// A field: its dotted key, what it takes, its default and its meaning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// Its dotted key.
+    pub key: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// The value when nothing is said.
+    pub default: &'static str,
+    /// Its meaning, one line.
+    pub about: &'static str,
+    /// Whether another value makes another run. A run may be resumed with other values of fields that do not.
+    pub matters: bool,
+}
+
+const fn field(key: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Field {
+    Field { key, kind, default, about, matters: true }
+}
+
+const fn free(field: Field) -> Field {
+    Field { matters: false, ..field }
+}
+
+const fn integer(min: u64, max: u64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+const ANY: u64 = u64::MAX;
+const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
+
+/// Every field but those of the method, in the order in which they are written.
+#[rustfmt::skip]
+pub static FIELDS: &[Field] = &[
+    field("seed", integer(0, i64::MAX as u64), "0", "what all random numbers derive from"),
+    free(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
+    field("model.checkpoint", Kind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
+    field("model.hidden", integer(8, 65536), "128", "width"),
+    field("model.layers", integer(1, 512), "4", "blocks"),
+    field("model.heads", integer(1, 512), "4", "attention heads"),
+    field("model.kv_heads", integer(1, 512), "2", "heads of keys and values; divides heads"),
+    field("model.intermediate", integer(8, 1 << 20), "352", "width inside the feed-forward part"),
+    field("task.kind", Kind::Choice(&["stories", "addition"]), "stories", "word problems, or sums of two digits (for tests)"),
+    field("task.levels", Kind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often"),
+    field("task.max_operand", integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem"),
+    field("adam.beta1", Kind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
+    field("adam.beta2", Kind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
+    field("adam.epsilon", Kind::Positive, "1e-8", "added to the root of the mean square"),
+    field("adam.weight_decay", Kind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
+    field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
+    field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
+    field("sft.lr", Kind::Positive, "0.002", "peak learning rate"),
+    field("sft.warmup", integer(0, ANY), "20", "steps of linear warm-up"),
+    field("sft.schedule", SCHEDULES, "cosine", "learning rate after warm-up"),
+    field("sft.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
+    field("rl.steps", integer(0, ANY), "100", "RL steps; 0: none"),
+    field("rl.prompts_per_step", integer(1, 1 << 20), "16", "problems per step"),
+    field("rl.group_size", integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline"),
+    field("rl.inner_updates", integer(1, 1000), "1", "gradient steps per sampled batch (mu)"),
+    field("rl.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass, padding excluded; changes memory, not results"),
+    field("rl.lr", Kind::Positive, "0.0002", "peak learning rate"),
+    field("rl.warmup", integer(0, ANY), "5", "steps of linear warm-up"),
+    field("rl.schedule", SCHEDULES, "constant", "learning rate after warm-up"),
+    field("rl.max_new_tokens", integer(1, 1 << 20), "64", "a response is cut off here"),
+    field("rl.temperature", Kind::Positive, "1", "sampling temperature; log-probabilities use it too"),
+    field("rl.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
+    field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts until enough groups have both right and wrong responses"),
+    field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
+    field("eval.n", integer(1, ANY), "500", "held-out problems"),
+    field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
+    field("eval.temperature", Kind::Number { min: 0.0, max: f64::MAX }, "0", "0: the most probable token; else sampling"),
+    free(field("checkpoint.every", integer(1, ANY), "20", "steps between checkpoints")),
+    free(field("checkpoint.keep", integer(1, ANY), "2", "how many of the latest checkpoints stay")),
+];

@@ -1,0 +1,584 @@
+//! The one configuration of a training run.
+//!
+//! A preset (a TOML file, or the name of one shipped with the program) gives values to dotted keys, `key=value` overrides change them, and
+//! what neither mentions takes the default of [`FIELDS`]. The result is written into the run directory as TOML that is
+//! itself a preset repeating the run. Settings of the method live under `method.` and are checked by
+//! [`grpo_lambda::methods::configure`], so they are spelt as everywhere else.
+
+mod fields;
+#[cfg(test)]
+mod tests;
+
+pub use fields::{FIELDS, Field, Kind};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::settings::{SettingError, did_you_mean};
+
+use crate::optim::{AdamWSettings, Schedule, Shape};
+use crate::task::{Level, Task};
+
+/// A preset that ships with the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// Its TOML.
+    pub text: &'static str,
+}
+
+/// Every shipped preset.
+pub static PRESETS: &[Preset] = &[Preset { name: "tiny", text: include_str!("../../presets/tiny.toml") }];
+
+/// A configuration that was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Neither a shipped preset nor a file.
+    #[error("`{name}` is neither a preset nor a file{hint}; presets: {known}")]
+    UnknownPreset {
+        /// What was asked for.
+        name: String,
+        /// ` (did you mean ..?)` or empty.
+        hint: String,
+        /// All names.
+        known: String,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Text that is not TOML.
+    #[error("{origin}: {problem}")]
+    Syntax {
+        /// Where it stands.
+        origin: String,
+        /// The parser's words.
+        problem: String,
+    },
+    /// An override without `=`.
+    #[error("`{0}` is not of the form key=value")]
+    NotAPair(String),
+    /// No such key.
+    #[error("{origin}: unknown key `{key}`{hint}")]
+    UnknownKey {
+        /// Where it stands.
+        origin: String,
+        /// What was given.
+        key: String,
+        /// ` (did you mean ..?)` or empty.
+        hint: String,
+    },
+    /// The same key in two overrides.
+    #[error("{key} is given twice: {first} and {second}")]
+    Twice {
+        /// The key.
+        key: String,
+        /// First value.
+        first: String,
+        /// Second value.
+        second: String,
+    },
+    /// A value outside what its key takes.
+    #[error("{origin}: {key} = {value}: must be {expected}")]
+    Invalid {
+        /// Where it stands.
+        origin: String,
+        /// The key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// Values that are right one by one and wrong together.
+    #[error("{0}")]
+    Conflict(String),
+    /// The method's own refusal.
+    #[error("{}", of_method(.0))]
+    Method(SettingError),
+}
+
+/// A refused value is named by its dotted key; the other messages say that they speak of a method.
+fn of_method(error: &SettingError) -> String {
+    match error {
+        SettingError::Invalid { .. } | SettingError::Twice { .. } => format!("{METHOD}{error}"),
+        SettingError::UnknownMethod { .. } | SettingError::UnknownKey { .. } => error.to_string(),
+    }
+}
+
+/// Where the model comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelSource {
+    /// A Hugging Face checkpoint directory.
+    Checkpoint(PathBuf),
+    /// Random weights in this shape.
+    Random(ModelShape),
+}
+
+/// The shape of a new model; its vocabulary is the tokenizer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelShape {
+    /// Width.
+    pub hidden: usize,
+    /// Blocks.
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Width inside the feed-forward part.
+    pub intermediate: usize,
+}
+
+/// Supervised learning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SftConfig {
+    /// Steps.
+    pub steps: u64,
+    /// Examples per step.
+    pub batch: usize,
+    /// Learning rate of every step.
+    pub schedule: Schedule,
+    /// Its optimiser.
+    pub adam: AdamWSettings,
+}
+
+/// Reinforcement learning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RlConfig {
+    /// Steps: batches sampled.
+    pub steps: u64,
+    /// Problems per step.
+    pub prompts_per_step: usize,
+    /// Responses per problem.
+    pub group_size: usize,
+    /// Gradient steps per batch.
+    pub inner_updates: usize,
+    /// Tokens per forward pass.
+    pub micro_batch_tokens: usize,
+    /// Learning rate of every step; inner updates share their step's.
+    pub schedule: Schedule,
+    /// Its optimiser.
+    pub adam: AdamWSettings,
+    /// Length limit of a response.
+    pub max_new_tokens: usize,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Whether to sample until enough groups are mixed.
+    pub dynamic_sampling: bool,
+    /// Consecutive skipped steps before the run stops.
+    pub max_nan_steps: u64,
+}
+
+/// Evaluation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvalConfig {
+    /// Held-out problems.
+    pub n: usize,
+    /// Steps between evaluations; 0: only before and after.
+    pub every: u64,
+    /// 0: greedy.
+    pub temperature: f64,
+}
+
+/// Checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// Steps between them.
+    pub every: u64,
+    /// How many stay.
+    pub keep: usize,
+}
+
+/// A resolved configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What all random numbers derive from.
+    pub seed: u64,
+    /// Worker threads, 0 for all.
+    pub threads: usize,
+    /// Where the model comes from.
+    pub model: ModelSource,
+    /// The task.
+    pub task: Task,
+    /// Supervised learning.
+    pub sft: SftConfig,
+    /// Reinforcement learning.
+    pub rl: RlConfig,
+    /// Evaluation.
+    pub eval: EvalConfig,
+    /// Checkpoints.
+    pub checkpoint: CheckpointConfig,
+    /// The method's name.
+    pub method: String,
+    /// The canonical spelling of every value, of which the rest are readings; `method.*` included.
+    values: BTreeMap<String, String>,
+}
+
+/// A field in which two configurations differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The dotted key.
+    pub key: String,
+    /// Its value in the first, if it has one.
+    pub old: Option<String>,
+    /// Its value in the second, if it has one.
+    pub new: Option<String>,
+    /// Whether a run with the one cannot be continued with the other.
+    pub matters: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "(absent)".to_owned());
+        write!(f, "{}: {} -> {}", self.key, show(&self.old), show(&self.new))
+    }
+}
+
+const METHOD: &str = "method.";
+const METHOD_NAME: &str = "method.name";
+const DEFAULT_METHOD: &str = "grpo_lambda";
+
+/// Values as given so far, by key, with the place each comes from.
+#[derive(Default)]
+struct Given(BTreeMap<String, (String, String)>);
+
+impl Given {
+    fn insert(&mut self, origin: &str, key: &str, value: String) -> Result<(), ConfigError> {
+        if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
+            let hint = hint(key);
+            return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
+        }
+        // Another method does not understand this one's settings.
+        if key == METHOD_NAME && self.0.get(METHOD_NAME).is_some_and(|(name, _)| *name != value) {
+            self.0.retain(|key, _| !key.starts_with(METHOD));
+        }
+        self.0.insert(key.to_owned(), (value, origin.to_owned()));
+        Ok(())
+    }
+
+    fn table(&mut self, origin: &str, prefix: &str, table: &toml::Table) -> Result<(), ConfigError> {
+        // The name first: it decides which other settings survive.
+        let name_first = |key: &&String| *key != "name";
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| name_first(key));
+        for (key, value) in entries {
+            let key = format!("{prefix}{key}");
+            match value {
+                toml::Value::Table(table) => self.table(origin, &format!("{key}."), table)?,
+                value => self.insert(origin, &key, plain(value))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A TOML value as one would type it in an override.
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Float(x) => x.to_string(),
+        toml::Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+/// A word, number or flag as TOML.
+fn toml_scalar(text: &str) -> String {
+    match text.parse::<f64>() {
+        _ if matches!(text, "true" | "false") => text.to_owned(),
+        Ok(x) if x.is_finite() => {
+            format!("{x:?}") // always with a point or an exponent, so that TOML reads a float
+        }
+        _ => toml::Value::String(text.to_owned()).to_string(),
+    }
+}
+
+fn hint(key: &str) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let same: Vec<String> = FIELDS
+        .iter()
+        .filter(|f| f.key.rsplit('.').next() == Some(last))
+        .map(|f| format!("`{}`", f.key))
+        .collect();
+    if !same.is_empty() {
+        return format!(" (did you mean {}?)", same.join(" or "));
+    }
+    let in_a_method =
+        methods::REGISTRY.iter().flat_map(|m| (m.params)()).find(|p| p.key == last).map(|p| p.key);
+    match in_a_method {
+        Some(key) => format!(" (did you mean `{METHOD}{key}`?)"),
+        None => did_you_mean(key, FIELDS.iter().map(|f| f.key).chain([METHOD_NAME])),
+    }
+}
+
+impl Config {
+    /// A preset, by name or as a file, with `key=value` overrides.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    ///
+    /// ```
+    /// use grpo_lambda_llm::config::Config;
+    /// let config = Config::resolve("tiny", &["rl.steps=7", "method.lambda=0.9"]).unwrap();
+    /// assert_eq!((config.rl.steps, config.configured().settings.number("lambda")), (7, 0.9));
+    /// assert_eq!(Config::parse(&config.to_toml(), "config.toml").unwrap(), config);
+    /// ```
+    pub fn resolve(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+        let mut given = Given::default();
+        match PRESETS.iter().find(|p| p.name == preset) {
+            Some(shipped) => read(&mut given, shipped.text, &format!("preset {preset}"))?,
+            None => {
+                let text = std::fs::read_to_string(preset).map_err(|source| match source.kind() {
+                    std::io::ErrorKind::NotFound => ConfigError::UnknownPreset {
+                        name: preset.to_owned(),
+                        hint: did_you_mean(preset, PRESETS.iter().map(|p| p.name)),
+                        known: PRESETS.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+                    },
+                    _ => ConfigError::Read { path: PathBuf::from(preset), source },
+                })?;
+                read(&mut given, &text, preset)?;
+            }
+        }
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        for word in overrides {
+            let word = word.as_ref();
+            let (key, value) = word.split_once('=').ok_or_else(|| ConfigError::NotAPair(word.to_owned()))?;
+            if let Some((_, first)) = pairs.iter().find(|(k, _)| *k == key) {
+                let (first, second) = ((*first).to_owned(), value.to_owned());
+                return Err(ConfigError::Twice { key: key.to_owned(), first, second });
+            }
+            pairs.push((key, value));
+        }
+        pairs.sort_by_key(|(key, _)| *key != METHOD_NAME);
+        for &(key, value) in &pairs {
+            given.insert(COMMAND_LINE, key, value.to_owned())?;
+        }
+        build(given)
+    }
+
+    /// A configuration given as TOML; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        let mut given = Given::default();
+        read(&mut given, text, origin)?;
+        build(given)
+    }
+
+    /// Reads what [`Config::to_toml`] wrote.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Config::parse(&text, &path.display().to_string())
+    }
+
+    /// The method with its settings.
+    ///
+    /// # Panics
+    /// Never: its settings were checked when the configuration was read.
+    pub fn configured(&self) -> Configured {
+        configure(&self.values).expect("settings were checked when the configuration was read")
+    }
+
+    /// Every dotted key with its canonical value: fields in their order, then the method's settings.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = FIELDS.iter().filter_map(|f| self.values.get_key_value(f.key));
+        let name = self.values.get_key_value(METHOD_NAME).into_iter();
+        let method = self.values.iter().filter(|(k, _)| k.starts_with(METHOD) && *k != METHOD_NAME);
+        fields.chain(name).chain(method).map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+
+    /// TOML that is itself a preset with the same meaning.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        let mut section = "";
+        for (key, value) in self.entries() {
+            let (in_section, name) = key.split_once('.').unwrap_or(("", key));
+            if in_section != section {
+                out += &format!("\n[{in_section}]\n");
+                section = in_section;
+            }
+            let value = match FIELDS.iter().find(|f| f.key == key) {
+                Some(field) => field.kind.toml(value),
+                None => toml_scalar(value),
+            };
+            out += &format!("{name} = {value}\n");
+        }
+        out
+    }
+
+    /// The fields in which `other` differs from this configuration.
+    pub fn differences(&self, other: &Config) -> Vec<Difference> {
+        let mut keys: Vec<&str> = self.entries().chain(other.entries()).map(|(k, _)| k).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        keys.retain(|key| seen.insert(*key));
+        let differ = |key: &&str| self.values.get(*key) != other.values.get(*key);
+        let difference = |key: &str| Difference {
+            key: key.to_owned(),
+            old: self.values.get(key).cloned(),
+            new: other.values.get(key).cloned(),
+            matters: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.matters),
+        };
+        keys.into_iter().filter(differ).map(difference).collect()
+    }
+}
+
+const COMMAND_LINE: &str = "command line";
+
+fn read(given: &mut Given, text: &str, origin: &str) -> Result<(), ConfigError> {
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| ConfigError::Syntax {
+        origin: origin.to_owned(),
+        problem: e.to_string().trim_end().to_owned(),
+    })?;
+    given.table(origin, "", &table)
+}
+
+fn configure(values: &BTreeMap<String, String>) -> Result<Configured, SettingError> {
+    let settings = values.iter().filter_map(|(k, v)| Some((k.strip_prefix(METHOD)?, v)));
+    let overrides: Vec<(String, String)> =
+        settings.filter(|(k, _)| *k != "name").map(|(k, v)| (k.to_owned(), v.clone())).collect();
+    methods::configure(&values[METHOD_NAME], &overrides)
+}
+
+const SHAPE: [&str; 5] =
+    ["model.hidden", "model.layers", "model.heads", "model.kv_heads", "model.intermediate"];
+
+fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
+    let mut values = BTreeMap::new();
+    for field in FIELDS {
+        let (value, origin) =
+            given.remove(field.key).unwrap_or_else(|| (field.default.to_owned(), "default".to_owned()));
+        let canonical = field.kind.canonical(&value).ok_or_else(|| ConfigError::Invalid {
+            origin: origin.clone(),
+            key: field.key.to_owned(),
+            value,
+            expected: field.kind.to_string(),
+        })?;
+        // A checkpoint brings its shape; asking for another one on the command line is a mistake worth a word.
+        if SHAPE.contains(&field.key) && values.get("model.checkpoint").is_some_and(|c| c != "none") {
+            if origin == COMMAND_LINE {
+                let key = field.key;
+                return Err(ConfigError::Conflict(format!(
+                    "{key} = {canonical}: the checkpoint of model.checkpoint decides the shape of the model"
+                )));
+            }
+            continue;
+        }
+        values.insert(field.key.to_owned(), canonical);
+    }
+    values.insert(METHOD_NAME.to_owned(), DEFAULT_METHOD.to_owned());
+    for (key, (value, _)) in given {
+        // One spelling per number: 1e-6 and 0.000001 are the same run.
+        let number = value.parse::<f64>().ok().filter(|x| x.is_finite());
+        values.insert(key, number.map_or(value, |x| x.to_string()));
+    }
+    let configured = configure(&values).map_err(ConfigError::Method)?;
+    for (key, value) in configured.settings.entries() {
+        values.insert(format!("{METHOD}{key}"), value.to_owned());
+    }
+    typed(values)
+}
+
+/// Reads the typed sections from canonical values.
+fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
+    let word = |key: &str| values[key].as_str();
+    let whole = |key: &str| word(key).parse::<u64>().expect("canonical whole number");
+    let size = |key: &str| usize::try_from(whole(key)).unwrap_or(usize::MAX);
+    let number = |key: &str| word(key).parse::<f64>().expect("canonical number");
+    let schedule = |stage: &str| Schedule {
+        peak: number(&format!("{stage}.lr")),
+        warmup: whole(&format!("{stage}.warmup")),
+        steps: whole(&format!("{stage}.steps")),
+        shape: Shape::parse(word(&format!("{stage}.schedule"))).expect("one of the choices"),
+    };
+    let adam = |stage: &str| AdamWSettings {
+        beta1: number("adam.beta1"),
+        beta2: number("adam.beta2"),
+        epsilon: number("adam.epsilon"),
+        weight_decay: number("adam.weight_decay"),
+        max_grad_norm: word(&format!("{stage}.grad_clip")).parse().ok(),
+        ..AdamWSettings::default()
+    };
+    let model = match word("model.checkpoint") {
+        "none" => {
+            let shape = ModelShape {
+                hidden: size("model.hidden"),
+                layers: size("model.layers"),
+                heads: size("model.heads"),
+                kv_heads: size("model.kv_heads"),
+                intermediate: size("model.intermediate"),
+            };
+            check_shape(&shape)?;
+            ModelSource::Random(shape)
+        }
+        path => ModelSource::Checkpoint(PathBuf::from(path)),
+    };
+    let max_operand = u32::try_from(whole("task.max_operand")).expect("within its bounds");
+    let levels = word("task.levels")
+        .split(',')
+        .map(|steps| Level { steps: steps.parse().expect("canonical list"), max_operand })
+        .collect();
+    Ok(Config {
+        seed: whole("seed"),
+        threads: size("threads"),
+        model,
+        task: if word("task.kind") == "addition" { Task::Addition } else { Task::Stories(levels) },
+        sft: SftConfig {
+            steps: whole("sft.steps"),
+            batch: size("sft.batch"),
+            schedule: schedule("sft"),
+            adam: adam("sft"),
+        },
+        rl: RlConfig {
+            steps: whole("rl.steps"),
+            prompts_per_step: size("rl.prompts_per_step"),
+            group_size: size("rl.group_size"),
+            inner_updates: size("rl.inner_updates"),
+            micro_batch_tokens: size("rl.micro_batch_tokens"),
+            schedule: schedule("rl"),
+            adam: adam("rl"),
+            max_new_tokens: size("rl.max_new_tokens"),
+            temperature: number("rl.temperature"),
+            dynamic_sampling: word("rl.dynamic_sampling") == "true",
+            max_nan_steps: whole("rl.max_nan_steps"),
+        },
+        eval: EvalConfig {
+            n: size("eval.n"),
+            every: whole("eval.every"),
+            temperature: number("eval.temperature"),
+        },
+        checkpoint: CheckpointConfig { every: whole("checkpoint.every"), keep: size("checkpoint.keep") },
+        method: word(METHOD_NAME).to_owned(),
+        values,
+    })
+}
+
+fn check_shape(shape: &ModelShape) -> Result<(), ConfigError> {
+    let ModelShape { hidden, heads, kv_heads, .. } = *shape;
+    let conflict = |text: String| Err(ConfigError::Conflict(text));
+    if hidden % heads != 0 {
+        return conflict(format!("model.hidden = {hidden} is not a multiple of model.heads = {heads}"));
+    }
+    if heads % kv_heads != 0 {
+        return conflict(format!("model.heads = {heads} is not a multiple of model.kv_heads = {kv_heads}"));
+    }
+    if (hidden / heads) % 2 != 0 {
+        return conflict(format!(
+            "model.hidden / model.heads = {} is odd, and rotary positions turn pairs",
+            hidden / heads
+        ));
+    }
+    Ok(())
+}
