@@ -1,16 +1,26 @@
-//! The language-model side of grpo-lambda.
+//! The language-model side of grpo-lambda: the verified methods on a real transformer.
 //!
-//! Nothing is trained here yet. This crate will hold the differentiable decoder,
-//! the rollout and the trainer that drive the methods of [`grpo_lambda`](../grpo_lambda/index.html)
-//! on a transformer; until then its binary says so and fails.
+//! ```text
+//! task / prompts -> rollout (tokens, log-probabilities) -> grade (reward) -> Method (the theory crate) -> Decoder::backward -> AdamW
+//! ```
+//! The loss and its gradient with respect to log-probabilities come from [`grpo_lambda::methods`], compiled once and verified
+//! there; this crate turns parameters into log-probabilities and gradients of log-probabilities into gradients of parameters.
 
-// Task, tokens, configuration, optimiser state, run directory.
+pub mod cli;
+pub mod commands;
 pub mod config;
+pub mod eval;
 pub mod grade;
+pub mod memory;
+pub mod model;
 pub mod optim;
+pub mod policy;
 pub mod progress;
 pub mod rng;
+pub mod rollout;
 pub mod run_dir;
+pub mod sft;
 pub mod task;
 pub mod tokens;
+pub mod train;
 pub mod vocabulary;

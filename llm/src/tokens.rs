@@ -145,7 +145,13 @@ impl Completion {
 pub struct Tokens {
     tokenizer: Tokenizer,
     eos: Vec<u32>,
+    /// The tokenizer's files as they were read, for checkpoints.
+    files: Vec<(String, Vec<u8>)>,
 }
+
+/// What belongs to a tokenizer in a checkpoint directory, beside `tokenizer.json`.
+const FILES: [&str; 4] =
+    ["tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"];
 
 /// `tokenizer.json` of the `tiny` preset.
 pub const TINY: &str = include_str!("../presets/tiny/tokenizer.json");
@@ -159,7 +165,12 @@ impl Tokens {
         let path = Path::new("presets/tiny/tokenizer.json");
         let tokenizer = parse(path, TINY.as_bytes()).expect("the shipped tokenizer is valid");
         let eos = tokenizer.token_to_id(crate::vocabulary::EOS).expect("it has an end token");
-        Tokens { tokenizer, eos: vec![eos] }
+        let config = crate::vocabulary::tokenizer_config_json().into_bytes();
+        let files = vec![
+            ("tokenizer.json".to_owned(), TINY.as_bytes().to_vec()),
+            ("tokenizer_config.json".to_owned(), config),
+        ];
+        Tokens { tokenizer, eos: vec![eos], files }
     }
 
     /// The tokenizer of a Hugging Face checkpoint directory.
@@ -174,9 +185,23 @@ impl Tokens {
         let bytes = std::fs::read(&path).map_err(|source| TokenError::Read { path: path.clone(), source })?;
         let tokenizer = parse(&path, &bytes)?;
         let eos = eos_ids(directory, &tokenizer)?;
-        let tokens = Tokens { tokenizer, eos };
+        let mut files = vec![("tokenizer.json".to_owned(), bytes)];
+        for name in FILES {
+            let path = directory.join(name);
+            match std::fs::read(&path) {
+                Ok(bytes) => files.push((name.to_owned(), bytes)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => return Err(TokenError::Read { path, source }),
+            }
+        }
+        let tokens = Tokens { tokenizer, eos, files };
         tokens.check_eos(tokens.len())?;
         Ok(tokens)
+    }
+
+    /// The tokenizer's files by name, as they were read: a checkpoint with them loads anywhere.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
     fn check_eos(&self, vocab_size: usize) -> Result<(), TokenError> {

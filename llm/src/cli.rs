@@ -1,0 +1,100 @@
+//! The command line of `llm-train`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::commands::{self, Failure};
+
+/// Train a language model with verified critic-free methods
+///
+/// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
+/// GRPO-lambda, on this machine's processor, in a few minutes.
+#[derive(Debug, Parser)]
+#[command(name = "llm-train", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  llm-train                                          the preset tiny, into runs/tiny
+  llm-train train rl.steps=50 method.lambda=0.9      with other settings
+  llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
+  llm-train generate --model runs/tiny/final --prompt 'Tom has 3 apples ...'
+  llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
+  llm-train info --model DIR                         parameters and memory
+
+Exit code: 0 when the work was done, 1 when it broke off, 2 when the input was refused.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Supervised learning, then RL, with held-out accuracy before and after; resumes an interrupted run
+    Train(TrainArgs),
+    /// Supervised learning only
+    Sft(TrainArgs),
+    /// Sample or decode responses to prompts
+    Generate(commands::generate::GenerateArgs),
+    /// Log-probabilities and entropies of given tokens
+    Score(commands::score::ScoreArgs),
+    /// Parameters of a checkpoint and the memory training it would take
+    Info(commands::info::InfoArgs),
+    /// The objective a preset optimises, as an equation with its numbers
+    Explain(commands::explain::ExplainArgs),
+    /// Time the phases of a training step
+    Bench(commands::bench::BenchArgs),
+}
+
+/// Arguments of a training run.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TrainArgs {
+    /// A shipped preset, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
+    pub preset: String,
+    /// The run directory; runs/NAME of the preset when not given. A run found there is continued
+    #[arg(long, value_name = "DIR")]
+    pub run: Option<PathBuf>,
+    /// Settings over the preset's, as in rl.steps=50 method.lambda=0.9
+    #[arg(value_name = "key=value")]
+    pub overrides: Vec<String>,
+}
+
+/// Runs `llm-train` with the arguments of the process.
+pub fn main() -> ExitCode {
+    let done = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            print!("{error}");
+            Ok(())
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let first = text.lines().take_while(|l| !l.starts_with("Usage")).collect::<Vec<_>>().join(" ");
+            let message = first.trim().trim_start_matches("error: ").to_owned();
+            Err(Failure::refused(format!("{message}; see llm-train --help")))
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("llm-train: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn dispatch(command: Option<Command>) -> Result<(), Failure> {
+    match command {
+        None => commands::train::run(&TrainArgs { preset: "tiny".into(), ..TrainArgs::default() }, false),
+        Some(Command::Train(args)) => commands::train::run(&args, false),
+        Some(Command::Sft(args)) => commands::train::run(&args, true),
+        Some(Command::Generate(args)) => commands::generate::run(&args),
+        Some(Command::Score(args)) => commands::score::run(&args),
+        Some(Command::Info(args)) => commands::info::run(&args),
+        Some(Command::Explain(args)) => commands::explain::run(&args),
+        Some(Command::Bench(args)) => commands::bench::run(&args),
+    }
+}

@@ -1,0 +1,166 @@
+//! `llm-train bench`: where the time of a training step goes, as one JSON line.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use grpo_lambda::methods;
+use serde_json::json;
+
+use super::{Failure, load_model, print, use_threads};
+use crate::memory::peak_rss_mib;
+use crate::model::{Gradients, Options, Rows};
+use crate::optim::{AdamW, AdamWSettings};
+use crate::policy::take_weights;
+use crate::rng::{Address, Purpose};
+use crate::rollout::{self, Sampling};
+use grpo_lambda::group::{Group, Response};
+
+/// Arguments of `bench`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BenchArgs {
+    /// Checkpoint directory
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Worker threads
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Steps measured
+    #[arg(long, default_value_t = 5)]
+    pub steps: usize,
+    /// Steps before measuring
+    #[arg(long, default_value_t = 2)]
+    pub warmup: usize,
+    /// Prompts per step
+    #[arg(long, default_value_t = 4)]
+    pub prompts: usize,
+    /// Responses per prompt
+    #[arg(long, default_value_t = 8)]
+    pub group: usize,
+    /// Tokens per response; every response has full length
+    #[arg(long, default_value_t = 64)]
+    pub completion: usize,
+    /// Tokens per prompt
+    #[arg(long, default_value_t = 16)]
+    pub prompt_tokens: usize,
+}
+
+/// Seconds of the wall and of all threads' processors.
+#[derive(Clone, Copy)]
+struct Clock {
+    wall: Instant,
+    cpu: f64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Clock { wall: Instant::now(), cpu: cpu_seconds() }
+    }
+    fn stop(self) -> (f64, f64) {
+        (self.wall.elapsed().as_secs_f64(), cpu_seconds() - self.cpu)
+    }
+}
+
+/// Processor time of this process so far, user and system; 0 where the system does not tell.
+fn cpu_seconds() -> f64 {
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return 0.0 };
+    let after = stat.rsplit(')').next().unwrap_or("");
+    let fields: Vec<f64> = after.split_whitespace().filter_map(|f| f.parse().ok()).collect();
+    // utime and stime, in hundredths of a second, are the 12th and 13th numbers after the state.
+    match (fields.get(10), fields.get(11)) {
+        (Some(user), Some(system)) => (user + system) / 100.0,
+        _ => 0.0,
+    }
+}
+
+const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "optimizer", "step"];
+
+/// Times GRPO steps on random prompts.
+///
+/// # Errors
+/// When the checkpoint is refused.
+pub fn run(args: &BenchArgs) -> Result<(), Failure> {
+    use_threads(args.threads)?;
+    let mut model = load_model(&args.model)?;
+    let vocabulary = model.config().vocab_size as u32;
+    let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
+    let initial: Vec<_> = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())).collect();
+    let mut optimiser = AdamW::new(AdamWSettings { compensated: false, ..AdamWSettings::default() }, initial);
+    let mut gradients = Gradients::new(model.config(), |_| true);
+    let base = Address::new(0, Purpose::Rollout);
+    let mut times: Vec<[(f64, f64); 6]> = Vec::new();
+    for step in 0..args.warmup + args.steps {
+        let address = base.step(step as u64);
+        let token = |i: usize, j: usize| {
+            (address.prompt(1 << 20 | i as u64).bits(j as u64) % u64::from(vocabulary)) as u32
+        };
+        let prompts: Vec<Vec<u32>> =
+            (0..args.prompts).map(|i| (0..args.prompt_tokens).map(|j| token(i, j)).collect()).collect();
+        let ids: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+        let whole = Clock::start();
+
+        let clock = Clock::start();
+        let sampling = Sampling { max_new_tokens: args.completion, min_new_tokens: 0, temperature: 1.0 };
+        // No end token: every response runs to its full length, as in the peers.
+        let sampled = rollout::sample(&model, &ids, args.group, &[], sampling, |p, r| {
+            address.prompt(p as u64).response(r as u64)
+        })
+        .map_err(Failure::refused)?;
+        let generate = clock.stop();
+
+        let clock = Clock::start();
+        let mut rows = Rows::new();
+        let mut groups = Vec::new();
+        for (prompt, responses) in prompts.iter().zip(&sampled) {
+            let mut group = Group::default();
+            for (i, s) in responses.iter().enumerate() {
+                let row: Vec<u32> = prompt.iter().chain(&s.tokens).copied().collect();
+                rows.push(&row, prompt.len());
+                group.responses.push(Response::graded(s.logps.clone(), f64::from(i % 2 == 0)));
+            }
+            groups.push(group);
+        }
+        let (scores, tape) = model.forward(&rows, Options::default()).map_err(Failure::broke)?;
+        let batch = methods::evaluate(method.as_ref(), &groups, &scores.logps);
+        let forward = clock.stop();
+
+        let clock = Clock::start();
+        gradients.clear();
+        model.backward(tape, &batch.dlogps, &mut gradients);
+        let backward = clock.stop();
+
+        let clock = Clock::start();
+        let by_name: Vec<(&str, &[f32])> =
+            gradients.parameters().iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
+        optimiser.step(1e-6, &by_name).map_err(Failure::broke)?;
+        take_weights(&mut model, &optimiser);
+        let optimise = clock.stop();
+
+        if step >= args.warmup {
+            let both = (forward.0 + backward.0, forward.1 + backward.1);
+            times.push([generate, forward, backward, both, optimise, whole.stop()]);
+        }
+    }
+    let median = |phase: usize, pick: fn(&(f64, f64)) -> f64| {
+        let mut values: Vec<f64> = times.iter().map(|t| pick(&t[phase])).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    let tokens = (args.prompts * args.group * args.completion) as f64;
+    let table = |pick: fn(&(f64, f64)) -> f64| {
+        PHASES
+            .iter()
+            .enumerate()
+            .map(|(i, name)| ((*name).to_owned(), json!(median(i, pick))))
+            .collect::<serde_json::Map<_, _>>()
+    };
+    let line = json!({
+        "impl": "grpo-lambda",
+        "threads": args.threads,
+        "steps": args.steps,
+        "wall_s": table(|t| t.0),
+        "cpu_s": table(|t| t.1),
+        "rollout_tok_per_s": tokens / median(0, |t| t.0),
+        "peak_rss_mib": peak_rss_mib(),
+    });
+    print(&format!("{line}\n"))
+}

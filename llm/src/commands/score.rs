@@ -1,0 +1,81 @@
+//! `llm-train score`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, input, load_model, print, use_threads};
+use crate::model::{Options, Rows};
+
+/// Arguments of `score`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ScoreArgs {
+    /// Checkpoint directory
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// JSON lines {"ids": [n]}; stdin when not given
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Divides the logits
+    #[arg(long, default_value_t = 1.0)]
+    pub temperature: f64,
+    /// Worker threads; 0: as many as the machine has
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    ids: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct Scored {
+    logps: Vec<f64>,
+    entropies: Vec<f64>,
+}
+
+/// Rows scored together.
+const BATCH: usize = 64;
+
+/// Scores every line; all or nothing.
+///
+/// # Errors
+/// When a line or the model is refused.
+pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
+    if !(args.temperature > 0.0 && args.temperature.is_finite()) {
+        return Err(Failure::refused(format!(
+            "--temperature {}: must be a positive number",
+            args.temperature
+        )));
+    }
+    use_threads(args.threads)?;
+    let model = load_model(&args.model)?;
+    let (name, text) = input(args.input.as_deref())?;
+    let mut lines = Vec::new();
+    for (i, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
+        let at = |what: String| Failure::refused(format!("{name}:{}: {what}", i + 1));
+        let line: Line = serde_json::from_str(line).map_err(|e| at(e.to_string()))?;
+        let (v, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
+        if line.ids.is_empty() || line.ids.len() > longest {
+            return Err(at(format!("ids: {} of them; 1 to {longest} are possible", line.ids.len())));
+        }
+        if let Some(k) = line.ids.iter().position(|&id| id as usize >= v) {
+            return Err(at(format!("ids[{k}] = {}; must be below the vocabulary size {v}", line.ids[k])));
+        }
+        lines.push(line.ids);
+    }
+    let options = Options { temperature: args.temperature, entropy: true, checkpoint: false };
+    let mut out = String::new();
+    for batch in lines.chunks(BATCH) {
+        let mut rows = Rows::new();
+        batch.iter().for_each(|ids| rows.push(ids, 1));
+        let scores = model.score(&rows, options).map_err(Failure::refused)?;
+        for (logps, entropies) in scores.logps.into_iter().zip(scores.entropies) {
+            out += &serde_json::to_string(&Scored { logps, entropies }).map_err(Failure::broke)?;
+            out.push('\n');
+        }
+    }
+    print(&out)
+}

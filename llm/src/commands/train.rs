@@ -1,0 +1,82 @@
+//! `llm-train train` and `sft`.
+
+use std::path::{Path, PathBuf};
+
+use comfy_table::{Table, presets};
+
+use super::{Failure, print, use_threads};
+use crate::cli::TrainArgs;
+use crate::config::{Config, ModelSource};
+use crate::train::{Summary, TrainError, train};
+
+/// Trains.
+///
+/// # Errors
+/// When the configuration is refused or the run breaks off.
+pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+    let mut overrides = args.overrides.clone();
+    if supervised_only {
+        overrides.push("rl.steps=0".into());
+    }
+    let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
+    let stem = Path::new(&args.preset).file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
+    let directory = args.run.clone().unwrap_or_else(|| PathBuf::from("runs").join(stem));
+    use_threads(config.threads)?;
+    explain_choices(&config, &directory, args);
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let summary = train(&config, &directory, &command).map_err(|e| match e {
+        TrainError::Config(_) | TrainError::Run(_) | TrainError::Token(_) | TrainError::Evidence { .. } => {
+            Failure::refused(e)
+        }
+        other => Failure::broke(other),
+    })?;
+    print(&report(&summary, &directory))
+}
+
+/// What was chosen, and why, before anything long starts.
+fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
+    let model = match &config.model {
+        ModelSource::Checkpoint(path) => format!("the checkpoint {}", path.display()),
+        ModelSource::Random(_) => "a new model, small enough for any laptop".to_owned(),
+    };
+    eprintln!(
+        "preset {}: {model}; {} supervised steps to a middling accuracy, so that there is something left to learn, then {} RL steps \
+         with {}; seed {}; results in {} (the same command resumes an interrupted run)",
+        args.preset,
+        config.sft.steps,
+        config.rl.steps,
+        config.method,
+        config.seed,
+        directory.display()
+    );
+}
+
+fn report(s: &Summary, directory: &Path) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "held-out accuracy",
+        "value",
+        "95 % interval",
+        "n",
+    ]);
+    let mut row = |name: &str, value: f64, [low, high]: [f64; 2]| {
+        table.add_row([
+            name.to_owned(),
+            format!("{value:.3}"),
+            format!("{low:.3} to {high:.3}"),
+            s.n.to_string(),
+        ]);
+    };
+    row("after supervised learning", s.accuracy_before, s.accuracy_before_interval);
+    row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
+    let checkpoint = s.checkpoint.display();
+    format!(
+        "{table}\n{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
+         checkpoint   {checkpoint}\nlook further llm-train generate --model {checkpoint} --task 3\n             \
+         llm-train info --model {checkpoint}\n             tensorboard --logdir {dir}\n",
+        s.seconds,
+        s.parameters,
+        s.seed,
+        dir = directory.display()
+    )
+}

@@ -1,0 +1,97 @@
+//! Accuracy on held-out problems, with its interval.
+
+use grpo_lambda::stats::{Interval, wilson};
+use serde::{Deserialize, Serialize};
+
+use crate::grade::{Prediction, grade};
+use crate::model::Decoder;
+use crate::rng::{Address, Purpose};
+use crate::rollout::{self, RolloutError, Sampling};
+use crate::task::{Split, Task};
+use crate::tokens::{TokenError, Tokens};
+
+/// Level of every interval.
+pub const LEVEL: f64 = 0.95;
+
+/// Problems decoded together.
+const BATCH: usize = 128;
+
+/// An accuracy.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+pub struct Evaluation {
+    /// Right answers.
+    pub correct: u64,
+    /// Problems with a verdict.
+    pub n: u64,
+    /// Problems whose response could not be graded; not in `n`.
+    pub ungradable: u64,
+    /// Responses that were cut off.
+    pub truncated: u64,
+    /// Mean length of a response, in tokens.
+    pub mean_length: f64,
+}
+
+impl Evaluation {
+    /// `correct / n`; NaN without a graded problem.
+    pub fn accuracy(&self) -> f64 {
+        self.correct as f64 / self.n as f64
+    }
+
+    /// Wilson's 95 % interval; `None` without a graded problem.
+    pub fn interval(&self) -> Option<Interval> {
+        wilson(self.correct, self.n, LEVEL)
+    }
+}
+
+/// Why an evaluation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EvalError {
+    /// Sampling failed.
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
+    /// A problem or response could not be tokenised.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
+/// Accuracy of `model` on the first `n` different problems of a split (all of them where it has fewer).
+///
+/// `watch(done)` is told how many problems are done.
+///
+/// # Errors
+/// [`EvalError`].
+pub fn evaluate(
+    model: &Decoder<f32>,
+    tokens: &Tokens,
+    (task, seed, split): (&Task, u64, Split),
+    n: usize,
+    sampling: Sampling,
+    watch: &mut dyn FnMut(usize),
+) -> Result<Evaluation, EvalError> {
+    let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
+    let base = Address::new(seed, Purpose::Evaluation);
+    // No two problems alike, so that no answer counts twice.
+    let problems = task.distinct(seed, split, n);
+    let n = problems.len();
+    for (chunk, problems) in problems.chunks(BATCH).enumerate() {
+        let start = chunk * BATCH;
+        let prompts = problems.iter().map(|p| tokens.prompt(&p.prompt)).collect::<Result<Vec<_>, _>>()?;
+        let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
+        let address = |prompt: usize, _| base.prompt((start + prompt) as u64);
+        let responses = rollout::sample(model, &ids, 1, tokens.eos(), sampling, address)?;
+        for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
+            out.truncated += u64::from(response.truncated);
+            out.mean_length += response.tokens.len() as f64 / n as f64;
+            let verdict = grade(&Prediction::of(&tokens.text(&response.tokens)?), &problem.gold);
+            match verdict.reward() {
+                Some(reward) => {
+                    out.n += 1;
+                    out.correct += u64::from(reward > 0.5);
+                }
+                None => out.ungradable += 1,
+            }
+        }
+        watch(start + problems.len());
+    }
+    Ok(out)
+}

@@ -1,0 +1,275 @@
+//! [`LlmPolicy`]: a transformer behind the core's [`Policy`] trait.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::learner::{Policy, Scored};
+
+use crate::config::RlConfig;
+use crate::grade::{Gold, Prediction, Verdict, grade};
+use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
+use crate::optim::{AdamW, OptimError, Update};
+use crate::rng::{Address, Purpose};
+use crate::rollout::{self, RolloutError, Sampling};
+use crate::tokens::{TokenError, Tokens};
+
+/// A prompt with the answer that is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exercise {
+    /// Token ids of the prompt.
+    pub prompt: Vec<u32>,
+    /// The answer.
+    pub gold: Gold,
+    /// Where its random numbers are: a number no other prompt of the step has.
+    pub number: u64,
+}
+
+/// What stops training.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// Sampling failed.
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
+    /// The model refused its input.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A response could not be decoded.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The optimiser refused.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+    /// Sampler and trainer disagree: training would be off-policy without saying so.
+    #[error(
+        "response {response}, token {token}: the sampler gave it log-probability {sampled}, the trainer {trained}; \
+         with the same weights they must agree, so the run stops"
+    )]
+    Drift {
+        /// The response, in flat order.
+        response: usize,
+        /// The token.
+        token: usize,
+        /// The sampler's log-probability.
+        sampled: f64,
+        /// The trainer's.
+        trained: f64,
+    },
+}
+
+/// What a step of the optimiser did, for logs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// The optimiser's word.
+    pub update: Update,
+    /// Learning rate used.
+    pub rate: f64,
+}
+
+/// A decoder with its optimiser, and a frozen reference where the method wants a KL term.
+pub struct LlmPolicy {
+    /// The model being trained.
+    pub model: Decoder<f32>,
+    /// Moments, and the weights in full precision.
+    pub optimiser: AdamW,
+    /// The frozen policy of the KL term; none when its coefficient is 0.
+    pub reference: Option<Decoder<f32>>,
+    /// Learning rate of the next step of the optimiser.
+    pub rate: f64,
+    /// Step of training, which addresses random numbers.
+    pub step: u64,
+    /// What the last step of the optimiser did.
+    pub last: Option<StepReport>,
+    gradients: Gradients<f32>,
+    tokens: Tokens,
+    sampling: Sampling,
+    micro_batch_tokens: usize,
+    checkpoint_layers: bool,
+    seed: u64,
+    /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's to the bit.
+    on_policy: Cell<bool>,
+}
+
+impl LlmPolicy {
+    /// A policy on `model` with the settings of `rl`.
+    pub fn new(
+        model: Decoder<f32>,
+        reference: Option<Decoder<f32>>,
+        tokens: Tokens,
+        rl: &RlConfig,
+        seed: u64,
+    ) -> Self {
+        let weights = model.parameters().iter().map(|(name, t)| (name.clone(), t.data.clone()));
+        let optimiser = AdamW::new(rl.adam.clone(), weights);
+        let sampling =
+            Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: rl.temperature };
+        LlmPolicy {
+            gradients: Gradients::new(model.config(), |_| true),
+            model,
+            optimiser,
+            reference,
+            rate: 0.0,
+            step: 0,
+            last: None,
+            tokens,
+            sampling,
+            micro_batch_tokens: rl.micro_batch_tokens,
+            checkpoint_layers: false,
+            seed,
+            on_policy: Cell::new(false),
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { temperature: self.sampling.temperature, entropy: false, checkpoint: self.checkpoint_layers }
+    }
+
+    /// The rows `prompt + response` of some responses, scored from the response on.
+    fn rows<'a>(prompts: &[Exercise], responses: impl Iterator<Item = (usize, &'a Response)>) -> Rows {
+        let mut rows = Rows::new();
+        for (group, response) in responses {
+            let prompt = &prompts[group].prompt;
+            let row: Vec<u32> = prompt.iter().chain(&response.tokens).copied().collect();
+            rows.push(&row, prompt.len());
+        }
+        rows
+    }
+
+    /// Grades a response by its text.
+    fn judge(&self, tokens: &[u32], gold: &Gold) -> Result<Verdict, TokenError> {
+        Ok(grade(&Prediction::of(&self.tokens.text(tokens)?), gold))
+    }
+}
+
+/// The responses of a batch with the index of their group, in flat order.
+fn flat(batch: &[Group]) -> impl Iterator<Item = (usize, &Response)> {
+    batch.iter().enumerate().flat_map(|(g, group)| group.responses.iter().map(move |r| (g, r)))
+}
+
+/// Moves a model to the weights of its optimiser.
+pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
+    model.update(|parameters| {
+        for (name, weights) in optimiser.parameters() {
+            if let Some(tensor) = parameters.get_mut(name) {
+                tensor.data.copy_from_slice(weights);
+            }
+        }
+    });
+}
+
+impl Policy for LlmPolicy {
+    type Prompt = Exercise;
+    type Tape = Tape<f32>;
+    type Error = PolicyError;
+
+    fn sample(&mut self, prompts: &[Exercise], group_size: usize) -> Result<Vec<Group>, PolicyError> {
+        let ids: Vec<&[u32]> = prompts.iter().map(|p| p.prompt.as_slice()).collect();
+        let base = Address::new(self.seed, Purpose::Rollout).step(self.step);
+        let address =
+            |prompt: usize, response: usize| base.prompt(prompts[prompt].number).response(response as u64);
+        let sampled =
+            rollout::sample(&self.model, &ids, group_size, self.tokens.eos(), self.sampling, address)?;
+        let mut batch = Vec::with_capacity(prompts.len());
+        for (exercise, responses) in prompts.iter().zip(sampled) {
+            let mut group = Group::default();
+            for s in responses {
+                let reward = self.judge(&s.tokens, &exercise.gold)?.reward();
+                group.responses.push(Response {
+                    tokens: s.tokens,
+                    old_logps: s.logps,
+                    ref_logps: None,
+                    reward,
+                    truncated: s.truncated,
+                    evidence: Evidence { entropies: Some(s.entropies), ..Evidence::default() },
+                });
+            }
+            batch.push(group);
+        }
+        if let Some(reference) = &self.reference {
+            let mut scored = Vec::new();
+            for part in self.parts(prompts, &batch) {
+                let rows = Self::rows(prompts, flat(&batch).skip(part.start).take(part.len()));
+                scored.extend(reference.score(&rows, self.options())?.logps);
+            }
+            for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
+                response.ref_logps = Some(logps);
+            }
+        }
+        self.on_policy.set(true);
+        Ok(batch)
+    }
+
+    fn parts(&self, prompts: &[Exercise], batch: &[Group]) -> Vec<Range<usize>> {
+        let lengths = flat(batch).map(|(g, r)| prompts[g].prompt.len() + r.len());
+        pack(lengths, self.micro_batch_tokens)
+    }
+
+    fn log_probs(
+        &self,
+        prompts: &[Exercise],
+        batch: &[Group],
+        part: Range<usize>,
+    ) -> Result<Scored<Tape<f32>>, PolicyError> {
+        let responses = || flat(batch).skip(part.start).take(part.len());
+        let (scores, tape) = self.model.forward(&Self::rows(prompts, responses()), self.options())?;
+        if self.on_policy.get() {
+            for (i, ((_, response), logps)) in responses().zip(&scores.logps).enumerate() {
+                let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
+                if let Some(token) = response.old_logps.iter().zip(logps).position(differs) {
+                    let (sampled, trained) = (response.old_logps[token], logps[token]);
+                    return Err(PolicyError::Drift { response: part.start + i, token, sampled, trained });
+                }
+            }
+        }
+        Ok((scores.logps, tape))
+    }
+
+    fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
+        self.model.backward(tape, dlogps, &mut self.gradients);
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), PolicyError> {
+        let gradients: Vec<(&str, &[f32])> =
+            self.gradients.parameters().iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
+        let update = self.optimiser.step(self.rate, &gradients)?;
+        if let Update::Applied { .. } = update {
+            take_weights(&mut self.model, &self.optimiser);
+            self.on_policy.set(false);
+        }
+        self.gradients.clear();
+        self.last = Some(StepReport { update, rate: self.rate });
+        Ok(())
+    }
+}
+
+/// Runs of consecutive rows of at most `budget` tokens together; a longer row is a run of its own.
+pub fn pack(lengths: impl Iterator<Item = usize>, budget: usize) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut filled = 0;
+    for (i, len) in lengths.enumerate() {
+        match parts.last_mut() {
+            Some(part) if filled + len <= budget => {
+                part.end = i + 1;
+                filled += len;
+            }
+            _ => {
+                parts.push(i..i + 1);
+                filled = len;
+            }
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_packed_in_order_up_to_the_budget() {
+        assert_eq!(pack([3, 4, 5, 20, 1].into_iter(), 8), [0..2, 2..3, 3..4, 4..5]);
+        assert_eq!(pack([3, 4].into_iter(), 100), [0..2]);
+        assert!(pack(std::iter::empty(), 8).is_empty());
+    }
+}

@@ -1,0 +1,672 @@
+//! A training run: supervised learning, evaluation, reinforcement learning, evaluation; resumable at every checkpoint.
+//!
+//! Everything a step does is a function of the configuration, the step's number and the state in the last checkpoint, so
+//! a run that was killed continues bit for bit as if it had not been.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use grpo_lambda::advantage::all_equal;
+use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::learner;
+use grpo_lambda::learner::Policy;
+use grpo_lambda::methods::Configured;
+use grpo_lambda::metrics::Metrics;
+use grpo_lambda::stats::Interval;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, ConfigError, ModelSource};
+use crate::eval::{self, EvalError, Evaluation};
+use crate::model::{self, Decoder, Gradients, weights};
+use crate::optim::{AdamW, OptimError, Update};
+use crate::policy::{Exercise, LlmPolicy, PolicyError};
+use crate::progress::Progress;
+use crate::rollout::Sampling;
+use crate::run_dir::{Checkpoint, Columns, Opened, RunDir, RunError};
+use crate::sft::{self, Example, SftError};
+use crate::task::Split;
+use crate::tokens::{TokenError, Tokens};
+
+/// Columns of `metrics.csv`: nothing of the clock or the machine.
+pub const METRICS: &[&str] = &[
+    "loss",
+    "lr",
+    "grad_norm",
+    "grad_scale",
+    "skipped",
+    "tokens",
+    "reward",
+    "accuracy",
+    "kl",
+    "entropy",
+    "ratio_mean",
+    "ratio_max",
+    "trace_ratio_max",
+    "clip_fraction_low",
+    "clip_fraction_high",
+    "saturated_fraction",
+    "length",
+    "truncated",
+    "groups",
+    "zero_variance_groups",
+    "ungraded",
+    "eval_accuracy",
+    "eval_low",
+    "eval_high",
+];
+
+/// Columns of `timing.csv`.
+pub const TIMING: &[&str] =
+    &["seconds", "sample_seconds", "update_seconds", "tokens_per_second", "peak_rss_mib"];
+
+/// Supervised and RL problems are numbered from here, so that RL meets problems that supervised learning did not.
+const RL_PROBLEMS: u64 = 1 << 40;
+
+/// Batches sampled at most for one step of dynamic sampling.
+const MAX_ROUNDS: u64 = 4;
+
+/// Steps in a row in which no group taught anything before a warning.
+const DULL_STEPS: u64 = 5;
+
+/// What ends a run early.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The run directory.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The model or its files.
+    #[error(transparent)]
+    Model(#[from] model::Error),
+    /// The tokenizer.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// Supervised learning.
+    #[error("supervised step {step}: {source}")]
+    Sft {
+        /// The step.
+        step: u64,
+        /// What happened.
+        source: SftError,
+    },
+    /// Reinforcement learning.
+    #[error("RL step {step}: {source}")]
+    Rl {
+        /// The step.
+        step: u64,
+        /// What happened.
+        source: PolicyError,
+    },
+    /// Evaluation.
+    #[error("evaluation: {0}")]
+    Eval(#[from] EvalError),
+    /// The optimiser's state in a checkpoint.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+    /// A checkpoint that is whole but not ours.
+    #[error("{path}: {problem}")]
+    State {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Evidence the method needs and this policy does not have.
+    #[error("{method} needs {evidence} under these settings, which the language model does not provide")]
+    Evidence {
+        /// The method.
+        method: String,
+        /// What is missing.
+        evidence: &'static str,
+    },
+    /// Too many NaN gradients.
+    #[error(
+        "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
+         the run stops at step {step}: lower the learning rate, or start from an earlier checkpoint"
+    )]
+    NotFinite {
+        /// The step.
+        step: u64,
+        /// How many.
+        count: u64,
+        /// Where.
+        parameter: String,
+    },
+}
+
+/// What a run remembers beside weights and moments.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+struct State {
+    sft_done: u64,
+    rl_done: u64,
+    skipped_in_a_row: u64,
+    dull_in_a_row: u64,
+    before: Option<Evaluation>,
+}
+
+impl State {
+    fn done(&self) -> u64 {
+        self.sft_done + self.rl_done
+    }
+}
+
+/// What a finished run says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Method with every setting.
+    pub method: String,
+    /// Its settings.
+    pub settings: BTreeMap<String, String>,
+    /// The run's seed.
+    pub seed: u64,
+    /// Held-out accuracy after supervised learning, before RL.
+    pub accuracy_before: f64,
+    /// Its 95 % interval (Wilson).
+    pub accuracy_before_interval: [f64; 2],
+    /// Held-out accuracy after RL.
+    pub accuracy_after: f64,
+    /// Its 95 % interval (Wilson).
+    pub accuracy_after_interval: [f64; 2],
+    /// Held-out problems.
+    pub n: u64,
+    /// Parameters of the model.
+    pub parameters: usize,
+    /// Steps of supervised and reinforcement learning.
+    pub steps: [u64; 2],
+    /// Wall-clock seconds of this process; less than the whole run's when it was resumed.
+    pub seconds: f64,
+    /// The checkpoint with the final weights.
+    pub checkpoint: PathBuf,
+}
+
+/// A run under way.
+struct Run<'a> {
+    config: &'a Config,
+    configured: Configured,
+    tokens: Tokens,
+    dir: RunDir,
+    state: State,
+    /// Of the stage under way.
+    progress: Option<Progress>,
+    started: Instant,
+}
+
+/// Runs `config` in `directory`, from the start or from its latest checkpoint, and returns its summary.
+///
+/// # Errors
+/// [`TrainError`]; everything up to the last checkpoint is kept.
+pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary, TrainError> {
+    let started = Instant::now();
+    let configured = config.configured();
+    let provided = [EvidenceKind::Entropies, EvidenceKind::RefLogps];
+    if let Some(missing) = configured.evidence().into_iter().find(|e| !provided.contains(e)) {
+        return Err(TrainError::Evidence { method: configured.spec.title.into(), evidence: missing.name() });
+    }
+    let tokens = tokens(config)?;
+    let columns = Columns { command, metrics: METRICS, timing: TIMING };
+    let Opened { run: dir, checkpoint, damaged } = RunDir::open(directory, config, columns)?;
+    for path in damaged {
+        eprintln!("{} is not complete and was passed over", path.display());
+    }
+    let state = match &checkpoint {
+        Some(c) => read_state(c)?,
+        None => State::default(),
+    };
+    let mut model = initial_model(config, &tokens)?;
+    if let Some(c) = &checkpoint {
+        eprintln!("continuing from step {} in {}", c.step(), c.path().display());
+        let parameters = weights::load(c.path(), model.config())?;
+        model.update(|p| *p = parameters);
+    }
+    let mut run = Run { config, configured, tokens, dir, state, progress: None, started };
+    run.announce(&model);
+
+    let model = run.supervised(model, checkpoint.as_ref())?;
+    let (model, checkpoint) = run.reinforced(model, checkpoint)?;
+    run.finish(&model, checkpoint.path())
+}
+
+/// The tokenizer of a configuration.
+///
+/// # Errors
+/// When a checkpoint's cannot be read.
+pub fn tokens(config: &Config) -> Result<Tokens, TokenError> {
+    match &config.model {
+        ModelSource::Checkpoint(directory) => Tokens::load(directory),
+        ModelSource::Random(_) => Ok(Tokens::tiny()),
+    }
+}
+
+/// The model a run starts from.
+///
+/// # Errors
+/// When a checkpoint cannot be read or does not fit its tokenizer.
+pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, TrainError> {
+    let (shape, parameters) = match &config.model {
+        ModelSource::Checkpoint(directory) => {
+            let shape = model::Config::load(directory)?;
+            let parameters = weights::load(directory, &shape)?;
+            (shape, parameters)
+        }
+        ModelSource::Random(s) => {
+            let mut shape = model::Config::qwen2(tokens.len(), s.hidden, s.layers, s.heads, s.kv_heads);
+            shape.intermediate_size = s.intermediate;
+            let parameters = weights::initialise(&shape, config.seed, 0.02);
+            (shape, parameters)
+        }
+    };
+    tokens.check(shape.vocab_size)?;
+    Ok(Decoder::new(shape, parameters)?)
+}
+
+fn read_state(checkpoint: &Checkpoint) -> Result<State, TrainError> {
+    let bytes = checkpoint.read("state.json")?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| TrainError::State { path: checkpoint.path().join("state.json"), problem: e.to_string() })
+}
+
+impl Run<'_> {
+    /// A line that stays.
+    fn say(&mut self, line: &str) {
+        match &mut self.progress {
+            Some(progress) => progress.note(line),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    fn step_done(&mut self, step: u64, figures: &[(&str, f64)], tokens: usize) {
+        if let Some(progress) = &mut self.progress {
+            progress.step(step, figures, tokens as u64);
+        }
+    }
+
+    fn stage_done(&mut self) {
+        if let Some(progress) = self.progress.take() {
+            progress.finish();
+        }
+    }
+
+    fn announce(&mut self, model: &Decoder<f32>) {
+        let c = model.config();
+        let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
+        let rl = &self.config.rl;
+        self.say(&format!(
+            "{} parameters ({} layers, width {}, vocabulary {}); {} with {} responses to each of {} problems a step; run directory {}",
+            parameters,
+            c.num_hidden_layers,
+            c.hidden_size,
+            c.vocab_size,
+            self.configured.spec.title,
+            rl.group_size,
+            rl.prompts_per_step,
+            self.dir.path().display()
+        ));
+    }
+
+    /// Supervised steps that are left.
+    fn supervised(
+        &mut self,
+        mut model: Decoder<f32>,
+        from: Option<&Checkpoint>,
+    ) -> Result<Decoder<f32>, TrainError> {
+        let config = self.config;
+        if self.state.sft_done == config.sft.steps {
+            return Ok(model);
+        }
+        let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
+        let mut optimiser = AdamW::new(config.sft.adam.clone(), initial.collect::<Vec<_>>());
+        if let Some(c) = from {
+            optimiser.restore(&c.read("optimiser.safetensors")?)?;
+        }
+        let mut gradients = Gradients::new(model.config(), |_| true);
+        self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
+        while self.state.sft_done < config.sft.steps {
+            let (step, clock) = (self.state.sft_done, Instant::now());
+            let examples = self.examples(step)?;
+            let rate = config.sft.schedule.rate(step);
+            let micro = config.rl.micro_batch_tokens;
+            let report = sft::step(&mut model, &mut optimiser, &mut gradients, &examples, rate, micro)
+                .map_err(|source| TrainError::Sft { step, source })?;
+            let mut row = vec![("loss", report.loss), ("lr", rate), ("tokens", report.tokens as f64)];
+            self.gradient_columns(step, &report.update, &mut row)?;
+            let seconds = clock.elapsed().as_secs_f64();
+            let per_second = report.tokens as f64 / seconds;
+            self.dir.record("sft", step, &row, &timing(seconds, 0.0, seconds, per_second))?;
+            self.state.sft_done += 1;
+            self.step_done(self.state.sft_done, &[("loss", report.loss)], report.tokens);
+            let last = self.state.sft_done == config.sft.steps;
+            // The boundary is saved with the evaluation, below, so that it is not done twice.
+            if !last && self.state.sft_done.is_multiple_of(config.checkpoint.every) {
+                self.save(&model, &optimiser, None)?;
+            }
+        }
+        self.stage_done();
+        Ok(model)
+    }
+
+    fn examples(&self, step: u64) -> Result<Vec<Example>, TokenError> {
+        let batch = self.config.sft.batch as u64;
+        let example = |index| {
+            let problem = self.config.task.problem(self.config.seed, Split::Train, index);
+            let response = self.tokens.target(&problem.solution)?.ids().to_vec();
+            Ok(Example { prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(), response })
+        };
+        (step * batch..(step + 1) * batch).map(example).collect()
+    }
+
+    /// Columns of an optimiser step; too many skipped ones in a row stop the run.
+    fn gradient_columns(
+        &mut self,
+        step: u64,
+        update: &Update,
+        row: &mut Vec<(&'static str, f64)>,
+    ) -> Result<(), TrainError> {
+        match update {
+            Update::Applied { grad_norm, scale } => {
+                self.state.skipped_in_a_row = 0;
+                row.extend([("grad_norm", *grad_norm), ("grad_scale", *scale), ("skipped", 0.0)]);
+                Ok(())
+            }
+            Update::Skipped { parameter, not_finite } => {
+                self.state.skipped_in_a_row += 1;
+                let count = self.state.skipped_in_a_row;
+                self.say(&format!(
+                    "step {step}: {not_finite} numbers of the gradient of `{parameter}` are NaN or infinite; step skipped ({count} in a row)"
+                ));
+                row.push(("skipped", 1.0));
+                if count >= self.config.rl.max_nan_steps {
+                    return Err(TrainError::NotFinite { step, count, parameter: parameter.clone() });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn evaluate(&mut self, model: &Decoder<f32>) -> Result<Evaluation, TrainError> {
+        let Config { seed, task, rl, eval, .. } = self.config;
+        let sampling =
+            Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: eval.temperature };
+        let mut progress = Progress::new("evaluation", 0, eval.n as u64);
+        let mut watch = |done: usize| progress.step(done as u64, &[], 0);
+        let done =
+            eval::evaluate(model, &self.tokens, (task, *seed, Split::Test), eval.n, sampling, &mut watch)?;
+        progress.finish();
+        Ok(done)
+    }
+
+    /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
+    fn reinforced(
+        &mut self,
+        model: Decoder<f32>,
+        from: Option<Checkpoint>,
+    ) -> Result<(Decoder<f32>, Checkpoint), TrainError> {
+        let config = self.config;
+        let mut saved = from.filter(|_| self.state.before.is_some());
+        let needs_reference = self.configured.evidence().contains(&EvidenceKind::RefLogps);
+        let reference = match (&saved, needs_reference) {
+            (_, false) => None,
+            (Some(c), true) => {
+                let parameters = weights::load(&c.path().join("reference"), model.config())?;
+                Some(Decoder::new(model.config().clone(), parameters)?)
+            }
+            (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
+        };
+        let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), &config.rl, config.seed);
+        match &saved {
+            Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
+            None => {
+                let before = self.evaluate(&policy.model)?;
+                self.say(&format!("held-out accuracy before RL: {}", shown(&before)));
+                self.state.before = Some(before);
+                saved = Some(self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?);
+            }
+        }
+        self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
+        while self.state.rl_done < config.rl.steps {
+            self.rl_step(&mut policy)?;
+            let done = self.state.rl_done;
+            if done == config.rl.steps || done.is_multiple_of(config.checkpoint.every) {
+                saved = Some(self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?);
+            }
+        }
+        self.stage_done();
+        let saved = match saved {
+            Some(checkpoint) => checkpoint,
+            None => self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?,
+        };
+        Ok((policy.model, saved))
+    }
+
+    fn rl_step(&mut self, policy: &mut LlmPolicy) -> Result<(), TrainError> {
+        let config = self.config;
+        let (step, clock) = (self.state.rl_done, Instant::now());
+        let failed = |source: PolicyError| TrainError::Rl { step, source };
+        policy.step = step;
+        policy.rate = config.rl.schedule.rate(step);
+        let (exercises, batch) = self.sample(policy, step)?;
+        let sample_seconds = clock.elapsed().as_secs_f64();
+        let method = self.configured.method.as_ref();
+        let metrics =
+            learner::update(policy, method, &exercises, &batch, config.rl.inner_updates).map_err(failed)?;
+        let seconds = clock.elapsed().as_secs_f64();
+
+        let mut row = vec![("loss", metrics.policy_loss + metrics.kl_loss), ("lr", policy.rate)];
+        if let Some(report) = policy.last.clone() {
+            self.gradient_columns(step, &report.update, &mut row)?;
+        }
+        let facts = batch_columns(&batch, &metrics);
+        row.extend(facts.iter().copied());
+        self.state.rl_done += 1;
+        self.warn_when_dull(&metrics);
+        if config.eval.every > 0
+            && self.state.rl_done.is_multiple_of(config.eval.every)
+            && self.state.rl_done < config.rl.steps
+        {
+            let evaluation = self.evaluate(&policy.model)?;
+            row.push(("eval_accuracy", evaluation.accuracy()));
+            if let Some(Interval { low, high, .. }) = evaluation.interval() {
+                row.extend([("eval_low", low), ("eval_high", high)]);
+            }
+        }
+        let tokens = batch.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum::<usize>() as f64;
+        let per_second = tokens / seconds;
+        self.dir.record(
+            "rl",
+            step,
+            &row,
+            &timing(seconds, sample_seconds, seconds - sample_seconds, per_second),
+        )?;
+        self.keep_a_sample(step, &exercises, &batch)?;
+        let of = |name: &str| facts.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, x)| *x);
+        self.step_done(self.state.rl_done, &[("reward", of("reward")), ("KL", of("kl"))], tokens as usize);
+        Ok(())
+    }
+
+    /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
+    fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<(Vec<Exercise>, Vec<Group>), TrainError> {
+        let rl = &self.config.rl;
+        let rounds = if rl.dynamic_sampling { MAX_ROUNDS } else { 1 };
+        let (mut exercises, mut batch) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let wanted = rl.prompts_per_step as u64;
+            let numbers = (step * MAX_ROUNDS + round) * wanted..(step * MAX_ROUNDS + round + 1) * wanted;
+            let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TokenError>>()?;
+            let groups =
+                policy.sample(&fresh, rl.group_size).map_err(|source| TrainError::Rl { step, source })?;
+            let last = round + 1 == rounds;
+            for (exercise, group) in fresh.into_iter().zip(groups) {
+                let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
+                let needed = batch.len() < rl.prompts_per_step;
+                if needed && (last || !all_equal(&known)) {
+                    exercises.push(exercise);
+                    batch.push(group);
+                }
+            }
+            if batch.len() == rl.prompts_per_step {
+                break;
+            }
+        }
+        Ok((exercises, batch))
+    }
+
+    fn exercise(&self, number: u64) -> Result<Exercise, TokenError> {
+        let problem = self.config.task.problem(self.config.seed, Split::Train, RL_PROBLEMS + number);
+        Ok(Exercise {
+            prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(),
+            gold: problem.gold,
+            number,
+        })
+    }
+
+    fn warn_when_dull(&mut self, metrics: &Metrics) {
+        let dull = metrics.zero_variance_groups == metrics.groups;
+        self.state.dull_in_a_row = if dull { self.state.dull_in_a_row + 1 } else { 0 };
+        if self.state.dull_in_a_row == DULL_STEPS {
+            self.say(&format!(
+                "for {DULL_STEPS} steps every group's rewards were equal, so nothing was learned: the task may be too hard or too \
+                 easy for this model, the grader may not find its answers (see samples.jsonl), or responses are cut off before them"
+            ));
+        }
+    }
+
+    fn keep_a_sample(
+        &mut self,
+        step: u64,
+        exercises: &[Exercise],
+        batch: &[Group],
+    ) -> Result<(), TrainError> {
+        let (Some(exercise), Some(group)) = (exercises.first(), batch.first()) else { return Ok(()) };
+        for response in group.responses.iter().take(2) {
+            let sample = serde_json::json!({
+                "step": step,
+                "prompt": self.tokens.text(&exercise.prompt)?,
+                "response": self.tokens.text(&response.tokens)?,
+                "reward": response.reward,
+                "truncated": response.truncated,
+            });
+            self.dir.sample(&sample)?;
+        }
+        Ok(())
+    }
+
+    fn save(
+        &mut self,
+        model: &Decoder<f32>,
+        optimiser: &AdamW,
+        reference: Option<&Decoder<f32>>,
+    ) -> Result<Checkpoint, TrainError> {
+        let state = serde_json::to_vec_pretty(&self.state).expect("a state has a JSON form");
+        let mut failed = None;
+        let checkpoint = self.dir.save(self.state.done(), |writer| {
+            let directory = writer.directory().to_owned();
+            let put = |model: &Decoder<f32>, directory: &Path| {
+                weights::save(
+                    directory,
+                    model.config(),
+                    model.parameters(),
+                    weights::SaveDtype::F32,
+                    usize::MAX,
+                )
+            };
+            let written = put(model, &directory)
+                .and_then(|()| reference.map_or(Ok(()), |r| put(r, &directory.join("reference"))));
+            if let Err(error) = written {
+                failed = Some(error);
+                return Ok(());
+            }
+            for file in ["model.safetensors", "config.json"] {
+                writer.adopt(file)?;
+                if reference.is_some() {
+                    writer.adopt(&format!("reference/{file}"))?;
+                }
+            }
+            writer.file("optimiser.safetensors", &optimiser.to_bytes())?;
+            for (name, bytes) in self.tokens.files() {
+                writer.file(name, bytes)?;
+            }
+            writer.file("state.json", &state)
+        });
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(checkpoint?),
+        }
+    }
+
+    fn finish(&mut self, model: &Decoder<f32>, checkpoint: &Path) -> Result<Summary, TrainError> {
+        let after = self.evaluate(model)?;
+        self.say(&format!("held-out accuracy after RL:  {}", shown(&after)));
+        let before = self.state.before.unwrap_or(after);
+        let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
+        let summary = Summary {
+            method: self.configured.spec.title.to_owned(),
+            settings: self.configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            seed: self.config.seed,
+            accuracy_before: before.accuracy(),
+            accuracy_before_interval: ends(&before),
+            accuracy_after: after.accuracy(),
+            accuracy_after_interval: ends(&after),
+            n: after.n,
+            parameters: model.parameters().values().map(|t| t.data.len()).sum(),
+            steps: [self.config.sft.steps, self.config.rl.steps],
+            seconds: self.started.elapsed().as_secs_f64(),
+            checkpoint: checkpoint.to_owned(),
+        };
+        self.dir.finish(&summary)?;
+        Ok(summary)
+    }
+}
+
+fn shown(e: &Evaluation) -> String {
+    match e.interval() {
+        Some(Interval { low, high, .. }) => {
+            format!("{:.3} (95 % interval {low:.3} to {high:.3}, {} of {})", e.accuracy(), e.correct, e.n)
+        }
+        None => "no response could be graded".to_owned(),
+    }
+}
+
+fn timing(seconds: f64, sample: f64, update: f64, per_second: f64) -> [(&'static str, f64); 5] {
+    [
+        ("seconds", seconds),
+        ("sample_seconds", sample),
+        ("update_seconds", update),
+        ("tokens_per_second", per_second),
+        ("peak_rss_mib", crate::memory::peak_rss_mib().unwrap_or(f64::NAN)),
+    ]
+}
+
+/// Columns that describe a batch.
+fn batch_columns(batch: &[Group], metrics: &Metrics) -> Vec<(&'static str, f64)> {
+    let responses: Vec<_> = batch.iter().flat_map(|g| &g.responses).collect();
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let rewards: Vec<f64> = responses.iter().filter_map(|r| r.reward).collect();
+    let entropies: Vec<f64> =
+        responses.iter().flat_map(|r| r.evidence.entropies.iter().flatten().copied()).collect();
+    let from_metrics = metrics.entries();
+    let of = |name: &str| from_metrics.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, x)| *x);
+    let names = [
+        "kl",
+        "ratio_mean",
+        "ratio_max",
+        "trace_ratio_max",
+        "clip_fraction_low",
+        "clip_fraction_high",
+        "saturated_fraction",
+        "groups",
+        "zero_variance_groups",
+        "ungraded",
+    ];
+    let mut out = vec![
+        ("tokens", responses.iter().map(|r| r.len()).sum::<usize>() as f64),
+        ("reward", mean(rewards.clone())),
+        ("accuracy", mean(rewards.iter().map(|r| f64::from(*r > 0.5)).collect())),
+        ("entropy", mean(entropies)),
+        ("length", mean(responses.iter().map(|r| r.len() as f64).collect())),
+        ("truncated", mean(responses.iter().map(|r| f64::from(r.truncated)).collect())),
+    ];
+    out.extend(names.map(|name| (name, of(name))));
+    out
+}
