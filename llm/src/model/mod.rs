@@ -1,4 +1,5 @@
 //! The model layer: Qwen2 and Llama decoders, differentiable, exact to the bit whatever the batch.
+pub mod cache;
 pub mod config;
 pub mod decoder;
 pub mod error;
@@ -7,6 +8,7 @@ pub mod ops;
 pub mod rows;
 pub mod weights;
 
+pub use cache::{Decoding, NextTokens, RowId};
 pub use config::Config;
 pub use decoder::{Decoder, Options, Scores, Tape};
 pub use error::{Error, Result};

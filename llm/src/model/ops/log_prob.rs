@@ -42,9 +42,13 @@ impl<T: Real> Kernel for LogSoftmax<'_, T> {
     }
 }
 
-/// A row of logits becomes the log-probability of every token at temperature `1 / inverse_temperature`.
-pub fn log_softmax<T: Real>(logits: &mut [T], inverse_temperature: T) {
-    simd::run(LogSoftmax(logits, inverse_temperature));
+/// Rows of logits become the log-probabilities of every token at temperature `1 / inverse_temperature`.
+pub fn log_softmax<T: Real>(logits: &mut [T], vocabulary: usize, inverse_temperature: T) {
+    by_token(logits, vocabulary, |_, logits| {
+        for row in logits.chunks_exact_mut(vocabulary) {
+            simd::run(LogSoftmax(row, inverse_temperature));
+        }
+    });
 }
 
 /// Per token: its log-probability, its entropy when asked for, and the normaliser for the backward pass.
