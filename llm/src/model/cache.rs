@@ -1,0 +1,289 @@
+//! Decoding with a cache of keys and values, in pages of 32 tokens that rows may share.
+//!
+//! A prompt is computed once; the responses of its group [`fork`](Decoding::fork) it and read its pages. Only a page that two
+//! rows would both write, the last and partly filled one of the prompt, is copied, when the first of them writes. A row that
+//! ends leaves its pages to others, so a batch costs what is still being decoded.
+//!
+//! A step runs the same layer code as training, on one token per row; its log-probabilities are those of teacher forcing,
+//! bit for bit.
+
+use super::config::Config;
+use super::decoder::{Decoder, inverse};
+use super::error::{Error, Result};
+use super::ops::attention::{self, Heads, PAGE, Pages};
+use super::ops::buffer::Buffer;
+use super::ops::{Real, log_prob};
+use super::rows::check_tokens;
+
+/// Rows being decoded by one model.
+pub struct Decoding<'m, T: Real> {
+    model: &'m Decoder<T>,
+    store: Store<T>,
+    rows: Vec<Option<Row>>,
+}
+
+/// A row of a [`Decoding`]; invalid once finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(usize);
+
+/// Logits, or log-probabilities, of the token after each row.
+pub struct NextTokens<T: Real> {
+    values: Buffer<T>,
+    vocabulary: usize,
+}
+
+struct Row {
+    pages: Vec<usize>,
+    len: usize,
+}
+
+/// Pages of all layers and key heads, each with the number of rows that use it.
+struct Store<T> {
+    heads: Heads,
+    layers: usize,
+    pages: Vec<Box<[T]>>,
+    users: Vec<usize>,
+    free: Vec<usize>,
+}
+
+impl<T: Real> Store<T> {
+    fn new(config: &Config) -> Self {
+        let (pages, users, free) = (Vec::new(), Vec::new(), Vec::new());
+        Self { heads: config.heads(), layers: config.num_hidden_layers, pages, users, free }
+    }
+
+    /// A page with one user; what it holds is left from before.
+    fn take(&mut self) -> usize {
+        let page = self.free.pop().unwrap_or_else(|| {
+            let len = self.layers * self.heads.key * self.heads.page();
+            self.pages.push(vec![T::ZERO; len].into_boxed_slice());
+            self.users.push(0);
+            self.pages.len() - 1
+        });
+        self.users[page] = 1;
+        page
+    }
+
+    fn leave(&mut self, page: usize) {
+        self.users[page] -= 1;
+        if self.users[page] == 0 {
+            self.free.push(page);
+        }
+    }
+
+    /// Gives `row` pages of its own for `more` tokens: new ones, and a copy of a partly filled page that is shared.
+    fn reserve(&mut self, row: &mut Row, more: usize) {
+        if row.len % PAGE != 0 {
+            let last = row.len / PAGE;
+            let shared = row.pages[last];
+            if self.users[shared] > 1 {
+                let own = self.take();
+                let mut copy = std::mem::take(&mut self.pages[own]);
+                copy.copy_from_slice(&self.pages[shared]);
+                self.pages[own] = copy;
+                self.leave(shared);
+                row.pages[last] = own;
+            }
+        }
+        while row.pages.len() * PAGE < row.len + more {
+            let page = self.take();
+            row.pages.push(page);
+        }
+    }
+
+    fn range(&self, layer: usize, g: usize) -> std::ops::Range<usize> {
+        let start = (layer * self.heads.key + g) * self.heads.page();
+        start..start + self.heads.page()
+    }
+}
+
+/// The pages of one layer, as the attention reads them.
+struct Layer<'a, T> {
+    store: &'a Store<T>,
+    layer: usize,
+    rows: &'a [&'a Row],
+}
+
+impl<T: Real> Pages<T> for Layer<'_, T> {
+    fn page(&self, row: usize, page: usize, g: usize) -> &[T] {
+        &self.store.pages[self.rows[row].pages[page]][self.store.range(self.layer, g)]
+    }
+    fn first(&self, row: usize) -> usize {
+        self.rows[row].len
+    }
+}
+
+impl<'m, T: Real> Decoding<'m, T> {
+    /// No rows yet.
+    pub fn new(model: &'m Decoder<T>) -> Self {
+        Self { model, store: Store::new(model.config()), rows: Vec::new() }
+    }
+
+    /// Starts a row per prompt: their ids, and the logits of the token after each.
+    ///
+    /// # Errors
+    /// When a prompt is empty, too long, or has a token outside the vocabulary; no row is then started.
+    pub fn prefill(&mut self, prompts: &[&[u32]]) -> Result<(Vec<RowId>, NextTokens<T>)> {
+        for (i, prompt) in prompts.iter().enumerate() {
+            check_tokens(i, prompt, self.model.config())?;
+        }
+        let ids: Vec<RowId> = prompts.iter().map(|_| self.add(Row { pages: Vec::new(), len: 0 })).collect();
+        let logits = self.extend(&ids, prompts)?;
+        Ok((ids, logits))
+    }
+
+    /// A second row that continues what `row` holds so far, sharing its pages.
+    ///
+    /// # Panics
+    /// When `row` has been finished.
+    pub fn fork(&mut self, row: RowId) -> RowId {
+        let Row { pages, len } = self.row(row);
+        let copy = Row { pages: pages.clone(), len: *len };
+        for &page in &copy.pages {
+            self.store.users[page] += 1;
+        }
+        self.add(copy)
+    }
+
+    /// Appends a token to each row; the logits of the token after it.
+    ///
+    /// # Errors
+    /// When a token is outside the vocabulary or a row has reached the model's longest; no row is then changed.
+    pub fn step(&mut self, rows: &[RowId], tokens: &[u32]) -> Result<NextTokens<T>> {
+        let tokens: Vec<&[u32]> = tokens.chunks(1).collect();
+        self.extend(rows, &tokens)
+    }
+
+    /// Appends tokens to each row, any number; the logits of the token after the last of each.
+    ///
+    /// # Errors
+    /// As [`Decoding::step`].
+    ///
+    /// # Panics
+    /// When a row is named twice, has been finished, or gets no token.
+    pub fn extend(&mut self, rows: &[RowId], tokens: &[&[u32]]) -> Result<NextTokens<T>> {
+        assert_eq!(rows.len(), tokens.len(), "one token sequence per row");
+        let mut distinct = rows.to_vec();
+        distinct.sort_unstable();
+        assert!(distinct.windows(2).all(|pair| pair[0] != pair[1]), "a row is named twice");
+        let config = self.model.config();
+        for (i, (&row, new)) in rows.iter().zip(tokens).enumerate() {
+            check_tokens(i, new, config)?;
+            let len = self.row(row).len + new.len();
+            if len > config.max_position_embeddings {
+                let reason = format!(
+                    "{len} tokens exceed max_position_embeddings = {}",
+                    config.max_position_embeddings
+                );
+                return Err(Error::Input { row: i, reason });
+            }
+        }
+        let packed: Vec<u32> = tokens.iter().flat_map(|t| t.iter().copied()).collect();
+        let mut offsets = vec![0];
+        let mut positions = Vec::with_capacity(packed.len());
+        for (&RowId(id), new) in rows.iter().zip(tokens) {
+            let row = self.rows[id].as_mut().unwrap_or_else(|| panic!("row {id} is finished"));
+            self.store.reserve(row, new.len());
+            positions.extend((row.len..row.len + new.len()).map(|p| p as u32));
+            offsets.push(positions.len());
+        }
+        let (model, heads) = (self.model, config.heads());
+        let longest = positions.iter().max().map_or(0, |p| *p as usize + 1);
+        let table = model.table(longest);
+        let of: Vec<&Row> = rows.iter().filter_map(|r| self.rows[r.0].as_ref()).collect();
+        let store = &mut self.store;
+        let mut x = model.embed(&packed);
+        for layer in 0..config.num_hidden_layers {
+            x = model
+                .layer(layer, x, &positions, &table, |qkv, out, _| {
+                    for (row, pair) in of.iter().zip(offsets.windows(2)) {
+                        for at in pair[0]..pair[1] {
+                            let position = positions[at] as usize;
+                            let token = &qkv[at * heads.stride()..(at + 1) * heads.stride()];
+                            for g in 0..heads.key {
+                                let range = store.range(layer, g);
+                                let page = &mut store.pages[row.pages[position / PAGE]][range];
+                                attention::store(heads, g, token, position % PAGE, page);
+                            }
+                        }
+                    }
+                    let cache = Layer { store, layer, rows: &of };
+                    attention::forward_cached(model.pool(), heads, qkv, &offsets, &cache, out);
+                })
+                .0;
+        }
+        let h = config.hidden_size;
+        let mut last = model.pool().take(rows.len() * h);
+        for (out, end) in last.chunks_exact_mut(h).zip(&offsets[1..]) {
+            out.copy_from_slice(&x[(end - 1) * h..end * h]);
+        }
+        for (&RowId(id), new) in rows.iter().zip(tokens) {
+            if let Some(row) = &mut self.rows[id] {
+                row.len += new.len();
+            }
+        }
+        Ok(NextTokens { values: model.head(&last), vocabulary: config.vocab_size })
+    }
+
+    /// Ends a row; its pages serve others.
+    ///
+    /// # Panics
+    /// When it has been finished before.
+    pub fn finish(&mut self, RowId(id): RowId) {
+        let row = self.rows[id].take().unwrap_or_else(|| panic!("row {id} is already finished"));
+        row.pages.into_iter().for_each(|page| self.store.leave(page));
+    }
+
+    /// Tokens of a row so far.
+    ///
+    /// # Panics
+    /// When it has been finished.
+    pub fn tokens(&self, row: RowId) -> usize {
+        self.row(row).len
+    }
+
+    /// Bytes of all pages, in use or not.
+    pub fn bytes(&self) -> usize {
+        self.store.pages.iter().map(|p| size_of_val::<[T]>(p)).sum()
+    }
+
+    fn row(&self, RowId(id): RowId) -> &Row {
+        self.rows[id].as_ref().unwrap_or_else(|| panic!("row {id} is finished"))
+    }
+
+    fn add(&mut self, row: Row) -> RowId {
+        let slot = self.rows.iter().position(Option::is_none).unwrap_or(self.rows.len());
+        if slot == self.rows.len() {
+            self.rows.push(None);
+        }
+        self.rows[slot] = Some(row);
+        RowId(slot)
+    }
+}
+
+impl<T: Real> NextTokens<T> {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.vocabulary
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// One number per token of the vocabulary, for row `i` of the call.
+    pub fn row(&self, i: usize) -> &[T] {
+        &self.values[i * self.vocabulary..(i + 1) * self.vocabulary]
+    }
+
+    /// As [`NextTokens::row`], to be changed: suppressing a token is setting its logit to minus infinity.
+    pub fn row_mut(&mut self, i: usize) -> &mut [T] {
+        &mut self.values[i * self.vocabulary..(i + 1) * self.vocabulary]
+    }
+
+    /// From logits to log-probabilities at this temperature: the numbers that [`Decoder::score`] gives for the same tokens.
+    pub fn log_softmax(&mut self, temperature: f64) {
+        log_prob::log_softmax(&mut self.values, self.vocabulary, inverse(temperature));
+    }
+}

@@ -1,0 +1,64 @@
+//! Gradients by parameter name.
+
+use super::config::{Config, EMBEDDING, HEAD};
+use super::ops::{Real, norm};
+use super::weights::{Parameters, Tensor};
+
+/// Accumulated gradients of the parameters that are trained; a frozen parameter has no entry and nothing is computed for it.
+///
+/// Accumulating micro-batches one after the other gives the bits of the whole batch: every element is one chain of sums over
+/// tokens, and the next micro-batch continues it. A tied output matrix has a chain of its own for that reason, added to the
+/// embedding's when the gradients are read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gradients<T> {
+    tensors: Parameters<T>,
+    tied_head: Option<Tensor<T>>,
+}
+
+impl<T: Real> Gradients<T> {
+    /// Zeros for every parameter of `config` that `trained` names.
+    pub fn new(config: &Config, trained: impl Fn(&str) -> bool) -> Self {
+        let shapes = config.parameter_shapes().into_iter().filter(|(name, _)| trained(name));
+        let tensors: Parameters<T> = shapes.map(|(name, shape)| (name, Tensor::zeros(&shape))).collect();
+        let tied_head = config.tie_word_embeddings.then(|| tensors.get(EMBEDDING).cloned()).flatten();
+        Self { tensors, tied_head }
+    }
+
+    /// Whether this parameter is trained.
+    pub fn contains(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// The gradients, complete, sorted by name.
+    pub fn parameters(&mut self) -> &mut Parameters<T> {
+        if let (Some(head), Some(embedding)) = (&mut self.tied_head, self.tensors.get_mut(EMBEDDING)) {
+            norm::add(&mut embedding.data, &head.data);
+            head.data.fill(T::ZERO);
+        }
+        &mut self.tensors
+    }
+
+    /// Back to zero, for the next step.
+    pub fn clear(&mut self) {
+        self.tensors.values_mut().chain(&mut self.tied_head).for_each(|t| t.data.fill(T::ZERO));
+    }
+
+    pub(crate) fn get(&mut self, name: &str) -> Option<&mut [T]> {
+        self.tensors.get_mut(name).map(|t| t.data.as_mut_slice())
+    }
+
+    /// The output matrix, apart from the embedding even when tied.
+    pub(crate) fn head(&mut self) -> Option<&mut [T]> {
+        let head = self.tied_head.as_mut().or(self.tensors.get_mut(HEAD));
+        head.map(|t| t.data.as_mut_slice())
+    }
+
+    /// Whether anything in layer `layer` or below it is trained.
+    pub(crate) fn reaches(&self, layer: usize) -> bool {
+        self.contains(EMBEDDING)
+            || (0..=layer).any(|l| {
+                let prefix = format!("model.layers.{l}.");
+                self.tensors.keys().any(|name| name.starts_with(&prefix))
+            })
+    }
+}

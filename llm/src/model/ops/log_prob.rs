@@ -1,0 +1,212 @@
+//! The log-probability of chosen tokens, and the entropy, without ever holding the logits of more than a few tokens.
+//!
+//! With `z = logits / temperature`: `log p_t = (z_t - max z) - ln sum_j e^(z_j - max z)`. The sampler normalises a row of
+//! logits with the same function, so its log-probabilities are those of training to the last bit.
+
+use super::buffer::Pool;
+use super::matmul::{Left, Panels, matmul, pack_rows, packed_len};
+use super::parallel::by_token;
+use super::real::{Real, max_of, sum_by};
+use super::simd::{self, Kernel};
+
+/// Most logits held at a time (32 MiB of `f32`), unless 48 tokens alone need more.
+const LOGITS: usize = 1 << 23;
+
+/// Tokens whose logits are computed together.
+fn chunk(vocabulary: usize) -> usize {
+    (LOGITS / vocabulary).clamp(48, 1536) / 48 * 48
+}
+
+/// What turns a row of logits into probabilities: the largest tempered logit, and the logarithm of the sum above it.
+#[inline(always)]
+fn normaliser<T: Real>(logits: &[T], inverse_temperature: T) -> (T, T) {
+    let max = max_of(logits) * inverse_temperature;
+    (max, sum_by(logits.len(), |j| (logits[j] * inverse_temperature - max).exp()).ln())
+}
+
+#[inline(always)]
+fn log_prob<T: Real>(logit: T, inverse_temperature: T, (max, log_sum): (T, T)) -> T {
+    (logit * inverse_temperature - max) - log_sum
+}
+
+struct LogSoftmax<'a, T>(&'a mut [T], T);
+
+impl<T: Real> Kernel for LogSoftmax<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let normaliser = normaliser(self.0, self.1);
+        for x in self.0.iter_mut() {
+            *x = log_prob(*x, self.1, normaliser);
+        }
+    }
+}
+
+/// Rows of logits become the log-probabilities of every token at temperature `1 / inverse_temperature`.
+pub fn log_softmax<T: Real>(logits: &mut [T], vocabulary: usize, inverse_temperature: T) {
+    by_token(logits, vocabulary, |_, logits| {
+        for row in logits.chunks_exact_mut(vocabulary) {
+            simd::run(LogSoftmax(row, inverse_temperature));
+        }
+    });
+}
+
+/// Per token: its log-probability, its entropy when asked for, and the normaliser for the backward pass.
+struct Forward<'a, T> {
+    logits: &'a [T],
+    vocabulary: usize,
+    targets: &'a [u32],
+    inverse_temperature: T,
+    entropy: bool,
+    /// Four numbers per token: log-probability, entropy, max, log-sum.
+    out: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Forward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let it = self.inverse_temperature;
+        let rows = self.logits.chunks_exact(self.vocabulary).zip(self.targets);
+        for ((logits, &target), out) in rows.zip(self.out.chunks_exact_mut(4)) {
+            let (max, log_sum) = normaliser(logits, it);
+            out[0] = log_prob(logits[target as usize], it, (max, log_sum));
+            out[2] = max;
+            out[3] = log_sum;
+            if self.entropy {
+                // H = ln S - sum_j p_j (z_j - max)
+                let mean = sum_by(logits.len(), |j| {
+                    let z = logits[j] * it - max;
+                    // A logit of minus infinity has probability 0 and adds nothing, rather than 0 * inf.
+                    let p = (z - log_sum).exp();
+                    if p > T::ZERO { p * z } else { T::ZERO }
+                });
+                out[1] = log_sum - mean;
+            }
+        }
+    }
+}
+
+/// Writes four numbers per token to `out`: log-probability of its target, entropy (when asked for), and the two of the
+/// normaliser. `hidden` is the normed last layer, `head` the packed output matrix (`width x vocabulary`).
+#[allow(clippy::too_many_arguments)]
+pub fn forward<T: Real>(
+    pool: &Pool<T>,
+    hidden: &[T],
+    width: usize,
+    head: Panels<'_, T>,
+    vocabulary: usize,
+    targets: &[u32],
+    inverse_temperature: T,
+    entropy: bool,
+    out: &mut [T],
+) {
+    let size = chunk(vocabulary).min(targets.len().max(1));
+    let mut logits = pool.take(size * vocabulary);
+    for ((targets, hidden), out) in
+        targets.chunks(size).zip(hidden.chunks(size * width)).zip(out.chunks_mut(4 * size))
+    {
+        let logits = &mut logits[..targets.len() * vocabulary];
+        matmul(pool, Left::rows(hidden, width), targets.len(), head, logits, vocabulary, false);
+        let logits = &*logits;
+        // Split as finely as the logits deserve, not as the four numbers do.
+        by_token_wide(out, targets.len() * vocabulary, |start, out| {
+            let tokens = start..start + out.len() / 4;
+            simd::run(Forward {
+                logits: &logits[tokens.start * vocabulary..tokens.end * vocabulary],
+                vocabulary,
+                targets: &targets[tokens],
+                inverse_temperature,
+                entropy,
+                out,
+            });
+        });
+    }
+}
+
+fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    use rayon::prelude::*;
+    let threads = rayon::current_num_threads();
+    if threads == 1 || work < 1 << 15 {
+        return f(0, out);
+    }
+    let per_task = (out.len() / 4).div_ceil(4 * threads);
+    out.par_chunks_mut(4 * per_task).enumerate().for_each(|(t, out)| f(t * per_task, out));
+}
+
+/// Logits become `d loss / d logits` in place: `g ((j = target) - p_j) / temperature`.
+struct Backward<'a, T> {
+    logits: &'a mut [T],
+    vocabulary: usize,
+    targets: &'a [u32],
+    inverse_temperature: T,
+    saved: &'a [T],
+    slopes: &'a [T],
+}
+
+impl<T: Real> Kernel for Backward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let it = self.inverse_temperature;
+        let rows = self.logits.chunks_exact_mut(self.vocabulary).zip(self.targets);
+        for (((logits, &target), saved), &slope) in rows.zip(self.saved.chunks_exact(4)).zip(self.slopes) {
+            let normaliser = (saved[2], saved[3]);
+            let g = slope * it;
+            for x in logits.iter_mut() {
+                *x = -g * log_prob(*x, it, normaliser).exp();
+            }
+            logits[target as usize] += g;
+        }
+    }
+}
+
+/// The gradient of the log-probabilities of [`forward`], weighted by `slopes`: adds to `dhead` (`vocabulary x width`, when
+/// wanted) and writes `dhidden`. `weight` is the output matrix as stored, `saved` the output of [`forward`].
+#[allow(clippy::too_many_arguments)]
+pub fn backward<T: Real>(
+    pool: &Pool<T>,
+    hidden: &[T],
+    width: usize,
+    head: Panels<'_, T>,
+    weight: &[T],
+    targets: &[u32],
+    inverse_temperature: T,
+    saved: &[T],
+    slopes: &[T],
+    mut dhead: Option<&mut [T]>,
+    dhidden: &mut [T],
+) {
+    let vocabulary = weight.len() / width;
+    let size = chunk(vocabulary).min(targets.len().max(1));
+    let mut logits = pool.take(size * vocabulary);
+    let mut packed_weight = pool.take(packed_len(vocabulary, width));
+    pack_rows(weight, width, vocabulary, width, &mut packed_weight);
+    let packed_weight = Panels::new(&packed_weight, vocabulary, width);
+    let mut packed_hidden = pool.take(packed_len(size, width));
+    for (c, targets) in targets.chunks(size).enumerate() {
+        let (n, from) = (targets.len(), c * size);
+        let hidden = &hidden[from * width..(from + n) * width];
+        let logits = &mut logits[..n * vocabulary];
+        matmul(pool, Left::rows(hidden, width), n, head, logits, vocabulary, false);
+        by_token(logits, vocabulary, |start, logits| {
+            let tokens = start..start + logits.len() / vocabulary;
+            simd::run(Backward {
+                logits,
+                vocabulary,
+                targets: &targets[tokens.clone()],
+                inverse_temperature,
+                saved: &saved[4 * (from + tokens.start)..4 * (from + tokens.end)],
+                slopes: &slopes[from + tokens.start..from + tokens.end],
+            });
+        });
+        let dhidden = &mut dhidden[from * width..(from + n) * width];
+        matmul(pool, Left::rows(logits, vocabulary), n, packed_weight, dhidden, width, false);
+        if let Some(dhead) = dhead.as_deref_mut() {
+            let packed = &mut packed_hidden[..packed_len(n, width)];
+            pack_rows(hidden, width, n, width, packed);
+            let right = Panels::new(packed, n, width);
+            matmul(pool, Left::transposed(logits, vocabulary), vocabulary, right, dhead, width, true);
+        }
+    }
+}
