@@ -269,7 +269,7 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs/mdp").join(&analysis.name));
     let output = Output::open(&out)
         .map_err(|e| Failure::Refused(format!("--out: {e:#}; give a folder this user can write to")))?;
-    let command = format!("sim mdp {} --method {}", args.file.display(), method.spec.name);
+    let command = command(args);
     let write = || -> anyhow::Result<PathBuf> {
         output.write("data/methods.csv", analysis.methods.to_csv(&command).as_bytes())?;
         output.write("data/credit.csv", analysis.credit.to_csv(&command).as_bytes())?;
@@ -283,6 +283,16 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     text += &format!("{}\n", shown(&analysis.credit, SHOWN));
     text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
     terminal::print(&text)
+}
+
+/// The command that repeats the analysis, for the first line of its CSVs.
+fn command(args: &MdpArgs) -> String {
+    let file = args.file.display().to_string();
+    let (group, seed) = (args.group.to_string(), args.seed.to_string());
+    let words = ["sim", "mdp", &file, "--method", &args.method.method];
+    let settings = args.method.settings.iter().map(String::as_str);
+    let options = ["--group", &group, "--seed", &seed];
+    words.into_iter().chain(settings).chain(options).collect::<Vec<_>>().join(" ")
 }
 
 /// A table for the terminal, its first rows.
