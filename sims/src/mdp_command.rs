@@ -13,7 +13,7 @@ use grpo_lambda::table::{Table, significant};
 use crate::failure::Failure;
 use crate::figure::{Figure, Panel};
 use crate::mdp_file::{self, MdpFile};
-use crate::method_args::MethodArgs;
+use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::run::{DEFAULT_SEED, PNG_SCALE};
 use crate::terminal;
 use crate::write::Output;
@@ -277,6 +277,7 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
         output.write("figures/credit.png", &analysis.figure.to_png(PNG_SCALE)?)
     };
     let figure = write().map_err(|e| Failure::Failed(format!("{e:#}")))?;
+    warn_of_idle_settings(&method, "sim mdp");
     let mut text = analysis.facts.join("\n") + "\n\n";
     text += &format!("{}\n\n", shown(&analysis.methods, usize::MAX));
     text += "Credit, most visited prefixes first: `credit` is the implied credit over `scale`, to be compared with the advantage\n";
