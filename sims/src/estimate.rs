@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, one_line};
 use crate::groups::{Line, Positive};
-use crate::method_args::MethodArgs;
+use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::terminal;
 use grpo_lambda::methods::{self, Configured};
 use rayon::prelude::*;
@@ -40,6 +40,7 @@ Output: one JSON object per line, in the order of the input
 All or nothing: the whole input is read and computed before the first line is printed. A mistake
 anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped.
 Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1.
+So do settings that were changed but have no effect beside the others (soft_clamp with update=trace).
 
 Examples:
   sim estimate --method grpo < groups.jsonl
@@ -78,6 +79,7 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
     if estimates.is_empty() {
         return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
     }
+    warn_of_idle_settings(&configured, "sim estimate");
     if let Some(warning) = warning(&source, &estimates) {
         eprintln!("sim estimate: warning: {}", one_line(&warning));
     }

@@ -29,6 +29,9 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     build,
 };
 
+/// The update that has no soft clamp.
+const TRACE: &[&str] = &["trace"];
+
 fn params() -> Vec<Param> {
     let own = vec![
         Param::number("lambda", 0.99, 0.0, 1.0, "trace decay; the paper uses 0.98 and 0.99"),
@@ -58,7 +61,8 @@ fn params() -> Vec<Param> {
             0.0,
             1.0,
             "the undefined epsilon of Eq. 17/18; only for matrix=row_index|as_printed",
-        ),
+        )
+        .idle_under("matrix", &["equation"]),
         Param::choice(
             "normalise",
             "none",
@@ -76,14 +80,17 @@ fn params() -> Vec<Param> {
             "matrix",
             &["matrix", "elementwise", "inner"],
             "reading of w @ (1+sigma(log pi - 1)) for update=weight",
-        ),
+        )
+        .idle_under("update", TRACE),
         Param::choice(
             "soft_function",
             "sigmoid",
             &["sigmoid", "tanh"],
             "squashing function for update=weight",
-        ),
-        Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight"),
+        )
+        .idle_under("update", TRACE),
+        Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight")
+            .idle_under("update", TRACE),
     ];
     [
         own,

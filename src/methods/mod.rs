@@ -139,6 +139,11 @@ impl Configured {
     pub fn evidence(&self) -> Vec<EvidenceKind> {
         (self.spec.evidence)(&self.settings)
     }
+
+    /// The settings that were changed and have no effect beside the others; see [`Settings::idle`].
+    pub fn idle(&self) -> Vec<String> {
+        self.settings.idle(&(self.spec.params)())
+    }
 }
 
 /// The registry entry of a name.
@@ -156,10 +161,11 @@ pub fn find(name: &str) -> Result<&'static MethodSpec, SettingError> {
 /// Builds a method from `key=value` overrides of its defaults.
 ///
 /// # Errors
-/// [`SettingError`]: unknown method or key, repeated key, value out of range.
+/// [`SettingError`]: unknown method or key, repeated key, value out of range or at odds with another.
 pub fn configure(name: &str, overrides: &[(String, String)]) -> Result<Configured, SettingError> {
     let spec = find(name)?;
     let settings = Settings::resolve(spec.name, &(spec.params)(), overrides)?;
+    shared::check_together(&settings)?;
     let method = (spec.build)(&settings);
     Ok(Configured { spec, settings, method })
 }

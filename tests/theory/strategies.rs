@@ -197,12 +197,28 @@ pub(crate) fn has(spec: &MethodSpec, key: &str) -> bool {
     (spec.params)().iter().any(|p| p.key == key)
 }
 
+/// Raises `clip_max` to the clip's upper bound where random settings put it below, which is refused.
+fn raise_cap(spec: &MethodSpec, overrides: &mut Overrides) {
+    let params = (spec.params)();
+    let number = |key: &str| {
+        let given = overrides.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        let default = || params.iter().find(|p| p.key == key).map(|p| p.default.as_str());
+        given.or_else(default).and_then(|v| v.parse::<f64>().ok())
+    };
+    let (Some(cap), Some(high)) = (number("clip_max"), number("epsilon_high")) else { return };
+    if cap < 1.0 + high {
+        overrides.retain(|(k, _)| k != "clip_max");
+        overrides.push(("clip_max".to_owned(), (1.0 + high).to_string()));
+    }
+}
+
 /// Builds a method with some settings forced, where it has them.
 pub(crate) fn build(spec: &MethodSpec, mut overrides: Overrides, forced: &[(&str, &str)]) -> Configured {
     for &(key, value) in forced.iter().filter(|(key, _)| has(spec, key)) {
         overrides.retain(|(k, _)| k != key);
         overrides.push((key.to_owned(), value.to_owned()));
     }
+    raise_cap(spec, &mut overrides);
     configure(spec.name, &overrides).unwrap_or_else(|error| panic!("{}: {error}", spec.name))
 }
 

@@ -101,7 +101,7 @@ impl Reading {
         let delta: Vec<f64> = (0..len).map(|t| f64::from(!self.terminal || t + 1 == len)).collect();
         let column = |k: usize, y: &[f64]| (0..len).map(|t| m[t][k] * y[t]).sum::<f64>();
         let mass = match self.normalise {
-            "mean" => m.iter().flatten().sum::<f64>() / len as f64,
+            "mean" => (0..len).map(|k| column(k, &delta)).sum::<f64>() / len as f64,
             _ => 1.0,
         };
         let weight = |k: usize| match self.weight {
@@ -172,7 +172,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
     ]);
     let readings = Reading::every();
     let mut worst = 0.0f64;
-    // Mean weight under normalise=mean: of the trace update with constant delta, and of everything else.
+    // Mean weight under normalise=mean: of the trace update, and of the weight update with its soft clamp.
     let (mut unit, mut other) = (0.0f64, (f64::MAX, 0.0f64));
     for (i, reading) in readings.iter().enumerate() {
         let weights = on_policy_weights(&reading.settings(), &logps)?;
@@ -182,7 +182,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         worst = worst.max(error);
         if reading.normalise == "mean" {
             let mean = mean(&weights);
-            if reading.weight.is_none() && !reading.terminal {
+            if reading.weight.is_none() {
                 unit = unit.max((mean - 1.0).abs());
             } else {
                 other = (other.0.min(mean), other.1.max(mean));
@@ -366,11 +366,11 @@ fn run(context: &Context) -> anyhow::Result<Report> {
             holds_when(
                 unit < EXACT && (other.0 - 1.0).abs().max((other.1 - 1.0).abs()) < EXACT,
                 unit < EXACT,
-                "update=trace and delta=constant: it divides by the mean column sum of the trace, which is the mean weight there only",
+                "update=trace, for both delta: it divides by the mean on-policy weight of the trace. ϵ-weight's soft clamp comes on top of it",
                 format!("off by {}", short(unit)),
             ),
             format!(
-                "update=trace, delta=constant: 1 to within {}; other readings: {} to {}",
+                "update=trace: 1 to within {}; update=weight: {} to {}",
                 short(unit),
                 short(other.0),
                 short(other.1)

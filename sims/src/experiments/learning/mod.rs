@@ -2,7 +2,7 @@
 //!
 //! Exact `J(θ)` against responses sampled, every method trained by [`grpo_lambda::learner::iterate`] on a tabular
 //! policy. A trace multiplies the gradient as well as reshaping it, so a comparison at one learning rate mixes two things;
-//! [`Regime`] separates them. Learning rates are chosen on selection runs whose streams are never reported.
+//! `Regime` separates them. Learning rates are chosen on selection runs whose streams are never reported.
 
 mod exact;
 mod figures;
