@@ -32,7 +32,7 @@ pub(super) struct Choice {
     /// which a quarter of the runs lock into a wrong answer should pay for them.
     pub(super) rate: f64,
     /// Rates in ascending order with the mean of their areas and its standard error.
-    pub(super) tried: Vec<(f64, f64, f64)>,
+    pub(super) tried: super::Sweep,
     /// How many rates were added because the best one was an end of the declared grid.
     pub(super) widened: usize,
     /// Whether the best rate still is an end of what was tried.
