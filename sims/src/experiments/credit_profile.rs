@@ -219,7 +219,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         .y(Axis::new("mean weight (GRPO = 1)").log());
     let mut betas = Panel::new(format!("What is left of β = {BETA}"))
         .x(Axis::new("tokens T").log())
-        .y(Axis::new("β / mean weight").log());
+        .y(Axis::new("effective β = β / mean weight").log());
     for style in ["recent", "both"] {
         for lambda in [0.98f64, 0.99] {
             let mut points = Vec::new();
@@ -391,8 +391,8 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         ),
     ];
 
-    let mut profiles = Figure::new("On-policy, ϵ-trace pushes the first tokens hardest and ϵ-weight the last; for the style recent they are the same weights reversed in time")
-        .caption("Gradient of the registered method over GRPO's, token by token; λ = 0.99, γ = 1, no advantage clamp, log π = -0.5 everywhere; ϵ-weight with its soft clamp (a factor of 1.18) held constant.");
+    let mut profiles = Figure::new("ϵ-trace pushes the first tokens hardest, ϵ-weight the last: the same weights reversed in time")
+        .caption("On-policy gradient over GRPO's, token by token; λ = 0.99, γ = 1, no advantage clamp, log π = -0.5 everywhere. ϵ-weight with its soft clamp (a factor of 1.18) held constant; but for it the reversal is exact for the style recent. Where two lines meet the later name is on top.");
     for len in [256, 768] {
         let flat = vec![-0.5; len];
         let mut panel =
@@ -409,9 +409,10 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         }
         profiles = profiles.panel(panel.hline(1.0, "GRPO"));
     }
-    let mut grid = Figure::new("Each way of reading the paper is another weighting of the tokens of a response")
-        .caption("T = 256, λ = 0.99, δ_t = A_NAE, on-policy; log π varies between -0.02 and -2.3, which is the ripple of ϵ-weight.")
-        .panel_size(520, 330);
+    let mut grid = Figure::new("")
+        .caption("Exact on-policy weights, T = 256, λ = 0.99, δ_t = A_NAE; log π varies between -0.02 and -2.3, which is the ripple of ϵ-weight. As printed: Eq. 17/18. Normalised (ours): weights of each row, or of the response on average, 1. Vertical axes differ.")
+        .panel_size(480, 320);
+    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
     for (title, base) in [
         ("ϵ-trace", "update=trace"),
         ("ϵ-weight, w @ v as matrix product", "update=weight"),
@@ -428,18 +429,29 @@ fn run(context: &Context) -> anyhow::Result<Report> {
             ("recent, mean normalised", "style=recent normalise=mean"),
         ] {
             let weights = on_policy_weights(&format!("lambda={Q} {base} {settings}"), &logps)?;
+            if !settings.contains("normalise") {
+                least = weights.iter().copied().fold(least, f64::min);
+                most = weights.iter().copied().fold(most, f64::max);
+            }
             panel = panel.line(name, indexed(&weights));
         }
         grid = grid.panel(panel);
     }
+    grid.title = format!(
+        "Readings of the paper differ: they give a token from {} to {} times GRPO's weight",
+        short(least),
+        short(most)
+    );
     let size = Figure::new(format!(
-        "GRPO-λ's policy gradient is {low:.0} to {high:.0} times GRPO's at the paper's lengths, and its KL term is not scaled: β = 0.04 acts like {:.1e} to {:.1e}",
+        "At the paper's lengths GRPO-λ's policy gradient is {low:.0} to {high:.0} times GRPO's; its KL term is not"
+    ))
+    .caption(format!(
+        "Exact, on-policy, δ_t = A_NAE, γ = 1; mean over tokens of |∂ loss / ∂ log π| over GRPO's. Title: λ = 0.99, at T = 256 (the paper's 1.5B, 3B) and 768 (7B), where β = {BETA} acts like {:.1e} to {:.1e}. recent at λ = 0.99 and both at 0.98 all but coincide.",
         BETA / high,
         BETA / low
     ))
-    .caption("On-policy, δ_t = A_NAE, γ = 1; mean over tokens of |dlogps| over GRPO's. The paper: T up to 256 (1.5B, 3B) and 768 (7B).")
-    .panel(scales.vline(256.0, "256").vline(768.0, "768"))
-    .panel(betas.vline(256.0, "256").vline(768.0, "768").hline(BETA, "GRPO"));
+    .panel(scales.vline(256.0, "T = 256").vline(768.0, "T = 768"))
+    .panel(betas.vline(256.0, "T = 256").vline(768.0, "T = 768").hline(BETA, "GRPO"));
     Ok(Report {
         findings,
         tables: vec![("readings".into(), table), (String::new(), scale)],
