@@ -93,6 +93,14 @@ fn committed_numbers_are_those_of_a_fresh_quick_run() {
                 Err(error) => wrong.push(format!("{file}: {error}")),
             }
         }
+        for (name, table) in &fresh.tables {
+            let stem = if name.is_empty() { e.id.to_owned() } else { format!("{}_{name}", e.id) };
+            let committed =
+                std::fs::read_to_string(root().join(format!("paper/tables/{stem}.md"))).unwrap_or_default();
+            if !same_text(&committed, &table.to_markdown()) {
+                wrong.push(format!("tables/{stem}.md"));
+            }
+        }
         for file in run::figure_files(e.id, &fresh) {
             if !root().join("paper/figures").join(&file).is_file() {
                 wrong.push(format!("{file}: not committed"));

@@ -63,6 +63,14 @@ fn params() -> Vec<Param> {
             "the undefined epsilon of Eq. 17/18; only for matrix=row_index|as_printed",
         )
         .idle_under("matrix", &["equation"]),
+        Param::optional(
+            "matrix_length",
+            None,
+            1.0,
+            1e9,
+            "side of the matrix of Eq. 17/18, whose last column is n (the paper's max_length); none: each response's own length",
+        )
+        .idle_under("matrix", &["equation", "row_index"]),
         Param::choice(
             "normalise",
             "none",
@@ -105,12 +113,13 @@ fn params() -> Vec<Param> {
 fn trace(settings: &Settings) -> Box<dyn Trace> {
     let q = settings.number("gamma") * settings.number("lambda");
     let floor = settings.number("floor");
+    let max_length = settings.optional("matrix_length").map(|n| n as usize);
     let style = if settings.word("style") == "both" { Style::Both } else { Style::Recent };
     let trace: Box<dyn Trace> = match (settings.word("matrix"), style) {
         ("equation", Style::Recent) => Box::new(Recent { q }),
         ("equation", Style::Both) => Box::new(Both { q }),
         ("row_index", style) => Box::new(RowIndex { q, floor, style }),
-        (_, style) => Box::new(AsPrinted { q, floor, style, max_length: None }),
+        (_, style) => Box::new(AsPrinted { q, floor, style, max_length }),
     };
     if settings.word("normalise") == "rows" { Box::new(RowNormalised(trace)) } else { trace }
 }
