@@ -53,7 +53,7 @@
 //! | `l_KL` | [`kl::Kl`] |
 //! | Lemma 1, `V`, `Q`, grad J | [`mdp`] |
 //!
-//! The paper's errors, each with a test, are listed in `paper/README.md`.
+//! The paper's errors, and what checks each of them, are listed in `paper/README.md`.
 
 pub mod advantage;
 pub mod check;

@@ -34,7 +34,7 @@ pub struct Objective {
     pub delta: Delta,
     /// Where the trace enters, and which.
     pub update: Update,
-    /// Divide a response's policy term by the mean of its on-policy weights, so that they average 1 (before the soft clamp).
+    /// Divide a response's policy term by the mean of its on-policy weights, so that they average 1.
     pub unit_mean: bool,
     /// The scalar loss.
     pub surrogate: Surrogate,
@@ -47,20 +47,23 @@ pub struct Objective {
 }
 
 impl Objective {
-    fn trace(&self) -> &dyn Trace {
-        match &self.update {
-            Update::Trace(trace) | Update::Weight(trace, _) => trace.as_ref(),
-        }
-    }
-
-    /// What the policy term of a response of `len` tokens is divided by: the mean over its tokens of the on-policy weight
-    /// `E^T delta` at advantage 1. Where the trace stands in front of the loss this is `<delta, E 1> / T`, the same number.
-    fn mass(&self, len: usize) -> f64 {
+    /// What the policy term of a response is divided by: the mean over its tokens of the weight they would have on-policy, at
+    /// the log-probabilities that sampled it and advantage 1. Constant in the parameters.
+    fn mass(&self, response: &Response) -> f64 {
         if !self.unit_mean {
             return 1.0;
         }
-        let weights = self.trace().adjoint(&self.delta.spread(1.0, len));
-        weights.iter().sum::<f64>() / len as f64
+        let delta = self.delta.spread(1.0, response.len());
+        let weights = match &self.update {
+            Update::Trace(trace) => trace.adjoint(&delta),
+            Update::Weight(trace, clamp) => {
+                let soft = clamp.weights(trace.as_ref(), &response.old_logps);
+                let mut weights: Vec<f64> = soft.weights.iter().zip(&delta).map(|(w, d)| w * d).collect();
+                clamp.add_gradient(trace.as_ref(), &soft, &delta, &mut weights);
+                weights
+            }
+        };
+        weights.iter().sum::<f64>() / response.len() as f64
     }
 }
 
@@ -100,7 +103,7 @@ impl Method for Objective {
         for (e, &z) in slopes.iter_mut().zip(&z) {
             *e = exp_bounded(z);
         }
-        let share = 1.0 / self.mass(len);
+        let share = 1.0 / self.mass(response);
         let mut values = vec![0.0; if soft.is_some() { len } else { 0 }];
         for t in 0..len {
             let weight = credit.weights[t] * share;
@@ -152,6 +155,12 @@ impl Method for Objective {
     fn credit_reads_tokens(&self) -> bool {
         // Rewards and lengths decide, and with `mask_truncated` whether the response was cut.
         self.mask_truncated
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        match &self.update {
+            Update::Trace(trace) | Update::Weight(trace, _) => trace.max_len(),
+        }
     }
 
     fn coupling(&self) -> Coupling {

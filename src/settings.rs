@@ -58,12 +58,14 @@ pub struct Param {
     pub default: String,
     /// Its meaning, one line.
     pub about: &'static str,
+    /// Another setting, and the values of it under which this one has no effect.
+    pub idle_under: Option<(&'static str, &'static [&'static str])>,
 }
 
 impl Param {
     /// A number in a range.
     pub fn number(key: &'static str, default: f64, min: f64, max: f64, about: &'static str) -> Self {
-        Param { key, kind: Kind::Number { min, max }, default: default.to_string(), about }
+        Param { key, kind: Kind::Number { min, max }, default: default.to_string(), about, idle_under: None }
     }
     /// `none` or a number in a range.
     pub fn optional(
@@ -74,7 +76,7 @@ impl Param {
         about: &'static str,
     ) -> Self {
         let default = default.map_or("none".to_owned(), |x| x.to_string());
-        Param { key, kind: Kind::OptionalNumber { min, max }, default, about }
+        Param { key, kind: Kind::OptionalNumber { min, max }, default, about, idle_under: None }
     }
     /// One of some words.
     pub fn choice(
@@ -83,11 +85,17 @@ impl Param {
         words: &'static [&'static str],
         about: &'static str,
     ) -> Self {
-        Param { key, kind: Kind::Choice(words), default: default.to_owned(), about }
+        Param { key, kind: Kind::Choice(words), default: default.to_owned(), about, idle_under: None }
     }
     /// `true` or `false`.
     pub fn flag(key: &'static str, default: bool, about: &'static str) -> Self {
-        Param { key, kind: Kind::Flag, default: default.to_string(), about }
+        Param { key, kind: Kind::Flag, default: default.to_string(), about, idle_under: None }
+    }
+
+    /// Has no effect where the setting `key` has one of these values.
+    pub fn idle_under(mut self, key: &'static str, values: &'static [&'static str]) -> Self {
+        self.idle_under = Some((key, values));
+        self
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -233,8 +241,68 @@ impl Settings {
         self.raw(key) == "true"
     }
 
+    /// Whether the method declared `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    /// The settings that were changed but have no effect beside the others, in words:
+    /// `soft_clamp=inner has no effect with update=trace`.
+    pub fn idle(&self, params: &[Param]) -> Vec<String> {
+        let message = |p: &Param| {
+            let (key, values) = p.idle_under?;
+            let (value, other) = (self.word(p.key), self.word(key));
+            let idle = value != p.default && values.contains(&other);
+            idle.then(|| format!("{}={value} has no effect with {key}={other}", p.key))
+        };
+        params.iter().filter_map(message).collect()
+    }
+
     /// Every key with its value, sorted by key.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(k, v)| (*k, v.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::methods::{REGISTRY, parse};
+
+    fn idle(method: &str, settings: &str) -> Vec<String> {
+        parse(method, settings).expect("valid").idle()
+    }
+
+    #[test]
+    fn a_changed_setting_without_effect_is_named_with_the_one_that_silences_it() {
+        for (settings, expected) in [
+            ("soft_clamp=inner", "soft_clamp=inner has no effect with update=trace"),
+            ("floor=0.1", "floor=0.1 has no effect with matrix=equation"),
+            ("max_length=64", "max_length=64 has no effect with reduction=token_mean"),
+            ("kl=k2", "kl=k2 has no effect with beta=0"),
+            ("clip_max=3", "clip_max=3 has no effect with clip=ppo"),
+            ("clip=printed epsilon_low=0.1", "epsilon_low=0.1 has no effect with clip=printed"),
+            ("clip=none epsilon_high=0.1", "epsilon_high=0.1 has no effect with clip=none"),
+            ("scale=none std_ddof=0", "std_ddof=0 has no effect with scale=none"),
+        ] {
+            assert_eq!(idle("grpo_lambda", settings), [expected]);
+        }
+        assert!(idle("grpo_lambda", "update=weight soft_clamp=inner matrix=row_index floor=0.1").is_empty());
+        assert!(
+            idle("grpo_lambda", "soft_clamp=matrix clip_max=4 max_length=256").is_empty(),
+            "the defaults"
+        );
+    }
+
+    #[test]
+    fn what_silences_a_setting_is_a_value_the_other_setting_takes() {
+        for spec in REGISTRY {
+            let params = (spec.params)();
+            for p in &params {
+                let Some((key, values)) = p.idle_under else { continue };
+                let other =
+                    params.iter().find(|o| o.key == key).unwrap_or_else(|| panic!("{}: {key}", p.key));
+                assert!(values.iter().all(|v| other.accepts(v)), "{}: {key} never takes {values:?}", p.key);
+            }
+        }
     }
 }

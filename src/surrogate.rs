@@ -76,7 +76,7 @@ pub enum Surrogate {
         low: f64,
         /// `epsilon_high`, at least 0.
         high: f64,
-        /// The cap, above `1 + high`.
+        /// The cap, at least `1 + high`.
         delta: f64,
     },
     /// No clip: `l = -rho A`.

@@ -2,9 +2,10 @@
 
 use crate::failure::{Failure, one_line};
 use crate::groups::{Line, Positive};
-use crate::method_args::MethodArgs;
+use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::terminal;
-use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::group::Group;
+use grpo_lambda::methods::{self, BatchLoss, Configured};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -21,6 +22,9 @@ pub struct EstimateArgs {
     /// Read groups from this file instead of standard input
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// Treat all lines as one batch: token means and batch statistics see every group
+    #[arg(long)]
+    batch: bool,
 }
 
 const AFTER_HELP: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object
@@ -35,11 +39,13 @@ Output: one JSON object per line, in the order of the input
   {"id": .., "advantages": [[T_i]..], "loss": x, "dlogps": [[T_i]..], "metrics": {..}}
   dlogps is d loss / d logps; the loss is to be minimised; numbers are the shortest text that
   reads back to the same 64-bit float. Each line is a batch of its own: a mean over the batch's
-  tokens (token_mean) and statistics of the batch (scale=batch) see that one group.
+  tokens (token_mean) and statistics of the batch (scale=batch) see that one group. With --batch
+  all lines are one batch, as in a training step; a line's loss is then its share of the batch's.
 
 All or nothing: the whole input is read and computed before the first line is printed. A mistake
 anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped.
 Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1.
+So do settings that were changed but have no effect beside the others (soft_clamp with update=trace).
 
 Examples:
   sim estimate --method grpo < groups.jsonl
@@ -61,7 +67,6 @@ struct Estimate {
 
 /// A computed line, ready to be printed.
 struct Computed {
-    id: Option<Value>,
     positive: Option<Positive>,
     json: String,
 }
@@ -73,11 +78,12 @@ struct Computed {
 pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
     let configured = args.method.configure()?;
     let (source, bytes) = read(args)?;
-    let estimates = estimate(&configured, &bytes)
+    let estimates = estimate(&configured, &bytes, args.batch)
         .map_err(|(line, what)| Failure::Refused(format!("{source}:{line}: {what}")))?;
     if estimates.is_empty() {
         return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
     }
+    warn_of_idle_settings(&configured, "sim estimate");
     if let Some(warning) = warning(&source, &estimates) {
         eprintln!("sim estimate: warning: {}", one_line(&warning));
     }
@@ -108,26 +114,44 @@ fn read(args: &EstimateArgs) -> Result<(String, Vec<u8>), Failure> {
 }
 
 /// Every group of `bytes` with its line number, or the first line that is wrong.
-fn estimate(configured: &Configured, bytes: &[u8]) -> Result<Vec<(usize, Computed)>, (usize, String)> {
+fn estimate(
+    configured: &Configured,
+    bytes: &[u8],
+    as_one_batch: bool,
+) -> Result<Vec<(usize, Computed)>, (usize, String)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes); // a byte-order mark, as Windows editors write
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
-    let computed: Vec<_> = lines.par_iter().map(|line| compute(configured, line)).collect();
+    let parsed: Vec<_> = lines.par_iter().map(|line| parse(configured, line)).collect();
     let mut ids = HashMap::new();
-    let mut estimates = Vec::new();
-    for (number, result) in (1..).zip(computed) {
-        let Some(computed) = result.map_err(|what| (number, what))? else { continue };
-        if let Some(id) = &computed.id
+    let mut groups = Vec::new();
+    for (number, result) in (1..).zip(parsed) {
+        let Some(line) = result.map_err(|what| (number, what))? else { continue };
+        if let Some(id) = &line.id
             && let Some(first) = ids.insert(id.to_string(), number)
         {
             return Err((number, format!("id = {id}: also the id of line {first}; ids must differ")));
         }
-        estimates.push((number, computed));
+        groups.push((number, line));
     }
-    Ok(estimates)
+    let method = configured.method.as_ref();
+    let losses: Vec<BatchLoss> = if as_one_batch {
+        let batch: Vec<Group> = groups.iter().map(|(_, line)| line.group.clone()).collect();
+        let logps: Vec<&[Vec<f64>]> = groups.iter().map(|(_, line)| line.logps.as_slice()).collect();
+        methods::evaluate_groups(method, &batch, &logps)
+    } else {
+        let one = |(_, line): &(usize, Line)| {
+            methods::evaluate(method, std::slice::from_ref(&line.group), &line.logps)
+        };
+        groups.par_iter().map(one).collect()
+    };
+    let finish = |((number, line), loss): ((usize, Line), BatchLoss)| {
+        computed(&line, loss).map(|computed| (number, computed)).map_err(|what| (number, what))
+    };
+    groups.into_par_iter().zip(losses).map(finish).collect()
 }
 
 /// One line; `None` where it is blank.
-fn compute(configured: &Configured, line: &[u8]) -> Result<Option<Computed>, String> {
+fn parse(configured: &Configured, line: &[u8]) -> Result<Option<Line>, String> {
     let text = std::str::from_utf8(line).map_err(|e| {
         let at = e.valid_up_to();
         format!("byte {} of the line is 0x{:02x}: not UTF-8; the input must be UTF-8 text", at + 1, line[at])
@@ -136,21 +160,30 @@ fn compute(configured: &Configured, line: &[u8]) -> Result<Option<Computed>, Str
         return Ok(None);
     }
     let line = Line::parse(text, &configured.evidence())?;
-    let positive = line.positive();
-    let batch = methods::evaluate(configured.method.as_ref(), std::slice::from_ref(&line.group), &line.logps);
-    let metrics = batch.metrics.entries();
+    match configured.method.max_len() {
+        Some(limit) if line.logps.iter().any(|row| row.len() > limit) => Err(format!(
+            "logps has a response of {} tokens; with matrix_length={limit} at most {limit} are possible",
+            line.logps.iter().map(Vec::len).max().unwrap_or(0)
+        )),
+        _ => Ok(Some(line)),
+    }
+}
+
+/// A group's loss, ready to be printed.
+fn computed(line: &Line, loss: BatchLoss) -> Result<Computed, String> {
+    let metrics = loss.metrics.entries();
     let estimate = Estimate {
         id: line.id.clone(),
-        advantages: all_finite("advantages", batch.advantages)?,
-        loss: finite("loss", batch.value)?,
-        dlogps: all_finite("dlogps", batch.dlogps)?,
+        advantages: all_finite("advantages", loss.advantages)?,
+        loss: finite("loss", loss.value)?,
+        dlogps: all_finite("dlogps", loss.dlogps)?,
         metrics: metrics
             .into_iter()
             .map(|(name, x)| Ok((name.to_owned(), Value::from(finite(&format!("metrics.{name}"), x)?))))
             .collect::<Result<_, String>>()?,
     };
     let json = serde_json::to_string(&estimate).map_err(|e| e.to_string())?;
-    Ok(Some(Computed { id: line.id, positive, json }))
+    Ok(Computed { positive: line.positive(), json })
 }
 
 /// `x` as it is printed: JSON has no infinities, and `-0` is nobody's result.

@@ -13,7 +13,7 @@ use grpo_lambda::table::{Table, significant};
 use crate::failure::Failure;
 use crate::figure::{Figure, Panel};
 use crate::mdp_file::{self, MdpFile};
-use crate::method_args::MethodArgs;
+use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::run::{DEFAULT_SEED, PNG_SCALE};
 use crate::terminal;
 use crate::write::Output;
@@ -269,7 +269,7 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs/mdp").join(&analysis.name));
     let output = Output::open(&out)
         .map_err(|e| Failure::Refused(format!("--out: {e:#}; give a folder this user can write to")))?;
-    let command = format!("sim mdp {} --method {}", args.file.display(), method.spec.name);
+    let command = command(args);
     let write = || -> anyhow::Result<PathBuf> {
         output.write("data/methods.csv", analysis.methods.to_csv(&command).as_bytes())?;
         output.write("data/credit.csv", analysis.credit.to_csv(&command).as_bytes())?;
@@ -277,12 +277,23 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
         output.write("figures/credit.png", &analysis.figure.to_png(PNG_SCALE)?)
     };
     let figure = write().map_err(|e| Failure::Failed(format!("{e:#}")))?;
+    warn_of_idle_settings(&method, "sim mdp");
     let mut text = analysis.facts.join("\n") + "\n\n";
     text += &format!("{}\n\n", shown(&analysis.methods, usize::MAX));
     text += "Credit, most visited prefixes first: `credit` is the implied credit over `scale`, to be compared with the advantage\n";
     text += &format!("{}\n", shown(&analysis.credit, SHOWN));
     text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
     terminal::print(&text)
+}
+
+/// The command that repeats the analysis, for the first line of its CSVs.
+fn command(args: &MdpArgs) -> String {
+    let file = args.file.display().to_string();
+    let (group, seed) = (args.group.to_string(), args.seed.to_string());
+    let words = ["sim", "mdp", &file, "--method", &args.method.method];
+    let settings = args.method.settings.iter().map(String::as_str);
+    let options = ["--group", &group, "--seed", &seed];
+    words.into_iter().chain(settings).chain(options).collect::<Vec<_>>().join(" ")
 }
 
 /// A table for the terminal, its first rows.

@@ -1,6 +1,6 @@
 //! `--method NAME key=value ...`, the same in every command.
 
-use crate::failure::{Failure, quoted};
+use crate::failure::{Failure, one_line, quoted};
 use grpo_lambda::methods::{self, Configured};
 use std::path::Path;
 
@@ -40,5 +40,13 @@ impl MethodArgs {
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         methods::configure(spec.name, &pairs).map_err(|e| Failure::Refused(e.to_string()))
+    }
+}
+
+/// Says on one line of stderr which settings were changed but have no effect beside the others.
+pub(crate) fn warn_of_idle_settings(configured: &Configured, command: &str) {
+    let idle = configured.idle();
+    if !idle.is_empty() {
+        eprintln!("{command}: warning: {}", one_line(&idle.join("; ")));
     }
 }

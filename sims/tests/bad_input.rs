@@ -95,6 +95,11 @@ fn settings() {
         (&["beta=-0.04"], &["beta=-0.04: must be a number of at least 0"]),
         (&["style=recency"], &["style=recency: must be one of recent, both"]),
         (&["clamp=0.1"], &["clamp=0.1: must be none or a number of at most 0"]),
+        (&["std_ddof=0.5"], &["std_ddof=0.5: must be one of none, 0, 1"]),
+        (
+            &["clip=two_sided", "epsilon_high=0.5", "clip_max=1.1"],
+            &["clip_max=1.1: must be at least 1 + epsilon_high = 1.5"],
+        ),
         (&["mask_truncated=yes"], &["mask_truncated=yes: must be true or false"]),
         (&["lambda=0.9", "lambda=0.8"], &["lambda is given twice: 0.9 and 0.8"]),
         (&["lambda", "0.9"], &["`lambda`, `0.9`: no setting; settings are written key=value"]),

@@ -169,6 +169,18 @@ fn positive_log_probabilities_get_one_warning_for_the_whole_input() {
 }
 
 #[test]
+fn settings_without_effect_get_one_warning() {
+    let line = r#"{"rewards":[1,0],"logps":[[-0.5],[-1]],"old_logps":[[-0.5],[-1]]}"#;
+    let args = ["estimate", "--method", "grpo_lambda", "soft_clamp=inner", "max_length=64"];
+    let (stdout, stderr) = output(&args, line);
+    assert_eq!(
+        stderr,
+        "sim estimate: warning: soft_clamp=inner has no effect with update=trace; max_length=64 has no effect with reduction=token_mean\n"
+    );
+    assert_eq!(stdout, output(&args[..3], line).0);
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     use std::process::{Command, Stdio};
     let file = tempfile::NamedTempFile::new().unwrap();

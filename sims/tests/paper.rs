@@ -93,6 +93,14 @@ fn committed_numbers_are_those_of_a_fresh_quick_run() {
                 Err(error) => wrong.push(format!("{file}: {error}")),
             }
         }
+        for (name, table) in &fresh.tables {
+            let stem = if name.is_empty() { e.id.to_owned() } else { format!("{}_{name}", e.id) };
+            let committed =
+                std::fs::read_to_string(root().join(format!("paper/tables/{stem}.md"))).unwrap_or_default();
+            if !same_text(&committed, &table.to_markdown()) {
+                wrong.push(format!("tables/{stem}.md"));
+            }
+        }
         for file in run::figure_files(e.id, &fresh) {
             if !root().join("paper/figures").join(&file).is_file() {
                 wrong.push(format!("{file}: not committed"));
@@ -128,6 +136,27 @@ fn every_claim_has_its_test_data_figure_and_row() {
     }
     for stem in data.iter().chain(&svg).chain(&png) {
         assert!(report::owner(stem, &ids).is_some(), "{stem} in paper/ belongs to no claim");
+    }
+}
+
+/// Statements about this crate, not about the paper: one that does not hold is a defect here, not a result.
+const OF_THIS_CRATE: [(&str, &str); 4] = [
+    ("bound_in_advantage", "The expected updates with the bound, by implied credit, equal the enumeration"),
+    ("credit_profile", "The on-policy weights of every reading are those of its closed form"),
+    ("learning", "Every best learning rate lies inside the grid that was tried"),
+    ("traces", "Every trace is computed in O(T), forwards and backwards, as its dense matrix"),
+];
+
+#[test]
+fn statements_about_this_crate_hold() {
+    for (id, statement) in OF_THIS_CRATE {
+        let text = std::fs::read_to_string(root().join(format!("paper/data/{id}_verdicts.csv"))).unwrap();
+        let table = Table::from_csv(&text).unwrap();
+        let place = |name: &str| table.columns.iter().position(|c| c == name).unwrap();
+        let (said, verdict) = (place("statement"), place("verdict"));
+        let row = table.rows.iter().find(|row| row[said].format(12).starts_with(statement));
+        let row = row.unwrap_or_else(|| panic!("{id}: nothing says {statement}"));
+        assert_eq!(row[verdict].format(12), "Holds", "{id}: {statement}");
     }
 }
 

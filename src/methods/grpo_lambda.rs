@@ -29,6 +29,9 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     build,
 };
 
+/// The update that has no soft clamp.
+const TRACE: &[&str] = &["trace"];
+
 fn params() -> Vec<Param> {
     let own = vec![
         Param::number("lambda", 0.99, 0.0, 1.0, "trace decay; the paper uses 0.98 and 0.99"),
@@ -58,7 +61,16 @@ fn params() -> Vec<Param> {
             0.0,
             1.0,
             "the undefined epsilon of Eq. 17/18; only for matrix=row_index|as_printed",
-        ),
+        )
+        .idle_under("matrix", &["equation"]),
+        Param::optional(
+            "matrix_length",
+            None,
+            1.0,
+            1e9,
+            "side of the matrix of Eq. 17/18, whose last column is n (the paper's max_length); none: each response's own length",
+        )
+        .idle_under("matrix", &["equation", "row_index"]),
         Param::choice(
             "normalise",
             "none",
@@ -76,14 +88,17 @@ fn params() -> Vec<Param> {
             "matrix",
             &["matrix", "elementwise", "inner"],
             "reading of w @ (1+sigma(log pi - 1)) for update=weight",
-        ),
+        )
+        .idle_under("update", TRACE),
         Param::choice(
             "soft_function",
             "sigmoid",
             &["sigmoid", "tanh"],
             "squashing function for update=weight",
-        ),
-        Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight"),
+        )
+        .idle_under("update", TRACE),
+        Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight")
+            .idle_under("update", TRACE),
     ];
     [
         own,
@@ -98,12 +113,13 @@ fn params() -> Vec<Param> {
 fn trace(settings: &Settings) -> Box<dyn Trace> {
     let q = settings.number("gamma") * settings.number("lambda");
     let floor = settings.number("floor");
+    let max_length = settings.optional("matrix_length").map(|n| n as usize);
     let style = if settings.word("style") == "both" { Style::Both } else { Style::Recent };
     let trace: Box<dyn Trace> = match (settings.word("matrix"), style) {
         ("equation", Style::Recent) => Box::new(Recent { q }),
         ("equation", Style::Both) => Box::new(Both { q }),
         ("row_index", style) => Box::new(RowIndex { q, floor, style }),
-        (_, style) => Box::new(AsPrinted { q, floor, style, max_length: None }),
+        (_, style) => Box::new(AsPrinted { q, floor, style, max_length }),
     };
     if settings.word("normalise") == "rows" { Box::new(RowNormalised(trace)) } else { trace }
 }

@@ -58,6 +58,11 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// How other responses enter a response's gradient.
     fn coupling(&self) -> Coupling;
 
+    /// The longest response the method takes, where its settings bound it.
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether the [`Credit`] of a response depends on its own tokens or evidence, beyond its reward and length.
     ///
     /// `true` is always right; `false` lets the exact oracle compute one credit for all responses of a reward and length.
@@ -139,6 +144,11 @@ impl Configured {
     pub fn evidence(&self) -> Vec<EvidenceKind> {
         (self.spec.evidence)(&self.settings)
     }
+
+    /// The settings that were changed and have no effect beside the others; see [`Settings::idle`].
+    pub fn idle(&self) -> Vec<String> {
+        self.settings.idle(&(self.spec.params)())
+    }
 }
 
 /// The registry entry of a name.
@@ -156,10 +166,11 @@ pub fn find(name: &str) -> Result<&'static MethodSpec, SettingError> {
 /// Builds a method from `key=value` overrides of its defaults.
 ///
 /// # Errors
-/// [`SettingError`]: unknown method or key, repeated key, value out of range.
+/// [`SettingError`]: unknown method or key, repeated key, value out of range or at odds with another.
 pub fn configure(name: &str, overrides: &[(String, String)]) -> Result<Configured, SettingError> {
     let spec = find(name)?;
     let settings = Settings::resolve(spec.name, &(spec.params)(), overrides)?;
+    shared::check_together(&settings)?;
     let method = (spec.build)(&settings);
     Ok(Configured { spec, settings, method })
 }
@@ -201,19 +212,49 @@ pub struct BatchLoss {
 /// # Panics
 /// On shapes [`crate::check::group`] would refuse.
 pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> BatchLoss {
-    let credits = method.credit(batch);
+    let responses: usize = batch.iter().map(|g| g.responses.len()).sum();
+    assert_eq!(logps.len(), responses, "one row of log-probabilities per response");
+    let mut rest = logps;
+    let by_group = |g: &Group| {
+        let (own, after) = rest.split_at(g.responses.len());
+        rest = after;
+        own
+    };
+    let logps: Vec<&[Vec<f64>]> = batch.iter().map(by_group).collect();
     let mut total =
-        BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: batch_metrics(batch) };
-    assert_eq!(credits.len(), logps.len(), "one row of log-probabilities per response");
-    let responses = batch.iter().flat_map(|g| &g.responses);
-    for ((response, credit), logps) in responses.zip(credits).zip(logps) {
-        let loss = method.loss(response, &credit, logps);
-        total.value += loss.value;
-        total.metrics.merge(&loss.metrics);
-        total.dlogps.push(loss.dlogps);
-        total.advantages.push(credit.advantages);
+        BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: Metrics::default() };
+    for share in evaluate_groups(method, batch, &logps) {
+        total.value += share.value;
+        total.metrics.merge(&share.metrics);
+        total.dlogps.extend(share.dlogps);
+        total.advantages.extend(share.advantages);
     }
     total
+}
+
+/// The share of every group in the loss of a batch, with its gradient: they add up to [`evaluate`] of the whole.
+///
+/// `logps[g]` holds the rows of group `g`.
+///
+/// # Panics
+/// On shapes [`crate::check::group`] would refuse.
+pub fn evaluate_groups(method: &dyn Method, batch: &[Group], logps: &[&[Vec<f64>]]) -> Vec<BatchLoss> {
+    assert_eq!(logps.len(), batch.len(), "the log-probabilities of every group");
+    let mut credits = method.credit(batch).into_iter();
+    let share = |(group, logps): (&Group, &&[Vec<f64>])| {
+        assert_eq!(logps.len(), group.responses.len(), "one row of log-probabilities per response");
+        let metrics = batch_metrics(std::slice::from_ref(group));
+        let mut share = BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics };
+        for ((response, credit), logps) in group.responses.iter().zip(credits.by_ref()).zip(logps.iter()) {
+            let loss = method.loss(response, &credit, logps);
+            share.value += loss.value;
+            share.metrics.merge(&loss.metrics);
+            share.dlogps.push(loss.dlogps);
+            share.advantages.push(credit.advantages);
+        }
+        share
+    };
+    batch.iter().zip(logps).map(share).collect()
 }
 
 /// The metrics that belong to groups rather than responses.

@@ -4,10 +4,13 @@ use crate::advantage::{Baseline, Outcome, Scale, Std};
 use crate::group::EvidenceKind;
 use crate::kl::Kl;
 use crate::reduction::Reduction;
-use crate::settings::{Param, Settings};
+use crate::settings::{Param, SettingError, Settings};
 use crate::surrogate::Surrogate;
 
 const INF: f64 = f64::INFINITY;
+
+/// The value of `scale` under which there is no standard deviation.
+const UNSCALED: &[&str] = &["none"];
 
 /// `scale`, `std_preset`, `std_ddof`, `std_epsilon`, `clamp`.
 pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
@@ -23,15 +26,17 @@ pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
             "trl",
             &["trl", "verl", "understand_r1_zero", "openrlhf", "deepseekmath"],
             "whose ddof and epsilon the standard deviation uses",
-        ),
-        Param::optional(
+        )
+        .idle_under("scale", UNSCALED),
+        Param::choice(
             "std_ddof",
-            None,
-            0.0,
-            1.0,
-            "ddof of the standard deviation, 0 or 1; none: the preset's",
-        ),
-        Param::optional("std_epsilon", None, 0.0, INF, "added to the standard deviation; none: the preset's"),
+            "none",
+            &["none", "0", "1"],
+            "ddof of the standard deviation; none: the preset's",
+        )
+        .idle_under("scale", UNSCALED),
+        Param::optional("std_epsilon", None, 0.0, INF, "added to the standard deviation; none: the preset's")
+            .idle_under("scale", UNSCALED),
         Param::optional(
             "clamp",
             clamp,
@@ -47,8 +52,10 @@ pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> Outcome {
     let preset = settings.word("std_preset");
     let (_, mut std) =
         Std::PRESETS.into_iter().find(|(name, _)| *name == preset).expect("choices are the presets");
-    if let Some(ddof) = settings.optional("std_ddof") {
-        std.ddof = u8::from(ddof >= 0.5);
+    match settings.word("std_ddof") {
+        "0" => std.ddof = 0,
+        "1" => std.ddof = 1,
+        _ => {}
     }
     if let Some(epsilon) = settings.optional("std_epsilon") {
         std.epsilon = epsilon;
@@ -70,9 +77,18 @@ pub(super) fn clip(default: &str) -> Vec<Param> {
             &["ppo", "printed", "two_sided", "none"],
             "form of the clipped surrogate: PPO's, min(c1,c2)*A as the GRPO-lambda algorithms print it, PPO's with the ratio capped at clip_max, or no clip",
         ),
-        Param::number("epsilon_low", 0.2, 0.0, 1.0, "the ratio is clipped below at 1 - epsilon_low"),
-        Param::number("epsilon_high", 0.2, 0.0, INF, "the ratio is clipped above at 1 + epsilon_high"),
-        Param::number("clip_max", 4.0, 1.0, INF, "cap of the unclipped ratio for clip=two_sided"),
+        Param::number("epsilon_low", 0.2, 0.0, 1.0, "the ratio is clipped below at 1 - epsilon_low")
+            .idle_under("clip", &["printed", "none"]),
+        Param::number("epsilon_high", 0.2, 0.0, INF, "the ratio is clipped above at 1 + epsilon_high")
+            .idle_under("clip", &["none"]),
+        Param::number(
+            "clip_max",
+            4.0,
+            1.0,
+            INF,
+            "cap of the unclipped ratio for clip=two_sided, at least 1 + epsilon_high",
+        )
+        .idle_under("clip", &["ppo", "printed", "none"]),
     ]
 }
 
@@ -82,9 +98,25 @@ pub(super) fn surrogate(settings: &Settings) -> Surrogate {
     match settings.word("clip") {
         "ppo" => Surrogate::Clip { low, high },
         "printed" => Surrogate::Printed { high },
-        "two_sided" => Surrogate::TwoSided { low, high, delta: settings.number("clip_max").max(1.0 + high) },
+        "two_sided" => Surrogate::TwoSided { low, high, delta: settings.number("clip_max") },
         _ => Surrogate::Unclipped,
     }
+}
+
+/// What the range of a single setting cannot refuse: a cap of the two-sided clip inside the clip itself.
+pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
+    if !settings.has("clip_max") || settings.word("clip") != "two_sided" {
+        return Ok(());
+    }
+    let bound = 1.0 + settings.number("epsilon_high");
+    if settings.number("clip_max") >= bound {
+        return Ok(());
+    }
+    Err(SettingError::Invalid {
+        key: "clip_max".to_owned(),
+        value: settings.word("clip_max").to_owned(),
+        expected: format!("at least 1 + epsilon_high = {bound}"),
+    })
 }
 
 /// `beta`, `kl`.
@@ -102,7 +134,8 @@ pub(super) fn kl() -> Vec<Param> {
             "k3",
             &["k1", "k2", "k3", "ratio_k3"],
             "estimator of the KL to the reference policy",
-        ),
+        )
+        .idle_under("beta", &["0"]),
     ]
 }
 
@@ -132,7 +165,8 @@ pub(super) fn reduction(default: &str) -> Vec<Param> {
             &["token_mean", "response_mean", "response_sum", "constant"],
             "how token losses become one number: mean over all tokens of the batch, mean over responses of their token mean or token sum, or sum over tokens / (responses * max_length)",
         ),
-        Param::number("max_length", 256.0, 1.0, INF, "the constant of reduction=constant, in tokens"),
+        Param::number("max_length", 256.0, 1.0, INF, "the constant of reduction=constant, in tokens")
+            .idle_under("reduction", &["token_mean", "response_mean", "response_sum"]),
         Param::flag("mask_truncated", false, "give responses that were cut off weight 0"),
     ]
 }

@@ -61,6 +61,11 @@ pub trait Trace: Send + Sync + std::fmt::Debug {
     /// If `y` and `g` differ in length.
     fn adjoint_into(&self, y: &[f64], g: &mut [f64]);
 
+    /// The longest response the trace is defined for, where it is bounded.
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+
     /// `z = E x`.
     fn apply(&self, x: &[f64]) -> Vec<f64> {
         let mut z = vec![0.0; x.len()];
@@ -95,6 +100,9 @@ impl<T: Trace + ?Sized> Trace for Box<T> {
     }
     fn adjoint_into(&self, y: &[f64], g: &mut [f64]) {
         (**self).adjoint_into(y, g);
+    }
+    fn max_len(&self) -> Option<usize> {
+        (**self).max_len()
     }
     fn column_sums(&self, len: usize) -> Vec<f64> {
         (**self).column_sums(len)

@@ -20,6 +20,9 @@ impl<T: Trace> Trace for RowNormalised<T> {
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         self.0.weight(t, k, len) / self.0.row_sums(len)[t]
     }
+    fn max_len(&self) -> Option<usize> {
+        self.0.max_len()
+    }
     fn apply_into(&self, x: &[f64], z: &mut [f64]) {
         self.0.apply_into(x, z);
         for (z, sum) in z.iter_mut().zip(self.0.row_sums(x.len())) {

@@ -156,6 +156,10 @@ impl Trace for AsPrinted {
         }
     }
 
+    fn max_len(&self) -> Option<usize> {
+        self.max_length
+    }
+
     fn apply_into(&self, x: &[f64], z: &mut [f64]) {
         assert_eq!(x.len(), z.len());
         let mut before = 0.0;

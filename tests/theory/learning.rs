@@ -126,14 +126,22 @@ fn several_inner_updates_leave_the_policy_that_sampled_and_begin_to_clip() {
 }
 
 #[test]
-fn mean_weight_one_means_so_for_every_delta() {
+fn mean_weight_one_means_so_for_every_update_and_delta() {
     // Weights λ^(T-1-k) of delta=terminal, divided by their mean.
     use grpo_lambda::group::{Group, Response};
     let right = Response::graded(vec![-0.5; 4], 1.0);
     let wrong = Response::graded(vec![-0.5; 4], 0.0);
     let group = Group { responses: vec![right, wrong] };
     let logps = vec![vec![-0.5; 4]; 2];
-    for settings in ["", "style=both", "delta=terminal", "delta=terminal style=both lambda=0.5"] {
+    for settings in [
+        "",
+        "style=both",
+        "delta=terminal",
+        "delta=terminal style=both lambda=0.5",
+        "update=weight",
+        "update=weight soft_clamp=inner style=both",
+        "update=weight soft_clamp=elementwise soft_gradient=false delta=terminal",
+    ] {
         let lambda = method("grpo_lambda", &format!("{settings} normalise=mean clamp=none"));
         let ours = methods::evaluate(lambda.as_ref(), std::slice::from_ref(&group), &logps);
         let grpo = methods::evaluate(method("grpo", "").as_ref(), std::slice::from_ref(&group), &logps);

@@ -159,6 +159,10 @@ fn value(param: &Param) -> BoxedStrategy<String> {
             .prop_map(|x| x.to_string())
             .boxed()
     };
+    if param.key == "matrix_length" {
+        // A matrix smaller than a response is refused; one that holds every response of the tests is not.
+        return select(&["none", "20000"]).prop_map(str::to_owned).boxed();
+    }
     match param.kind {
         Kind::Number { min, max } => number(min, max),
         Kind::OptionalNumber { min, max } => {
@@ -184,6 +188,9 @@ pub(crate) fn corners(param: &Param) -> Vec<String> {
         corners.dedup();
         corners
     };
+    if param.key == "matrix_length" {
+        return vec!["none".to_owned(), "20000".to_owned()];
+    }
     match param.kind {
         Kind::Number { min, max } => numbers(min, max),
         Kind::OptionalNumber { min, max } => [vec!["none".to_owned()], numbers(min, max)].concat(),
@@ -197,12 +204,28 @@ pub(crate) fn has(spec: &MethodSpec, key: &str) -> bool {
     (spec.params)().iter().any(|p| p.key == key)
 }
 
+/// Raises `clip_max` to the clip's upper bound where random settings put it below, which is refused.
+fn raise_cap(spec: &MethodSpec, overrides: &mut Overrides) {
+    let params = (spec.params)();
+    let number = |key: &str| {
+        let given = overrides.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+        let default = || params.iter().find(|p| p.key == key).map(|p| p.default.as_str());
+        given.or_else(default).and_then(|v| v.parse::<f64>().ok())
+    };
+    let (Some(cap), Some(high)) = (number("clip_max"), number("epsilon_high")) else { return };
+    if cap < 1.0 + high {
+        overrides.retain(|(k, _)| k != "clip_max");
+        overrides.push(("clip_max".to_owned(), (1.0 + high).to_string()));
+    }
+}
+
 /// Builds a method with some settings forced, where it has them.
 pub(crate) fn build(spec: &MethodSpec, mut overrides: Overrides, forced: &[(&str, &str)]) -> Configured {
     for &(key, value) in forced.iter().filter(|(key, _)| has(spec, key)) {
         overrides.retain(|(k, _)| k != key);
         overrides.push((key.to_owned(), value.to_owned()));
     }
+    raise_cap(spec, &mut overrides);
     configure(spec.name, &overrides).unwrap_or_else(|error| panic!("{}: {error}", spec.name))
 }
 

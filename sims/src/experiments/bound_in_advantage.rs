@@ -303,12 +303,12 @@ fn table(effects: &[Vec<Effect>], mdps: &[Mdp]) -> Table {
 fn figure(effects: &[Vec<Effect>], mdps: &[Mdp], named: usize) -> Figure {
     let readings = readings();
     let labels: Vec<&str> = readings.iter().map(|r| r.name).collect();
-    let mut change = Panel::new("change of the expected update")
+    let mut change = Panel::new("Change of the expected update")
         .x(Axis::new("method").categories(labels.clone()))
-        .y("|E g' - E g| / |E g|");
-    let mut variance = Panel::new("change of the variance")
+        .y("relative change |E g' - E g| / |E g|");
+    let mut variance = Panel::new("Change of the variance (1: none)")
         .x(Axis::new("method").categories(labels))
-        .y(Axis::new("tr Cov g' / tr Cov g"));
+        .y(Axis::new("variance ratio tr Cov g' / tr Cov g"));
     let of =
         |m: usize, f: fn(&Effect) -> f64| effects.iter().enumerate().map(move |(i, e)| (i as f64, f(&e[m])));
     let clean = |e: &Effect| if e.relative() < 1e-12 { 0.0 } else { e.relative() };
@@ -321,9 +321,13 @@ fn figure(effects: &[Vec<Effect>], mdps: &[Mdp], named: usize) -> Figure {
         change = change.points(name, of(m, clean));
         variance = variance.points(name, of(m, Effect::variance_ratio));
     }
-    Figure::new("Lemma 1's bound in the advantage is a baseline without a trace (no change at all) and a bias with one")
-        .caption("Exact expected updates and covariances of groups of 4, with and without the bound added to every token's advantage. Traces: recent, centred rewards, constant reduction.")
-        .panel_size(520, 380)
+    Figure::new("Lemma 1's bound is a baseline under constant reduction (no change); a trace makes it a bias")
+        .caption(format!(
+            "Exact, groups of 4; g is the update without, g' the one with the bound added to every token's advantage. A dot is an MDP: {} random ones, 3 named. \
+             trace: recent with that λ, centred rewards, constant reduction.",
+            mdps.len() - named
+        ))
+        .panel_size(480, 360)
         .panel(change)
-        .panel(variance.hline(1.0, "no change"))
+        .panel(variance.hline(1.0, ""))
 }

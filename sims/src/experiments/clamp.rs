@@ -334,7 +334,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
 
     let weight_panel = Panel::new("Weight of a prompt in the update")
         .x("p, probability of a right response")
-        .y(Axis::new("w(p) in E[update] = w(p) ∇p").log())
+        .y(Axis::new("weight w(p), E[update] = w(p) ∇p").log())
         .line("unclamped, G = 8", lines[0].clone())
         .line("A ≥ -0.1, G = 8", lines[1].clone())
         .styled_line("unclamped, large G", Style::Dashed, lines[2].clone())
@@ -344,7 +344,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
     };
     let push_panel = Panel::new("Sum of a group's advantages")
         .x(Axis::new("right responses of 8").categories((0..=GROUP).map(|k| k.to_string())))
-        .y("Σ A_i")
+        .y("sum of the advantages Σ A_i")
         .bars("A ≥ -0.1, G = 8", sums(true))
         .hline(0.0, "unclamped");
     let names: Vec<String> = {
@@ -360,7 +360,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         let point = |t: &Turned| Some((names.iter().position(|n| *n == t.mdp)? as f64, value(t)));
         turned_by.iter().filter(|t| t.weights == "both").filter_map(point).collect()
     };
-    let mut cosine_panel = Panel::new("Angle between clamped and unclamped expected update, G = 8")
+    let mut cosine_panel = Panel::new("Turn: angle between clamped and unclamped expected update, G = 8")
         .x(Axis::new("MDP").categories(names.clone()))
         .y("angle (degrees)");
     for (weights, _, _) in WEIGHTS {
@@ -370,18 +370,21 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         });
         cosine_panel = cosine_panel.points(weights, bars.collect::<Vec<_>>());
     }
-    let after = Panel::new("Cosine with ∇J, trace of style both")
-        .x(Axis::new("MDP").categories(names.clone()))
-        .y(Axis::new("cosine with ∇J").range(-1.05, 1.05))
-        .points("both, unclamped", of_both(&|t| t.with_gradient.0))
-        .points("both, A ≥ -0.1", of_both(&|t| t.with_gradient.1))
-        .hline(0.0, "");
-    let effect = Figure::new("The clamp at -0.1 switches off prompts that are mostly solved (w = 0.22 instead of 2.31 at p = 0.95) and leaves every mixed group a net upward push")
-        .caption("Exact, z-scores with TRL's std. Left: the oracle's multiple of ∇p for one prompt; dashed: sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p))).")
+    let after = Panel::new(
+        "Usefulness: cosine of the expected update with ∇J, trace of style both (below 0: against ∇J)",
+    )
+    .x(Axis::new("MDP").categories(names.clone()))
+    .y(Axis::new("cosine with ∇J").range(-1.05, 1.05))
+    .points("both, unclamped", of_both(&|t| t.with_gradient.0))
+    .points("both, A ≥ -0.1", of_both(&|t| t.with_gradient.1))
+    .hline(0.0, "");
+    let effect = Figure::new("Clamping at -0.1 all but switches off solved prompts and gives mixed groups a net push up")
+        .caption("Exact, z-scores with TRL's std. Left: one prompt's expected update is w(p) ∇p; at p = 0.95, G = 8 the clamp leaves w = 0.22 of 2.31. Dashed: G → ∞, clamped sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p))). Right: G = 8; unclamped advantages sum to 0.")
         .panel(weight_panel)
         .panel(push_panel);
-    let turn = Figure::new("With a trace and responses of varying length the clamp turns the expected update, even away from the gradient; with uniform weights and binary rewards it never does")
-        .caption("Exact expected updates on-policy, constant reduction, λ = 0.8; chain_partial and the last MDP have real rewards, all others binary ones.")
+    let against = turned_by.iter().filter(|t| t.weights == "both" && t.with_gradient.1 < 0.0).count();
+    let turn = Figure::new(format!("With a trace the clamp turns the expected update, on {against} MDPs even against ∇J"))
+        .caption("Exact expected updates on-policy, constant reduction, λ = 0.8. With uniform weights (GRPO) and binary rewards the angle is 0; chain_partial and the last MDP have real rewards, all others binary ones.")
         .columns(1)
         .panel_size(900, 360)
         .panel(cosine_panel)

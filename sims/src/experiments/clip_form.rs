@@ -252,8 +252,8 @@ fn run(context: &Context) -> anyhow::Result<Report> {
     ];
 
     let curve = |surrogate: Surrogate, a: f64, slope: bool| {
-        (0..=140).map(move |i| {
-            let rho = 0.4 + 0.01 * f64::from(i);
+        (0..=1400).map(move |i| {
+            let rho = 0.4 + 0.001 * f64::from(i);
             let loss = surrogate.at(rho.ln(), a).loss;
             (rho, if slope { -loss.slope } else { loss.value })
         })
@@ -268,26 +268,26 @@ fn run(context: &Context) -> anyhow::Result<Report> {
             .vline(0.8, "1-ε")
             .vline(1.2, "1+ε")
     };
-    let shapes = Figure::new("For negative advantages the printed clip acts on the wrong side: it pushes on below 1-ε and does not pull back above 1+ε")
-        .caption("One token, ε = 0.2. Push: minus the derivative of the loss with respect to log π; positive raises the token's probability.")
-        .panel(forms("Loss, A = +1", "loss", 1.0, false))
-        .panel(forms("Loss, A = -1", "loss", -1.0, false))
-        .panel(forms("Push, A = +1", "push on log π", 1.0, true))
-        .panel(forms("Push, A = -1", "push on log π", -1.0, true));
+    let shapes = Figure::new("For A < 0 the printed clip acts on the wrong side: pushes on below 1-ε, no pull above 1+ε")
+        .caption("One token, ε = 0.2. Push: minus the derivative of the loss with respect to log π; positive raises the token's probability. Lines on each other: equal.")
+        .panel(forms("Loss, A = +1: all forms agree", "loss", 1.0, false))
+        .panel(forms("Loss, A = −1: they differ outside 1±ε", "loss", -1.0, false))
+        .panel(forms("Push, A = +1: all forms agree", "push on log π", 1.0, true))
+        .panel(forms("Push, A = −1: they differ outside 1±ε", "push on log π", -1.0, true));
     let map = Figure::new("The two forms differ only where the advantage is negative and the ratio has left [0.8, 1.2]")
-        .caption("Slope of the printed loss minus slope of PPO's, with respect to log π; ε = 0.2. Positive: printed pushes the token further down; negative: printed leaves out PPO's pull.")
+        .caption("Slope of the printed loss minus slope of PPO's, with respect to log π; ε = 0.2. Red: printed pushes the token further down; blue: printed leaves out PPO's pull back; white: the same.")
         .columns(1)
         .panel_size(900, 330)
         .panel(
             Panel::new("d loss / d log π: printed minus PPO")
                 .x(Axis::new("ratio π/π_old").categories(ratios().iter().map(|r| format!("{r:.2}"))))
-                .y(Axis::new("advantage A").categories(advantages().iter().map(|a| format!("{a}"))))
+                .y(Axis::new("advantage A").categories(advantages().iter().map(|a| format!("{a}").replace('-', "−"))))
                 .mark(Mark::HeatMap { values: difference_map, annotate: false, range: None, diverging: true, label: "difference of slopes".into() }),
         );
     let off = cosines
         .into_iter()
         .fold(
-            Figure::new("On-policy the forms agree; on a reused batch PPO's clip holds the policy near the one that sampled, and the printed one lets probabilities keep falling"),
+            Figure::new("On-policy the forms agree; on a reused batch PPO's clip holds the policy, the printed one lets it drift"),
             Figure::panel,
         )
         .caption("Exact expected update of GRPO (G = 8, sum over tokens, ε = 0.2). Above: the policy has moved along ∇J since sampling. Below: 200 steps of rate 0.2 in expectation over groups of the first policy.")

@@ -88,7 +88,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         }
     }
 
-    let mut response = Panel::new("The trace after one gradient of 1 at token 0").x("token t").y("ε_t");
+    let mut response = Panel::new("The trace after one gradient of 1 at token 0").x("token t").y("trace ε_t");
     for q in [0.9, 0.98, 0.99] {
         let mut impulse = vec![0.0; 128];
         impulse[0] = 1.0;
@@ -111,7 +111,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         ),
     )];
     let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. 13: T multiplications instead of T(T+1)/2")
-        .caption("Left: random inputs in (-1, 1), f64 (ε = 2.2e-16); γλ = 0, not drawn, has no difference. Right: lines are the first column of the matrix, dots the recursion.")
+        .caption("Left: random inputs in (-1, 1), f64 (machine ε = 2.2e-16); γλ = 0, not drawn, has no difference. Right: lines are the first column of the matrix, dots the recursion.")
         .panel(by_length)
         .panel(response);
     Ok(Report { findings, tables: vec![(String::new(), table)], figures: vec![(String::new(), figure)] })

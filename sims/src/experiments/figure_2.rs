@@ -31,13 +31,13 @@ fn styles(q: f64) -> [(&'static str, Box<dyn Trace>); 4] {
 
 fn run(_context: &Context) -> anyhow::Result<Report> {
     let mut table = Table::new(&["q", "at_token_t", "past_token_k", "style", "weight"]);
-    let mut figure = Figure::new("Figure 2 redrawn: at the last token equation and print coincide; in an earlier ratio (t = 128) the printed matrices weigh past tokens as if the response were at its end")
-        .caption("Weight E[t,k] of past token k in the trace ratio at token t; T = 256, floor 0. The token itself has weight 1.");
+    let mut figure = Figure::new("Figure 2 redrawn: equation and printed matrix agree at the last token, not at an earlier one")
+        .caption("Weight E[t,k] of past token k in the trace ratio at token t; T = 256, floor 0. Left, the last token; right, t = 128, where the printed matrices weigh as if it were the last. The token itself has weight 1. Of lines that coincide the later name is on top.");
     let (mut asymmetry, mut off_equation) = (0.0f64, 0.0f64);
     for q in [0.98, 0.99] {
         for t in [LEN - 1, LEN / 2] {
-            let mut panel = Panel::new(format!("γλ = {q}, ratio at token t = {t}"))
-                .x(Axis::new("past token k").range(0.0, (LEN - 1) as f64))
+            let mut panel = Panel::new(format!("γλ = {q}, trace at token t = {t}"))
+                .x(Axis::new("past token k").range(0.0, t as f64))
                 .y(Axis::new("weight of token k").range(0.0, 1.05));
             for (name, trace) in styles(q) {
                 let weights: Vec<f64> = (0..=t).map(|k| trace.weight(t, k, LEN)).collect();

@@ -421,7 +421,7 @@ fn figure(states: &Table, responses: &Table) -> Figure {
         rows.map(|r| of.iter().map(|c| r[column(c)].number().unwrap_or(f64::NAN)).collect()).collect()
     };
     let names = ["k2", "k3", "ratio_k3"];
-    let mut hand = Panel::new("hand case: expected gradient (k1: 0, 0, 0)")
+    let mut hand = Panel::new("One state by hand: expected gradient (k1: 0, 0, 0)")
         .x(Axis::new("action").categories(["1", "2", "3"]))
         .y("E[∂ estimator / ∂ logit]");
     for name in names {
@@ -429,10 +429,10 @@ fn figure(states: &Table, responses: &Table) -> Figure {
         let mean = moments(kl, &HAND_PI, &HAND_PI, &HAND_REF).0;
         hand = hand.bars(name, mean.into_iter().enumerate().map(|(a, g)| (a as f64, g)));
     }
-    let mut ratio = Panel::new("length against ∇KL(π||ref)")
+    let mut ratio = Panel::new("Random states: length relative to ∇KL(π||ref)")
         .x(Axis::new("KL(π||ref), median of the pairs (nats)").log())
         .y(Axis::new("|E ∇ estimator| / |∇KL(π||ref)|").log());
-    let mut angle = Panel::new("direction against ∇KL(π||ref)")
+    let mut angle = Panel::new("Random states: cosine with ∇KL(π||ref)")
         .x(Axis::new("KL(π||ref), median of the pairs (nats)").log())
         .y(Axis::new("cosine").range(0.0, 1.05));
     for name in ["k2", "k3", "ratio_k3"] {
@@ -449,7 +449,7 @@ fn figure(states: &Table, responses: &Table) -> Figure {
     let name_of = |r: &Vec<grpo_lambda::table::Cell>, c: &str| r[responses.column(c).unwrap_or(0)].format(9);
     let mut mdps: Vec<String> = responses.rows.iter().map(|r| name_of(r, "mdp")).collect();
     mdps.dedup();
-    let mut whole = Panel::new("whole responses: cosine with ∇KL(π||ref)")
+    let mut whole = Panel::new("Whole responses: cosine with ∇KL(π||ref)")
         .x(Axis::new("MDP").categories(mdps))
         .y(Axis::new("cosine").range(0.0, 1.0));
     for name in ["k2", "k3", "ratio_k3"] {
@@ -458,7 +458,7 @@ fn figure(states: &Table, responses: &Table) -> Figure {
         whole =
             whole.bars(name, rows.enumerate().map(|(i, r)| (i as f64, r[at].number().unwrap_or(f64::NAN))));
     }
-    Figure::new("k3 in the loss descends KL(ref||π), not KL(π||ref); k1 regularises nothing; k2 and ratio·k3 are exact per state")
+    Figure::new("k3 as a loss descends KL(ref||π), not KL(π||ref); per state k2 and ratio·k3 are right")
         .caption("Exact expectations, on-policy. Top right and bottom left: 300 pairs of 3-action softmax policies per distance, median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.")
         .names(names)
         .panel(hand)

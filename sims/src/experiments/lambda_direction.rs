@@ -371,12 +371,12 @@ fn clean(x: f64) -> f64 {
 fn figure(curves: &[Vec<Curve>], count: usize) -> Figure {
     let lambda = |i: usize| i as f64 / STEPS as f64;
     let mut bias =
-        Panel::new(format!("bias, {count} random MDPs")).x("λ").y("relative bias |E g - ∇J| / |∇J|");
-    let mut variance = Panel::new(format!("variance, {count} random MDPs"))
+        Panel::new(format!("Bias, {count} random MDPs")).x("λ").y("relative bias |E g - ∇J| / |∇J|");
+    let mut variance = Panel::new(format!("Variance, {count} random MDPs"))
         .x("λ")
         .y(Axis::new("tr Cov g, relative to λ = 1"));
-    let mut one_bias = Panel::new("bias, MDP lucky_guess (constant lies under zero)").x("λ").y("|E g - ∇J|");
-    let mut one_variance = Panel::new("variance, MDP lucky_guess").x("λ").y("tr Cov g");
+    let mut one_bias = Panel::new("Bias, MDP lucky_guess (constant lies under zero)").x("λ").y("|E g - ∇J|");
+    let mut one_variance = Panel::new("Variance, MDP lucky_guess").x("λ").y("tr Cov g");
     for (k, name) in CRITICS.iter().enumerate() {
         let all = &curves[k][..count];
         let points = |f: &dyn Fn(&Curve, usize) -> f64| -> Vec<(f64, f64, f64, f64)> {

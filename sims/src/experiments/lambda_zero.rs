@@ -181,7 +181,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
     ];
     let distances = Panel::new(format!("Distance from GRPO, T = {len}"))
         .x("λ")
-        .y("relative difference of token weights")
+        .y("distance of weights (0 = GRPO)")
         .line("δ_t = A_NAE at every token (the paper)", paper.iter().copied())
         .line("TD errors of the critic GRPO implies", implied.iter().copied())
         .hline(0.0, "GRPO");
@@ -194,7 +194,7 @@ fn run(context: &Context) -> anyhow::Result<Report> {
         .bars("recent, terminal δ", terminal.iter().enumerate().map(|(k, &w)| (k as f64, w)))
         .hline(1.0, "GRPO");
     let figure = Figure::new("λ = 0 gives GRPO for the style recent only; with true TD errors GRPO is λ = 1, the other end")
-        .caption("On-policy, no advantage clamp, γ = 1; ϵ-weight at log π = -0.5. Left: Euclidean distance of the T weights from 1, over √T.")
+        .caption("Exact, on-policy, no advantage clamp, γ = 1; ϵ-weight at log π = -0.5. Left: style recent, Euclidean distance of the T weights from 1, over √T. Right: the weights themselves; a missing bar is 0.")
         .panel(distances)
         .panel(bars);
     Ok(Report {

@@ -504,17 +504,17 @@ fn scatter(prefixes: &[Prefix], mdps: usize, shrunk: &shrink::Shrunk) -> Figure 
         .points("above the bound", part(true))
         .styled_line("V(s₀) - V(s) = bound", Style::Dashed, [(0.0, 0.0), (1.0, 1.0)]);
     let steps = shrunk.steps.iter().enumerate();
-    let shrinking = Panel::new("greedy shrinking of a counterexample")
-        .x("accepted step")
-        .y(Axis::new("number of prefixes").range(0.0, shrunk.start.0 as f64 * 1.08))
+    let shrinking = Panel::new("Shrinking a counterexample")
+        .x("accepted simplification")
+        .y(Axis::new("prefixes in the MDP").range(0.0, shrunk.start.0 as f64 * 1.08))
         .line("prefixes", steps.clone().map(|(i, s)| (i as f64, s.prefixes as f64)))
         .points("prefixes", steps.map(|(i, s)| (i as f64, s.prefixes as f64)))
         .hline(3.0, "3: a choice of A or B, then EOS");
     Figure::new(format!(
-        "Lemma 1 as printed fails: {over} of {} prefixes lie above the bound, by up to {worst:.2}; the smallest counterexample has two tokens",
+        "Lemma 1 as printed fails: {over} of {} prefixes lie above its bound, by up to {worst:.2}; two tokens suffice",
         prefixes.len()
     ))
-    .caption("Exact values, γ = 1. MDPs: two symbols and EOS legal at every prefix, horizon 4, random bits as rewards, standard normal logits.")
+    .caption("Exact values, γ = 1. MDPs: two symbols and EOS legal at every prefix, horizon 4, random bits as rewards, standard normal logits. Right: a counterexample made smaller, step by step, while it still violates the bound.")
     .panel(plane)
     .panel(shrinking)
 }
@@ -523,8 +523,8 @@ fn tightness(by_depth: &[Vec<Depth>], hazards: &[(&'static str, Vec<Depth>)]) ->
     let names =
         ["|V(s₀) - E[V(S)|alive]|", "corrected bound P(τ ≤ t)", "printed bound, mean over prefixes alive"];
     let parts: [fn(&Depth) -> f64; 3] = [|d| d.distance, |d| d.corrected, |d| d.printed];
-    let mut panel = Panel::new(format!("{} random MDPs: mean, band 10-90 %", by_depth.len()))
-        .x("t (tokens)")
+    let mut panel = Panel::new(format!("{} random MDPs", by_depth.len()))
+        .x(Axis::new("t (tokens)").categories((0..HORIZON).map(|t| t.to_string())))
         .y(Axis::new("difference of values").range(-0.02, 1.0));
     for (k, (name, part)) in names.into_iter().zip(parts).enumerate() {
         let at = |t: usize| by_depth.iter().map(|d| part(&d[t])).collect::<Vec<f64>>();
@@ -535,10 +535,10 @@ fn tightness(by_depth: &[Vec<Depth>], hazards: &[(&'static str, Vec<Depth>)]) ->
         let style = if k == 2 { Style::Dashed } else { Style::Solid };
         panel = panel.styled_line(name, style, (0..HORIZON).map(|t| (t as f64, mean(&at(t)))));
     }
-    let mut figure = Figure::new("The corrected Lemma 1 holds and is loose: averaged over prefixes, values move far less than P(τ ≤ t) allows")
-        .caption("Exact, γ = 1. Right: EOS hazard 0.1 everywhere, and hazard 0.5 after s0, 0.05 elsewhere; horizon 10.")
+    let mut figure = Figure::new("The corrected Lemma 1 holds and is loose: on average V moves far less than P(τ ≤ t) allows")
+        .caption("Exact, γ = 1. Left: mean over MDPs, band 10-90 % of them. Middle: EOS hazard 0.1 everywhere. Right: hazard 0.5 after s₀, 0.05 elsewhere. Horizon 10. τ: EOS.")
         .columns(3)
-        .panel_size(400, 330)
+        .panel_size(320, 310)
         .names(names)
         .panel(panel);
     for (title, depths) in hazards {

@@ -8,7 +8,7 @@
 
 use super::exact::{Mdp, cosine, error, gap, holds, method, random_mdps, short};
 use crate::experiment::{Context, Experiment, Finding, Report};
-use crate::figure::{Axis, Figure, Mark, Panel, Style};
+use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda::mdp::expected::{Situation, implied};
 use grpo_lambda::mdp::zoo::{Branch, Family, Fork, Random};
 use grpo_lambda::mdp::{Oracle, Tabular};
@@ -267,12 +267,12 @@ fn regions(n: usize) -> anyhow::Result<(Figure, Table)> {
         ),
     ];
     let q = |i: usize| i as f64 / (n - 1) as f64;
-    let mut figure = Figure::new("Where the worse of two answers gains on the better one: length-dependent weights turn preferences round")
-        .caption("Exact expected step of the two logits at the prompt; short T = 2, long T = 50, each chosen with probability 0.15, else astray (T = 10, reward 0); G = 4, λ = 0.99, no std, no clamp. Grey: equal values.")
-        .panel_size(400, 320);
+    let mut figure = Figure::new("Length-dependent weights invert preferences: the worse answer gains on the better one")
+        .caption("Exact expected step of the two logits at the prompt; short T = 2, long T = 50, each chosen with probability 0.15, else astray (T = 10, reward 0); G = 4, λ = 0.99, no std, no clamp. Q: probability of reward. Mean 1: weights of each response averaging 1 (ours).")
+        .panel_size(440, 330);
     for (name, registered, settings) in shown {
         let m = method(registered, settings)?;
-        let mut grid = vec![vec![f64::NAN; n]; n];
+        let (mut right, mut wrong) = (Vec::new(), Vec::new());
         let mut share = 0;
         for i in 0..n {
             for j in 0..n {
@@ -280,7 +280,7 @@ fn regions(n: usize) -> anyhow::Result<(Figure, Table)> {
                 let success = [q(j), q(n - 1 - i)];
                 let p = Preference::new(m.as_ref(), &fork([2, 50], success), 4)?;
                 if success[0] != success[1] {
-                    grid[i][j] = if p.inverts() { 1.0 } else { -1.0 };
+                    if p.inverts() { &mut wrong } else { &mut right }.push((success[0], success[1]));
                     share += usize::from(p.inverts());
                 }
                 table.push(vec![
@@ -293,20 +293,17 @@ fn regions(n: usize) -> anyhow::Result<(Figure, Table)> {
                 ]);
             }
         }
-        let labels = |f: &dyn Fn(usize) -> f64| {
-            (0..n).map(|i| if i % 3 == 0 { short(f(i)) } else { String::new() }).collect::<Vec<_>>()
-        };
         figure = figure.panel(
-            Panel::new(format!("{name}: {:.0} % inverted", 100.0 * share as f64 / (n * n - n) as f64))
-                .x(Axis::new("Q of the short answer").categories(labels(&q)))
-                .y(Axis::new("Q of the long answer").categories(labels(&|i| q(n - 1 - i))))
-                .mark(Mark::HeatMap {
-                    values: grid,
-                    annotate: false,
-                    range: Some((-1.0, 1.0)),
-                    diverging: true,
-                    label: "order: -1 right, +1 inverted".into(),
-                }),
+            Panel::new(format!(
+                "{}: {:.0} % inverted",
+                name.replace("weights of mean 1", "mean 1"),
+                100.0 * share as f64 / (n * n - n) as f64
+            ))
+            .x(Axis::new("Q of the short answer").range(-0.04, 1.04))
+            .y(Axis::new("Q of the long answer").range(-0.04, 1.04))
+            .points("the better answer gains on the worse one", right)
+            .points("inverted: the worse answer gains on the better one", wrong)
+            .styled_line("equal values", Style::Dashed, [(0.0, 0.0), (1.0, 1.0)]),
         );
     }
     Ok((figure, table))
@@ -325,10 +322,11 @@ fn ratios() -> anyhow::Result<(Figure, Table)> {
     ]);
     let lambdas = [0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0];
     let advantage = (0.8 - 0.25) / (0.9 - 0.25);
-    let mut figure = Figure::new("The longer the worse answer and the larger λ, the more credit its choice gets")
+    let mut figure = Figure::new("")
         .caption("Exact implied credit at the prompt: long answer (Q = 0.8) over short answer (Q = 0.9, T = 2), V0 = 0.25; recent trace, reduction constant, G = 4, no std, no clamp.");
+    let mut most = 0.0f64;
     for (normalise, title) in
-        [("none", "trace as in the paper"), ("mean", "weights of each response with mean 1")]
+        [("none", "Trace as in the paper"), ("mean", "Weights of each response with mean 1 (ours)")]
     {
         let mut panel = Panel::new(title)
             .x("λ (γ = 1)")
@@ -343,6 +341,7 @@ fn ratios() -> anyhow::Result<(Figure, Table)> {
                 let p = Preference::new(m.as_ref(), &fork([2, length], [0.9, 0.8]), 4)?;
                 let ratio = p.credit[1] / p.credit[0];
                 points.push((lambda, ratio));
+                most = most.max(ratio);
                 table.push(vec![
                     normalise.into(),
                     length.into(),
@@ -357,8 +356,11 @@ fn ratios() -> anyhow::Result<(Figure, Table)> {
                 .styled_line(format!("T = {length}"), Style::Solid, points.clone())
                 .points(format!("T = {length}"), points);
         }
-        figure = figure.panel(panel.hline(advantage, "true").hline(1.0, "above: inverted"));
+        figure = figure.panel(panel.hline(advantage, "true ratio").hline(1.0, "above: inverted"));
     }
+    figure.title = format!(
+        "The longer the worse answer and the larger λ, the more credit it gets: up to {most:.0} times the better's"
+    );
     Ok((figure, table))
 }
 

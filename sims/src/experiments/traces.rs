@@ -211,14 +211,14 @@ fn run(context: &Context) -> anyhow::Result<Report> {
                 label: "weight E[t,k]".into(),
             })
     };
-    let matrices = Figure::new("As printed, every row of a trace matrix repeats the last one: a token's weight no longer depends on how long ago it was")
-        .caption("T = 8, γλ = 0.8, floor 0; grey: above the diagonal. Eq. 17/18 with n and max(cols) taken as the last column of the matrix.")
-        .panel_size(520, 400)
+    let matrices = Figure::new("As printed, all rows of a trace matrix repeat the last: weights ignore how old a token is")
+        .caption("T = 8, γλ = 0.8, floor 0; grey: above the diagonal; left the equations, right the matrices of the appendix. Eq. 17/18 with n and max(cols) taken as the last column (our reading: the paper does not define them).")
+        .panel_size(480, 380)
         .panel(small("recent, Eq. 1", &Recent { q: 0.8 }))
         .panel(small("recent, Eq. 18 as printed", &printed(0.8, Style::Recent)))
         .panel(small("both, Eq. 2", &Both { q: 0.8 }))
         .panel(small("both, Eq. 17 as printed", &printed(0.8, Style::Both)));
-    let mut sums = Figure::new("Printed, the matrices are another weighting of tokens: Eq. 1 favours the first ones, Eq. 18 those about 100 before the end")
+    let mut sums = Figure::new("Printed matrices weigh otherwise: Eq. 1 favours the first tokens, Eq. 18 those ~100 from the end")
         .caption("Column sums c_k = Σ_t E[t,k], the on-policy weight of token k relative to GRPO; γλ = 0.99, floor 0. Where a line runs into another the two are equal.");
     for len in [256, 768] {
         let mut panel =

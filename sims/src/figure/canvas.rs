@@ -427,8 +427,7 @@ pub(super) fn png(
     encode(&shrink(&pixels, width as usize, height as usize), width, height)
 }
 
-/// Averages squares of `OVERSAMPLE` pixels, and rounds each channel to 32 levels: the eye sees no
-/// difference and the file is a fraction.
+/// Averages squares of `OVERSAMPLE` pixels.
 fn shrink(pixels: &[u8], width: usize, height: usize) -> Vec<[u8; 3]> {
     let n = OVERSAMPLE as usize;
     let mut out = Vec::with_capacity(width * height);
@@ -439,32 +438,54 @@ fn shrink(pixels: &[u8], width: usize, height: usize) -> Vec<[u8; 3]> {
                 let start = ((y * n + dy) * width * n + x * n + dx) * 3;
                 (0..3).for_each(|c| sum[c] += u32::from(pixels[start + c]));
             }
-            out.push(sum.map(|s| {
-                let mean = s / (n * n) as u32;
-                (((mean * 31 + 127) / 255) * 255 / 31) as u8
-            }));
+            out.push(sum.map(|s| (s / (n * n) as u32) as u8));
         }
     }
     out
 }
 
-/// PNG bytes: with a palette when 256 colours suffice.
+/// At most 256 colours, and the place among them of every pixel's colour or the nearest one: first the
+/// colours that cover most pixels, then those that would be missed most. Areas keep their exact colour;
+/// what is approximated is a few shades of smoothed edges.
+fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
+    let mut sorted = pixels.to_vec();
+    sorted.sort_unstable();
+    let counted: Vec<(usize, [u8; 3])> = sorted.chunk_by(|a, b| a == b).map(|c| (c.len(), c[0])).collect();
+    let mut palette = counted.clone();
+    palette.sort_by_key(|&(count, colour)| (std::cmp::Reverse(count), colour));
+    let mut palette: Vec<[u8; 3]> = palette.into_iter().take(192).map(|(_, colour)| colour).collect();
+    let distance = |a: [u8; 3], b: [u8; 3]| -> u32 {
+        a.iter().zip(b).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
+    };
+    let mut missed: Vec<u32> =
+        counted.iter().map(|c| palette.iter().map(|&p| distance(p, c.1)).min().unwrap_or(u32::MAX)).collect();
+    while palette.len() < 256.min(counted.len()) {
+        let error = |i: &usize| (counted[*i].0 as u64 * u64::from(missed[*i]), *i);
+        let Some(worst) = (0..counted.len()).max_by_key(error) else { break };
+        let colour = counted[worst].1;
+        palette.push(colour);
+        for (m, c) in missed.iter_mut().zip(&counted) {
+            *m = (*m).min(distance(colour, c.1));
+        }
+    }
+    let nearest = |&(_, colour): &(usize, [u8; 3])| -> u8 {
+        palette.iter().enumerate().min_by_key(|(_, p)| distance(**p, colour)).map_or(0, |(i, _)| i as u8)
+    };
+    let places: Vec<u8> = counted.iter().map(nearest).collect();
+    let place = |p: &[u8; 3]| counted.binary_search_by_key(p, |c| c.1).map_or(0, |i| places[i]);
+    let indices = pixels.iter().map(place).collect();
+    (palette, indices)
+}
+
+/// PNG bytes with a palette.
 fn encode(pixels: &[[u8; 3]], width: u32, height: u32) -> anyhow::Result<Vec<u8>> {
-    let mut colours: Vec<[u8; 3]> = pixels.to_vec();
-    colours.sort_unstable();
-    colours.dedup();
+    let (palette, data) = reduce(pixels);
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::High);
-    let data: Vec<u8> = if colours.len() <= 256 {
-        encoder.set_color(png::ColorType::Indexed);
-        encoder.set_palette(colours.concat());
-        pixels.iter().map(|p| colours.binary_search(p).unwrap_or(0) as u8).collect()
-    } else {
-        encoder.set_color(png::ColorType::Rgb);
-        pixels.concat()
-    };
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_palette(palette.concat());
     encoder.set_filter(png::Filter::NoFilter);
     let mut writer = encoder.write_header()?;
     writer.write_image_data(&data)?;
@@ -494,6 +515,17 @@ mod tests {
         assert_eq!(lines.concat().replace(' ', ""), text.replace(' ', ""));
         assert!(wrap(&"m".repeat(50), 12.0, false, 60.0, true).len() > 5);
         assert!(wrap("", 12.0, false, 60.0, true).is_empty());
+    }
+
+    #[test]
+    fn areas_keep_their_exact_colour_and_rare_colours_the_nearest() {
+        let mut pixels: Vec<[u8; 3]> = (0..=255).flat_map(|i| [[i, 0, 100]; 3]).collect();
+        pixels.push([7, 1, 101]);
+        let (palette, indices) = reduce(&pixels);
+        assert_eq!(palette.len(), 256);
+        let shown: Vec<[u8; 3]> = indices.iter().map(|&i| palette[usize::from(i)]).collect();
+        assert_eq!(shown[..768], pixels[..768]);
+        assert_eq!(shown[768], [7, 0, 100]);
     }
 
     #[test]

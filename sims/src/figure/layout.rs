@@ -210,7 +210,7 @@ fn legend(figure: &Figure, y: &mut f64, text_w: f64) -> Vec<Entry> {
         match mark {
             Mark::Line { style, .. } => entry.line = entry.line.or(Some(*style)),
             Mark::Band { .. } => entry.band = true,
-            Mark::Points { .. } | Mark::Intervals { .. } => entry.marker = true,
+            Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. } => entry.marker = true,
             _ => entry.bar = true,
         }
     }
@@ -254,7 +254,7 @@ impl Cell {
             let ticks = c.ticks.major.iter().map(|t| width(&t.1, TICK, false)).fold(0.0, f64::max);
             let label = if c.label.is_empty() { 0.0 } else { LABEL * LEADING + 2.0 };
             (c.left, c.right) = (h_width + BAR_GAP, h_width + BAR_GAP + BAR);
-            right = c.right + TICK_GAP + TICK_LENGTH + ticks + label + 4.0;
+            right = c.right + TICK_GAP + TICK_LENGTH + ticks + label + 8.0;
         }
         let mut left = TICK_LENGTH + TICK_GAP + y_ticks.depth;
         if !y_label.is_empty() {

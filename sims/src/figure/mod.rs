@@ -123,11 +123,18 @@ pub enum Mark {
         points: Vec<(f64, f64)>,
     },
     /// Dots with vertical error bars. Several series are moved aside by a few pixels, so that equal
-    /// x stay readable.
+    /// x stay readable; lines and bands of the same name are moved with them.
     Intervals {
         /// The series.
         name: String,
         /// (x, low, mid, high).
+        points: Vec<(f64, f64, f64, f64)>,
+    },
+    /// Dots with horizontal error bars, for a vertical axis of names.
+    Spans {
+        /// The series.
+        name: String,
+        /// (y, low, mid, high).
         points: Vec<(f64, f64, f64, f64)>,
     },
     /// Bars from zero; several series stand side by side.
@@ -186,6 +193,7 @@ impl Mark {
             | Mark::Band { name, .. }
             | Mark::Points { name, .. }
             | Mark::Intervals { name, .. }
+            | Mark::Spans { name, .. }
             | Mark::Bars { name, .. } => name,
             Mark::HeatMap { .. } | Mark::HLine { .. } | Mark::VLine { .. } | Mark::Text { .. } => "",
         }
@@ -305,6 +313,14 @@ impl Panel {
         points: impl IntoIterator<Item = (f64, f64, f64, f64)>,
     ) -> Self {
         self.mark(Mark::Intervals { name: name.into(), points: points.into_iter().collect() })
+    }
+    /// Adds dots with horizontal error bars from (y, low, mid, high).
+    pub fn spans(
+        self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64, f64, f64)>,
+    ) -> Self {
+        self.mark(Mark::Spans { name: name.into(), points: points.into_iter().collect() })
     }
     /// Adds bars from (x, height).
     pub fn bars(self, name: impl Into<String>, values: impl IntoIterator<Item = (f64, f64)>) -> Self {

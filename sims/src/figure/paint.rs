@@ -108,7 +108,7 @@ impl Painter<'_, '_> {
             |m| matches!(m, Mark::Bars { .. }),
             |m| matches!(m, Mark::HLine { .. } | Mark::VLine { .. }),
             |m| matches!(m, Mark::Line { .. }),
-            |m| matches!(m, Mark::Points { .. } | Mark::Intervals { .. }),
+            |m| matches!(m, Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. }),
             |m| matches!(m, Mark::Text { .. }),
         ];
         for layer in layers {
@@ -216,8 +216,10 @@ impl Painter<'_, '_> {
     fn mark(&mut self, mark: &Mark) -> Done {
         let (look, f) = (self.look(mark), self.cell.frame);
         match mark {
-            Mark::Line { points, style, .. } => self.line(points, look.stroke(*style), look),
-            Mark::Band { points, .. } => self.band(points, look),
+            Mark::Line { points, style, .. } => {
+                self.line(points, self.aside(mark), look.stroke(*style), look)
+            }
+            Mark::Band { points, .. } => self.band(points, self.aside(mark), look),
             Mark::Points { points, .. } => self.points(mark, points, look),
             Mark::Intervals { points, .. } => {
                 let shift = self.aside(mark);
@@ -233,6 +235,16 @@ impl Painter<'_, '_> {
                     Ok(())
                 })
             }
+            Mark::Spans { points, .. } => points.iter().try_for_each(|&(y, low, mid, high)| {
+                let Some(at) = self.at(mid, y) else { return Ok(()) };
+                if at.1 >= f.top && at.1 <= f.bottom {
+                    self.level_bar(at.1, low, high, look.colour)?;
+                }
+                if self.inside(at) {
+                    self.canvas.marker(at, MARKER, shape(look), look.colour, 1.0)?;
+                }
+                Ok(())
+            }),
             Mark::Bars { values, intervals, .. } => self.bars(mark, values, intervals, look),
             Mark::HeatMap { values, annotate, .. } => self.heat_map(values, *annotate),
             Mark::HLine { y, .. } if self.cell.domains.y.has(*y) => {
@@ -263,8 +275,9 @@ impl Painter<'_, '_> {
         }
     }
 
-    fn line(&mut self, points: &[Point], style: Style, look: Look) -> Done {
-        let places: Vec<Option<Point>> = points.iter().map(|&(x, y)| self.at(x, y)).collect();
+    fn line(&mut self, points: &[Point], shift: f64, style: Style, look: Look) -> Done {
+        let place = |&(x, y): &Point| self.at(x, y).map(|p| (p.0 + shift, p.1));
+        let places: Vec<Option<Point>> = points.iter().map(place).collect();
         for run in places.split(Option::is_none) {
             let run: Vec<Point> = run.iter().flatten().copied().collect();
             if let [only] = run[..]
@@ -318,11 +331,11 @@ impl Painter<'_, '_> {
         pieces
     }
 
-    fn band(&mut self, points: &[(f64, f64, f64)], look: Look) -> Done {
+    fn band(&mut self, points: &[(f64, f64, f64)], shift: f64, look: Look) -> Done {
         let f = self.cell.frame;
         let place = |&(x, low, high): &(f64, f64, f64)| {
             let (x, high) = self.at(x, high)?;
-            usable(low).then(|| (x, high, self.cell.py_low(low)))
+            usable(low).then(|| (x + shift, high, self.cell.py_low(low)))
         };
         let places: Vec<Option<(f64, f64, f64)>> = points.iter().map(place).collect();
         for run in places.split(Option::is_none) {
@@ -369,7 +382,7 @@ impl Painter<'_, '_> {
         })
     }
 
-    /// How far a series of intervals (on named positions also of points) is moved sideways.
+    /// How far a series with intervals (on named positions also with points) is moved sideways.
     fn aside(&self, mark: &Mark) -> f64 {
         let discrete = self.cell.domains.x.discrete;
         let (mut names, mut at) = (Vec::<&str>::new(), Vec::new());
@@ -389,8 +402,8 @@ impl Painter<'_, '_> {
         let gaps = at.windows(2).map(|w| w[1] - w[0]).filter(|d| *d > 0.5);
         let slot = gaps.min_by(f64::total_cmp).unwrap_or(self.cell.frame.width());
         let step = (0.7 * slot / names.len().max(1) as f64).min(if discrete { 14.0 } else { 6.0 });
-        let i = names.iter().position(|n| *n == mark.name()).unwrap_or(0) as f64;
-        (i - (names.len() as f64 - 1.0) / 2.0) * step
+        let Some(i) = names.iter().position(|n| *n == mark.name()) else { return 0.0 };
+        (i as f64 - (names.len() as f64 - 1.0) / 2.0) * step
     }
 
     /// A vertical bar with caps, cut at the frame.
@@ -408,6 +421,26 @@ impl Painter<'_, '_> {
         for y in [a, b] {
             if clamp(y) == y {
                 self.canvas.rule((x - 3.0, y), (x + 3.0, y), 1.4, colour)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A horizontal bar with caps, cut at the frame.
+    fn level_bar(&mut self, y: f64, low: f64, high: f64, colour: (u8, u8, u8)) -> Done {
+        let (f, x) = (self.cell.frame, &self.cell.domains.x);
+        if !(usable(low) && x.has(high)) {
+            return Ok(());
+        }
+        let (a, b) = (f.x(x.place_low(low)), f.x(x.place(high)));
+        let clamp = |x: f64| x.max(f.left).min(f.right);
+        if clamp(a) == clamp(b) && a != b {
+            return Ok(());
+        }
+        self.canvas.rule((clamp(a), y), (clamp(b), y), 1.4, colour)?;
+        for x in [a, b] {
+            if clamp(x) == x {
+                self.canvas.rule((x, y - 3.0), (x, y + 3.0), 1.4, colour)?;
             }
         }
         Ok(())
@@ -497,11 +530,11 @@ impl Painter<'_, '_> {
         let Some(c) = &self.cell.colours else { return Ok(()) };
         const STEPS: usize = 64;
         let share = |v: f64| (v - c.low) / (c.high - c.low);
-        for i in 0..STEPS {
-            let (low, high) = (i as f64 / STEPS as f64, (i + 1) as f64 / STEPS as f64);
-            let top = (f.y(high, false) - 0.3).max(f.top);
-            let colour = map_colour((low + high) / 2.0, c.diverging);
-            self.canvas.rect((c.left, top), (c.right, f.y(low, false)), colour, 1.0)?;
+        // From the top, each step down to the bottom of the bar: where two meet, nothing shines through.
+        for i in (0..STEPS).rev() {
+            let top = f.y((i + 1) as f64 / STEPS as f64, false).max(f.top);
+            let colour = map_colour((i as f64 + 0.5) / STEPS as f64, c.diverging);
+            self.canvas.rect((c.left, top), (c.right, f.bottom), colour, 1.0)?;
         }
         for (a, b) in [
             ((c.left, f.top), (c.right, f.top)),
@@ -519,7 +552,7 @@ impl Painter<'_, '_> {
             self.canvas.text(at, text, pen(TICK), Anchor::Start, false)?;
             reach = reach.max(width(text, TICK, false));
         }
-        let x = c.right + TICK_LENGTH + TICK_GAP + reach + 2.0 + LABEL * LEADING / 2.0;
+        let x = c.right + TICK_LENGTH + TICK_GAP + reach + 6.0 + LABEL * LEADING / 2.0;
         self.canvas.text((x, f.y(0.5, true)), &c.label, pen(LABEL), Anchor::Middle, true)
     }
 

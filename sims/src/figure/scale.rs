@@ -105,6 +105,12 @@ pub(super) fn domains(panel: &Panel) -> anyhow::Result<Domains> {
                 spread = true;
                 points.iter().for_each(|&(a, low, mid, high)| point(a, mid, &[low, high]));
             }
+            Mark::Spans { points, .. } => {
+                spread = true;
+                for &(at, low, mid, high) in points {
+                    [low, mid, high].into_iter().for_each(|v| point(v, at, &[]));
+                }
+            }
             Mark::Bars { values, intervals, .. } => {
                 bars = true;
                 for (i, &(a, b)) in values.iter().enumerate() {

@@ -4,11 +4,25 @@ use super::Comparison;
 use super::reading::{BASELINE, PAPER};
 use super::run::GROUP;
 use super::scores::Regime;
-use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda::stats::Interval;
 
-/// The methods whose learning curves are drawn, in the order of their colours.
+use crate::figure::{Axis, Figure, Mark, Panel, Style};
+
+/// The methods whose learning curves are in the data.
 pub(super) const CURVES: [&str; 6] =
     [BASELINE, PAPER[0], PAPER[1], "RLOO", "recent weight .99", "GRPO clamped"];
+
+/// Those of them that are drawn, in the order of their colours: the style both learns like recent.
+const DRAWN: [&str; 4] = [BASELINE, PAPER[0], "GRPO clamped", "RLOO"];
+
+/// How a method is called where there is room.
+fn shown(name: &str) -> &str {
+    match name {
+        "recent trace .99" => "GRPO-λ (recent trace, λ = 0.99)",
+        "GRPO clamped" => "GRPO, advantages clamped as in GRPO-λ",
+        _ => name,
+    }
+}
 
 /// The methods of the forest plot, top to bottom.
 const FOREST: [&str; 13] = [
@@ -32,23 +46,27 @@ pub(super) fn curves(c: &Comparison, regime: Regime, title: &str, rates: &str) -
     // Learning at best rates is over within a few groups: a logarithmic axis, without the common start.
     let log = regime == Regime::OwnBest;
     let caption = format!(
-        "exact J over J*, interquartile mean of {} runs with 95 % bootstrap bands; groups of {GROUP}, plain gradient steps, {rates}; \
-         recent, both: GRPO-λ with λ = .99, clamp -0.1; of curves that coincide the last name is on top",
+        "Exact J over its optimum J*: interquartile mean of {} runs, band: 95 % bootstrap. A panel is an MDP; groups of {GROUP}, plain gradient steps, {rates}. \
+         GRPO-λ with advantages clamped at -0.1; its style both all but coincides with recent. Vertical axes differ; of curves that coincide the last name is on top.",
         c.runs
     );
-    let mut figure = Figure::new(title).caption(caption).columns(3).panel_size(400, 270).names(CURVES);
+    let mut figure =
+        Figure::new(title).caption(caption).columns(3).panel_size(320, 235).names(DRAWN.map(shown));
     for (t, task) in c.tasks.iter().enumerate() {
         let mut panel = Panel::new(format!("{}: {}", task.name, task.about))
             .x(if log { Axis::new("responses sampled").log() } else { Axis::new("responses sampled") })
-            .y(Axis::new("J / J*").range(0.0, 1.02));
-        for name in CURVES {
+            .y("J / J*");
+        let mut low = 1.0f64;
+        for name in DRAWN {
             let Some(curve) = c.scores.curve(regime, c.index(name), t) else { continue };
-            let x = |i: usize| (i * c.plan.every * GROUP) as f64;
+            low = curve.iter().skip(usize::from(log)).map(|p| p.low).fold(low, f64::min);
+            let (name, x) = (shown(name), |i: usize| (i * c.plan.every * GROUP) as f64);
             let points = || curve.iter().enumerate().skip(usize::from(log));
             panel = panel
                 .band(name, points().map(|(i, p)| (x(i), p.low, p.high)))
                 .line(name, points().map(|(i, p)| (x(i), p.mid)));
         }
+        panel.y = panel.y.range(((low * 5.0).floor() / 5.0).clamp(0.0, 0.8), 1.02);
         figure = figure.panel(panel);
     }
     figure
@@ -57,28 +75,40 @@ pub(super) fn curves(c: &Comparison, regime: Regime, title: &str, rates: &str) -
 /// Gains over GRPO with intervals, a panel per regime.
 pub(super) fn forest(c: &Comparison, title: &str) -> Figure {
     let caption = format!(
-        "difference to GRPO (token mean) of the area under J/J*: mean over {} MDPs of the interquartile mean of {} runs; \
-         95 % stratified bootstrap of pairs of runs",
+        "Area under J/J* less that of GRPO: mean over {} MDPs of the interquartile mean of {} runs, with 95 % intervals (stratified bootstrap of pairs of runs). \
+         recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper (clamp -0.1). Horizontal axes differ.",
         c.tasks.len(),
         c.runs
     );
-    let mut figure = Figure::new(title).caption(caption).columns(2).panel_size(640, 380);
+    let signs = ["better than GRPO", "worse than GRPO", "interval contains 0"];
+    let names = [signs[0], signs[1], "3", "4", "5", "6", signs[2]]; // the seventh colour is black
+    let mut figure = Figure::new(title).caption(caption).columns(2).panel_size(490, 320).names(names);
     let panels = [
-        (Regime::Equal, "at GRPO's best rate"),
-        (Regime::Cautious, "at a sixteenth of GRPO's best rate"),
-        (Regime::OwnBest, "each at its own best rate"),
-        (Regime::UnitMean, "weights normalised to mean 1, GRPO's best rate"),
+        (Regime::Cautious, "Equal rate: a sixteenth of GRPO's best"),
+        (Regime::Equal, "Equal rate: GRPO's best"),
+        (Regime::OwnBest, "Each at its own best rate"),
+        (Regime::UnitMean, "GRPO's best rate, weights of mean 1"),
     ];
     for (regime, title) in panels {
         let of = |&name: &&'static str| Some((name, c.overall(regime, c.index(name))?.gain));
         let gains: Vec<_> = FOREST.iter().filter_map(of).collect();
-        let points = gains.iter().enumerate().map(|(i, (_, g))| (i as f64, g.low, g.mid, g.high));
-        let panel = Panel::new(title)
-            .x(Axis::new("").categories(gains.iter().map(|(name, _)| *name)))
-            .y("gain in area (share of J*)")
-            .hline(0.0, "GRPO")
-            .intervals("gain", points)
-            .no_legend();
+        let mut panel = Panel::new(title)
+            .x("gain in area (share of J*)")
+            .y(Axis::new("").categories(gains.iter().map(|(name, _)| *name)))
+            .vline(0.0, "GRPO");
+        for (k, sign) in signs.into_iter().enumerate() {
+            let kind = |g: &Interval| {
+                if g.low > 0.0 {
+                    0
+                } else if g.high < 0.0 {
+                    1
+                } else {
+                    2
+                }
+            };
+            let points = gains.iter().enumerate().filter(|(_, (_, g))| kind(g) == k);
+            panel = panel.spans(sign, points.map(|(i, (_, g))| (i as f64, g.low, g.mid, g.high)));
+        }
         figure = figure.panel(panel);
     }
     figure
@@ -87,12 +117,13 @@ pub(super) fn forest(c: &Comparison, title: &str) -> Figure {
 /// Gains over GRPO, method by MDP.
 pub(super) fn map(c: &Comparison, title: &str) -> Figure {
     let caption = format!(
-        "difference to GRPO (token mean) of the area under J/J*, interquartile mean of {} runs, in hundredths of J*",
+        "Area under J/J* less that of GRPO, in hundredths of J*, interquartile mean of {} runs; red: better than GRPO, blue: worse, colours end at ±10. \
+         A win or loss has a 95 % interval without 0. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs
     );
-    let mut figure = Figure::new(title).caption(caption).columns(1).panel_size(900, 640);
+    let mut figure = Figure::new(title).caption(caption).columns(1).panel_size(900, 600);
     for (regime, title) in
-        [(Regime::Equal, "at GRPO's best rate"), (Regime::OwnBest, "each at its own best rate")]
+        [(Regime::Equal, "All at GRPO's best rate"), (Regime::OwnBest, "Each at its own best rate")]
     {
         let value =
             |reading, task: usize| c.overall(regime, reading).map_or(f64::NAN, |o| 100.0 * o.gains[task].mid);
@@ -102,7 +133,13 @@ pub(super) fn map(c: &Comparison, title: &str) -> Figure {
         let panel = Panel::new(title)
             .x(Axis::new("MDP").categories(c.tasks.iter().map(|t| t.name)))
             .y(Axis::new("").categories(c.readings[1..].iter().map(|r| r.name.as_str())))
-            .diverging_map("gain (hundredths of J*)", rows);
+            .mark(Mark::HeatMap {
+                values: rows,
+                annotate: true,
+                range: Some((-10.0, 10.0)),
+                diverging: true,
+                label: "gain (hundredths of J*)".into(),
+            });
         figure = figure.panel(panel);
     }
     figure
@@ -111,22 +148,34 @@ pub(super) fn map(c: &Comparison, title: &str) -> Figure {
 /// Area against the learning rate.
 pub(super) fn sweep(c: &Comparison, title: &str) -> Figure {
     let caption = format!(
-        "mean area under J/J* over the MDPs and the {} selection runs of each; rates relative to GRPO's best on each MDP",
+        "Area under the learning curve J/J* after {} responses, mean over {} small MDPs with exact J and {} runs on each; bands: 95 % (normal, from the \
+         spread of runs). Rates relative to the one at which GRPO learns best on each MDP. Right: the trace's weights divided by their mean (ours), so that \
+         only their shape is left.",
+        c.plan.updates * GROUP,
+        c.tasks.len(),
         c.grid.seeds
     );
-    let x = || Axis::new("learning rate / GRPO's best rate on the MDP").log();
-    let mut raw = Panel::new("weights as they are").x(x()).y("area under J / J*");
-    let mut unit = Panel::new("weights normalised to mean 1").x(x()).y("area under J / J*");
-    for (name, points) in c.sweeps() {
-        match name.strip_suffix(super::UNIT) {
-            Some(name) => unit = unit.line(name, points),
-            None => {
-                if name == BASELINE || name == "GRPO clamped" {
-                    unit = unit.line(name.as_str(), points.clone());
-                }
-                raw = raw.line(name, points);
-            }
-        }
+    let panel = |title: &str| {
+        Panel::new(title)
+            .x(Axis::new("learning rate / GRPO's best rate").log())
+            .y(Axis::new("area under J / J*").range(0.58, 0.97))
+            .vline(1.0 / 16.0, "a sixteenth")
+            .vline(1.0, "GRPO's best rate")
+    };
+    let draw =
+        |panel: Panel, name: &str, points: &[(f64, f64, f64)]| {
+            let style = if name == "GRPO clamped" { Style::Dashed } else { Style::Solid };
+            panel
+                .band(shown(name), points.iter().map(|p| (p.0, p.1 - 1.96 * p.2, p.1 + 1.96 * p.2)))
+                .styled_line(shown(name), style, points.iter().map(|p| (p.0, p.1)))
+        };
+    let (mut raw, mut unit) = (panel("GRPO-λ as in the paper"), panel("GRPO-λ with weights of mean 1"));
+    let sweeps = c.sweeps();
+    for name in &DRAWN[..3] {
+        let points = |name: &str| sweeps.iter().find(|s| s.0 == name).map_or(&[][..], |s| &s.1);
+        raw = draw(raw, name, points(name));
+        let normalised = points(&format!("{name}{}", super::UNIT));
+        unit = draw(unit, name, if normalised.is_empty() { points(name) } else { normalised });
     }
-    Figure::new(title).caption(caption).names(CURVES).panel_size(560, 360).panel(raw).panel(unit)
+    Figure::new(title).caption(caption).names(DRAWN.map(shown)).panel_size(480, 340).panel(raw).panel(unit)
 }

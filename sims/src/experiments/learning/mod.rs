@@ -2,7 +2,7 @@
 //!
 //! Exact `J(θ)` against responses sampled, every method trained by [`grpo_lambda::learner::iterate`] on a tabular
 //! policy. A trace multiplies the gradient as well as reshaping it, so a comparison at one learning rate mixes two things;
-//! [`Regime`] separates them. Learning rates are chosen on selection runs whose streams are never reported.
+//! `Regime` separates them. Learning rates are chosen on selection runs whose streams are never reported.
 
 mod exact;
 mod figures;
@@ -38,6 +38,9 @@ pub static EXPERIMENT: Experiment = Experiment {
 
 /// Ends the name of a sweep with weights normalised to mean 1.
 const UNIT: &str = ", unit mean";
+
+/// Rates or ratios of rates with a mean area and its standard error.
+type Sweep = Vec<(f64, f64, f64)>;
 
 /// How much is run.
 struct Size {
@@ -175,23 +178,27 @@ impl Comparison {
         self.overall[regime as usize][reading].as_ref()
     }
 
-    /// Mean area over MDPs against the learning rate relative to GRPO's best, where every MDP has been tried.
-    fn sweeps(&self) -> Vec<(String, Vec<(f64, f64)>)> {
-        let mean = |of: &dyn Fn(usize) -> Vec<(f64, f64)>| {
+    /// Mean area over MDPs, and its standard error, against the learning rate relative to GRPO's best, where every MDP has
+    /// been tried.
+    fn sweeps(&self) -> Vec<(String, Sweep)> {
+        let mean = |of: &dyn Fn(usize) -> Sweep| {
             // Rates are powers of two, so that ratios are found again exactly up to rounding.
             let octaves = |ratio: f64| (ratio.log2() * 1e6).round() as i64;
-            let first: Vec<f64> = of(0).into_iter().map(|(rate, _)| rate / self.choices[0][0].rate).collect();
+            let first: Vec<f64> =
+                of(0).into_iter().map(|(rate, ..)| rate / self.choices[0][0].rate).collect();
             let at = |ratio: f64| {
                 let area = |task: usize| {
-                    let same = |&(rate, _): &(f64, f64)| {
+                    let same = |&(rate, ..): &(f64, f64, f64)| {
                         octaves(rate / self.choices[0][task].rate) == octaves(ratio)
                     };
-                    Some(of(task).into_iter().find(same)?.1)
+                    of(task).into_iter().find(same).map(|(_, area, error)| (area, error))
                 };
-                let areas = (0..self.tasks.len()).map(area).collect::<Option<Vec<f64>>>()?;
-                Some((ratio, areas.iter().sum::<f64>() / areas.len() as f64))
+                let areas = (0..self.tasks.len()).map(area).collect::<Option<Vec<(f64, f64)>>>()?;
+                let count = areas.len() as f64;
+                let squares = areas.iter().map(|a| a.1 * a.1).sum::<f64>();
+                Some((ratio, areas.iter().map(|a| a.0).sum::<f64>() / count, squares.sqrt() / count))
             };
-            first.into_iter().filter_map(at).collect::<Vec<_>>()
+            first.into_iter().filter_map(at).collect::<Sweep>()
         };
         let raw = figures::CURVES.iter().map(|name| {
             let r = self.index(name);

@@ -1,7 +1,7 @@
 //! Each method's own best learning rate, on runs that are not reported.
 
 use grpo_lambda::methods::Method;
-use grpo_lambda::stats::mean;
+use grpo_lambda::stats::{mean, standard_error};
 
 use super::run::{Phase, Plan, stream, train};
 use super::task::Task;
@@ -31,8 +31,8 @@ pub(super) struct Choice {
     /// The smallest rate whose mean area is within [`AS_GOOD`] of the greatest. The mean, not the interquartile mean: a rate at
     /// which a quarter of the runs lock into a wrong answer should pay for them.
     pub(super) rate: f64,
-    /// Rates in ascending order with the mean of their areas.
-    pub(super) tried: Vec<(f64, f64)>,
+    /// Rates in ascending order with the mean of their areas and its standard error.
+    pub(super) tried: super::Sweep,
     /// How many rates were added because the best one was an end of the declared grid.
     pub(super) widened: usize,
     /// Whether the best rate still is an end of what was tried.
@@ -45,35 +45,36 @@ pub(super) fn choose(task: &Task, method: &dyn Method, grid: Grid, plan: Plan, s
     let score = |k: i32| {
         let area =
             |run| train(task, method, rate(k), plan, stream(seed, Phase::Selection, task.name, run)).area;
-        mean(&(0..grid.seeds).map(area).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        let areas: Vec<f64> = (0..grid.seeds).map(area).collect();
+        (k, mean(&areas).unwrap_or(f64::NAN), standard_error(&areas).unwrap_or(f64::NAN))
     };
     let (mut low, mut high) = (grid.low * grid.per_octave, grid.high * grid.per_octave);
-    let mut tried: Vec<(i32, f64)> = (low..=high).map(|k| (k, score(k))).collect();
+    let mut tried: Vec<(i32, f64, f64)> = (low..=high).map(score).collect();
     let declared = tried.len();
     let (first, last) = (low - grid.widen, high + grid.widen);
     loop {
         let best = best(&tried);
         if best == low && low > first {
             low -= 1;
-            tried.insert(0, (low, score(low)));
+            tried.insert(0, score(low));
         } else if best == high && high < last {
             high += 1;
-            tried.push((high, score(high)));
+            tried.push(score(high));
         } else {
             return Choice {
                 rate: rate(best),
                 widened: tried.len() - declared,
                 at_edge: best == low || best == high,
-                tried: tried.into_iter().map(|(k, area)| (rate(k), area)).collect(),
+                tried: tried.into_iter().map(|(k, area, error)| (rate(k), area, error)).collect(),
             };
         }
     }
 }
 
 /// The smallest exponent whose score is as good as the greatest.
-fn best(tried: &[(i32, f64)]) -> i32 {
-    let greatest = tried.iter().map(|&(_, s)| s).fold(f64::NEG_INFINITY, f64::max);
-    tried.iter().find(|&&(_, s)| s >= greatest - AS_GOOD).map_or(0, |&(k, _)| k)
+fn best(tried: &[(i32, f64, f64)]) -> i32 {
+    let greatest = tried.iter().map(|&(_, s, _)| s).fold(f64::NEG_INFINITY, f64::max);
+    tried.iter().find(|&&(_, s, _)| s >= greatest - AS_GOOD).map_or(0, |&(k, ..)| k)
 }
 
 #[cfg(test)]
@@ -82,6 +83,7 @@ mod tests {
 
     #[test]
     fn the_plateau_begins_at_its_smallest_rate() {
-        assert_eq!(best(&[(-1, 0.1), (0, 0.5), (1, 0.896), (2, 0.9), (3, 0.899)]), 1);
+        let tried = [(-1, 0.1), (0, 0.5), (1, 0.896), (2, 0.9), (3, 0.899)].map(|(k, area)| (k, area, 0.0));
+        assert_eq!(best(&tried), 1);
     }
 }

@@ -154,7 +154,7 @@ pub(super) fn curves(c: &Comparison) -> Table {
 pub(super) fn sweep(c: &Comparison) -> Table {
     let mut table = Table::new(&["method", "rate_over_best_of_grpo", "area"]);
     for (name, points) in c.sweeps() {
-        for (ratio, area) in points {
+        for (ratio, area, _) in points {
             table.push(vec![name.as_str().into(), ratio.into(), area.into()]);
         }
     }

@@ -1,0 +1,70 @@
+//! `sim mdp` from a file to tables and a figure.
+
+use assert_cmd::Command;
+use grpo_lambda::table::{Cell, Table};
+use std::fs;
+
+const ROADS: &str = r#"
+name = "Two roads"
+tokens = ["left", "right", "EOS"]
+eos = "EOS"
+horizon = 3
+
+[[rewards]]
+pattern = "left *"
+reward = 1.0
+
+[[illegal]]
+prefix = ""
+tokens = "EOS"
+
+[[policy]]
+prefix = ""
+probabilities = { left = 0.25, right = 0.75 }
+"#;
+
+fn sim(dir: &std::path::Path, args: &[&str]) -> std::process::Output {
+    Command::cargo_bin("sim").unwrap().current_dir(dir).args(args).output().unwrap()
+}
+
+#[test]
+fn a_task_of_ones_own_is_analysed_and_unbiased_methods_are_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("roads.toml"), ROADS).unwrap();
+    let done =
+        sim(dir.path(), &["mdp", "roads.toml", "--method", "grpo_lambda", "lambda=0.9", "--out", "found"]);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(text.contains("J = 0.25 at the initial policy, J* = 1 at best"), "{text}");
+    let table =
+        Table::from_csv(&fs::read_to_string(dir.path().join("found/data/methods.csv")).unwrap()).unwrap();
+    let of = |method: &str, column: &str| {
+        let row = table.rows.iter().find(|r| r[0] == Cell::from(method)).unwrap();
+        row[table.column(column).unwrap()].number().unwrap()
+    };
+    assert!((of("RLOO", "cosine") - 1.0).abs() < 1e-9 && (of("RLOO", "scale") - 1.0).abs() < 1e-9);
+    assert!(of("GRPO-lambda", "bias") > 0.05, "the lengths differ, so the trace is biased here");
+    for file in ["data/credit.csv", "figures/credit.svg", "figures/credit.png"] {
+        assert!(dir.path().join("found").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for (right, wrong, what) in [
+        ("horizon = 3", "horizon = -1", "task.toml:5: "),
+        ("reward = 1.0", "reward = 2.0", "task.toml:9: rewards[0].reward = 2"),
+        ("left = 0.25", "left = 0.5", "must sum to 1"),
+        ("[[illegal]]", "[[ilegal]]", "unknown field `ilegal`"),
+    ] {
+        fs::write(dir.path().join("task.toml"), ROADS.replacen(right, wrong, 1)).unwrap();
+        let done = sim(dir.path(), &["mdp", "task.toml", "--method", "grpo", "--out", "found"]);
+        let message = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{message}");
+        assert!(message.contains(what) && message.trim_end().lines().count() == 1, "{what}: {message}");
+        assert!(done.stdout.is_empty() && !dir.path().join("found").exists());
+    }
+    let missing = sim(dir.path(), &["mdp", "none.toml", "--method", "grpo"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
