@@ -1,18 +1,22 @@
 //! What a token's log-probability must not depend on, bit for bit: the batch, the micro-batch, the threads, and whether it was
 //! decoded or scored.
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 use grpo_lambda_llm::model::config::RopeScaling;
 use grpo_lambda_llm::model::{Config, Decoder, Decoding, Gradients, Options, RowId, Rows, weights};
 
 fn model() -> Decoder<f32> {
-    let config = Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) };
+    let config =
+        Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) };
     let parameters = weights::initialise(&config, 11, 0.15);
     Decoder::new(config, parameters).unwrap()
 }
 
 /// Rows of lengths around the sizes where the code changes course: tiles, pages, blocks.
 fn rows() -> Vec<Vec<u32>> {
-    let row = |(i, len): (usize, &usize)| (0..*len).map(|t| ((i * 977 + t * t * 31 + t * 7) % 131) as u32).collect();
+    let row = |(i, len): (usize, &usize)| {
+        (0..*len).map(|t| ((i * 977 + t * t * 31 + t * 7) % 131) as u32).collect()
+    };
     [2, 31, 32, 33, 64, 65, 97, 7, 48, 150, 12, 13].iter().enumerate().map(row).collect()
 }
 
@@ -32,7 +36,10 @@ fn a_row_alone_in_a_batch_and_under_any_thread_count_scores_the_same_bits() {
     let options = Options { temperature: 0.7, entropy: true, ..Options::default() };
     let whole = with_threads(1, || model.score(&batch(&rows), options).unwrap());
     for threads in [2, 3, 5] {
-        assert!(with_threads(threads, || model.score(&batch(&rows), options).unwrap()) == whole, "{threads} threads");
+        assert!(
+            with_threads(threads, || model.score(&batch(&rows), options).unwrap()) == whole,
+            "{threads} threads"
+        );
     }
     for (i, row) in rows.iter().enumerate() {
         let alone = model.score(&batch(std::slice::from_ref(row)), options).unwrap();
@@ -114,7 +121,8 @@ fn responses_that_share_a_prompt_do_not_disturb_each_other() {
     let model = model();
     for prompt_len in [1, 31, 32, 33, 70] {
         let prompt: Vec<u32> = (0..prompt_len).map(|t| (t * 13 % 131) as u32).collect();
-        let responses: Vec<Vec<u32>> = (0..4).map(|r| (0..40).map(|t| ((r * 29 + t * t * 3) % 131) as u32).collect()).collect();
+        let responses: Vec<Vec<u32>> =
+            (0..4).map(|r| (0..40).map(|t| ((r * 29 + t * t * 3) % 131) as u32).collect()).collect();
         let mut decoding = Decoding::new(&model);
         let (first, _) = decoding.prefill(&[&prompt]).unwrap();
         let mut ids = vec![first[0]];
@@ -163,9 +171,12 @@ fn micro_batches_accumulate_to_the_bits_of_the_whole_batch() {
     let whole = gradient(&[&rows], 1, false);
     assert!(whole.values().all(|g| g.data.iter().all(|x| x.is_finite())));
     let single: Vec<&[Vec<u32>]> = rows.chunks(1).collect();
-    for (parts, threads, checkpoint) in
-        [(vec![&rows[..]], 4, false), (vec![&rows[..]], 2, true), (vec![&rows[..5], &rows[5..]], 3, false), (single, 1, true)]
-    {
+    for (parts, threads, checkpoint) in [
+        (vec![&rows[..]], 4, false),
+        (vec![&rows[..]], 2, true),
+        (vec![&rows[..5], &rows[5..]], 3, false),
+        (single, 1, true),
+    ] {
         let parted = gradient(&parts, threads, checkpoint);
         for (name, expected) in &whole {
             assert!(parted[name] == *expected, "{name}, {} parts, {threads} threads", parts.len());

@@ -2,6 +2,7 @@
 //!
 //! Small recordings lie in `tests/fixtures` (made by `record.py` there); larger ones, when present, in `../shared/fixtures`
 //! beside the repository or where `GRPO_LAMBDA_FIXTURES` says.
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 use grpo_lambda_llm::model::weights::{self, SaveDtype};
 use grpo_lambda_llm::model::{Config, Decoder, Decoding, Gradients, Options, Rows};
@@ -25,7 +26,8 @@ fn large() -> Vec<(PathBuf, PathBuf)> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
     let main = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let named = std::env::var_os("GRPO_LAMBDA_FIXTURES").map(PathBuf::from);
-    let Some(root) = named.into_iter().chain([beside, main]).find(|p| p.join("qwen2_tied/ckpt").exists()) else {
+    let Some(root) = named.into_iter().chain([beside, main]).find(|p| p.join("qwen2_tied/ckpt").exists())
+    else {
         println!("skipped: no ../shared/fixtures beside the repository, and GRPO_LAMBDA_FIXTURES names none");
         return Vec::new();
     };
@@ -109,7 +111,8 @@ fn logits_of_a_left_padded_batch_agree() {
 fn greedy_generation_agrees_token_for_token() {
     for (name, decoder, golden) in recordings() {
         let rows = golden.batch("input_ids");
-        let prompts: Vec<Vec<u32>> = (0..rows).map(|i| golden.unpadded("input_ids", "attention_mask", i).0).collect();
+        let prompts: Vec<Vec<u32>> =
+            (0..rows).map(|i| golden.unpadded("input_ids", "attention_mask", i).0).collect();
         // The larger recordings suppress the two end tokens of the tokenizer, the small ones suppress nothing.
         let suppressed: &[usize] = match (name.contains("shared"), name.contains("qwen2")) {
             (false, _) => &[],
@@ -152,7 +155,8 @@ fn loss_log_probs_and_every_gradient_agree() {
             labelled += scored;
         }
         for checkpoint in [false, true] {
-            let (scores, tape) = decoder.forward(&rows, Options { checkpoint, ..Options::default() }).unwrap();
+            let (scores, tape) =
+                decoder.forward(&rows, Options { checkpoint, ..Options::default() }).unwrap();
             if small {
                 for (i, logps) in scores.logps.iter().enumerate() {
                     let recorded = golden.row("ce_logps", i);
@@ -164,7 +168,8 @@ fn loss_log_probs_and_every_gradient_agree() {
                 let recorded = golden.row("ce_loss", 0)[0];
                 assert!((loss - recorded).abs() <= 1e-5 * recorded, "{name}: loss {loss} for {recorded}");
             }
-            let slopes: Vec<Vec<f64>> = scores.logps.iter().map(|l| vec![-1.0 / labelled as f64; l.len()]).collect();
+            let slopes: Vec<Vec<f64>> =
+                scores.logps.iter().map(|l| vec![-1.0 / labelled as f64; l.len()]).collect();
             let mut gradients = Gradients::new(decoder.config(), |_| true);
             decoder.backward(tape, &slopes, &mut gradients);
             let mut worst: f64 = 0.0;

@@ -73,7 +73,7 @@ impl<T: Real> Store<T> {
 
     /// Gives `row` pages of its own for `more` tokens: new ones, and a copy of a partly filled page that is shared.
     fn reserve(&mut self, row: &mut Row, more: usize) {
-        if row.len % PAGE != 0 {
+        if !row.len.is_multiple_of(PAGE) {
             let last = row.len / PAGE;
             let shared = row.pages[last];
             if self.users[shared] > 1 {
@@ -171,7 +171,10 @@ impl<'m, T: Real> Decoding<'m, T> {
             check_tokens(i, new, config)?;
             let len = self.row(row).len + new.len();
             if len > config.max_position_embeddings {
-                let reason = format!("{len} tokens exceed max_position_embeddings = {}", config.max_position_embeddings);
+                let reason = format!(
+                    "{len} tokens exceed max_position_embeddings = {}",
+                    config.max_position_embeddings
+                );
                 return Err(Error::Input { row: i, reason });
             }
         }

@@ -88,7 +88,13 @@ pub struct Config {
 
 impl Config {
     /// A small Qwen2 with tied embeddings, from which to train anew.
-    pub fn qwen2(vocab_size: usize, hidden_size: usize, layers: usize, heads: usize, key_heads: usize) -> Self {
+    pub fn qwen2(
+        vocab_size: usize,
+        hidden_size: usize,
+        layers: usize,
+        heads: usize,
+        key_heads: usize,
+    ) -> Self {
         Self {
             architecture: Architecture::Qwen2,
             vocab_size,
@@ -144,10 +150,14 @@ impl Config {
         let heads = fields.size("num_attention_heads", None)?;
         let key_heads = fields.size("num_key_value_heads", Some(heads))?;
         if heads % key_heads != 0 {
-            return Err(fields.error("num_key_value_heads", format!("it must divide num_attention_heads = {heads}")));
+            return Err(
+                fields.error("num_key_value_heads", format!("it must divide num_attention_heads = {heads}"))
+            );
         }
         if !fields.has("head_dim") && hidden_size % heads != 0 {
-            return Err(fields.error("num_attention_heads", format!("it must divide hidden_size = {hidden_size}")));
+            return Err(
+                fields.error("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"))
+            );
         }
         let head_dim = fields.size("head_dim", Some(hidden_size / heads))?;
         if head_dim % 2 != 0 {
@@ -272,8 +282,8 @@ impl Config {
                     } else if wavelength > original_max / low_freq_factor {
                         f / factor
                     } else {
-                        let smooth =
-                            (original_max / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
+                        let smooth = (original_max / wavelength - low_freq_factor)
+                            / (high_freq_factor - low_freq_factor);
                         (1.0 - smooth) * f / factor + smooth * f
                     }
                 }
@@ -285,7 +295,8 @@ impl Config {
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         let (h, f, d) = (self.hidden_size, self.intermediate_size, self.head_dim);
         let (q, kv) = (self.num_attention_heads * d, self.num_key_value_heads * d);
-        let mut shapes = vec![(EMBEDDING.to_string(), vec![self.vocab_size, h]), (FINAL_NORM.to_string(), vec![h])];
+        let mut shapes =
+            vec![(EMBEDDING.to_string(), vec![self.vocab_size, h]), (FINAL_NORM.to_string(), vec![h])];
         if !self.tie_word_embeddings {
             shapes.push((HEAD.to_string(), vec![self.vocab_size, h]));
         }
@@ -346,7 +357,12 @@ impl<'a> Fields<'a> {
 
     fn error(&self, field: &str, reason: impl Into<String>) -> Error {
         let value = self.map.get(field).map_or("missing".to_string(), Value::to_string);
-        Error::Config { file: self.file.into(), field: format!("{}{field}", self.prefix), value, reason: reason.into() }
+        Error::Config {
+            file: self.file.into(),
+            field: format!("{}{field}", self.prefix),
+            value,
+            reason: reason.into(),
+        }
     }
 
     fn size(&self, field: &str, default: Option<usize>) -> Result<usize> {
@@ -412,15 +428,23 @@ fn architecture(fields: &Fields<'_>) -> Result<Architecture> {
         Some(v) => v.as_str(),
         None => None,
     };
-    name.and_then(by_name).ok_or_else(|| fields.error(field, "Qwen2ForCausalLM and LlamaForCausalLM are implemented"))
+    name.and_then(by_name)
+        .ok_or_else(|| fields.error(field, "Qwen2ForCausalLM and LlamaForCausalLM are implemented"))
 }
 
 /// A sliding window is fine while it is switched off or longer than any row.
-fn refuse_windows(fields: &Fields<'_>, architecture: Architecture, layers: usize, longest: usize) -> Result<()> {
+fn refuse_windows(
+    fields: &Fields<'_>,
+    architecture: Architecture,
+    layers: usize,
+    longest: usize,
+) -> Result<()> {
     if let Some(types) = fields.get("layer_types") {
         let full = |v: &Value| v.as_str() == Some("full_attention");
         if !types.as_array().is_some_and(|list| list.len() == layers && list.iter().all(full)) {
-            return Err(fields.error("layer_types", format!("{layers} times `full_attention` is implemented")));
+            return Err(
+                fields.error("layer_types", format!("{layers} times `full_attention` is implemented"))
+            );
         }
         return Ok(());
     }
@@ -433,7 +457,9 @@ fn refuse_windows(fields: &Fields<'_>, architecture: Architecture, layers: usize
     }
     // Qwen2 windows only the layers from `max_window_layers` on.
     let first = match architecture {
-        Architecture::Qwen2 => fields.map.get("max_window_layers").and_then(Value::as_u64).unwrap_or(28) as usize,
+        Architecture::Qwen2 => {
+            fields.map.get("max_window_layers").and_then(Value::as_u64).unwrap_or(28) as usize
+        }
         Architecture::Llama => 0,
     };
     let window = fields.size("sliding_window", None)?;
@@ -471,7 +497,10 @@ fn rope(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
             let low_freq_factor = inner.positive("low_freq_factor", None)?;
             let high_freq_factor = inner.positive("high_freq_factor", None)?;
             if high_freq_factor <= low_freq_factor {
-                return Err(inner.error("high_freq_factor", format!("it must exceed low_freq_factor = {low_freq_factor}")));
+                return Err(inner.error(
+                    "high_freq_factor",
+                    format!("it must exceed low_freq_factor = {low_freq_factor}"),
+                ));
             }
             RopeScaling::Llama3 {
                 factor: inner.positive("factor", None)?,
@@ -503,7 +532,9 @@ mod tests {
 
     #[test]
     fn both_styles_of_transformers_say_the_same() {
-        let old = qwen(r#", "rope_theta": 1000000.0, "torch_dtype": "bfloat16", "eos_token_id": 511, "sliding_window": null"#);
+        let old = qwen(
+            r#", "rope_theta": 1000000.0, "torch_dtype": "bfloat16", "eos_token_id": 511, "sliding_window": null"#,
+        );
         let new = qwen(
             r#", "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "dtype": "bfloat16",
             "eos_token_id": [511], "use_sliding_window": false, "sliding_window": 64,
@@ -534,7 +565,11 @@ mod tests {
         for (extra, field, value) in [
             (r#", "hidden_act": "gelu""#, "hidden_act", "gelu"),
             (r#", "rope_scaling": {"rope_type": "yarn", "factor": 4.0}"#, "rope_scaling.rope_type", "yarn"),
-            (r#", "use_sliding_window": true, "sliding_window": 64, "max_window_layers": 2"#, "sliding_window", "64"),
+            (
+                r#", "use_sliding_window": true, "sliding_window": 64, "max_window_layers": 2"#,
+                "sliding_window",
+                "64",
+            ),
             (r#", "layer_types": ["sliding_attention"]"#, "layer_types", "sliding_attention"),
             (r#", "torch_dtype": "float8_e4m3fn""#, "torch_dtype", "float8"),
             (r#", "num_key_value_heads": 3"#, "num_key_value_heads", "3"),

@@ -57,7 +57,8 @@ impl Rows {
 
     /// For every scored token: the place of the token before it, whose hidden state predicts it, and the token.
     pub(crate) fn targets(&self) -> (Vec<usize>, Vec<u32>) {
-        let places = self.offsets.windows(2).zip(&self.scored_from).flat_map(|(pair, from)| pair[0] + from..pair[1]);
+        let places =
+            self.offsets.windows(2).zip(&self.scored_from).flat_map(|(pair, from)| pair[0] + from..pair[1]);
         places.map(|at| (at - 1, self.tokens[at])).unzip()
     }
 
@@ -83,10 +84,15 @@ pub(crate) fn check_tokens(row: usize, tokens: &[u32], config: &Config) -> Resul
     let fail = |reason: String| Err(Error::Input { row, reason });
     let longest = config.max_position_embeddings;
     if tokens.is_empty() || tokens.len() > longest {
-        return fail(format!("{} tokens; 1 to max_position_embeddings = {longest} are possible", tokens.len()));
+        return fail(format!(
+            "{} tokens; 1 to max_position_embeddings = {longest} are possible",
+            tokens.len()
+        ));
     }
     match tokens.iter().position(|&t| t as usize >= config.vocab_size) {
-        Some(i) => fail(format!("token {} at {i} is outside the vocabulary of {}", tokens[i], config.vocab_size)),
+        Some(i) => {
+            fail(format!("token {} at {i} is outside the vocabulary of {}", tokens[i], config.vocab_size))
+        }
         None => Ok(()),
     }
 }

@@ -63,18 +63,27 @@ pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
     for (file, names) in files {
         let path = directory.join(&file);
         let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
-        let tensors = SafeTensors::deserialize(&bytes)
-            .map_err(|e| Error::file(&path, format!("damaged or not a safetensors file ({} bytes): {e}", bytes.len())))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| {
+            Error::file(&path, format!("damaged or not a safetensors file ({} bytes): {e}", bytes.len()))
+        })?;
         let names: BTreeSet<String> =
             names.unwrap_or_else(|| tensors.names().into_iter().map(str::to_string).collect());
         for name in names {
-            let fail = |reason: String| Error::Tensor { file: path.display().to_string(), tensor: name.clone(), reason };
+            let fail = |reason: String| Error::Tensor {
+                file: path.display().to_string(),
+                tensor: name.clone(),
+                reason,
+            };
             if ignored(&name, config) {
                 continue;
             }
-            let view = tensors.tensor(&name).map_err(|_| fail("listed in the index, missing in the file".into()))?;
+            let view =
+                tensors.tensor(&name).map_err(|_| fail("listed in the index, missing in the file".into()))?;
             let Some(shape) = expected.remove(&name) else {
-                return Err(fail(format!("not a parameter of this configuration (shape {:?})", view.shape())));
+                return Err(fail(format!(
+                    "not a parameter of this configuration (shape {:?})",
+                    view.shape()
+                )));
             };
             if view.shape() != shape {
                 return Err(fail(format!("expected shape {shape:?}, found {:?}", view.shape())));
@@ -102,13 +111,16 @@ fn ignored(name: &str, config: &Config) -> bool {
 /// The index of a sharded checkpoint: file -> names in it.
 fn shards(index: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let text = fs::read_to_string(index).map_err(|e| Error::io(index, e))?;
-    let value: Value = serde_json::from_str(&text).map_err(|e| Error::file(index, format!("not JSON: {e}")))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|e| Error::file(index, format!("not JSON: {e}")))?;
     let map = value.get("weight_map").and_then(Value::as_object);
     let map = map.ok_or_else(|| Error::file(index, "field `weight_map` is not an object"))?;
     let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, file) in map {
         let file = file.as_str().filter(|f| !f.contains(['/', '\\']) && *f != "..");
-        let file = file.ok_or_else(|| Error::file(index, format!("`{name}` is not mapped to a file of this directory")))?;
+        let file = file.ok_or_else(|| {
+            Error::file(index, format!("`{name}` is not mapped to a file of this directory"))
+        })?;
         files.entry(file.to_string()).or_default().insert(name.clone());
     }
     Ok(files)
@@ -238,7 +250,8 @@ pub fn initialise(config: &Config, seed: u64, deviation: f64) -> Parameters<f32>
             for pair in tensor.data.chunks_mut(2) {
                 // Box-Muller on (0, 1]; both halves are used.
                 let unit = |rng: &mut ChaCha8Rng| ((rng.next_u64() >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
-                let (radius, angle) = ((-2.0 * unit(&mut rng).ln()).sqrt(), std::f64::consts::TAU * unit(&mut rng));
+                let (radius, angle) =
+                    ((-2.0 * unit(&mut rng).ln()).sqrt(), std::f64::consts::TAU * unit(&mut rng));
                 for (x, turn) in pair.iter_mut().zip([angle.cos(), angle.sin()]) {
                     *x = (deviation * radius * turn) as f32;
                 }
@@ -268,7 +281,11 @@ pub fn cast<A: Real, B: Real>(parameters: &Parameters<A>) -> Parameters<B> {
 /// # Errors
 /// Naming the first tensor that is missing, unexpected or of another shape.
 pub fn check<T>(config: &Config, parameters: &Parameters<T>) -> Result<()> {
-    let fail = |tensor: &str, reason: String| Error::Tensor { file: "parameters".into(), tensor: tensor.into(), reason };
+    let fail = |tensor: &str, reason: String| Error::Tensor {
+        file: "parameters".into(),
+        tensor: tensor.into(),
+        reason,
+    };
     let shapes: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
     for (name, shape) in &shapes {
         match parameters.get(name) {
@@ -332,7 +349,10 @@ mod tests {
 
         let wide = Config { intermediate_size: 99, ..config.clone() };
         let message = refused(&wide);
-        assert!(message.contains("mlp.down_proj") && message.contains("[8, 99]") && message.contains("[8, 24]"), "{message}");
+        assert!(
+            message.contains("mlp.down_proj") && message.contains("[8, 99]") && message.contains("[8, 24]"),
+            "{message}"
+        );
         let deep = Config { num_hidden_layers: 3, ..config.clone() };
         assert!(refused(&deep).contains("layers.2") && refused(&deep).contains("missing"));
         let shallow = Config { num_hidden_layers: 1, ..config.clone() };

@@ -103,7 +103,9 @@ pub fn forward<T: Real>(
 ) {
     let size = chunk(vocabulary).min(targets.len().max(1));
     let mut logits = pool.take(size * vocabulary);
-    for ((targets, hidden), out) in targets.chunks(size).zip(hidden.chunks(size * width)).zip(out.chunks_mut(4 * size)) {
+    for ((targets, hidden), out) in
+        targets.chunks(size).zip(hidden.chunks(size * width)).zip(out.chunks_mut(4 * size))
+    {
         let logits = &mut logits[..targets.len() * vocabulary];
         matmul(pool, Left::rows(hidden, width), targets.len(), head, logits, vocabulary, false);
         let logits = &*logits;

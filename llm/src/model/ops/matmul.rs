@@ -44,7 +44,7 @@ impl<'a, T: Real> Left<'a, T> {
     }
 
     /// From row `i` on.
-    fn from_row(self, i: usize) -> Self {
+    fn after(self, i: usize) -> Self {
         Self { data: &self.data[(i * self.row).min(self.data.len())..], ..self }
     }
 
@@ -185,7 +185,7 @@ pub fn matmul<T: Real>(
         let rows = (m.div_ceil(4 * threads)).next_multiple_of(MR);
         out[..(m - 1) * stride + n].par_chunks_mut(rows * stride).enumerate().for_each(|(t, out)| {
             let start = t * rows;
-            serial(left.from_row(start), rows.min(m - start), right, out, stride, accumulate);
+            serial(left.after(start), rows.min(m - start), right, out, stride, accumulate);
         });
         return;
     }
@@ -329,7 +329,15 @@ mod tests {
     #[test]
     fn every_shape_and_thread_count_gives_the_chain_bit_for_bit() {
         let pool = Pool::default();
-        for (m, n, k) in [(1, 1, 1), (3, 33, 7), (13, 64, 300), (29, 100, 257), (300, 70, 40), (5, 1030, 400), (64, 30, 520)] {
+        for (m, n, k) in [
+            (1, 1, 1),
+            (3, 33, 7),
+            (13, 64, 300),
+            (29, 100, 257),
+            (300, 70, 40),
+            (5, 1030, 400),
+            (64, 30, 520),
+        ] {
             let a: Vec<f32> = (0..m * k).map(value).collect();
             let b: Vec<f32> = (0..k * n).map(|i| value(i + 3)).collect();
             let at: Vec<f32> = (0..k * m).map(|i| a[(i % m) * k + i / m]).collect();
@@ -340,7 +348,8 @@ mod tests {
             pack_transposed(&bt, k, k, n, &mut packed_t);
             assert_eq!(packed, packed_t);
             for accumulate in [false, true] {
-                let start: Vec<f32> = (0..m * n).map(|i| if accumulate { value(i + 9) } else { 0.0 }).collect();
+                let start: Vec<f32> =
+                    (0..m * n).map(|i| if accumulate { value(i + 9) } else { 0.0 }).collect();
                 let mut expected = start.clone();
                 chain(&a, &b, m, n, k, &mut expected);
                 for threads in [1, 3] {

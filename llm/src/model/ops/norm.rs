@@ -100,7 +100,13 @@ pub fn backward<T: Real>(x: &[T], scale: &[T], weight: &[T], dy: &[T], dx: &mut 
     by_token(dx, h, |start, dx| {
         let tokens = dx.len() / h;
         let span = start * h..start * h + dx.len();
-        simd::run(BackwardInput { x: &x[span.clone()], scale: &scale[start..start + tokens], weight, dy: &dy[span], dx });
+        simd::run(BackwardInput {
+            x: &x[span.clone()],
+            scale: &scale[start..start + tokens],
+            weight,
+            dy: &dy[span],
+            dx,
+        });
     });
 }
 

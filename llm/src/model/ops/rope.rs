@@ -67,7 +67,14 @@ impl<T: Real> Kernel for Rotate<'_, T> {
 ///
 /// # Panics
 /// When a position is outside the table.
-pub fn rotate<T: Real>(x: &mut [T], stride: usize, heads: usize, positions: &[u32], table: &Table<T>, back: bool) {
+pub fn rotate<T: Real>(
+    x: &mut [T],
+    stride: usize,
+    heads: usize,
+    positions: &[u32],
+    table: &Table<T>,
+    back: bool,
+) {
     let sign = if back { -T::ONE } else { T::ONE };
     by_token(x, stride, |start, x| {
         let positions = &positions[start..start + x.len() / stride];

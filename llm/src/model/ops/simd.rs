@@ -75,7 +75,13 @@ pub(crate) fn tile_f32<const M: usize>(a: &[f32], b: &[f32], c: &mut [f32], stri
 
 /// [`tile_f32`] for any number, in plain Rust: the same chains of multiply-adds.
 #[inline(always)]
-pub(crate) fn tile_portable<T: Real, const M: usize>(a: &[T], b: &[T], c: &mut [T], stride: usize, accumulate: bool) {
+pub(crate) fn tile_portable<T: Real, const M: usize>(
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    stride: usize,
+    accumulate: bool,
+) {
     for i in 0..M {
         let mut sum = [T::ZERO; NR];
         let row = &mut c[i * stride..i * stride + NR];
@@ -171,7 +177,11 @@ mod x86 {
                     }
                 }
                 for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
-                    let x = [_mm256_set1_ps(a[index[0]]), _mm256_set1_ps(a[index[1]]), _mm256_set1_ps(a[index[2]])];
+                    let x = [
+                        _mm256_set1_ps(a[index[0]]),
+                        _mm256_set1_ps(a[index[1]]),
+                        _mm256_set1_ps(a[index[2]]),
+                    ];
                     for j in 0..4 {
                         let b = _mm256_loadu_ps(b.as_ptr().add(8 * j));
                         for i in 0..3 {
