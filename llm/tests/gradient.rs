@@ -1,6 +1,9 @@
 //! The hand-written backward passes against finite differences, in double precision, and which parameters they reach.
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
+use candle_core::Device;
 use grpo_lambda_llm::model::config::{Architecture, EMBEDDING, RopeScaling};
+use grpo_lambda_llm::model::graph::{Graph, Implementation};
 use grpo_lambda_llm::model::{Config, Decoder, Gradients, Options, Rows, weights};
 
 /// Four very small decoders that between them have every kind of parameter.
@@ -153,6 +156,33 @@ fn entropies_and_log_probs_are_those_of_the_logits() {
             let entropy: f64 = -z.iter().map(|z| (z - log_sum).exp() * (z - log_sum)).sum::<f64>();
             assert!((scores.logps[i][s] - (z[rows.tokens()[at] as usize] - log_sum)).abs() < 1e-12);
             assert!((scores.entropies[i][s] - entropy).abs() < 1e-12);
+        }
+    }
+}
+
+#[test]
+fn the_candle_graph_plain_and_fused_gives_the_same_numbers() {
+    for config in configs() {
+        let parameters = parameters(&config);
+        let decoder = Decoder::new(config.clone(), parameters.clone()).unwrap();
+        let scores = decoder.score(&rows(), TEMPERATURE).unwrap();
+        let slopes: Vec<f64> = slopes(&scores.logps).into_iter().flatten().collect();
+        let expected = gradients(&decoder, |_| true);
+        for implementation in [Implementation::Plain, Implementation::Fused] {
+            let graph = Graph::new(config.clone(), &parameters, &Device::Cpu, implementation).unwrap();
+            let logps = graph.log_probs(&rows(), TEMPERATURE.temperature).unwrap().to_vec1::<f64>().unwrap();
+            for (a, b) in logps.iter().zip(scores.logps.iter().flatten()) {
+                assert!((a - b).abs() < 1e-12, "{implementation:?}: {a} for {b}");
+            }
+            let found = graph.gradients::<f64>(&rows(), TEMPERATURE.temperature, &slopes).unwrap();
+            for (name, expected) in &expected {
+                for (a, b) in found[name].data.iter().zip(&expected.data) {
+                    assert!((a - b).abs() < 1e-10, "{implementation:?}, {name}: {a} for {b}");
+                }
+            }
+            let logits = graph.logits(&rows()).unwrap().flatten_all().unwrap().to_vec1::<f64>().unwrap();
+            let same = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+            assert!(logits.iter().zip(&decoder.logits(&rows()).unwrap()).all(same));
         }
     }
 }

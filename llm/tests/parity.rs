@@ -2,6 +2,7 @@
 //!
 //! Small recordings lie in `tests/fixtures` (made by `record.py` there); larger ones, when present, in `../shared/fixtures`
 //! beside the repository or where `GRPO_LAMBDA_FIXTURES` says.
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 use grpo_lambda_llm::model::weights::{self, SaveDtype};
 use grpo_lambda_llm::model::{Config, Decoder, Decoding, Gradients, Options, Rows};

@@ -73,7 +73,7 @@ impl<T: Real> Store<T> {
 
     /// Gives `row` pages of its own for `more` tokens: new ones, and a copy of a partly filled page that is shared.
     fn reserve(&mut self, row: &mut Row, more: usize) {
-        if row.len % PAGE != 0 {
+        if !row.len.is_multiple_of(PAGE) {
             let last = row.len / PAGE;
             let shared = row.pages[last];
             if self.users[shared] > 1 {

@@ -1,6 +1,6 @@
 //! The decoder: embedding, layers of attention and gated MLP with RMSNorm, and the log-probability of chosen tokens.
 //!
-//! One forward source: [`Decoder::layer`] is a layer in training, scoring and decoding alike; only where the keys come from
+//! One forward source: `Decoder::layer` is a layer in training, scoring and decoding alike; only where the keys come from
 //! differs. One backward source, written beside it in the same order reversed.
 
 use super::config::{Config, EMBEDDING, FINAL_NORM, parameter};
@@ -38,6 +38,11 @@ struct PackedLayer<T> {
 const QKV: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
 /// Projections that read the normed stream of the MLP.
 const GATE_UP: [&str; 2] = ["mlp.gate_proj", "mlp.up_proj"];
+
+/// Their full names in layer `l`, without `.weight` and `.bias`.
+fn of(l: usize, projections: &[&str]) -> Vec<String> {
+    projections.iter().map(|p| parameter(l, p)).collect()
+}
 
 /// How to run a forward pass whose gradient is wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,10 +161,10 @@ impl<T: Real> Decoder<T> {
         &self.parameters[name].data
     }
 
-    /// `weight` or `bias` of these projections of a layer, end to end.
-    fn joined(&self, layer: usize, projections: &[&str], kind: &str) -> Vec<T> {
-        let names = projections.iter().map(|p| parameter(layer, &format!("{p}.{kind}")));
-        names.flat_map(|name| self.parameters.get(&name)).flat_map(|t| t.data.iter().copied()).collect()
+    /// `weight` or `bias` of these projections, end to end.
+    fn joined(&self, projections: &[String], kind: &str) -> Vec<T> {
+        let found = projections.iter().filter_map(|p| self.parameters.get(&format!("{p}.{kind}")));
+        found.flat_map(|t| t.data.iter().copied()).collect()
     }
 
     fn pack(&mut self) {
@@ -172,12 +177,12 @@ impl<T: Real> Decoder<T> {
         }
         let mut layers = std::mem::take(&mut self.layers);
         for (l, packed) in layers.iter_mut().enumerate() {
-            pack(&self.joined(l, &QKV, "weight"), h, qkv, &mut packed.qkv);
+            pack(&self.joined(&of(l, &QKV), "weight"), h, qkv, &mut packed.qkv);
             pack(self.weight(&parameter(l, "self_attn.o_proj.weight")), width, h, &mut packed.output);
-            pack(&self.joined(l, &GATE_UP, "weight"), h, 2 * f, &mut packed.gate_up);
+            pack(&self.joined(&of(l, &GATE_UP), "weight"), h, 2 * f, &mut packed.gate_up);
             pack(self.weight(&parameter(l, "mlp.down_proj.weight")), f, h, &mut packed.down);
-            packed.qkv_bias = self.joined(l, &QKV, "bias");
-            packed.gate_up_bias = self.joined(l, &GATE_UP, "bias");
+            packed.qkv_bias = self.joined(&of(l, &QKV), "bias");
+            packed.gate_up_bias = self.joined(&of(l, &GATE_UP), "bias");
         }
         self.layers = layers;
         let mut head = std::mem::take(&mut self.head);
@@ -444,13 +449,13 @@ impl<T: Real> Decoder<T> {
     }
 
     /// `d loss / d input` of `y = x W^T`: `dy W`, for projections that lie side by side.
-    fn project_back(&self, l: usize, projections: &[&str], dy: &[T], n: usize, k: usize) -> Buffer<T> {
+    fn project_back(&self, projections: &[String], dy: &[T], n: usize, k: usize) -> Buffer<T> {
         let tokens = dy.len() / n;
         let mut packed = self.pool.take(packed_len(n, k));
         if let [one] = projections {
-            pack_rows(self.weight(&parameter(l, &format!("{one}.weight"))), k, n, k, &mut packed);
+            pack_rows(self.weight(&format!("{one}.weight")), k, n, k, &mut packed);
         } else {
-            pack_rows(&self.joined(l, projections, "weight"), k, n, k, &mut packed);
+            pack_rows(&self.joined(projections, "weight"), k, n, k, &mut packed);
         }
         let mut dx = self.pool.take(tokens * k);
         matmul(&self.pool, Left::rows(dy, n), tokens, Panels::new(&packed, n, k), &mut dx, k, false);
@@ -460,8 +465,7 @@ impl<T: Real> Decoder<T> {
     /// Adds `dy^T x` to the gradients of these projections, and the sums of `dy` to those of their biases.
     fn weight_gradients(
         &self,
-        l: usize,
-        projections: &[&str],
+        projections: &[String],
         dy: &[T],
         n: usize,
         x: &[T],
@@ -469,16 +473,14 @@ impl<T: Real> Decoder<T> {
         gradients: &mut Gradients<T>,
     ) {
         let tokens = dy.len() / n;
-        let names = projections.iter().map(|p| parameter(l, p));
-        let wanted = |name: &String| gradients.contains(&format!("{name}.weight"));
         let mut packed = None;
-        if names.clone().any(|name| wanted(&name)) {
+        if projections.iter().any(|name| gradients.contains(&format!("{name}.weight"))) {
             let mut buffer = self.pool.take(packed_len(tokens, k));
             pack_rows(x, k, tokens, k, &mut buffer);
             packed = Some(buffer);
         }
         let mut from = 0;
-        for name in names {
+        for name in projections {
             let rows = self.parameters[&format!("{name}.weight")].shape[0];
             if let (Some(dw), Some(packed)) = (gradients.get(&format!("{name}.weight")), &packed) {
                 let left = Left::transposed(&dy[from..], n);
@@ -505,19 +507,21 @@ impl<T: Real> Decoder<T> {
             activations;
         let (h, f, heads) = (self.config.hidden_size, self.config.intermediate_size, self.config.heads());
         let tokens = positions.len();
+        let (qkv_names, gate_up_names) = (of(l, &QKV), of(l, &GATE_UP));
+        let (output, down) = (of(l, &["self_attn.o_proj"]), of(l, &["mlp.down_proj"]));
 
         let mut gated = self.pool.take(tokens * f);
         swiglu::forward(&gate_up, f, &mut gated);
-        self.weight_gradients(l, &["mlp.down_proj"], dx, h, &gated, f, gradients);
+        self.weight_gradients(&down, dx, h, &gated, f, gradients);
         drop(gated);
-        let dgated = self.project_back(l, &["mlp.down_proj"], dx, h, f);
+        let dgated = self.project_back(&down, dx, h, f);
         swiglu::backward(&mut gate_up, f, &dgated);
         drop(dgated);
         let name = parameter(l, "post_attention_layernorm.weight");
         let mut normed = self.pool.take(tokens * h);
         norm::again(&middle, &middle_scale, self.weight(&name), &mut normed);
-        self.weight_gradients(l, &GATE_UP, &gate_up, 2 * f, &normed, h, gradients);
-        let dnormed = self.project_back(l, &GATE_UP, &gate_up, 2 * f, h);
+        self.weight_gradients(&gate_up_names, &gate_up, 2 * f, &normed, h, gradients);
+        let dnormed = self.project_back(&gate_up_names, &gate_up, 2 * f, h);
         drop(gate_up);
         if let Some(dw) = gradients.get(&name) {
             norm::backward_weight(&middle, &middle_scale, &dnormed, dw);
@@ -525,8 +529,8 @@ impl<T: Real> Decoder<T> {
         norm::backward(&middle, &middle_scale, self.weight(&name), &dnormed, dx);
         drop((middle, middle_scale, dnormed));
 
-        self.weight_gradients(l, &["self_attn.o_proj"], dx, h, &attended, heads.width(), gradients);
-        let dattended = self.project_back(l, &["self_attn.o_proj"], dx, h, heads.width());
+        self.weight_gradients(&output, dx, h, &attended, heads.width(), gradients);
+        let dattended = self.project_back(&output, dx, h, heads.width());
         let mut dqkv = self.pool.take(qkv.len());
         let offsets = rows.offsets();
         attention::backward(&self.pool, heads, &qkv, offsets, &attended, &log_sum, &dattended, &mut dqkv);
@@ -535,11 +539,11 @@ impl<T: Real> Decoder<T> {
         rope::rotate(&mut dqkv, heads.stride(), heads.query + heads.key, positions, &table, true);
         let name = parameter(l, "input_layernorm.weight");
         norm::again(&input, &input_scale, self.weight(&name), &mut normed);
-        self.weight_gradients(l, &QKV, &dqkv, heads.stride(), &normed, h, gradients);
+        self.weight_gradients(&qkv_names, &dqkv, heads.stride(), &normed, h, gradients);
         if l == 0 && !gradients.contains(EMBEDDING) && !gradients.contains(&name) {
             return;
         }
-        let dnormed = self.project_back(l, &QKV, &dqkv, heads.stride(), h);
+        let dnormed = self.project_back(&qkv_names, &dqkv, heads.stride(), h);
         if let Some(dw) = gradients.get(&name) {
             norm::backward_weight(&input, &input_scale, &dnormed, dw);
         }

@@ -4,11 +4,17 @@ use super::config::Config;
 use super::error::{Error, Result};
 
 /// Rows of tokens, packed, with the part of each row that is to be scored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     tokens: Vec<u32>,
     offsets: Vec<usize>,
     scored_from: Vec<usize>,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Rows {

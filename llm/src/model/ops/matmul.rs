@@ -44,7 +44,7 @@ impl<'a, T: Real> Left<'a, T> {
     }
 
     /// From row `i` on.
-    fn from_row(self, i: usize) -> Self {
+    fn after(self, i: usize) -> Self {
         Self { data: &self.data[(i * self.row).min(self.data.len())..], ..self }
     }
 
@@ -185,7 +185,7 @@ pub fn matmul<T: Real>(
         let rows = (m.div_ceil(4 * threads)).next_multiple_of(MR);
         out[..(m - 1) * stride + n].par_chunks_mut(rows * stride).enumerate().for_each(|(t, out)| {
             let start = t * rows;
-            serial(left.from_row(start), rows.min(m - start), right, out, stride, accumulate);
+            serial(left.after(start), rows.min(m - start), right, out, stride, accumulate);
         });
         return;
     }

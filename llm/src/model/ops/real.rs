@@ -169,7 +169,7 @@ pub(crate) fn sum_by<T: Real>(n: usize, f: impl Fn(usize) -> T) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
-            lanes[l] = lanes[l] + lanes[l + width];
+            lanes[l] += lanes[l + width];
         }
         width /= 2;
     }
@@ -194,7 +194,7 @@ pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
-            lanes[l] = lanes[l] + lanes[l + width];
+            lanes[l] += lanes[l + width];
         }
         width /= 2;
     }
