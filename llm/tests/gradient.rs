@@ -1,8 +1,10 @@
 //! The hand-written backward passes against finite differences, in double precision, and which parameters they reach.
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
+#[cfg(feature = "candle")]
 use candle_core::Device;
 use grpo_lambda_llm::model::config::{Architecture, EMBEDDING, RopeScaling};
+#[cfg(feature = "candle")]
 use grpo_lambda_llm::model::graph::{Graph, Implementation};
 use grpo_lambda_llm::model::{Config, Decoder, Gradients, Options, Rows, weights};
 
@@ -160,6 +162,7 @@ fn entropies_and_log_probs_are_those_of_the_logits() {
     }
 }
 
+#[cfg(feature = "candle")]
 #[test]
 fn the_candle_graph_plain_and_fused_gives_the_same_numbers() {
     for config in configs() {

@@ -9,7 +9,7 @@
 //! | [`gradients`] | what the backward pass adds to |
 //! | [`cache`] | decoding: keys and values in pages that a group's responses share |
 //! | [`ops`] | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
-//! | [`graph`] | the same decoder as a candle graph, plain or with these operations: the reference |
+//! | `graph` (feature `candle`) | the same decoder as a candle graph, plain or with these operations: the reference |
 //!
 //! # Why the backward pass is written by hand
 //!
@@ -20,7 +20,7 @@
 //! has one order of summation. Measured on one core of a Zen 5 (probe example, 32 rows x 128 tokens, CPU seconds):
 //! 0.25 / 1.0 / 4.1 for the three sizes, where a lean PyTorch decoder took 0.47 / 1.7 / 7.6 side by side.
 //!
-//! The operations are the boundary: [`graph`] wraps the same functions as candle custom operations, with plain candle beside
+//! The operations are the boundary: `graph` wraps the same functions as candle custom operations, with plain candle beside
 //! them, and tests hold the three to one another, to finite differences and to transformers.
 //!
 //! # What is exact
@@ -68,6 +68,7 @@ pub mod config;
 pub mod decoder;
 pub mod error;
 pub mod gradients;
+#[cfg(feature = "candle")]
 pub mod graph;
 pub mod ops;
 pub mod rows;
