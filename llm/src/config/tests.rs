@@ -132,7 +132,8 @@ fn another_method_starts_from_its_own_defaults() {
 
 #[test]
 fn differences_are_listed_and_harmless_ones_marked() {
-    let (one, other) = (tiny(&["threads=1", "method.name=grpo"]), tiny(&["rl.lr=0.5", "method.name=rloo"]));
+    let (one, other) =
+        (tiny(&["threads=1", "rl.lr=0.0002", "method.name=grpo"]), tiny(&["rl.lr=0.5", "method.name=rloo"]));
     let lines: Vec<String> = one.differences(&other).iter().map(ToString::to_string).collect();
     assert!(lines.contains(&"rl.lr: 0.0002 -> 0.5".to_owned()), "{lines:?}");
     assert!(lines.contains(&"method.name: grpo -> rloo".to_owned()));

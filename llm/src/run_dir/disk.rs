@@ -123,7 +123,12 @@ impl Disk {
     /// Removes a directory, entry by entry as the system does.
     pub(super) fn remove_directory(&self, path: &Path) -> Result<(), RunError> {
         for entry in self.list(path)? {
-            self.alive().and_then(|()| fs::remove_file(path.join(&entry))).map_err(failed("remove", path))?;
+            let entry = path.join(entry);
+            if entry.is_dir() {
+                self.remove_directory(&entry)?;
+            } else {
+                self.alive().and_then(|()| fs::remove_file(&entry)).map_err(failed("remove", &entry))?;
+            }
         }
         self.alive().and_then(|()| fs::remove_dir(path)).map_err(failed("remove", path))
     }

@@ -202,12 +202,13 @@ fn a_second_process_is_refused() {
 #[test]
 fn other_settings_are_refused_with_the_difference_and_harmless_ones_are_not() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    drop(RunDir::open(dir.path(), &config(&[]), COLUMNS).expect("fresh"));
+    drop(RunDir::open(dir.path(), &config(&["rl.lr=0.0002"]), COLUMNS).expect("fresh"));
     let changed = config(&["rl.lr=0.5", "method.lambda=0.25", "threads=1"]);
     let message = RunDir::open(dir.path(), &changed, COLUMNS).expect_err("changed").to_string();
     assert!(message.contains("  rl.lr: 0.0002 -> 0.5") && message.contains("  method.lambda: "), "{message}");
     assert!(!message.contains("threads"), "{message}");
-    RunDir::open(dir.path(), &config(&["threads=1", "checkpoint.keep=9"]), COLUMNS).expect("the same run");
+    RunDir::open(dir.path(), &config(&["rl.lr=0.0002", "threads=1", "checkpoint.keep=9"]), COLUMNS)
+        .expect("the same run");
 }
 
 #[test]
