@@ -1,5 +1,7 @@
 //! `sim mdp` from a file to tables and a figure.
 
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
 use assert_cmd::Command;
 use grpo_lambda::table::{Cell, Table};
 use std::fs;
