@@ -11,7 +11,7 @@ use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
 use grpo_lambda::table::{Table, significant};
 
 use crate::failure::Failure;
-use crate::figure::{Figure, Panel};
+use crate::figure::{Figure, Mark, Panel};
 use crate::mdp_file::{self, MdpFile};
 use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::run::{DEFAULT_SEED, PNG_SCALE};
@@ -65,6 +65,8 @@ The file:
   [[policy]]               # optional: the initial policy, uniform where nothing is said
   prefix = \"\"
   probabilities = { left = 0.25, right = 0.75 }
+
+The initial policy is also the reference of a KL term, so that beta changes nothing here.
 
 What the columns say:
   cosine          between the expected update and the policy gradient; 1 is unbiased up to scale
@@ -233,11 +235,20 @@ fn credit_views(
         }
     }
     let height = 120 + 24 * rows.len().max(4) as u32;
+    // One range for both panels, so that a colour means the same credit in each.
+    let largest =
+        truth.iter().chain(&implied).flatten().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(x.abs()));
     let panel = |title: &str, values: Vec<Vec<f64>>| {
         Panel::new(title)
             .x(crate::figure::Axis::new("next token").categories(tree.tokens().to_vec()))
             .y(crate::figure::Axis::new("prefix, most visited first").categories(rows.clone()))
-            .diverging_map("credit, in units of reward", values)
+            .mark(Mark::HeatMap {
+                values,
+                annotate: true,
+                range: Some((-largest, largest)),
+                diverging: true,
+                label: "credit, in units of reward".into(),
+            })
     };
     let title = format!(
         "{name}: the expected update of {} has cosine {} with the policy gradient",

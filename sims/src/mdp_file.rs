@@ -147,7 +147,12 @@ fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
     let line_at = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
     let file: File = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
-        (line, e.message().replace('\n', "; "))
+        (
+            line,
+            e.message()
+                .replace('\n', "; ")
+                .replace("expected usize", "expected a whole number of at least 0"),
+        )
     })?;
     let mdp = TableMdp {
         name: file.name.clone(),
