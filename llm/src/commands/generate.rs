@@ -19,7 +19,7 @@ pub struct GenerateArgs {
     /// A prompt; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub prompt: Vec<String>,
-    /// JSON lines {"text": "..."} or {"ids": [...]}; `-` for stdin
+    /// JSON lines `{"text": "..."}` or `{"ids": [...]}`; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub prompts: Option<PathBuf>,
     /// So many held-out problems of the embedded task

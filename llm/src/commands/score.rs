@@ -13,7 +13,7 @@ pub struct ScoreArgs {
     /// Checkpoint directory
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// JSON lines {"ids": [n]}; stdin when not given
+    /// JSON lines `{"ids": [n]}`; stdin when not given
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Divides the logits
