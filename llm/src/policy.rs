@@ -230,9 +230,7 @@ impl Policy for LlmPolicy {
     }
 
     fn step(&mut self) -> Result<(), PolicyError> {
-        let gradients: Vec<(&str, &[f32])> =
-            self.gradients.parameters().iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
-        let update = self.optimiser.step(self.rate, &gradients)?;
+        let update = self.optimiser.step(self.rate, &self.gradients.by_name())?;
         if let Update::Applied { .. } = update {
             take_weights(&mut self.model, &self.optimiser);
             self.on_policy.set(false);

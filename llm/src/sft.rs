@@ -67,9 +67,7 @@ pub fn step(
             scores.logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
         model.backward(tape, &dlogps, gradients);
     }
-    let by_name: Vec<(&str, &[f32])> =
-        gradients.parameters().iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
-    let update = optimiser.step(rate, &by_name)?;
+    let update = optimiser.step(rate, &gradients.by_name())?;
     if let Update::Applied { .. } = update {
         take_weights(model, optimiser);
     }

@@ -106,16 +106,7 @@ impl Tabular {
     /// # Panics
     /// If the lengths differ.
     pub fn backward(&self, tree: &Tree, cotangent: &[f64]) -> Vec<f64> {
-        assert_eq!(cotangent.len(), tree.edge_count(), "one cotangent per edge");
-        let mut out = self.probs(tree);
-        for node in tree.nodes() {
-            let edges = tree.edges_of(node);
-            let total: f64 = cotangent[edges.clone()].iter().sum();
-            for edge in edges {
-                out[edge] = cotangent[edge] - out[edge] * total;
-            }
-        }
-        out
+        pull_back(tree, &self.probs(tree), cotangent)
     }
 
     /// One step `θ ← θ + rate · direction`; `rate < 0` descends.
@@ -126,6 +117,20 @@ impl Tabular {
         assert_eq!(direction.len(), self.logits.len(), "one entry per logit");
         self.logits.iter_mut().zip(direction).for_each(|(x, d)| *x += rate * d);
     }
+}
+
+/// [`Tabular::backward`] for a policy whose probabilities per edge are at hand.
+pub(super) fn pull_back(tree: &Tree, probs: &[f64], cotangent: &[f64]) -> Vec<f64> {
+    assert_eq!(cotangent.len(), tree.edge_count(), "one cotangent per edge");
+    let mut out = cotangent.to_vec();
+    for node in tree.nodes() {
+        let edges = tree.edges_of(node);
+        let total: f64 = cotangent[edges.clone()].iter().sum();
+        for edge in edges {
+            out[edge] -= probs[edge] * total;
+        }
+    }
+    out
 }
 
 #[cfg(test)]

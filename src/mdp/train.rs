@@ -6,6 +6,7 @@ use std::ops::Range;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::policy::pull_back;
 use super::{EdgeId, Sampler, Tabular, Target, Tree, sample_reward};
 use crate::group::{Evidence, Group, Response};
 use crate::learner::{Policy, Scored};
@@ -135,14 +136,8 @@ impl Policy for TabularLearner<'_> {
     }
 
     fn step(&mut self) -> Result<(), Infallible> {
-        // ∂L/∂θ(s,a) = c(s,a) - π(a|s) Σ_b c(s,b), as in Tabular::backward.
-        for node in self.tree.nodes() {
-            let edges = self.tree.edges_of(node);
-            let total: f64 = self.cotangent[edges.clone()].iter().sum();
-            for edge in edges {
-                self.policy.logits[edge] -= self.rate * (self.cotangent[edge] - self.probs[edge] * total);
-            }
-        }
+        let gradient = pull_back(self.tree, &self.probs, &self.cotangent);
+        self.policy.step(&gradient, -self.rate);
         self.cotangent.fill(0.0);
         self.refresh();
         Ok(())

@@ -129,9 +129,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let backward = clock.stop();
 
         let clock = Clock::start();
-        let by_name: Vec<(&str, &[f32])> =
-            gradients.parameters().iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
-        optimiser.step(1e-6, &by_name).map_err(Failure::broke)?;
+        optimiser.step(1e-6, &gradients.by_name()).map_err(Failure::broke)?;
         take_weights(&mut model, &optimiser);
         let optimise = clock.stop();
 

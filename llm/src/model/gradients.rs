@@ -38,6 +38,11 @@ impl<T: Real> Gradients<T> {
         &mut self.tensors
     }
 
+    /// [`Gradients::parameters`] as an optimiser takes them.
+    pub fn by_name(&mut self) -> Vec<(&str, &[T])> {
+        self.parameters().iter().map(|(name, tensor)| (name.as_str(), tensor.data.as_slice())).collect()
+    }
+
     /// Back to zero, for the next step.
     pub fn clear(&mut self) {
         self.tensors.values_mut().chain(&mut self.tied_head).for_each(|t| t.data.fill(T::ZERO));

@@ -28,6 +28,7 @@ pub use enumerated::enumerated;
 pub use implied::implied;
 pub use sampled::{Sampled, sampled};
 
+use super::policy::pull_back;
 use super::{LeafId, Oracle, Tabular, Tree};
 use crate::group::{Evidence, Response};
 
@@ -133,14 +134,7 @@ impl<'a> Setting<'a> {
 
     /// Pulls token weights, summed per edge, back to logits under the current policy.
     fn pull_back(&self, per_edge: &[f64]) -> Vec<f64> {
-        let mut update = per_edge.to_vec();
-        for node in self.tree.nodes() {
-            let total: f64 = per_edge[self.tree.edges_of(node)].iter().sum();
-            for edge in self.tree.edges_of(node) {
-                update[edge] -= self.current.probs[edge] * total;
-            }
-        }
-        update
+        pull_back(self.tree, &self.current.probs, per_edge)
     }
 
     /// Divides weights summed per edge by the probability of the edge.
