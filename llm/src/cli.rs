@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("llm-train: {}", failure.message);
+            eprintln!("llm-train: error: {}", failure.message);
             ExitCode::from(failure.code)
         }
     }

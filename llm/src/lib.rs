@@ -23,6 +23,8 @@ pub mod run_dir;
 pub mod schedule;
 pub mod sft;
 pub mod task;
+pub mod token_weights;
 pub mod tokens;
 pub mod train;
+pub mod truncation;
 pub mod vocabulary;

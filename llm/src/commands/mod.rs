@@ -4,6 +4,7 @@ pub mod bench;
 pub mod explain;
 pub mod generate;
 pub mod info;
+mod lines;
 pub mod score;
 pub mod train;
 
@@ -24,13 +25,18 @@ pub struct Failure {
 impl Failure {
     /// The input was refused.
     pub fn refused(message: impl ToString) -> Self {
-        Failure { message: message.to_string().replace('\n', "; "), code: 2 }
+        Failure { message: one_line(&message.to_string()), code: 2 }
     }
 
     /// The work broke off.
     pub fn broke(message: impl ToString) -> Self {
-        Failure { message: message.to_string().replace('\n', "; "), code: 1 }
+        Failure { message: one_line(&message.to_string()), code: 1 }
     }
+}
+
+/// Lines joined by `; `.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
 /// The model of a checkpoint directory.
