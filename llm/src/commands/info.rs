@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
 
-use super::{Failure, print};
+use super::{Failure, check_directory, print};
 use crate::config::Config;
 use crate::memory::{self, Item, Step};
 use crate::model::{self, weights};
@@ -31,6 +31,7 @@ pub struct InfoArgs {
 /// # Errors
 /// When the checkpoint or the preset is refused.
 pub fn run(args: &InfoArgs) -> Result<(), Failure> {
+    check_directory(&args.model)?;
     let c = model::Config::load(&args.model).map_err(Failure::refused)?;
     let files = weights::inspect(&args.model, &c).map_err(Failure::refused)?;
     // The shape is the checkpoint's, whatever the preset says.

@@ -39,8 +39,20 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
+/// Refuses a path that is no directory.
+fn check_directory(directory: &Path) -> Result<(), Failure> {
+    match directory.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::refused(format!(
+            "--model {}: no such directory; must be a checkpoint directory with config.json and model.safetensors",
+            directory.display()
+        ))),
+    }
+}
+
 /// The model of a checkpoint directory.
 fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
+    check_directory(directory)?;
     let load = || {
         let shape = model::Config::load(directory)?;
         let parameters = weights::load(directory, &shape)?;
