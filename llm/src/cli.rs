@@ -24,7 +24,8 @@ Examples:
   llm-train                                          the preset tiny, into runs/tiny
   llm-train train rl.steps=50 method.lambda=0.9      with other settings
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
-  llm-train generate --model runs/tiny/final --prompt 'Tom has 3 apples ...'
+  llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
+  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
   llm-train info --model DIR                         parameters and memory
 
