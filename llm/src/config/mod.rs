@@ -156,6 +156,8 @@ pub struct SftConfig {
     pub steps: u64,
     /// Examples per step.
     pub batch: usize,
+    /// Share of the examples that show their working; the others state the answer at once.
+    pub worked_share: f64,
     /// Learning rate of every step.
     pub schedule: Schedule,
     /// Its optimiser.
@@ -565,6 +567,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         sft: SftConfig {
             steps: whole("sft.steps"),
             batch: size("sft.batch"),
+            worked_share: number("sft.worked_share"),
             schedule: schedule("sft"),
             adam: adam("sft"),
         },
