@@ -24,7 +24,8 @@ Examples:
   llm-train                                          the preset tiny, into runs/tiny
   llm-train train rl.steps=50 method.lambda=0.9      with other settings
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
-  llm-train generate --model runs/tiny/final --prompt 'Tom has 3 apples ...'
+  llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
+  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
   llm-train info --model DIR                         parameters and memory
 
@@ -72,7 +73,8 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             let text = error.to_string();
-            let first = text.lines().take_while(|l| !l.starts_with("Usage")).collect::<Vec<_>>().join(" ");
+            let said = text.lines().take_while(|l| !l.starts_with("Usage") && !l.starts_with("For more"));
+            let first = said.map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
             let message = first.trim().trim_start_matches("error: ").to_owned();
             Err(Failure::refused(format!("{message}; see llm-train --help")))
         }
@@ -80,7 +82,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("llm-train: {}", failure.message);
+            eprintln!("llm-train: error: {}", failure.message);
             ExitCode::from(failure.code)
         }
     }
