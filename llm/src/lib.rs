@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod disk;
 pub mod eval;
 pub mod grade;
 pub mod memory;
@@ -19,6 +20,7 @@ pub mod progress;
 pub mod rng;
 pub mod rollout;
 pub mod run_dir;
+pub mod schedule;
 pub mod sft;
 pub mod task;
 pub mod tokens;

@@ -22,7 +22,7 @@ use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::progress::Progress;
-use crate::rollout::Sampling;
+use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
 use crate::task::Split;
@@ -75,12 +75,18 @@ pub enum TrainError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The run directory.
+    /// The run directory, when it is opened.
+    #[error(transparent)]
+    Open(RunError),
+    /// The run directory, later.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The model or its files.
     #[error(transparent)]
     Model(#[from] model::Error),
+    /// The model, on its way into a checkpoint.
+    #[error("no checkpoint was written: {0}; those before it are kept")]
+    Save(model::Error),
     /// The tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -135,6 +141,30 @@ pub enum TrainError {
         /// Where.
         parameter: String,
     },
+}
+
+impl TrainError {
+    /// Whether the input was refused, rather than the work broken off.
+    pub fn refused(&self) -> bool {
+        let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
+        match self {
+            TrainError::Config(_)
+            | TrainError::Open(_)
+            | TrainError::Model(_)
+            | TrainError::Token(_)
+            | TrainError::Optim(_)
+            | TrainError::State { .. }
+            | TrainError::Evidence { .. } => true,
+            TrainError::Rl { source: PolicyError::Rollout(e), .. }
+            | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
+            TrainError::Run(_)
+            | TrainError::Save(_)
+            | TrainError::Sft { .. }
+            | TrainError::Rl { .. }
+            | TrainError::Eval(_)
+            | TrainError::NotFinite { .. } => false,
+        }
+    }
 }
 
 /// What a run remembers beside weights and moments.
@@ -206,8 +236,11 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         return Err(TrainError::Evidence { method: configured.spec.title.into(), evidence: missing.name() });
     }
     let tokens = tokens(config)?;
+    // Before the run directory: an input that is refused leaves nothing behind.
+    let mut model = initial_model(config, &tokens)?;
     let columns = Columns { command, metrics: METRICS, timing: TIMING };
-    let Opened { run: dir, checkpoint, damaged } = RunDir::open(directory, config, columns)?;
+    let Opened { run: dir, checkpoint, damaged } =
+        RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
     for path in damaged {
         eprintln!("{} is not complete and was passed over", path.display());
     }
@@ -215,7 +248,6 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         Some(c) => read_state(c)?,
         None => State::default(),
     };
-    let mut model = initial_model(config, &tokens)?;
     if let Some(c) = &checkpoint {
         eprintln!("continuing from step {} in {}", c.step(), c.path().display());
         let parameters = weights::load(c.path(), model.config())?;
@@ -559,8 +591,7 @@ impl Run<'_> {
         reference: Option<&Decoder<f32>>,
     ) -> Result<Checkpoint, TrainError> {
         let state = serde_json::to_vec_pretty(&self.state).expect("a state has a JSON form");
-        let mut failed = None;
-        let checkpoint = self.dir.save(self.state.done(), |writer| {
+        self.dir.save(self.state.done(), |writer| {
             let directory = writer.directory().to_owned();
             let put = |model: &Decoder<f32>, directory: &Path| {
                 weights::save(
@@ -571,11 +602,9 @@ impl Run<'_> {
                     usize::MAX,
                 )
             };
-            let written = put(model, &directory)
-                .and_then(|()| reference.map_or(Ok(()), |r| put(r, &directory.join("reference"))));
-            if let Err(error) = written {
-                failed = Some(error);
-                return Ok(());
+            put(model, &directory).map_err(TrainError::Save)?;
+            if let Some(reference) = reference {
+                put(reference, &directory.join("reference")).map_err(TrainError::Save)?;
             }
             for file in ["model.safetensors", "config.json"] {
                 writer.adopt(file)?;
@@ -587,12 +616,8 @@ impl Run<'_> {
             for (name, bytes) in self.tokens.files() {
                 writer.file(name, bytes)?;
             }
-            writer.file("state.json", &state)
-        });
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(checkpoint?),
-        }
+            Ok(writer.file("state.json", &state)?)
+        })
     }
 
     fn finish(&mut self, model: &Decoder<f32>, checkpoint: &Path) -> Result<Summary, TrainError> {

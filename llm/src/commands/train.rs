@@ -7,7 +7,7 @@ use comfy_table::{Table, presets};
 use super::{Failure, print, use_threads};
 use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
-use crate::train::{Summary, TrainError, train};
+use crate::train::{Summary, train};
 
 /// Trains.
 ///
@@ -24,12 +24,8 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     use_threads(config.threads)?;
     explain_choices(&config, &directory, args);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train(&config, &directory, &command).map_err(|e| match e {
-        TrainError::Config(_) | TrainError::Run(_) | TrainError::Token(_) | TrainError::Evidence { .. } => {
-            Failure::refused(e)
-        }
-        other => Failure::broke(other),
-    })?;
+    let summary = train(&config, &directory, &command)
+        .map_err(|e| if e.refused() { Failure::refused(e) } else { Failure::broke(e) })?;
     print(&report(&summary, &directory))
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::toml_scalar;
-use crate::optim::Shape;
+use crate::schedule::Shape;
 use crate::task::Level;
 
 /// What values a field takes.

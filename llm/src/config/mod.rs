@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
-use crate::optim::{AdamWSettings, Schedule, Shape};
+use crate::optim::AdamWSettings;
+use crate::schedule::{Schedule, Shape};
 use crate::task::{Level, Task};
 
 /// A preset that ships with the program.

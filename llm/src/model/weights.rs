@@ -6,14 +6,14 @@
 use super::config::{Config, EMBEDDING, HEAD};
 use super::error::{Error, Result};
 use super::ops::Real;
+use crate::disk::Disk;
 use half::{bf16, f16};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 
 /// A dense array.
@@ -192,12 +192,12 @@ pub fn save(
         }
         let metadata = Some([("format".to_string(), "pt".to_string())].into());
         let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::file(&path, e.to_string()))?;
-        write_atomically(&path, &bytes)?;
+        replace(&path, &bytes)?;
     }
     let index = directory.join("model.safetensors.index.json");
     let stale = if sharded {
         let text = format!("{:#}\n", json!({"metadata": {"total_size": total}, "weight_map": map}));
-        write_atomically(&index, text.as_bytes())?;
+        replace(&index, text.as_bytes())?;
         directory.join("model.safetensors")
     } else {
         index
@@ -209,31 +209,12 @@ pub fn save(
     }
     let dtype = if dtype == SaveDtype::F32 { "float32" } else { "bfloat16" };
     let config = Config { dtype: dtype.into(), ..config.clone() };
-    write_atomically(&directory.join("config.json"), config.to_json().as_bytes())
+    replace(&directory.join("config.json"), config.to_json().as_bytes())
 }
 
-/// Replaces a file all at once: after a crash it holds the old bytes or the new ones.
-///
-/// # Errors
-/// When the operating system refuses.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let attempt = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".writing-").tempfile_in(directory)?;
-        file.write_all(bytes)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
-        // The rename itself is safe only once the directory is.
-        #[cfg(unix)]
-        File::open(directory)?.sync_all()?;
-        Ok(())
-    };
-    attempt().map_err(|e| Error::io(path, e))
+/// [`Disk::replace`] as part of a checkpoint.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    Ok(Disk::default().replace(path, bytes)?)
 }
 
 /// Fresh parameters: matrices normal with this standard deviation (0.02 is usual), norms 1, biases 0.
