@@ -1,10 +1,8 @@
 //! `llm-train explain`.
 
-use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::evaluate;
-
 use super::{Failure, print};
 use crate::config::Config;
+use crate::token_weight::on_policy;
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,15 +28,9 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     for (key, value) in configured.settings.entries() {
         text += &format!("  {key:16} {value}\n");
     }
-    // The weights as they are, from the method itself: a group of two, one right, on-policy.
+    // The weights as they are, from the method itself.
     let len = config.rl.max_new_tokens;
-    let response =
-        |reward| Response { ref_logps: Some(vec![-1.0; len]), ..Response::graded(vec![-1.0; len], reward) };
-    let group = Group { responses: vec![response(1.0), response(0.0)] };
-    let batch = evaluate(configured.method.as_ref(), &[group], &vec![vec![-1.0; len]; 2]);
-    let a = batch.advantages[0].iter().copied().find(|a| *a != 0.0).unwrap_or(f64::NAN);
-    // Against the plain token mean of GRPO: weight 1 for every token.
-    let weights: Vec<f64> = batch.dlogps[0].iter().map(|d| -d * 2.0 * len as f64 / a).collect();
+    let weights = on_policy(configured.method.as_ref(), len);
     let mean = weights.iter().sum::<f64>() / len as f64;
     text += &format!(
         "\nOn-policy weight of a token in a right response of {len} tokens, GRPO with a token mean = 1:\n "

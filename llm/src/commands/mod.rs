@@ -1,9 +1,11 @@
 //! What the subcommands of `llm-train` do.
 
 pub mod bench;
+pub mod compare;
 pub mod explain;
 pub mod generate;
 pub mod info;
+pub mod plot;
 pub mod score;
 pub mod train;
 
