@@ -22,6 +22,7 @@ use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::progress::Progress;
+use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
@@ -382,10 +383,14 @@ impl Run<'_> {
     }
 
     fn examples(&self, step: u64) -> Result<Vec<Example>, TokenError> {
-        let batch = self.config.sft.batch as u64;
+        let sft = &self.config.sft;
+        let batch = sft.batch as u64;
+        let coin = Address::new(self.config.seed, Purpose::Demonstrations);
         let example = |index| {
             let problem = self.config.task.problem(self.config.seed, Split::Train, index);
-            let response = self.tokens.target(&problem.solution)?.ids().to_vec();
+            let worked = coin.unit(index) < sft.worked_share;
+            let text = if worked { &problem.solution } else { problem.direct() };
+            let response = self.tokens.target(text)?.ids().to_vec();
             Ok(Example { prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(), response })
         };
         (step * batch..(step + 1) * batch).map(example).collect()

@@ -150,6 +150,7 @@ pub static FIELDS: &[Field] = &[
     field("adam.weight_decay", Kind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
     field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
     field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
+    field("sft.worked_share", Kind::Number { min: 0.0, max: 1.0 }, "1", "share of the examples that show their working; the others state the answer at once"),
     field("sft.lr", Kind::Positive, "0.002", "peak learning rate"),
     field("sft.warmup", integer(0, ANY), "20", "steps of linear warm-up"),
     field("sft.schedule", SCHEDULES, "cosine", "learning rate after warm-up"),

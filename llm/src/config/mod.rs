@@ -145,6 +145,8 @@ pub struct SftConfig {
     pub steps: u64,
     /// Examples per step.
     pub batch: usize,
+    /// Share of the examples that show their working; the others state the answer at once.
+    pub worked_share: f64,
     /// Learning rate of every step.
     pub schedule: Schedule,
     /// Its optimiser.
@@ -561,6 +563,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         sft: SftConfig {
             steps: whole("sft.steps"),
             batch: size("sft.batch"),
+            worked_share: number("sft.worked_share"),
             schedule: schedule("sft"),
             adam: adam("sft"),
         },
