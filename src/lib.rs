@@ -57,6 +57,7 @@
 
 pub mod advantage;
 pub mod check;
+pub mod equation;
 pub mod group;
 pub mod kl;
 pub mod learner;

@@ -6,6 +6,7 @@
 //! A method's file chooses the parts; the arithmetic, and its gradient, is written here once.
 
 use crate::advantage::{Delta, Outcome};
+use crate::equation::{BatchSize, Equation};
 use crate::group::{Group, Response};
 use crate::kl::Kl;
 use crate::methods::{Coupling, Credit, Loss, Method};
@@ -150,6 +151,10 @@ impl Method for Objective {
             }
         }
         Loss { value: metrics.policy_loss + metrics.kl_loss, dlogps, metrics }
+    }
+
+    fn equation(&self, size: &BatchSize) -> Option<Equation> {
+        Some(self.parts(size))
     }
 
     fn credit_reads_tokens(&self) -> bool {

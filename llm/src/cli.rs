@@ -78,7 +78,8 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             let text = error.to_string();
-            let first = text.lines().take_while(|l| !l.starts_with("Usage")).collect::<Vec<_>>().join(" ");
+            let said = text.lines().take_while(|l| !l.starts_with("Usage") && !l.starts_with("For more"));
+            let first = said.map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
             let message = first.trim().trim_start_matches("error: ").to_owned();
             Err(Failure::refused(format!("{message}; see llm-train --help")))
         }
@@ -86,7 +87,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("llm-train: {}", failure.message);
+            eprintln!("llm-train: error: {}", failure.message);
             ExitCode::from(failure.code)
         }
     }

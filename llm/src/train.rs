@@ -158,6 +158,7 @@ impl TrainError {
             | TrainError::Evidence { .. } => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
+            TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
             TrainError::Run(_)
             | TrainError::Save(_)
             | TrainError::Sft { .. }

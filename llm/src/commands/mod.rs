@@ -5,6 +5,7 @@ pub mod compare;
 pub mod explain;
 pub mod generate;
 pub mod info;
+mod lines;
 pub mod plot;
 pub mod score;
 pub mod train;
@@ -26,17 +27,34 @@ pub struct Failure {
 impl Failure {
     /// The input was refused.
     pub fn refused(message: impl ToString) -> Self {
-        Failure { message: message.to_string().replace('\n', "; "), code: 2 }
+        Failure { message: one_line(&message.to_string()), code: 2 }
     }
 
     /// The work broke off.
     pub fn broke(message: impl ToString) -> Self {
-        Failure { message: message.to_string().replace('\n', "; "), code: 1 }
+        Failure { message: one_line(&message.to_string()), code: 1 }
+    }
+}
+
+/// Lines joined by `; `.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+}
+
+/// Refuses a path that is no directory.
+fn check_directory(directory: &Path) -> Result<(), Failure> {
+    match directory.is_dir() {
+        true => Ok(()),
+        false => Err(Failure::refused(format!(
+            "--model {}: no such directory; must be a checkpoint directory with config.json and model.safetensors",
+            directory.display()
+        ))),
     }
 }
 
 /// The model of a checkpoint directory.
 fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
+    check_directory(directory)?;
     let load = || {
         let shape = model::Config::load(directory)?;
         let parameters = weights::load(directory, &shape)?;

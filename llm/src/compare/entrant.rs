@@ -185,7 +185,7 @@ mod tests {
     fn a_label_is_a_spelling_of_its_entrant_and_the_slug_a_file_name() {
         for text in ["grpo", "grpo_lambda:style=both,lambda=0.9,rl.lr=0.001", "rloo:clip=two_sided"] {
             let entrant = parse(text).expect(text).remove(0);
-            assert_eq!(parse(&entrant.label).expect("a label"), [entrant.clone()]);
+            assert_eq!(parse(&entrant.label).expect("a label"), std::slice::from_ref(&entrant));
             assert!(!entrant.slug().contains([':', '=', ',', '/']), "{}", entrant.slug());
         }
         assert_eq!(parse("grpo:rl.lr=0.001").expect("one")[0].slug(), "grpo-rl.lr-0.001");

@@ -10,7 +10,7 @@ use crate::curves::{Curves, CurvesError, Points};
 use crate::progress::spell;
 use crate::record::{RecordError, summary};
 use crate::run_dir::{self, RunError};
-use crate::token_weight::mean_on_policy;
+use crate::token_weights::mean_token_weight;
 use crate::train::{Summary, TrainError, train};
 
 use super::entrant::Entrant;
@@ -79,7 +79,7 @@ pub struct Scores {
     pub twin_of: Vec<String>,
     /// Its peak learning rate.
     pub rate: f64,
-    /// Its mean on-policy token weight at the length of [`Outcome::length`].
+    /// Its mean on-policy token weight ([`mean_token_weight`]) at the length of [`Outcome::length`].
     pub weight: f64,
     /// Held-out accuracy before RL.
     pub before: Vec<f64>,
@@ -191,9 +191,9 @@ fn rate(plan: &Plan, entrant: &Entrant) -> f64 {
 
 /// The mean on-policy token weight in a response of `length` tokens, or of the longest that the method takes.
 fn weight(entrant: &Entrant, length: u64) -> f64 {
-    let method = entrant.configured().method;
+    let configured = entrant.configured();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    mean_on_policy(method.as_ref(), method.max_len().map_or(length, |max| max.min(length)))
+    mean_token_weight(&configured, configured.method.max_len().map_or(length, |max| max.min(length)))
 }
 
 /// The first method at the rates that equalise rate times mean token weight with each other method, where they differ; with
@@ -334,6 +334,23 @@ mod tests {
                 ("grpo:rl.lr=0.00121", "grpo_lambda:lambda=0.9,rl.lr=0.0002".to_owned()),
             ]
         );
+    }
+
+    /// Why a rate multiplied by the mean weight overcorrects here: the optimiser takes a common factor out by itself.
+    #[test]
+    fn a_constant_factor_of_the_gradient_changes_no_step_of_adamw() {
+        use crate::optim::{AdamW, AdamWSettings};
+        let settings = AdamWSettings { max_grad_norm: None, ..AdamWSettings::default() };
+        let weights = |factor: f32| {
+            let mut optimiser = AdamW::new(settings.clone(), [("w".to_owned(), vec![0.5f32, -0.25])]);
+            for gradient in [[0.3f32, -0.7], [0.1, 0.4], [-0.2, 0.9]] {
+                optimiser.step(0.01, &[("w", &gradient.map(|g| factor * g))]).expect("finite");
+            }
+            optimiser.weights("w").expect("there").to_vec()
+        };
+        for (a, b) in weights(1.0).iter().zip(weights(27.0)) {
+            assert!((a - b).abs() < 1e-6, "{a} and {b}");
+        }
     }
 
     #[test]

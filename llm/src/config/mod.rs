@@ -76,6 +76,17 @@ pub enum ConfigError {
         /// ` (did you mean ..?)` or empty.
         hint: String,
     },
+    /// A way of sampling that training cannot use.
+    #[error(
+        "{origin}: {key}: training samples from the whole distribution, because the log-probability of a truncated one differs \
+         from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
+    )]
+    Truncated {
+        /// Where it stands.
+        origin: String,
+        /// The key.
+        key: String,
+    },
     /// The same key in two overrides.
     #[error("{key} is given twice: {first} and {second}")]
     Twice {
@@ -245,6 +256,9 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Keys that other trainers have and that would make training off-policy without saying so.
+const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
+
 const METHOD: &str = "method.";
 const METHOD_NAME: &str = "method.name";
 const DEFAULT_METHOD: &str = "grpo_lambda";
@@ -255,6 +269,9 @@ struct Given(BTreeMap<String, (String, String)>);
 
 impl Given {
     fn insert(&mut self, origin: &str, key: &str, value: String) -> Result<(), ConfigError> {
+        if TRUNCATIONS.contains(&key) {
+            return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
+        }
         if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
             let hint = hint(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
@@ -463,9 +480,12 @@ fn overridden(mut given: Given, overrides: &[impl AsRef<str>]) -> Result<Config,
 }
 
 fn read(given: &mut Given, text: &str, origin: &str) -> Result<(), ConfigError> {
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| ConfigError::Syntax {
-        origin: origin.to_owned(),
-        problem: e.to_string().trim_end().to_owned(),
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let before = &text[..e.span().map_or(0, |span| span.start).min(text.len())];
+        let (line, column) =
+            (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+        let problem = format!("line {line}, column {column}: {}", e.message());
+        ConfigError::Syntax { origin: origin.to_owned(), problem }
     })?;
     given.table(origin, "", &table)
 }
@@ -510,6 +530,12 @@ fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
         values.insert(key, number.map_or(value, |x| x.to_string()));
     }
     let configured = configure(&values).map_err(ConfigError::Method)?;
+    let longest = values["rl.max_new_tokens"].parse().unwrap_or(usize::MAX);
+    if let Some(max) = configured.method.max_len().filter(|max| *max < longest) {
+        return Err(ConfigError::Conflict(format!(
+            "rl.max_new_tokens = {longest}: the method's settings (method.matrix_length) take responses of at most {max} tokens"
+        )));
+    }
     for (key, value) in configured.settings.entries() {
         values.insert(format!("{METHOD}{key}"), value.to_owned());
     }
