@@ -26,7 +26,8 @@ Examples:
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
   llm-train plot runs/tiny                           its curves, also while it runs
   llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
-  llm-train generate --model runs/tiny/final --prompt 'Tom has 3 apples ...'
+  llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
+  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
   llm-train info --model DIR                         parameters and memory
 

@@ -1,6 +1,6 @@
 //! File operations whose errors name the file, each a place where a test can pull the plug.
 //!
-//! The one way this program replaces a file, for checkpoints and run directories alike: [`Disk::replace`].
+//! The one way this program replaces a file, for checkpoints and run directories alike, is `Disk::replace`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -267,7 +267,6 @@ mod tests {
     use crate::model::weights;
     use crate::sft;
     use crate::task::{Problem, Split, Task};
-    use grpo_lambda::methods::Method;
 
     /// With room for four tokens only `\\boxed{d}` earns anything, so `J = mean_x pi(y_x|x)` and its gradient are known
     /// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::stats::{Interval, two_proportions, wilson};
+use grpo_lambda::stats::{Interval, two_proportions};
 
 use crate::config::{Config, ConfigError};
 use crate::curves::{Curves, CurvesError};
@@ -113,19 +113,25 @@ impl Record {
         let asked = start.map_or(config.eval.n as u64, |e| e.n);
         let n = summary.as_ref().map_or(asked, |s| s.n);
         let mut accuracy = Vec::new();
-        let mut add = |step: u64, share: f64| {
-            let value = wilson((share * n as f64).round() as u64, n, LEVEL);
-            accuracy.extend(value.map(|value| Accuracy { step, value }));
+        let mut add = |step: u64, mid: f64, [low, high]: [f64; 2]| {
+            if [low, mid, high].iter().all(|x| x.is_finite()) {
+                accuracy.push(Accuracy { step, value: Interval { low, mid, high, level: LEVEL } });
+            }
         };
         match &summary {
-            Some(s) => add(0, s.accuracy_before),
-            None => start.iter().for_each(|e| add(0, e.accuracy())),
+            Some(s) => add(0, s.accuracy_before, s.accuracy_before_interval),
+            None => {
+                let interval = start.and_then(|e| e.interval());
+                interval.iter().for_each(|i| add(0, i.mid, [i.low, i.high]));
+            }
         }
-        for (step, share) in curves.points("rl", "eval_accuracy") {
-            add(step as u64, share);
+        let [mid, low, high] =
+            ["eval_accuracy", "eval_low", "eval_high"].map(|name| curves.points("rl", name));
+        for ((mid, low), high) in mid.iter().zip(&low).zip(&high) {
+            add(mid.0 as u64, mid.1, [low.1, high.1]);
         }
         if let Some(s) = summary.as_ref().filter(|_| config.rl.steps > 0) {
-            add(config.rl.steps, s.accuracy_after);
+            add(config.rl.steps, s.accuracy_after, s.accuracy_after_interval);
         }
         let title = config.configured().spec.title;
         Ok(Record { title, curves, accuracy, n, finished: summary.is_some(), config })

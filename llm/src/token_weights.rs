@@ -32,11 +32,7 @@ pub fn token_weights(configured: &Configured, len: usize) -> Vec<f64> {
     let method = policy_term.as_ref().map_or(configured.method.as_ref(), |c| c.method.as_ref());
     let response = |reward| Response {
         ref_logps: Some(vec![LOG_PROB; len]),
-        evidence: Evidence {
-            entropies: Some(vec![1.0; len]),
-            values: Some(vec![0.5; len]),
-            ..Evidence::default()
-        },
+        evidence: Evidence { entropies: Some(vec![1.0; len]), values: Some(vec![0.5; len]) },
         ..Response::graded(vec![LOG_PROB; len], reward)
     };
     let group = Group { responses: vec![response(1.0), response(0.0)] };

@@ -233,6 +233,25 @@ fn settings() {
 }
 
 #[test]
+fn prompt_files() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let (at, file) = (dir.path().to_str().unwrap(), dir.path().join("prompts.jsonl"));
+    let good = b"{\"text\": \"3 + 4\"}\n";
+    for (bad, expected) in [
+        (&b"{\"text\": \"3\n"[..], &["prompts.jsonl:2: not JSON: ", "at column"][..]),
+        (b"{\"text\": 34}\n", &["prompts.jsonl:2: text = 34: must be a text in quotes"]),
+        (b"{\"ids\": [0, 4294967296]}\n", &["prompts.jsonl:2: ids[1] = 4294967296: must be a token id"]),
+        (b"\"3 + 4\"\n", &["prompts.jsonl:2: found \"3 + 4\"; a line is an object with text or ids"]),
+        (b"\xff\xfe\n", &["prompts.jsonl: cannot be read as UTF-8 text"]),
+    ] {
+        std::fs::write(&file, [good, bad, good].concat()).unwrap();
+        let args = ["generate", "--model", at, "--prompts", file.to_str().unwrap()];
+        llm_train(&args, "").refused(2, expected);
+    }
+}
+
+#[test]
 fn a_context_too_short_for_prompt_and_response() {
     let dir = tempfile::tempdir().unwrap();
     checkpoint(dir.path(), &Config { max_position_embeddings: 16, ..shape() }, usize::MAX);

@@ -241,10 +241,10 @@ fn info_reads_headers_only() {
     assert!(done.output().contains("bytes of BF16"));
 }
 
-/// The estimate is of what is allocated on purpose; allocator, code and stacks come on top, and the pool of work space keeps
-/// up to half as much again.
+/// The estimate is of what is allocated on purpose; code, stacks, rounded sizes and what the pool of work space keeps come on
+/// top: 277 MiB were measured where 238 are estimated.
 #[test]
-fn the_estimated_memory_is_the_measured_peak_within_a_half() {
+fn the_estimated_memory_is_near_the_measured_peak() {
     let dir = tempfile::tempdir().unwrap();
     let shape = grpo_lambda_llm::model::Config::qwen2(Tokens::tiny().len(), 256, 5, 4, 2);
     checkpoint(dir.path(), &shape, usize::MAX);
@@ -267,7 +267,32 @@ fn the_estimated_memory_is_the_measured_peak_within_a_half() {
     };
     let estimate = grpo_lambda_llm::memory::estimate(&shape, &step).peak(false) as f64 / f64::from(1 << 20);
     let ratio = measured / estimate;
-    assert!((0.67..1.5).contains(&ratio), "measured {measured:.0} MiB, estimated {estimate:.0} MiB");
+    assert!((0.8..1.4).contains(&ratio), "measured {measured:.0} MiB, estimated {estimate:.0} MiB");
+}
+
+#[test]
+fn a_run_directory_stands_for_its_latest_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let at = run.to_str().unwrap();
+    let small =
+        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
+    let steps = ["sft.steps=4", "rl.steps=0", "rl.max_new_tokens=2", "checkpoint.every=1"];
+    llm_train(&[&["train", "--run", at][..], &small, &steps].concat(), "").output();
+    let latest = run.join("checkpoints/step-00000004");
+    let of = |model: &str, line: &str| llm_train(&["score", "--model", model], line).output().to_owned();
+    let line = "{\"ids\": [5, 6, 7]}";
+    assert_eq!(of(at, line), of(latest.to_str().unwrap(), line));
+    let before = run.join("checkpoints/step-00000003");
+    assert_ne!(of(at, line), of(before.to_str().unwrap(), line));
+    for command in ["info", "generate"] {
+        let more: &[&str] = if command == "generate" { &["--task", "1"] } else { &[] };
+        llm_train(&[&[command, "--model", at][..], more].concat(), "").output();
+    }
+    std::fs::remove_dir_all(&latest).unwrap();
+    std::fs::remove_dir_all(&before).unwrap();
+    let error = ["--model ", "run: a run without a complete checkpoint; must be a checkpoint directory"];
+    llm_train(&["score", "--model", at], line).refused(2, &error);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Instant;
 use grpo_lambda::methods;
 use serde_json::json;
 
-use super::{Failure, load_model, print, use_threads};
+use super::{Failure, checkpoint, load_model, print, use_threads};
 use crate::memory::peak_rss_mib;
 use crate::model::{Gradients, Options, Rows};
 use crate::optim::{AdamW, AdamWSettings};
@@ -18,7 +18,7 @@ use grpo_lambda::group::{Group, Response};
 /// Arguments of `bench`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// Worker threads
@@ -80,7 +80,7 @@ const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "
 /// When the checkpoint is refused.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     use_threads(args.threads)?;
-    let mut model = load_model(&args.model)?;
+    let mut model = load_model(&checkpoint(&args.model)?)?;
     let vocabulary = model.config().vocab_size as u32;
     let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
     let initial: Vec<_> = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())).collect();

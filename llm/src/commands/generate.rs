@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::lines::lines;
-use super::{Failure, input, load_model, load_tokens, print, use_threads};
+use super::{Failure, checkpoint, input, load_model, load_tokens, print, use_threads};
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, Sampling};
 use crate::task::{Level, Split, Task};
@@ -15,7 +15,7 @@ use crate::truncation::Truncation;
 /// Arguments of `generate`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GenerateArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// A prompt; may be given several times
@@ -79,8 +79,9 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     }
     let truncation = truncation(args)?;
     use_threads(args.threads)?;
-    let model = load_model(&args.model)?;
-    let tokens = load_tokens(&args.model, &model)?;
+    let directory = checkpoint(&args.model)?;
+    let model = load_model(&directory)?;
+    let tokens = load_tokens(&directory, &model)?;
     let (vocabulary, limit) = (model.config().vocab_size, model.config().max_position_embeddings);
     let encode = |text: &str| tokens.prompt(text);
     let mut prompts: Vec<Prompt> = Vec::new();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
 
-use super::{Failure, check_directory, print};
+use super::{Failure, checkpoint, print};
 use crate::config::Config;
 use crate::memory::{self, Item, Step};
 use crate::model::{self, weights};
@@ -12,7 +12,7 @@ use crate::model::{self, weights};
 /// Arguments of `info`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct InfoArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// The preset whose training the memory is estimated for
@@ -31,13 +31,13 @@ pub struct InfoArgs {
 /// # Errors
 /// When the checkpoint or the preset is refused.
 pub fn run(args: &InfoArgs) -> Result<(), Failure> {
-    check_directory(&args.model)?;
-    let c = model::Config::load(&args.model).map_err(Failure::refused)?;
-    let files = weights::inspect(&args.model, &c).map_err(Failure::refused)?;
+    let directory = checkpoint(&args.model)?;
+    let c = model::Config::load(&directory).map_err(Failure::refused)?;
+    let files = weights::inspect(&directory, &c).map_err(Failure::refused)?;
     // The shape is the checkpoint's, whatever the preset says.
     let mut overrides = args.overrides.clone();
     if !overrides.iter().any(|o| o.starts_with("model.checkpoint=")) {
-        overrides.push(format!("model.checkpoint={}", args.model.display()));
+        overrides.push(format!("model.checkpoint={}", directory.display()));
     }
     let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
@@ -84,7 +84,11 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
     section(&mut text, "held all the time", &estimate.state);
     section(&mut text, "while sampling", &estimate.rollout);
     section(&mut text, "in an update", &estimate.update);
-    section(&mut text, "in an update with layer checkpointing", &estimate.update_checkpointed);
+    section(
+        &mut text,
+        "in an update with layer checkpointing (not a setting of runs yet)",
+        &estimate.update_checkpointed,
+    );
     text += &format!(
         "\npeak: {} (state, and the larger of sampling and update); with layer checkpointing {}\n",
         mib(estimate.peak(false)),

@@ -10,9 +10,10 @@ pub mod plot;
 pub mod score;
 pub mod train;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::model::{self, Decoder, weights};
+use crate::run_dir;
 use crate::tokens::Tokens;
 
 /// Why a command stops.
@@ -41,20 +42,27 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
-/// Refuses a path that is no directory.
-fn check_directory(directory: &Path) -> Result<(), Failure> {
-    match directory.is_dir() {
-        true => Ok(()),
-        false => Err(Failure::refused(format!(
-            "--model {}: no such directory; must be a checkpoint directory with config.json and model.safetensors",
-            directory.display()
-        ))),
+/// The checkpoint that `--model` names: the directory itself, or the latest checkpoint of a run directory.
+fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
+    let refused = |what: &str| {
+        let right =
+            "must be a checkpoint directory with config.json and model.safetensors, or a run directory";
+        Err(Failure::refused(format!("--model {}: {what}; {right}", directory.display())))
+    };
+    if !directory.is_dir() {
+        return refused("no such directory");
+    }
+    if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
+        return Ok(directory.to_owned());
+    }
+    match run_dir::latest(directory).map_err(Failure::refused)? {
+        Some(latest) => Ok(latest.path().to_owned()),
+        None => refused("a run without a complete checkpoint"),
     }
 }
 
 /// The model of a checkpoint directory.
 fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
-    check_directory(directory)?;
     let load = || {
         let shape = model::Config::load(directory)?;
         let parameters = weights::load(directory, &shape)?;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::lines::lines;
-use super::{Failure, input, load_model, print, use_threads};
+use super::{Failure, checkpoint, input, load_model, print, use_threads};
 use crate::model::{Options, Rows};
 
 /// Arguments of `score`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScoreArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// JSON lines `{"ids": [n]}`; stdin when not given
@@ -46,7 +46,7 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         )));
     }
     use_threads(args.threads)?;
-    let model = load_model(&args.model)?;
+    let model = load_model(&checkpoint(&args.model)?)?;
     let (name, text) = input(args.input.as_deref())?;
     let (vocabulary, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
     let mut sequences = Vec::new();

@@ -49,10 +49,10 @@ pub fn figure(outcome: &Outcome) -> Figure {
     };
     Figure::new(finding(outcome))
         .caption(format!(
-            "A scaled-down version of the paper's Figures 3 and 4: a model of {} parameters on generated problems, {} held-out ones a seed. \
+            "A scaled-down version of the paper's Figures 3 and 4: a model of {} parameters on generated problems; accuracy on {}. \
              {spread}. All methods of a seed start from the same supervised checkpoint and meet the same problems. Reward: centred mean of {} steps.{few}",
             outcome.parameters,
-            outcome.n,
+            outcome.problems_in_words(),
             2 * half + 1
         ))
         .names(outcome.scores.iter().map(shown))

@@ -81,6 +81,8 @@ pub struct Scores {
     pub rate: f64,
     /// Its mean on-policy token weight ([`mean_token_weight`]) at the length of [`Outcome::length`].
     pub weight: f64,
+    /// Held-out problems with a verdict after RL; the others had an answer that could not be read, and count neither way.
+    pub n: Vec<u64>,
     /// Held-out accuracy before RL.
     pub before: Vec<f64>,
     /// Held-out accuracy after RL.
@@ -98,8 +100,6 @@ pub struct Outcome {
     pub plan: Plan,
     /// Every method in order, twins last.
     pub scores: Vec<Scores>,
-    /// Held-out problems a seed (the fewest that could be graded).
-    pub n: u64,
     /// Mean length of a held-out response before RL, in tokens, over seeds; at which mean token weights are taken.
     pub length: u64,
     /// Parameters of the model.
@@ -143,24 +143,43 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<Outcome, Comp
             weight: weight(&entrant, length),
             entrant,
             twin_of,
+            n: Vec::new(),
             before: Vec::new(),
             after: Vec::new(),
             accuracy: Vec::new(),
             reward: Vec::new(),
         })
         .collect();
-    let mut n = u64::MAX;
     // Seed by seed, so that a comparison that is stopped early has compared something.
     for (&seed, start) in seeds.iter().zip(&starts) {
         for score in &mut scores {
             let path = directory.join(score.entrant.slug()).join(format!("seed-{seed}"));
             let config = plan.member(&score.entrant, seed, start)?;
             let done = work.member(Kind::Reinforced, &score.entrant.label, seed, &path, &config)?;
-            n = n.min(done.n);
             score.take(&done, &path)?;
         }
     }
-    Ok(Outcome { plan: plan.clone(), scores, n, length, parameters })
+    Ok(Outcome { plan: plan.clone(), scores, length, parameters })
+}
+
+impl Outcome {
+    /// The fewest and the most held-out problems with a verdict in a run.
+    pub fn problems(&self) -> [u64; 2] {
+        let all = || self.scores.iter().flat_map(|s| &s.n).copied();
+        [all().min().unwrap_or(0), all().max().unwrap_or(0)]
+    }
+
+    /// [`Outcome::problems`] in words.
+    pub fn problems_in_words(&self) -> String {
+        match self.problems() {
+            [least, most] if least == most => format!("{most} held-out problems a seed"),
+            [least, most] => {
+                format!(
+                    "{most} held-out problems a seed (answers that cannot be read count neither way; at least {least} can)"
+                )
+            }
+        }
+    }
 }
 
 impl Scores {
@@ -175,6 +194,7 @@ impl Scores {
         let mut accuracy = curves.points("rl", "eval_accuracy");
         accuracy.insert(0, ends[0]);
         accuracy.push(ends[1]);
+        self.n.push(done.n);
         self.before.push(before);
         self.after.push(after);
         self.accuracy.push(accuracy);

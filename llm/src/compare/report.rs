@@ -107,9 +107,9 @@ pub fn table(outcome: &Outcome) -> String {
 /// What the numbers are of.
 fn conditions(outcome: &Outcome) -> String {
     let mut text = format!(
-        "Held-out accuracy, {} problems a seed: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by seed, \
+        "Accuracy on {}: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by seed, \
          whose runs share start and problems.",
-        outcome.n,
+        outcome.problems_in_words(),
         plural(outcome.plan.seeds)
     );
     if outcome.plan.ablate_rate {
@@ -136,7 +136,7 @@ fn conditions(outcome: &Outcome) -> String {
 
 /// One row a method; `command` goes into the first line.
 pub fn csv(outcome: &Outcome, command: &str) -> String {
-    let mut columns = vec!["method", "twin_of", "learning_rate", "mean_token_weight", "seeds", "n"];
+    let mut columns = vec!["method", "twin_of", "learning_rate", "mean_token_weight", "seeds", "n_least"];
     columns.extend(["before", "before_low", "before_high", "after", "after_low", "after_high"]);
     columns.extend(["gain", "gain_low", "gain_high", "difference", "difference_low", "difference_high"]);
     columns.extend(["improvement", "improvement_low", "improvement_high", "sign_flip_p"]);
@@ -155,7 +155,7 @@ pub fn csv(outcome: &Outcome, command: &str) -> String {
             score.rate.into(),
             score.weight.into(),
             score.after.len().into(),
-            (outcome.n as f64).into(),
+            score.n.iter().min().map(|n| *n as f64).into(),
         ]);
         for spread in [
             Some(place.before),
@@ -206,6 +206,7 @@ pub fn json(outcome: &Outcome) -> Value {
                 "twin_of": score.twin_of,
                 "learning_rate": score.rate,
                 "mean_token_weight": score.weight,
+                "n_by_seed": score.n,
                 "accuracy_before_by_seed": score.before,
                 "accuracy_after_by_seed": score.after,
                 "accuracy_before": spread(place.before),
@@ -221,7 +222,6 @@ pub fn json(outcome: &Outcome) -> Value {
     json!({
         "finding": finding(outcome),
         "seeds": outcome.plan.all_seeds().collect::<Vec<_>>(),
-        "n": outcome.n,
         "response_length": outcome.length,
         "conditions": conditions(outcome),
         "methods": methods,

@@ -87,7 +87,7 @@ pub struct Tape<T: Real> {
 impl<T: Real> Tape<T> {
     /// Bytes it holds.
     pub fn bytes(&self) -> usize {
-        let of = |buffers: &[&Buffer<T>]| buffers.iter().map(|b| size_of_val::<[T]>(b)).sum::<usize>();
+        let of = |buffers: &[&Buffer<T>]| buffers.iter().map(|b| b.len() * size_of::<T>()).sum::<usize>();
         let layer = |kept: &Kept<T>| match kept {
             Kept::Input(input) => of(&[input]),
             Kept::Whole(a) => of(&[

@@ -389,6 +389,7 @@ mod tests {
             (r#", "torch_dtype": "float8_e4m3fn""#, "torch_dtype", "float8"),
             (r#", "num_key_value_heads": 3"#, "num_key_value_heads", "3"),
             (r#", "eos_token_id": -1"#, "eos_token_id", "-1"),
+            (r#", "attention_dropout": 0.1"#, "attention_dropout", "0.1"),
             (r#", "quantization_config": {"bits": 4}"#, "quantization_config", "bits"),
         ] {
             let message = refused(&qwen(extra));
