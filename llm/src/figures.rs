@@ -60,11 +60,11 @@ pub fn draw(run: &Path) -> Result<Vec<PathBuf>, DrawError> {
 /// # Errors
 /// [`DrawError`].
 pub fn draw_record(record: &Record, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
-    let directory = run.join("figures");
-    [("learning", learning(record)), ("evidence", evidence(record))]
-        .iter()
-        .map(|(name, figure)| save(figure, &directory, name))
-        .collect()
+    let figures = match record.curves.steps("rl") {
+        0 => vec![("learning", supervised(record))],
+        _ => vec![("learning", learning(record)), ("evidence", evidence(record))],
+    };
+    figures.iter().map(|(name, figure)| save(figure, &run.join("figures"), name)).collect()
 }
 
 const STEPS: &str = "RL steps done";
@@ -72,14 +72,40 @@ const STEPS: &str = "RL steps done";
 /// What all captions say of a run.
 fn setting(record: &Record) -> String {
     let (rl, sft) = (&record.config.rl, &record.config.sft);
+    let before = match sft.steps {
+        0 => "RL".to_owned(),
+        steps => format!("{steps} supervised steps, then RL"),
+    };
     format!(
-        "{} supervised steps, then RL with {} problems × {} responses a step, learning rate {}; seed {}.",
-        sft.steps,
+        "{before} with {} problems × {} responses a step, learning rate {}; seed {}.",
         rl.prompts_per_step,
         rl.group_size,
         significant(rl.schedule.peak, 3),
         record.config.seed
     )
+}
+
+/// A quantity of the supervised stage.
+fn loss_panel(record: &Record, column: &str, title: &str, unit: &str) -> Panel {
+    let points = record.curves.points("sft", column);
+    let panel = Panel::new(title).x(Axis::new("supervised steps done")).y(unit);
+    both(panel, ("a step", "smoothed"), &points, half_window(points.len()))
+}
+
+/// A run without an RL step: supervised loss and gradient norm.
+pub fn supervised(record: &Record) -> Figure {
+    let sft = &record.config.sft;
+    Figure::new(record.finding())
+        .caption(format!(
+            "{} examples a step, peak learning rate {}; seed {}. Smoothed: centred mean of {} steps.",
+            sft.batch,
+            significant(sft.schedule.peak, 3),
+            record.config.seed,
+            2 * half_window(record.curves.steps("sft")) + 1
+        ))
+        .names(["smoothed", "a step"])
+        .panel(loss_panel(record, "loss", "Supervised loss", "nats per token"))
+        .panel(loss_panel(record, "grad_norm", "Gradient norm before clipping", "norm"))
 }
 
 /// Up to so many steps stand as dots; more would hide the line through them.
@@ -170,21 +196,15 @@ pub fn evidence(record: &Record) -> Figure {
         .line("clipped below", smooth(&low, half))
         .line("clipped above", smooth(&high, half));
     let clip_panel = if clipped { clip_panel } else { with_y_range(clip_panel, 0.0, 1.0) };
-    let loss = record.curves.points("sft", "loss");
-    let sft = Panel::new("Supervised loss").x(Axis::new("supervised steps done")).y("nats per token");
-    let sft = both(sft, names, &loss, half_window(loss.len()));
     let share = |title, y, points: &Points| with_y_range(panel(title, y, points), -0.02, 1.02);
-    Figure::new(evidence_finding(record))
+    let figure = Figure::new(evidence_finding(record))
         .caption(format!(
-            "{} Smoothed: centred mean of {} steps ({} supervised ones). Groups that agree (all right or all wrong) teach nothing.",
-            setting(record),
-            2 * half + 1,
-            2 * half_window(loss.len()) + 1
+            "{} Smoothed: centred mean of about a twentieth of a stage's steps, 5 at least. Groups that agree (all right or all wrong) teach nothing.",
+            setting(record)
         ))
         .columns(3)
         .panel_size(360, 250)
         .names(["smoothed", "a step", "clipped below", "clipped above"])
-        .panel(sft)
         .panel(panel("Entropy of the policy", "nats per token", &rl("entropy")))
         .panel(panel(kl_title, "nats per token", &kl))
         .panel(panel("Gradient norm before clipping", "norm", &rl("grad_norm")))
@@ -192,7 +212,11 @@ pub fn evidence(record: &Record) -> Figure {
         .panel(share("Groups that agree", "share of groups", &dull))
         .panel(panel("Length of a response", "tokens", &rl("length")))
         .panel(share("Responses cut off", "share of responses", &rl("truncated")))
-        .panel(panel("Largest ratio of a token", "π / π_old, or its inverse", &rl("ratio_max")))
+        .panel(panel("Largest ratio of a token", "π / π_old, or its inverse", &rl("ratio_max")));
+    match record.curves.steps("sft") {
+        0 => figure, // it started from a checkpoint
+        _ => figure.panel(loss_panel(record, "loss", "Supervised loss", "nats per token")),
+    }
 }
 
 fn with_y_range(mut panel: Panel, low: f64, high: f64) -> Panel {
@@ -214,12 +238,6 @@ fn evidence_finding(record: &Record) -> String {
     .into_iter()
     .flatten()
     .collect();
-    if parts.is_empty() {
-        let loss = first_and_last_tenth(&record.curves.points("sft", "loss"));
-        return loss.map_or("No step is recorded".into(), |(a, b)| {
-            format!("Supervised learning: loss {} → {} nats per token", significant(a, 3), significant(b, 3))
-        });
-    }
     format!("{}: {}", record.title, parts.join(", "))
 }
 

@@ -9,16 +9,18 @@ use crate::config::Config;
 use crate::disk::{Disk, DiskError};
 use crate::figures;
 
+// A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
-Every seed has one supervised stage, from whose checkpoint all methods start; RL then runs per method and seed, on the same
-problems, with the same held-out ones. A method is a name with its settings (`llm-train explain` and `sim methods` show them);
+Every seed has one supervised stage, from whose checkpoint all methods start; RL then runs per method and seed, on the same \
+problems, with the same held-out ones. A method is a name with its settings (`llm-train explain` and `sim methods` show them); \
 its rl.* settings may be its own, as in grpo:rl.lr=1e-4. The preset's own method is not used.
 
---ablate-rate adds, for each method whose rate times mean token weight is not the first method's, the first method at the rate
-that makes them equal: lr' = lr · m / m1, where m is the mean weight of a token in a right response on-policy, plain GRPO = 1,
-at the mean length of a held-out response before RL. That equalises the steps of plain gradient descent if all tokens pulled
-alike. AdamW divides a constant factor of the gradient out again, so here the twin takes steps m / m1 times as long: it
-asks whether a larger step alone would have done it. What is left of a trace's weights at mean 1: grpo_lambda:normalise=mean.
+--ablate-rate adds, for each other method with learning rate lr and mean token weight m, the first method at lr' = lr m / m1, \
+where m1 is the first method's mean weight, so that rate times mean weight is equal; nothing is added where it is equal already. \
+Weights are those of `llm-train explain`: on-policy, in a right response of the mean held-out length before RL, 1 in GRPO with a token mean. \
+This equalises the steps of plain gradient descent if all tokens pulled alike. AdamW divides a constant factor of the gradient out \
+again, so here the added run takes steps m / m1 times as long: it asks whether a larger step alone would have done it. The other \
+direction, a trace's weights divided by their mean, is a method: grpo_lambda:normalise=mean.
 
 Stopped at any moment, the same command continues; another one on the same directory is refused.";
 

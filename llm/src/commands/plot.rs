@@ -63,7 +63,11 @@ fn table(record: &Record) -> Table {
         ("length (tokens)", "length"),
         ("share cut off", "truncated"),
     ] {
-        row(name, record.curves.points("rl", column));
+        let points = record.curves.points("rl", column);
+        // Without a reference model there is no KL, and its column is 0 throughout.
+        if column != "kl" || points.iter().any(|p| p.1 != 0.0) {
+            row(name, points);
+        }
     }
     row("share of groups that agree", zero_variance_share(record));
     table
