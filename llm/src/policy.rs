@@ -6,7 +6,7 @@ use std::ops::Range;
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::{Policy, Scored};
 
-use crate::config::RlConfig;
+use crate::config::{Config, MemoryConfig};
 use crate::grade::{Gold, Prediction, Verdict, grade};
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
 use crate::optim::{AdamW, OptimError, Update};
@@ -83,22 +83,21 @@ pub struct LlmPolicy {
     gradients: Gradients<f32>,
     tokens: Tokens,
     sampling: Sampling,
-    micro_batch_tokens: usize,
-    checkpoint_layers: bool,
+    memory: MemoryConfig,
     seed: u64,
     /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's to the bit.
     on_policy: Cell<bool>,
 }
 
 impl LlmPolicy {
-    /// A policy on `model` with the settings of `rl`.
+    /// A policy on `model` with the settings of `config`.
     pub fn new(
         model: Decoder<f32>,
         reference: Option<Decoder<f32>>,
         tokens: Tokens,
-        rl: &RlConfig,
-        seed: u64,
+        config: &Config,
     ) -> Self {
+        let rl = &config.rl;
         let weights = model.parameters().iter().map(|(name, t)| (name.clone(), t.data.clone()));
         let optimiser = AdamW::new(rl.adam.clone(), weights);
         let sampling =
@@ -113,15 +112,18 @@ impl LlmPolicy {
             last: None,
             tokens,
             sampling,
-            micro_batch_tokens: rl.micro_batch_tokens,
-            checkpoint_layers: false,
-            seed,
+            memory: config.memory,
+            seed: config.seed,
             on_policy: Cell::new(false),
         }
     }
 
     fn options(&self) -> Options {
-        Options { temperature: self.sampling.temperature, entropy: false, checkpoint: self.checkpoint_layers }
+        Options {
+            temperature: self.sampling.temperature,
+            entropy: false,
+            checkpoint: self.memory.recompute_layers,
+        }
     }
 
     /// The rows `prompt + response` of some responses, scored from the response on.
@@ -201,7 +203,7 @@ impl Policy for LlmPolicy {
 
     fn parts(&self, prompts: &[Exercise], batch: &[Group]) -> Vec<Range<usize>> {
         let lengths = flat(batch).map(|(g, r)| prompts[g].prompt.len() + r.len());
-        pack(lengths, self.micro_batch_tokens)
+        pack(lengths, self.memory.micro_batch_tokens)
     }
 
     fn log_probs(
@@ -263,7 +265,6 @@ pub fn pack(lengths: impl Iterator<Item = usize>, budget: usize) -> Vec<Range<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::model::weights;
     use crate::sft;
     use crate::task::{Problem, Split, Task};
@@ -289,7 +290,7 @@ mod tests {
             .collect();
         let answers: Vec<Vec<u32>> =
             problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
-        let config = Config::resolve("tiny", &["rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
+        let config = Config::resolve("tiny", &["seed=7", "rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
         let shape = crate::model::Config::qwen2(tokens.len(), 32, 2, 2, 1);
         let mut model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
 
@@ -310,7 +311,7 @@ mod tests {
         );
         let mut gradients = Gradients::new(&shape, |_| true);
         for _ in 0..40 {
-            sft::step(&mut model, &mut optimiser, &mut gradients, &examples, 5e-3, 8192).unwrap();
+            sft::step(&mut model, &mut optimiser, &mut gradients, &examples, 5e-3, config.memory).unwrap();
         }
 
         let (scores, tape) = model.forward(&answered, Options::default()).unwrap();
@@ -321,7 +322,7 @@ mod tests {
         let exact: Vec<f64> =
             gradients.by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect();
 
-        let mut policy = LlmPolicy::new(model, None, tokens, &config.rl, 7);
+        let mut policy = LlmPolicy::new(model, None, tokens, &config);
         let configured = config.configured();
         let (batches, group) = (24, 64);
         let mut reward = 0.0;

@@ -363,9 +363,9 @@ impl Run<'_> {
             let (step, clock) = (self.state.sft_done, Instant::now());
             let examples = self.examples(step)?;
             let rate = config.sft.schedule.rate(step);
-            let micro = config.rl.micro_batch_tokens;
-            let report = sft::step(&mut model, &mut optimiser, &mut gradients, &examples, rate, micro)
-                .map_err(|source| TrainError::Sft { step, source })?;
+            let report =
+                sft::step(&mut model, &mut optimiser, &mut gradients, &examples, rate, config.memory)
+                    .map_err(|source| TrainError::Sft { step, source })?;
             let mut row = vec![("loss", report.loss), ("lr", rate), ("tokens", report.tokens as f64)];
             self.gradient_columns(step, &report.update, &mut row)?;
             let seconds = clock.elapsed().as_secs_f64();
@@ -454,7 +454,7 @@ impl Run<'_> {
             }
             (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
         };
-        let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), &config.rl, config.seed);
+        let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), config);
         match &saved {
             Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
             None => {

@@ -10,7 +10,7 @@ use common::shape;
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::{Policy, update};
 use grpo_lambda::methods;
-use grpo_lambda_llm::config::{Config as RunConfig, RlConfig};
+use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::eval;
 use grpo_lambda_llm::grade::Gold;
 use grpo_lambda_llm::model::{self, Decoder, Options, Rows, weights};
@@ -23,13 +23,14 @@ fn decoder(shape: &model::Config) -> Decoder<f32> {
     Decoder::new(shape.clone(), weights::initialise(shape, 3, 0.3)).unwrap()
 }
 
-fn rl(settings: &[&str]) -> RlConfig {
-    let rl = RunConfig::resolve("tiny", settings).unwrap().rl;
-    RlConfig { max_new_tokens: 24, ..rl }
+fn run(settings: &[&str]) -> RunConfig {
+    RunConfig::resolve("tiny", &[settings, &["rl.max_new_tokens=24"]].concat()).unwrap()
 }
 
-fn policy(rl: &RlConfig, seed: u64) -> LlmPolicy {
-    LlmPolicy::new(decoder(&shape()), None, Tokens::tiny(), rl, seed)
+fn policy(config: &RunConfig, seed: u64) -> LlmPolicy {
+    let mut config = config.clone();
+    config.seed = seed;
+    LlmPolicy::new(decoder(&shape()), None, Tokens::tiny(), &config)
 }
 
 /// Prompts of different lengths.
@@ -71,7 +72,7 @@ fn trained(
 fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
     let exercises = exercises();
     for temperature in ["0.3", "0.6", "1", "1.5"] {
-        let mut policy = policy(&rl(&[&format!("rl.temperature={temperature}")]), 1);
+        let mut policy = policy(&run(&[&format!("rl.temperature={temperature}")]), 1);
         let batch = sampled(&mut policy, &exercises);
         assert_eq!(trained(&policy, &exercises, &batch).unwrap(), old(&batch), "at {temperature}");
         // A trainer that forgot the temperature would be far off.
@@ -92,7 +93,7 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
 #[test]
 fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
     let exercises = exercises();
-    let mut policy = policy(&rl(&[]), 1);
+    let mut policy = policy(&run(&[]), 1);
     let batch = sampled(&mut policy, &exercises);
     let mut swapped = exercises.clone();
     swapped.swap(0, 1);
@@ -115,11 +116,11 @@ fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
     let exercises = exercises();
     let eos = Tokens::tiny().eos()[0];
     let (mut ends, mut cuts) = (0, 0);
-    let long = RlConfig { max_new_tokens: 90, ..rl(&[]) };
+    let long = RunConfig::resolve("tiny", &["seed=2", "rl.max_new_tokens=90"]).unwrap();
     // Whatever is declared as padding, the end token for one: lengths decide, not ids.
     for pad in [None, Some(eos)] {
         let model = decoder(&model::Config { pad_token_id: pad, ..shape() });
-        let mut policy = LlmPolicy::new(model, None, Tokens::tiny(), &long, 2);
+        let mut policy = LlmPolicy::new(model, None, Tokens::tiny(), &long);
         let batch = sampled(&mut policy, &exercises);
         let logps = trained(&policy, &exercises, &batch).unwrap();
         let method = methods::parse("grpo", "reduction=token_mean").unwrap().method;
@@ -142,21 +143,23 @@ fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
 }
 
 #[test]
-fn micro_batches_do_not_change_a_step_whatever_the_reduction() {
+fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction() {
     let exercises = exercises();
     for settings in ["", "reduction=response_mean", "reduction=constant", "lambda=0.9 normalise=mean"] {
         let method = methods::parse("grpo_lambda", settings).unwrap().method;
-        let step = |tokens: &str| {
-            let mut policy = policy(&rl(&[&format!("rl.micro_batch_tokens={tokens}")]), 3);
+        let step = |tokens: &str, again: bool| {
+            let memory =
+                [format!("memory.micro_batch_tokens={tokens}"), format!("memory.recompute_layers={again}")];
+            let mut policy = policy(&run(&memory.each_ref().map(String::as_str)), 3);
             let batch = sampled(&mut policy, &exercises);
             policy.rate = 1e-2;
             let parts = policy.parts(&exercises, &batch).len();
             update(&mut policy, method.as_ref(), &exercises, &batch, 2).unwrap();
             (parts, policy.model.parameters().clone())
         };
-        let (whole, expected) = step("100000");
-        for (tokens, least) in [("1", 12), ("70", 3)] {
-            let (parts, found) = step(tokens);
+        let (whole, expected) = step("100000", false);
+        for (tokens, again, least) in [("1", false, 12), ("70", false, 3), ("70", true, 3)] {
+            let (parts, found) = step(tokens, again);
             assert!(whole == 1 && parts >= least, "{parts} parts");
             assert!(
                 found == expected,
@@ -172,20 +175,20 @@ fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
     let tokens = |batch: &[Group]| -> Vec<Vec<Vec<u32>>> {
         batch.iter().map(|g| g.responses.iter().map(|r| r.tokens.clone()).collect()).collect()
     };
-    let whole = tokens(&policy(&rl(&[]), 1).sample(&exercises, 4).unwrap());
+    let whole = tokens(&policy(&run(&[]), 1).sample(&exercises, 4).unwrap());
     for (i, exercise) in exercises.iter().enumerate() {
-        let alone = tokens(&policy(&rl(&[]), 1).sample(std::slice::from_ref(exercise), 4).unwrap());
+        let alone = tokens(&policy(&run(&[]), 1).sample(std::slice::from_ref(exercise), 4).unwrap());
         assert_eq!(alone[0], whole[i], "prompt {i} alone");
-        let fewer = tokens(&policy(&rl(&[]), 1).sample(std::slice::from_ref(exercise), 2).unwrap());
+        let fewer = tokens(&policy(&run(&[]), 1).sample(std::slice::from_ref(exercise), 2).unwrap());
         assert_eq!(fewer[0], whole[i][..2], "prompt {i} in a smaller group");
         for a in 0..4 {
             assert!((0..a).all(|b| whole[i][a] != whole[i][b]), "two responses of group {i} are one");
         }
     }
-    let mut later = policy(&rl(&[]), 1);
+    let mut later = policy(&run(&[]), 1);
     later.step = 1;
     assert_ne!(tokens(&later.sample(&exercises, 4).unwrap()), whole);
-    assert_ne!(tokens(&policy(&rl(&[]), 2).sample(&exercises, 4).unwrap()), whole);
+    assert_ne!(tokens(&policy(&run(&[]), 2).sample(&exercises, 4).unwrap()), whole);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use cpu_time::ProcessTime;
 use grpo_lambda::methods;
 use serde_json::json;
 
@@ -39,37 +40,30 @@ pub struct BenchArgs {
     /// Tokens per response; every response has full length
     #[arg(long, default_value_t = 64)]
     pub completion: usize,
-    /// Tokens per prompt
-    #[arg(long, default_value_t = 16)]
-    pub prompt_tokens: usize,
+    /// Tokens of the prompts, in turn; the default is what the prompts of the Python peers have
+    #[arg(long, value_delimiter = ',', default_value = "10,43,12")]
+    pub prompt_tokens: Vec<usize>,
 }
 
 /// Seconds of the wall and of all threads' processors.
 #[derive(Clone, Copy)]
 struct Clock {
     wall: Instant,
-    cpu: f64,
+    cpu: ProcessTime,
 }
 
 impl Clock {
     fn start() -> Self {
-        Clock { wall: Instant::now(), cpu: cpu_seconds() }
+        Clock { wall: Instant::now(), cpu: ProcessTime::now() }
     }
     fn stop(self) -> (f64, f64) {
-        (self.wall.elapsed().as_secs_f64(), cpu_seconds() - self.cpu)
+        (self.wall.elapsed().as_secs_f64(), self.cpu.elapsed().as_secs_f64())
     }
 }
 
-/// Processor time of this process so far, user and system; 0 where the system does not tell.
-fn cpu_seconds() -> f64 {
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return 0.0 };
-    let after = stat.rsplit(')').next().unwrap_or("");
-    let fields: Vec<f64> = after.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-    // utime and stime, in hundredths of a second, are the 12th and 13th numbers after the state.
-    match (fields.get(10), fields.get(11)) {
-        (Some(user), Some(system)) => (user + system) / 100.0,
-        _ => 0.0,
-    }
+/// How busy the machine was over the last minute; none where the system does not tell.
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "optimizer", "step"];
@@ -84,7 +78,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let vocabulary = model.config().vocab_size as u32;
     let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
     let initial: Vec<_> = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())).collect();
-    let mut optimiser = AdamW::new(AdamWSettings { compensated: false, ..AdamWSettings::default() }, initial);
+    let mut optimiser = AdamW::new(AdamWSettings::default(), initial);
     let mut gradients = Gradients::new(model.config(), |_| true);
     let base = Address::new(0, Purpose::Rollout);
     let mut times: Vec<[(f64, f64); 6]> = Vec::new();
@@ -93,8 +87,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let token = |i: usize, j: usize| {
             (address.prompt(1 << 20 | i as u64).bits(j as u64) % u64::from(vocabulary)) as u32
         };
+        let length = |i: usize| args.prompt_tokens[i % args.prompt_tokens.len()];
         let prompts: Vec<Vec<u32>> =
-            (0..args.prompts).map(|i| (0..args.prompt_tokens).map(|j| token(i, j)).collect()).collect();
+            (0..args.prompts).map(|i| (0..length(i)).map(|j| token(i, j)).collect()).collect();
         let ids: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
         let whole = Clock::start();
 
@@ -159,6 +154,8 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         "cpu_s": table(|t| t.1),
         "rollout_tok_per_s": tokens / median(0, |t| t.0),
         "peak_rss_mib": peak_rss_mib(),
+        "params": model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
+        "loadavg": load_average(),
     });
     print(&format!("{line}\n"))
 }

@@ -65,7 +65,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         group: rl.group_size,
         prompt_tokens: args.prompt_tokens,
         new_tokens: rl.max_new_tokens,
-        micro_batch_tokens: rl.micro_batch_tokens,
+        micro_batch_tokens: config.memory.micro_batch_tokens,
         reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
         compensated: rl.adam.compensated,
     };
@@ -84,13 +84,9 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
     section(&mut text, "held all the time", &estimate.state);
     section(&mut text, "while sampling", &estimate.rollout);
     section(&mut text, "in an update", &estimate.update);
-    section(
-        &mut text,
-        "in an update with layer checkpointing (not a setting of runs yet)",
-        &estimate.update_checkpointed,
-    );
+    section(&mut text, "in an update with memory.recompute_layers=true", &estimate.update_checkpointed);
     text += &format!(
-        "\npeak: {} (state, and the larger of sampling and update); with layer checkpointing {}\n",
+        "\npeak: {} (state, and the larger of sampling and update); with memory.recompute_layers=true {}\n",
         mib(estimate.peak(false)),
         mib(estimate.peak(true))
     );

@@ -164,6 +164,15 @@ pub struct SftConfig {
     pub adam: AdamWSettings,
 }
 
+/// Trades memory for time, in both stages; changes no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// Tokens per forward pass; a longer row is a pass of its own.
+    pub micro_batch_tokens: usize,
+    /// Whether a layer's activations are computed again in the backward pass instead of kept.
+    pub recompute_layers: bool,
+}
+
 /// Reinforcement learning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RlConfig {
@@ -175,8 +184,6 @@ pub struct RlConfig {
     pub group_size: usize,
     /// Gradient steps per batch.
     pub inner_updates: usize,
-    /// Tokens per forward pass.
-    pub micro_batch_tokens: usize,
     /// Learning rate of every step; inner updates share their step's.
     pub schedule: Schedule,
     /// Its optimiser.
@@ -218,6 +225,8 @@ pub struct Config {
     pub seed: u64,
     /// Worker threads, 0 for all.
     pub threads: usize,
+    /// Memory against time.
+    pub memory: MemoryConfig,
     /// Where the model comes from.
     pub model: ModelSource,
     /// The task.
@@ -584,6 +593,10 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
     Ok(Config {
         seed: whole("seed"),
         threads: size("threads"),
+        memory: MemoryConfig {
+            micro_batch_tokens: size("memory.micro_batch_tokens"),
+            recompute_layers: word("memory.recompute_layers") == "true",
+        },
         model,
         task: if word("task.kind") == "addition" { Task::Addition } else { Task::Stories(levels) },
         sft: SftConfig {
@@ -598,7 +611,6 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             prompts_per_step: size("rl.prompts_per_step"),
             group_size: size("rl.group_size"),
             inner_updates: size("rl.inner_updates"),
-            micro_batch_tokens: size("rl.micro_batch_tokens"),
             schedule: schedule("rl"),
             adam: adam("rl"),
             max_new_tokens: size("rl.max_new_tokens"),
