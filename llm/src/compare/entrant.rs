@@ -106,7 +106,7 @@ impl Entrant {
 /// ```
 /// use grpo_lambda_llm::compare::parse_methods;
 /// let two = parse_methods("grpo,grpo_lambda:style=both,lambda=0.9").unwrap();
-/// assert_eq!(two.iter().map(|m| m.label.as_str()).collect::<Vec<_>>(), ["grpo", "grpo_lambda:style=both,lambda=0.9"]);
+/// assert_eq!(two.iter().map(|m| m.label.as_str()).collect::<Vec<_>>(), ["grpo", "grpo_lambda:lambda=0.9,style=both"]);
 /// ```
 pub fn parse(text: &str) -> Result<Vec<Entrant>, String> {
     let mut given: Vec<(String, Vec<(String, String)>)> = Vec::new();
