@@ -8,15 +8,19 @@
 
 pub mod cli;
 pub mod commands;
+pub mod compare;
 pub mod config;
+pub mod curves;
 pub mod disk;
 pub mod eval;
+pub mod figures;
 pub mod grade;
 pub mod memory;
 pub mod model;
 pub mod optim;
 pub mod policy;
 pub mod progress;
+pub mod record;
 pub mod rng;
 pub mod rollout;
 pub mod run_dir;

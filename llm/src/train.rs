@@ -186,7 +186,7 @@ impl State {
 }
 
 /// What a finished run says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Summary {
     /// Method with every setting.
     pub method: String,
@@ -198,6 +198,8 @@ pub struct Summary {
     pub accuracy_before: f64,
     /// Its 95 % interval (Wilson).
     pub accuracy_before_interval: [f64; 2],
+    /// Mean length of a held-out response before RL, in tokens.
+    pub length_before: f64,
     /// Held-out accuracy after RL.
     pub accuracy_after: f64,
     /// Its 95 % interval (Wilson).
@@ -627,7 +629,10 @@ impl Run<'_> {
     }
 
     fn finish(&mut self, model: &Decoder<f32>, checkpoint: &Path) -> Result<Summary, TrainError> {
-        let after = self.evaluate(model)?;
+        let after = match self.state.before {
+            Some(before) if self.config.rl.steps == 0 => before, // of these very weights
+            _ => self.evaluate(model)?,
+        };
         self.say(&format!("held-out accuracy after RL:  {}", shown(&after)));
         let before = self.state.before.unwrap_or(after);
         let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
@@ -637,6 +642,7 @@ impl Run<'_> {
             seed: self.config.seed,
             accuracy_before: before.accuracy(),
             accuracy_before_interval: ends(&before),
+            length_before: before.mean_length,
             accuracy_after: after.accuracy(),
             accuracy_after_interval: ends(&after),
             n: after.n,

@@ -1,10 +1,12 @@
 //! What the subcommands of `llm-train` do.
 
 pub mod bench;
+pub mod compare;
 pub mod explain;
 pub mod generate;
 pub mod info;
 mod lines;
+pub mod plot;
 pub mod score;
 pub mod train;
 

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 
+use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
+use crate::figures;
 use crate::train::{Summary, train};
 
 /// Trains.
@@ -26,7 +28,12 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let summary = train(&config, &directory, &command)
         .map_err(|e| if e.refused() { Failure::refused(e) } else { Failure::broke(e) })?;
-    print(&report(&summary, &directory))
+    // A figure that cannot be drawn is no reason to fail a run that is done.
+    let figures = match figures::draw(&directory) {
+        Ok(drawn) => figure_lines(&drawn),
+        Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
+    };
+    print(&(report(&summary, &directory) + &figures))
 }
 
 /// What was chosen, and why, before anything long starts.

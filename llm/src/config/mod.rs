@@ -376,21 +376,24 @@ impl Config {
                 read(&mut given, &text, preset)?;
             }
         }
-        let mut pairs: Vec<(&str, &str)> = Vec::new();
-        for word in overrides {
-            let word = word.as_ref();
-            let (key, value) = word.split_once('=').ok_or_else(|| ConfigError::NotAPair(word.to_owned()))?;
-            if let Some((_, first)) = pairs.iter().find(|(k, _)| *k == key) {
-                let (first, second) = ((*first).to_owned(), value.to_owned());
-                return Err(ConfigError::Twice { key: key.to_owned(), first, second });
-            }
-            pairs.push((key, value));
-        }
-        pairs.sort_by_key(|(key, _)| *key != METHOD_NAME);
-        for &(key, value) in &pairs {
-            given.insert(COMMAND_LINE, key, value.to_owned())?;
-        }
-        build(given)
+        overridden(given, overrides)
+    }
+
+    /// This configuration with `key=value` overrides.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    ///
+    /// ```
+    /// use grpo_lambda_llm::config::Config;
+    /// let config = Config::resolve("tiny", &["rl.steps=7", "method.lambda=0.9"]).unwrap();
+    /// let other = config.with(&["method.name=grpo", "seed=3"]).unwrap();
+    /// assert_eq!((other.rl.steps, other.seed, other.method.as_str()), (7, 3, "grpo"));
+    /// ```
+    pub fn with(&self, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+        let mut given = Given::default();
+        read(&mut given, &self.to_toml(), "configuration")?;
+        overridden(given, overrides)
     }
 
     /// A configuration given as TOML; `origin` names it in errors.
@@ -465,6 +468,25 @@ impl Config {
 }
 
 const COMMAND_LINE: &str = "command line";
+
+/// Builds a configuration from `given` and `key=value` words over it.
+fn overridden(mut given: Given, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for word in overrides {
+        let word = word.as_ref();
+        let (key, value) = word.split_once('=').ok_or_else(|| ConfigError::NotAPair(word.to_owned()))?;
+        if let Some((_, first)) = pairs.iter().find(|(k, _)| *k == key) {
+            let (first, second) = ((*first).to_owned(), value.to_owned());
+            return Err(ConfigError::Twice { key: key.to_owned(), first, second });
+        }
+        pairs.push((key, value));
+    }
+    pairs.sort_by_key(|(key, _)| *key != METHOD_NAME);
+    for &(key, value) in &pairs {
+        given.insert(COMMAND_LINE, key, value.to_owned())?;
+    }
+    build(given)
+}
 
 fn read(given: &mut Given, text: &str, origin: &str) -> Result<(), ConfigError> {
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
