@@ -23,6 +23,7 @@ pub mod progress;
 pub mod record;
 pub mod rng;
 pub mod rollout;
+pub mod roofline;
 pub mod run_dir;
 pub mod schedule;
 pub mod sft;

@@ -14,6 +14,7 @@ use crate::optim::{AdamW, AdamWSettings};
 use crate::policy::take_weights;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, Sampling};
+use crate::roofline;
 use grpo_lambda::group::{Group, Response};
 
 /// Arguments of `bench`.
@@ -146,6 +147,18 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             .map(|(i, name)| ((*name).to_owned(), json!(median(i, pick))))
             .collect::<serde_json::Map<_, _>>()
     };
+    let lengths: Vec<usize> =
+        (0..args.prompts).map(|i| args.prompt_tokens[i % args.prompt_tokens.len()]).collect();
+    let rows = || lengths.iter().flat_map(|&p| vec![(p + args.completion, args.completion); args.group]);
+    let forward = roofline::forward(model.config(), rows());
+    let decode = roofline::decode(model.config(), &lengths, args.group, args.completion);
+    let peak = roofline::peak();
+    // Per processor second, so that more threads and other load leave the figure what it is.
+    let share = |phase: usize, operations: f64| {
+        let rate = operations / median(phase, |t| t.1);
+        json!({"gflop": operations / 1e9, "gflop_per_cpu_s": rate / 1e9, "share_of_peak": rate / peak})
+    };
+    let weights = roofline::decode_weight_bytes(model.config(), args.completion);
     let line = json!({
         "impl": "grpo-lambda",
         "threads": args.threads,
@@ -154,6 +167,13 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         "cpu_s": table(|t| t.1),
         "rollout_tok_per_s": tokens / median(0, |t| t.0),
         "peak_rss_mib": peak_rss_mib(),
+        "roofline": {
+            "peak_gflop_per_s": peak / 1e9,
+            "generate": share(0, decode),
+            "generate_weight_gb_per_s": weights / 1e9 / median(0, |t| t.0),
+            "fwd_loss": share(1, forward),
+            "backward": share(2, 2.0 * forward),
+        },
         "params": model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
         "loadavg": load_average(),
     });
