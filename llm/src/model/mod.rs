@@ -17,8 +17,17 @@
 //! are all that training needs. On the CPU an automatic graph between them costs twice: copies and buffers that candle makes
 //! anew at every operation, and matrix products whose rounding depends on how many rows there are. Written out, a layer is
 //! forty lines forwards and fifty backwards, work space is used again, weight gradients are summed in place, and every number
-//! has one order of summation. Measured on one core of a Zen 5 (probe example, 32 rows x 128 tokens, CPU seconds):
-//! 0.25 / 1.0 / 4.1 for the three sizes, where a lean PyTorch decoder took 0.47 / 1.7 / 7.6 side by side.
+//! has one order of summation. Measured with the example `implementations` (8 layers of width 256, 16 rows of 256 tokens, one
+//! core of a Zen 5; the norm of the gradient agrees to 7 digits):
+//!
+//! | forward and backward | CPU seconds | peak memory |
+//! | --- | --- | --- |
+//! | candle graph, plain operations | 12.3 | 4268 MiB |
+//! | candle graph, these operations | 5.8 | 1086 MiB |
+//! | this decoder | 3.3 | 461 MiB |
+//! | this decoder, `recompute_layers` | 4.4 | 194 MiB |
+//!
+//! The README compares whole training steps with PyTorch and TRL.
 //!
 //! The operations are the boundary: `graph` wraps the same functions as candle custom operations, with plain candle beside
 //! them, and tests hold the three to one another, to finite differences and to transformers.
