@@ -145,6 +145,16 @@ pub enum SettingError {
         /// What would be right.
         expected: String,
     },
+    /// The method needs what the policy does not have.
+    #[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
+    MissingEvidence {
+        /// The method.
+        method: &'static str,
+        /// The evidence.
+        needs: &'static str,
+        /// What provides it.
+        provided_by: &'static str,
+    },
     /// The same key twice.
     #[error("{key} is given twice: {first} and {second}")]
     Twice {
@@ -295,7 +305,7 @@ mod tests {
 
     #[test]
     fn what_silences_a_setting_is_a_value_the_other_setting_takes() {
-        for spec in REGISTRY {
+        for &spec in REGISTRY {
             let params = (spec.params)();
             for p in &params {
                 let Some((key, values)) = p.idle_under else { continue };

@@ -201,7 +201,7 @@ struct Run<'a> {
 pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary, TrainError> {
     let started = Instant::now();
     let configured = config.configured();
-    let provided = [EvidenceKind::Entropies, EvidenceKind::RefLogps];
+    let provided = [EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
     if let Some(missing) = configured.evidence().into_iter().find(|e| !provided.contains(e)) {
         return Err(TrainError::Evidence { method: configured.spec.title.into(), evidence: missing.name() });
     }

@@ -165,7 +165,11 @@ impl Fields {
                 ref_logps: row(&mut ref_logps, i),
                 reward,
                 truncated: truncated[i],
-                evidence: Evidence { entropies: row(&mut entropies, i), values: row(&mut values, i) },
+                evidence: Evidence {
+                    entropies: row(&mut entropies, i),
+                    values: row(&mut values, i),
+                    ..Evidence::default()
+                },
             });
         Ok(Line { id, group: Group { responses: responses.collect() }, logps })
     }
@@ -274,7 +278,10 @@ mod tests {
             (&a.old_logps[..], b.ref_logps.as_deref(), &b.tokens[..]),
             (&[-2.0][..], Some(&[-5.0][..]), &[12][..])
         );
-        assert_eq!(b.evidence, Evidence { entropies: Some(vec![0.2]), values: Some(vec![0.4]) });
+        assert_eq!(
+            b.evidence,
+            Evidence { entropies: Some(vec![0.2]), values: Some(vec![0.4]), ..Evidence::default() }
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::mdp::evidence::Exact;
 use grpo_lambda::mdp::expected::{
     Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
 };
@@ -115,10 +116,8 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
         request.file.display()
     );
     // The initial policy is its own reference, as in the first step of a training run.
-    let provided = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Values];
-    if let Some(missing) = method.evidence().into_iter().find(|e| !provided.contains(e)) {
-        anyhow::bail!("{} needs {}, which a tabular policy does not have", method.spec.name, missing.name());
-    }
+    let provided = [Exact::kinds_on(&tree), vec![EvidenceKind::RefLogps]].concat();
+    method.require(&provided)?;
     let situation =
         Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };
 
@@ -136,8 +135,11 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     ]);
     let changed = settings_that_differ(method);
     push(&mut rows, method.spec.title, &changed, &comparison, &how);
-    for spec in REGISTRY {
+    for &spec in REGISTRY {
         let default = methods::configure(spec.name, &[])?;
+        if default.require(&provided).is_err() {
+            continue;
+        }
         if spec.name == method.spec.name && changed == "defaults" {
             continue;
         }

@@ -22,6 +22,7 @@
 //! | [`Optimal`] | the best deterministic policy, `J*` |
 //! | [`TableMdp`] | plain data from which a user's own MDP is built and validated |
 //! | [`expected`] | the exact expected update of any registered method, three ways |
+//! | [`evidence`] | what methods ask for beyond rewards, exactly |
 //! | [`TabularLearner`] | a tabular policy under the training step of [`crate::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
 //!
@@ -37,6 +38,7 @@
 
 mod build;
 mod draw;
+pub mod evidence;
 pub mod expected;
 mod optimal;
 mod oracle;

@@ -3,14 +3,9 @@
 //! `tests/fixtures/trl.json` holds inputs and outputs with their versions; `tests/fixtures/trl_to_json.py` made it.
 
 use crate::tolerance::{RECORDED_F32, RECORDED_F32_TINY_SPREAD, assert_within};
-use grpo_lambda::advantage::{Baseline, Delta, Outcome, Scale};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::kl::Kl;
 use grpo_lambda::methods::{self, Credit, Method};
-use grpo_lambda::objective::{Objective, Update};
 use grpo_lambda::reduction::Reduction;
-use grpo_lambda::surrogate::Surrogate;
-use grpo_lambda::trace::Sequence;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -80,22 +75,13 @@ fn recorded() -> Recorded {
 }
 
 impl Config {
-    /// The method under its settings; at sequence level an objective with the uniform trace (GSPO), which is no method here yet.
+    /// The method under its settings; at sequence level GSPO.
     fn method(&self, max_length: f64) -> Box<dyn Method> {
-        if self.level == "sequence" {
-            assert!(self.delta.is_none() && !self.bias_correction_kl);
-            return Box::new(Objective {
-                outcome: Outcome { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None },
-                delta: Delta::Constant,
-                update: Update::Trace(Box::new(Sequence)),
-                unit_mean: false,
-                surrogate: Surrogate::Clip { low: self.epsilon, high: self.epsilon_high },
-                kl: (self.beta != 0.0).then_some((Kl::K3, self.beta)),
-                reduction: self.reduction(max_length),
-                mask_truncated: true,
-            });
-        }
-        let name = if self.loss_type == "dr_grpo" { "dr_grpo" } else { "grpo" };
+        let name = match (self.level.as_str(), self.loss_type.as_str()) {
+            ("sequence", _) => "gspo",
+            (_, "dr_grpo") => "dr_grpo",
+            _ => "grpo",
+        };
         let mut settings = format!(
             "epsilon_low={} epsilon_high={} beta={} kl={} mask_truncated=true max_length={max_length}",
             self.epsilon,
@@ -106,9 +92,11 @@ impl Config {
         if let Some(delta) = self.delta {
             settings += &format!(" clip=two_sided clip_max={delta}");
         }
-        if matches!(self.loss_type.as_str(), "bnpo" | "dapo") {
-            settings += " reduction=token_mean";
-        }
+        settings += match self.loss_type.as_str() {
+            "bnpo" | "dapo" => " reduction=token_mean",
+            "dr_grpo" => " reduction=constant",
+            _ => " reduction=response_mean",
+        };
         methods::parse(name, &settings).expect("TRL's settings are within range").method
     }
 

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod clamp;
+mod clip_variants;
 mod clips;
 mod delta;
 mod ends;
@@ -10,6 +11,7 @@ mod matrices;
 mod reductions;
 mod sequence;
 mod weights;
+mod whitening;
 
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_close, assert_within, size};
