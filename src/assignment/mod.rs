@@ -8,6 +8,7 @@
 //! | [`Whitened`] | another one, centred and scaled over all tokens of the batch | REINFORCE++, PPO |
 //! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
 //! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
+//! | [`TreeAdvantage`] | `A_i` and differences of prefix-tree values | TEMPO, SPO-tree, TreeRPO, TreeRL |
 //!
 //! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0, while denominators and
 //! the KL term keep the token.
@@ -15,6 +16,7 @@
 mod beta_normal;
 mod entropy;
 mod outcome;
+mod prefix_tree;
 mod returns;
 mod selection;
 mod token_baseline;
@@ -23,6 +25,7 @@ mod whitened;
 pub use beta_normal::BetaNormal;
 pub use entropy::HighEntropy;
 pub use outcome::{Overlong, Spread};
+pub use prefix_tree::{PrefixTree, Siblings, TreeAdvantage, TreeCredit};
 pub use returns::ReturnsToGo;
 pub use selection::{Scope, Selection};
 pub use token_baseline::TokenBaseline;
@@ -36,7 +39,7 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// Advantages of every response in flat order, each of length `T`. Constant in the parameters.
     ///
     /// `active[i]` says whether response `i` carries weight. The reward of a masked response counts in its group's
-    /// statistics; its evidence and tokens, which may hold anything, are not looked at. A response without a reward gets 0 and
+    /// statistics and prefix tree; its evidence and log-probabilities, which may hold anything, are not looked at. A response without a reward gets 0 and
     /// counts nowhere.
     ///
     /// # Panics

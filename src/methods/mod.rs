@@ -107,6 +107,7 @@ mod reinforce_pp;
 mod reinforce_pp_baseline;
 mod rloo;
 mod shared;
+mod tempo;
 
 use crate::group::EvidenceKind;
 use crate::metrics::Metrics;
@@ -174,6 +175,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &reinforce_pp_baseline::SPEC,
     &high_entropy::SPEC,
     &optimal_token_baseline::SPEC,
+    &tempo::SPEC,
 ];
 
 /// A method with its resolved settings.

@@ -59,6 +59,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("high_entropy", "entropy_scope=response top_fraction=0.5"),
     ("high_entropy", ""),
     ("optimal_token_baseline", ""),
+    ("tempo", ""),
 ];
 
 #[test]

@@ -8,6 +8,7 @@ mod delta;
 mod ends;
 mod kl;
 mod matrices;
+mod prefix_tree;
 mod reductions;
 mod sequence;
 mod weights;
