@@ -152,7 +152,7 @@ impl Method for Objective {
 
     fn credit_reads_tokens(&self) -> bool {
         // With `mask_truncated` it matters whether the response was cut.
-        self.mask_truncated || self.assignment.reads_tokens()
+        self.mask_truncated || self.assignment.reads_tokens() || self.update.reads_tokens()
     }
 
     fn compares_rewards(&self) -> bool {

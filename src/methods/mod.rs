@@ -103,9 +103,11 @@ mod gspo;
 mod gspo_token;
 mod high_entropy;
 mod optimal_token_baseline;
+mod p_trace;
 mod reinforce_pp;
 mod reinforce_pp_baseline;
 mod rloo;
+mod s_trace;
 mod shared;
 mod tempo;
 
@@ -176,6 +178,8 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &high_entropy::SPEC,
     &optimal_token_baseline::SPEC,
     &tempo::SPEC,
+    &p_trace::SPEC,
+    &s_trace::SPEC,
 ];
 
 /// A method with its resolved settings.

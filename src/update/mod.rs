@@ -99,6 +99,11 @@ pub trait Update: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Whether [`Update::select`] looks at a response's own tokens or evidence.
+    fn reads_tokens(&self) -> bool {
+        false
+    }
+
     /// How other responses enter through [`Update::select`].
     fn coupling(&self) -> Coupling {
         Coupling::Rewards

@@ -107,6 +107,10 @@ impl Update for Selective {
         Some(self.selection.of_batch(batch, active))
     }
 
+    fn reads_tokens(&self) -> bool {
+        true
+    }
+
     fn coupling(&self) -> Coupling {
         self.selection.coupling()
     }

@@ -31,7 +31,7 @@ const MASKED: [(&str, &str); 3] =
 const BASELINE_OF_TOKENS: [&str; 1] = ["optimal_token_baseline"];
 
 /// Methods with a trace that adds up log-ratios without dividing by its mass.
-const ACCUMULATE: [&str; 1] = ["grpo_lambda"];
+const ACCUMULATE: [&str; 3] = ["grpo_lambda", "p_trace_reconstructed", "s_trace_reconstructed"];
 
 fn bump(counter: &Cell<usize>, by: usize) {
     counter.set(counter.get() + by);

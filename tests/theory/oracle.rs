@@ -60,6 +60,14 @@ const SETTINGS: &[(&str, &str)] = &[
     ("high_entropy", ""),
     ("optimal_token_baseline", ""),
     ("tempo", ""),
+    ("p_trace_reconstructed", ""),
+    ("p_trace_reconstructed", "form=history lambda=0.8"),
+    ("p_trace_reconstructed", "form=history_gradient lambda=0.8 clip=none"),
+    ("p_trace_reconstructed", "form=clipped reduction=response_mean"),
+    ("s_trace_reconstructed", ""),
+    ("s_trace_reconstructed", "entropy_threshold=0.4 clock=selected mask_loss=true"),
+    ("s_trace_reconstructed", "entropy_scope=response top_fraction=0.5 normalise_rows=false clip=none"),
+    ("s_trace_reconstructed", "entropy_threshold=0.6 clip=none"),
 ];
 
 #[test]

@@ -1,6 +1,7 @@
 //! Claim `ground_truth`: what each method's expected update is, against the exact oracle.
 
 mod baselines;
+mod off_policy;
 mod tempo;
 
 use grpo_lambda::mdp::expected::{Situation, cosine, enumerated, implied};

@@ -8,6 +8,7 @@ mod delta;
 mod ends;
 mod kl;
 mod matrices;
+mod partial_traces;
 mod prefix_tree;
 mod reductions;
 mod sequence;
