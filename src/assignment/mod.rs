@@ -9,25 +9,37 @@
 //! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
 //! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
 //! | [`TreeAdvantage`] | `A_i` and differences of prefix-tree values | TEMPO, SPO-tree, TreeRPO, TreeRL |
+//! | [`Reshaped`] | another one times bi-level weights of token scores | OAR-P, OAR-G |
+//! | [`Critic`] | generalised advantage estimation over values | PPO |
+//! | [`StepDifference`] | differences of Monte-Carlo values between steps | VinePPO, SPO-chain |
+//! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD |
 //!
 //! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0, while denominators and
 //! the KL term keep the token.
 
 mod beta_normal;
+mod critic;
 mod entropy;
 mod outcome;
 mod prefix_tree;
+mod reshape;
 mod returns;
 mod selection;
+mod steps;
+mod teacher;
 mod token_baseline;
 mod whitened;
 
 pub use beta_normal::BetaNormal;
+pub use critic::Critic;
 pub use entropy::HighEntropy;
 pub use outcome::{Overlong, Spread};
 pub use prefix_tree::{PrefixTree, Siblings, TreeAdvantage, TreeCredit};
+pub use reshape::{BiLevel, Reshaped, Scores, Threshold};
 pub use returns::ReturnsToGo;
 pub use selection::{Scope, Selection};
+pub use steps::StepDifference;
+pub use teacher::TeacherWeighted;
 pub use token_baseline::TokenBaseline;
 pub use whitened::Whitened;
 

@@ -74,7 +74,7 @@ impl Selection {
 
 /// The quantile at `level` in `[0, 1]`, interpolated linearly between the two nearest values, in linear time; reorders `values`.
 /// Infinity of nothing.
-fn quantile(level: f64, values: &mut [f64]) -> f64 {
+pub(super) fn quantile(level: f64, values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return f64::INFINITY;
     }

@@ -102,14 +102,23 @@ mod grpo_lambda;
 mod gspo;
 mod gspo_token;
 mod high_entropy;
+mod oar_g;
+mod oar_p;
 mod optimal_token_baseline;
 mod p_trace;
+mod ppo;
 mod reinforce_pp;
 mod reinforce_pp_baseline;
 mod rloo;
+mod rlsd;
 mod s_trace;
 mod shared;
+mod spo_chain;
+mod spo_tree;
 mod tempo;
+mod tree_rl;
+mod tree_rpo;
+mod vine_ppo;
 
 use crate::group::EvidenceKind;
 use crate::metrics::Metrics;
@@ -180,6 +189,15 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &tempo::SPEC,
     &p_trace::SPEC,
     &s_trace::SPEC,
+    &oar_p::SPEC,
+    &oar_g::SPEC,
+    &ppo::SPEC,
+    &vine_ppo::SPEC,
+    &spo_chain::SPEC,
+    &spo_tree::SPEC,
+    &tree_rl::SPEC,
+    &tree_rpo::SPEC,
+    &rlsd::SPEC,
 ];
 
 /// A method with its resolved settings.

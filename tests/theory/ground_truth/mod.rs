@@ -1,8 +1,10 @@
 //! Claim `ground_truth`: what each method's expected update is, against the exact oracle.
 
 mod baselines;
+mod critics;
 mod off_policy;
 mod tempo;
+mod trees;
 
 use grpo_lambda::mdp::expected::{Situation, cosine, enumerated, implied};
 use grpo_lambda::mdp::zoo::RandomRewards;
