@@ -145,16 +145,6 @@ pub enum SettingError {
         /// What would be right.
         expected: String,
     },
-    /// The method needs what the policy does not have.
-    #[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
-    MissingEvidence {
-        /// The method.
-        method: &'static str,
-        /// The evidence.
-        needs: &'static str,
-        /// What provides it.
-        provided_by: &'static str,
-    },
     /// The same key twice.
     #[error("{key} is given twice: {first} and {second}")]
     Twice {

@@ -200,6 +200,18 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &rlsd::SPEC,
 ];
 
+/// A method needs what the policy does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
+pub struct MissingEvidence {
+    /// The method.
+    pub method: &'static str,
+    /// The evidence.
+    pub needs: &'static str,
+    /// What provides it.
+    pub provided_by: &'static str,
+}
+
 /// A method with its resolved settings.
 pub struct Configured {
     /// Its registry entry.
@@ -219,17 +231,17 @@ impl Configured {
     /// Refuses the method where a policy that provides `provided` lacks evidence it needs.
     ///
     /// # Errors
-    /// [`SettingError::MissingEvidence`], which names the evidence and what provides it.
+    /// [`MissingEvidence`], which names the evidence and what provides it.
     ///
     /// ```
     /// let masked = grpo_lambda::methods::parse("high_entropy", "").unwrap();
     /// let refused = masked.require(&[]).unwrap_err().to_string();
     /// assert!(refused.contains("needs entropies"), "{refused}");
     /// ```
-    pub fn require(&self, provided: &[EvidenceKind]) -> Result<(), SettingError> {
+    pub fn require(&self, provided: &[EvidenceKind]) -> Result<(), MissingEvidence> {
         match self.evidence().into_iter().find(|kind| !provided.contains(kind)) {
             None => Ok(()),
-            Some(kind) => Err(SettingError::MissingEvidence {
+            Some(kind) => Err(MissingEvidence {
                 method: self.spec.name,
                 needs: kind.name(),
                 provided_by: kind.provided_by(),
