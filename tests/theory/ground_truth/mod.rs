@@ -2,6 +2,7 @@
 
 mod baselines;
 mod critics;
+mod oar;
 mod off_policy;
 mod tempo;
 mod trees;
