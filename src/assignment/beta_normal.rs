@@ -24,8 +24,10 @@ pub struct BetaNormal {
     pub low: f64,
     /// The reward that counts as 1; not `low`.
     pub high: f64,
-    /// `alpha` and `beta`, each at least 1; none: from the moments of the batch.
-    pub shape: Option<(f64, f64)>,
+    /// `alpha`, at least 1; none: from the moments of the batch.
+    pub alpha: Option<f64>,
+    /// `beta`, at least 1; none: from the moments of the batch.
+    pub beta: Option<f64>,
 }
 
 /// Largest factor a group is multiplied by.
@@ -36,16 +38,18 @@ impl BetaNormal {
     ///
     /// ```
     /// use grpo_lambda::assignment::BetaNormal;
-    /// let moments = BetaNormal { low: 0.0, high: 1.0, shape: None };
+    /// let moments = BetaNormal { low: 0.0, high: 1.0, alpha: None, beta: None };
     /// // m = 1/2, v = 1/24: m(1-m)/v - 1 = 5, a = b = 5/2
     /// let spread = (1.0f64 / 48.0).sqrt();
     /// let (alpha, beta) = moments.shape_of(&[0.5 - spread, 0.5 + spread]);
     /// assert!((alpha - (1.0 + 2.5 / 3.0)).abs() < 1e-12 && (beta - alpha).abs() < 1e-12);
     /// ```
     pub fn shape_of(&self, rates: &[f64]) -> (f64, f64) {
-        if let Some(shape) = self.shape {
-            return shape;
-        }
+        let (alpha, beta) = Self::moments(rates);
+        (self.alpha.unwrap_or(alpha), self.beta.unwrap_or(beta))
+    }
+
+    fn moments(rates: &[f64]) -> (f64, f64) {
         if all_equal(rates) {
             return (1.0, 1.0);
         }

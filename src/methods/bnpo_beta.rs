@@ -23,13 +23,19 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 1e3,
                 "first shape of the Beta density; none: from the moments of the batch",
             ),
-            Param::optional("beta_shape", None, 1.0, 1e3, "second shape; used when both are given"),
+            Param::optional(
+                "beta_shape",
+                None,
+                1.0,
+                1e3,
+                "second shape of the Beta density; none: from the moments of the batch",
+            ),
         ];
         [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {
-        let shape = settings.optional("alpha").zip(settings.optional("beta_shape"));
-        shared::plain(settings, Box::new(BetaNormal { low: 0.0, high: 1.0, shape }))
+        let (alpha, beta) = (settings.optional("alpha"), settings.optional("beta_shape"));
+        shared::plain(settings, Box::new(BetaNormal { low: 0.0, high: 1.0, alpha, beta }))
     },
 };
