@@ -135,9 +135,11 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     ]);
     let changed = settings_that_differ(method);
     push(&mut rows, method.spec.title, &changed, &comparison, &how);
+    let mut left_out = Vec::new();
     for &spec in REGISTRY {
         let default = methods::configure(spec.name, &[])?;
-        if default.require(&provided).is_err() {
+        if let Err(lacking) = default.require(&provided) {
+            left_out.push(format!("{} (needs {})", spec.title, lacking.needs));
             continue;
         }
         if spec.name == method.spec.name && changed == "defaults" {
@@ -147,7 +149,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
         push(&mut rows, spec.title, "defaults", &compare(&expected, &oracle), &how);
     }
 
-    let facts = vec![
+    let mut facts = vec![
         format!(
             "{name}: {} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
             tree.tokens().len(),
@@ -163,6 +165,9 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
             group_size
         ),
     ];
+    if !left_out.is_empty() {
+        facts.push(format!("not shown, for want of evidence a table gives: {}", left_out.join(", ")));
+    }
     let (credit, figure) = credit_views(&name, method, &expected, &comparison, &oracle);
     let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     Ok(Analysis { name, facts, methods: rows, credit, figure })
