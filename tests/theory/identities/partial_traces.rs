@@ -221,3 +221,42 @@ fn a_sparse_trace_with_every_token_is_recent_and_with_none_is_no_trace() {
         assert_eq!(Sparse { q: 0.9, eligible: &[false; 4], clock }.apply(&x), Token.apply(&x));
     }
 }
+
+#[test]
+fn the_loss_of_s_trace_and_of_the_clipped_reading_by_their_definitions() {
+    // Values in O(T^2); gradients are compared with finite differences of the value elsewhere.
+    let q = 0.8f64;
+    let selective = method("s_trace_reconstructed lambda=0.8 entropy_threshold=1.5 clip=none");
+    let clock = method(
+        "s_trace_reconstructed lambda=0.8 entropy_threshold=1.5 clip=none clock=selected normalise_rows=false",
+    );
+    let clipped = method("p_trace_reconstructed lambda=0.8 form=clipped clip=none");
+    let mixed = Cell::new(0);
+    check(CASES, graded(), |batch| {
+        let mut want = [0.0; 3];
+        let losses = [&selective, &clock, &clipped].map(|m| batch.evaluate(m));
+        for (i, r) in batch.responses().enumerate() {
+            let h = r.evidence.entropies.as_ref().expect("generated");
+            let x: Vec<f64> = batch.logps[i].iter().zip(&r.old_logps).map(|(n, o)| n - o).collect();
+            let chosen = |k: usize| h[k] >= 1.5;
+            let weight = losses[0].advantages[i][0] / batch.tokens() as f64;
+            for t in 0..x.len() {
+                let read = |k: usize| k == t || chosen(k);
+                let decay = |k: usize| q.powi((t - k) as i32);
+                let sum: f64 = (0..=t).filter(|&k| read(k)).map(|k| decay(k) * x[k]).sum();
+                let mass: f64 = (0..=t).filter(|&k| read(k)).map(decay).sum();
+                want[0] -= weight * (sum / mass).exp();
+                let ticks = |k: usize| q.powi((k + 1..=t).filter(|&j| chosen(j)).count() as i32);
+                want[1] -= weight * (0..=t).filter(|&k| read(k)).map(|k| ticks(k) * x[k]).sum::<f64>().exp();
+                let bounded = |k: usize| x[k].exp().clamp(0.8, 1.2).ln();
+                want[2] -= weight * (0..=t).map(|k| decay(k) * bounded(k)).sum::<f64>().exp();
+                mixed.set(mixed.get() + usize::from((0..t).any(chosen) && !(0..t).all(chosen)));
+            }
+        }
+        for (loss, want) in losses.iter().zip(want) {
+            let scale = super::magnitude(loss).max(want.abs());
+            assert_within(&[loss.value], &[want], IDENTITY, scale, "value");
+        }
+    });
+    assert!(mixed.get() > 1_000);
+}

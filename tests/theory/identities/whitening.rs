@@ -156,3 +156,21 @@ fn a_position_without_energy_takes_the_plain_mean() {
     assert_same(&batch.evaluate(&otb), &batch.evaluate(&mean), "certain tokens");
     assert_same_gradient(&batch.evaluate(&otb), &batch.evaluate(&mean), "certain tokens");
 }
+
+#[test]
+fn the_mask_of_each_response_alone_takes_its_own_quantile() {
+    let response = |entropies: &[f64], reward| Response {
+        evidence: Evidence { entropies: Some(entropies.to_vec()), ..Evidence::default() },
+        ..Response::graded(vec![-0.5; entropies.len()], reward)
+    };
+    // The medians: 0.6 of the batch; 0.2 and 0.8 of the responses.
+    let responses = vec![response(&[0.1, 0.2, 0.3], 1.0), response(&[0.9, 0.8, 0.5, 0.7, 1.0], 0.0)];
+    let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.5; 3], vec![-0.5; 5]] };
+    let kept = |words: &str| -> Vec<bool> {
+        batch.evaluate(&method(words)).advantages.concat().iter().map(|a| *a != 0.0).collect()
+    };
+    let whole = kept("high_entropy top_fraction=0.5");
+    assert_eq!(whole, [false, false, false, true, true, false, true, true]);
+    let own = kept("high_entropy top_fraction=0.5 entropy_scope=response");
+    assert_eq!(own, [false, true, true, true, true, false, false, true]);
+}
