@@ -58,6 +58,7 @@
 pub mod advantage;
 pub mod assignment;
 pub mod check;
+pub mod equation;
 pub mod group;
 pub mod kl;
 pub mod learner;

@@ -6,6 +6,7 @@
 //! A method's file chooses the parts; the arithmetic, and its gradient, is written here once.
 
 use crate::assignment::Assignment;
+use crate::equation::{BatchSize, Equation};
 use crate::group::{Group, Response};
 use crate::kl::Kl;
 use crate::methods::{Coupling, Credit, Loss, Method};
@@ -148,6 +149,10 @@ impl Method for Objective {
         self.add_kl(response, credit, logps, &mut loss);
         loss.value = loss.metrics.policy_loss + loss.metrics.kl_loss;
         loss
+    }
+
+    fn equation(&self, size: &BatchSize) -> Option<Equation> {
+        Some(self.parts(size))
     }
 
     fn credit_reads_tokens(&self) -> bool {

@@ -24,7 +24,10 @@ Examples:
   llm-train                                          the preset tiny, into runs/tiny
   llm-train train rl.steps=50 method.lambda=0.9      with other settings
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
-  llm-train generate --model runs/tiny/final --prompt 'Tom has 3 apples ...'
+  llm-train plot runs/tiny                           its curves, also while it runs
+  llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
+  llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
+  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
   llm-train info --model DIR                         parameters and memory
 
@@ -36,6 +39,10 @@ enum Command {
     Train(TrainArgs),
     /// Supervised learning only
     Sft(TrainArgs),
+    /// Draw the curves of a run into RUN/figures
+    Plot(commands::plot::PlotArgs),
+    /// Several methods from the same supervised starts over several seeds, with intervals; resumes
+    Compare(commands::compare::CompareArgs),
     /// Sample or decode responses to prompts
     Generate(commands::generate::GenerateArgs),
     /// Log-probabilities and entropies of given tokens
@@ -72,7 +79,8 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             let text = error.to_string();
-            let first = text.lines().take_while(|l| !l.starts_with("Usage")).collect::<Vec<_>>().join(" ");
+            let said = text.lines().take_while(|l| !l.starts_with("Usage") && !l.starts_with("For more"));
+            let first = said.map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
             let message = first.trim().trim_start_matches("error: ").to_owned();
             Err(Failure::refused(format!("{message}; see llm-train --help")))
         }
@@ -80,7 +88,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("llm-train: {}", failure.message);
+            eprintln!("llm-train: error: {}", failure.message);
             ExitCode::from(failure.code)
         }
     }
@@ -91,6 +99,8 @@ fn dispatch(command: Option<Command>) -> Result<(), Failure> {
         None => commands::train::run(&TrainArgs { preset: "tiny".into(), ..TrainArgs::default() }, false),
         Some(Command::Train(args)) => commands::train::run(&args, false),
         Some(Command::Sft(args)) => commands::train::run(&args, true),
+        Some(Command::Plot(args)) => commands::plot::run(&args),
+        Some(Command::Compare(args)) => commands::compare::run(&args),
         Some(Command::Generate(args)) => commands::generate::run(&args),
         Some(Command::Score(args)) => commands::score::run(&args),
         Some(Command::Info(args)) => commands::info::run(&args),

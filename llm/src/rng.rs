@@ -26,8 +26,8 @@ pub enum Purpose {
     Problems,
     /// Initial weights.
     Weights,
-    /// The order of supervised examples.
-    Shuffle,
+    /// Which supervised examples show their working.
+    Demonstrations,
 }
 
 impl Purpose {
@@ -37,7 +37,7 @@ impl Purpose {
             Purpose::Evaluation => b"evaluate",
             Purpose::Problems => b"problems",
             Purpose::Weights => b"weights ",
-            Purpose::Shuffle => b"shuffle ",
+            Purpose::Demonstrations => b"demonstr",
         }
     }
 }

@@ -6,13 +6,14 @@
 
 use crate::model::{Decoder, Decoding, Error as ModelError, RowId};
 use crate::rng::{Address, ScoreError, categorical, greedy};
+use crate::truncation::Truncation;
 
 /// How tokens are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// Length limit of a response, at least 1.
     pub max_new_tokens: usize,
-    /// No end token before this many tokens; 0 in training, where it would make the sampler's distribution another than the trainer's.
+    /// No end token among the first so many tokens, as `min_new_tokens` of transformers; 0 in training, where it would make the sampler's distribution another than the trainer's.
     pub min_new_tokens: usize,
     /// Divides the logits; 0 takes the most probable token.
     pub temperature: f64,
@@ -77,6 +78,8 @@ struct Live {
 
 /// Samples `group` responses to each prompt; `address(prompt, response)` says where a response's random numbers are.
 ///
+/// From the whole distribution, as training needs it; see [`sample_truncated`].
+///
 /// # Errors
 /// [`RolloutError`].
 pub fn sample(
@@ -85,6 +88,22 @@ pub fn sample(
     group: usize,
     eos: &[u32],
     sampling: Sampling,
+    address: impl Fn(usize, usize) -> Address,
+) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    sample_truncated(model, prompts, group, eos, sampling, Truncation::default(), address)
+}
+
+/// [`sample`] from the most probable tokens only; log-probabilities and entropies are still those of the whole distribution.
+///
+/// # Errors
+/// [`RolloutError`].
+pub fn sample_truncated(
+    model: &Decoder<f32>,
+    prompts: &[&[u32]],
+    group: usize,
+    eos: &[u32],
+    sampling: Sampling,
+    truncation: Truncation,
     address: impl Fn(usize, usize) -> Address,
 ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
     let limit = model.config().max_position_embeddings;
@@ -114,7 +133,7 @@ pub fn sample(
             let response = &mut out[one.prompt][one.response];
             let position = response.tokens.len();
             let scores = next.row(row);
-            let token = choose(scores, &one, position, eos, sampling)?;
+            let token = choose(scores, &one, position, eos, sampling, truncation)?;
             response.tokens.push(token as u32);
             response.logps.push(f64::from(scores[token]));
             response.entropies.push(entropy(scores));
@@ -143,12 +162,17 @@ fn choose(
     position: usize,
     eos: &[u32],
     sampling: Sampling,
+    truncation: Truncation,
 ) -> Result<usize, RolloutError> {
-    let mut suppressed = Vec::new();
-    let scores = if position + 1 < sampling.min_new_tokens {
-        suppressed.extend_from_slice(scores);
-        eos.iter().for_each(|&id| suppressed[id as usize] = f32::NEG_INFINITY);
-        &suppressed
+    let mut changed = Vec::new();
+    let early = position < sampling.min_new_tokens;
+    let scores = if early || !truncation.is_none() {
+        changed.extend_from_slice(scores);
+        if early {
+            eos.iter().for_each(|&id| changed[id as usize] = f32::NEG_INFINITY);
+        }
+        truncation.apply(&mut changed);
+        &changed
     } else {
         scores
     };

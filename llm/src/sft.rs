@@ -1,5 +1,6 @@
 //! Supervised learning: imitate worked solutions, the loss on the response only.
 
+use crate::config::MemoryConfig;
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{pack, take_weights};
@@ -35,7 +36,7 @@ pub enum SftError {
     Optim(#[from] OptimError),
 }
 
-/// One step on `examples`, as ragged rows of at most `micro_batch_tokens` tokens at a time.
+/// One step on `examples`, as ragged rows, so many tokens at a time as `memory` says.
 ///
 /// ```text
 /// L = -(1/N) sum_i sum_t log pi(y_i,t | x_i, y_i,<t),      N = number of response tokens of the batch
@@ -49,19 +50,20 @@ pub fn step(
     gradients: &mut Gradients<f32>,
     examples: &[Example],
     rate: f64,
-    micro_batch_tokens: usize,
+    memory: MemoryConfig,
 ) -> Result<SftReport, SftError> {
     let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
     let lengths = examples.iter().map(|e| e.prompt.len() + e.response.len());
     let mut loss = 0.0;
     gradients.clear();
-    for part in pack(lengths, micro_batch_tokens) {
+    let options = Options { checkpoint: memory.recompute_layers, ..Options::default() };
+    for part in pack(lengths, memory.micro_batch_tokens) {
         let mut rows = Rows::new();
         for e in &examples[part] {
             let row: Vec<u32> = e.prompt.iter().chain(&e.response).copied().collect();
             rows.push(&row, e.prompt.len());
         }
-        let (scores, tape) = model.forward(&rows, Options::default())?;
+        let (scores, tape) = model.forward(&rows, options)?;
         loss -= scores.logps.iter().flatten().sum::<f64>() / tokens as f64;
         let dlogps: Vec<Vec<f64>> =
             scores.logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();

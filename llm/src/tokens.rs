@@ -320,9 +320,10 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Tokenizer, TokenError> {
 
 fn read_json(path: &Path) -> Result<Option<serde_json::Value>, TokenError> {
     match std::fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|e| TokenError::Invalid { path: path.to_owned(), problem: e.to_string() }),
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| TokenError::Invalid {
+            path: path.to_owned(),
+            problem: format!("not a JSON configuration: {e}"),
+        }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(TokenError::Read { path: path.to_owned(), source }),
     }

@@ -11,7 +11,7 @@ use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::learner;
 use grpo_lambda::learner::Policy;
-use grpo_lambda::methods::Configured;
+use grpo_lambda::methods::{self, Configured, MissingEvidence};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda::stats::Interval;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,8 @@ use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::progress::Progress;
-use crate::rollout::Sampling;
+use crate::rng::{Address, Purpose};
+use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
 use crate::task::Split;
@@ -69,18 +70,31 @@ const MAX_ROUNDS: u64 = 4;
 /// Steps in a row in which no group taught anything before a warning.
 const DULL_STEPS: u64 = 5;
 
+/// What the language model provides beside log-probabilities and rewards.
+const PROVIDED: &[EvidenceKind] = &[EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
+
+fn names(kinds: &[EvidenceKind]) -> String {
+    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+}
+
 /// What ends a run early.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The run directory.
+    /// The run directory, when it is opened.
+    #[error(transparent)]
+    Open(RunError),
+    /// The run directory, later.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The model or its files.
     #[error(transparent)]
     Model(#[from] model::Error),
+    /// The model, on its way into a checkpoint.
+    #[error("no checkpoint was written: {0}; those before it are kept")]
+    Save(model::Error),
     /// The tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -115,13 +129,11 @@ pub enum TrainError {
         problem: String,
     },
     /// Evidence the method needs and this policy does not have.
-    #[error("{method} needs {evidence} under these settings, which the language model does not provide")]
-    Evidence {
-        /// The method.
-        method: String,
-        /// What is missing.
-        evidence: &'static str,
-    },
+    #[error(
+        "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; the language model provides {}",
+        names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
+    )]
+    Evidence(#[from] MissingEvidence),
     /// Too many NaN gradients.
     #[error(
         "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
@@ -135,6 +147,31 @@ pub enum TrainError {
         /// Where.
         parameter: String,
     },
+}
+
+impl TrainError {
+    /// Whether the input was refused, rather than the work broken off.
+    pub fn refused(&self) -> bool {
+        let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
+        match self {
+            TrainError::Config(_)
+            | TrainError::Open(_)
+            | TrainError::Model(_)
+            | TrainError::Token(_)
+            | TrainError::Optim(_)
+            | TrainError::State { .. }
+            | TrainError::Evidence(_) => true,
+            TrainError::Rl { source: PolicyError::Rollout(e), .. }
+            | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
+            TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
+            TrainError::Run(_)
+            | TrainError::Save(_)
+            | TrainError::Sft { .. }
+            | TrainError::Rl { .. }
+            | TrainError::Eval(_)
+            | TrainError::NotFinite { .. } => false,
+        }
+    }
 }
 
 /// What a run remembers beside weights and moments.
@@ -154,7 +191,7 @@ impl State {
 }
 
 /// What a finished run says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Summary {
     /// Method with every setting.
     pub method: String,
@@ -166,6 +203,8 @@ pub struct Summary {
     pub accuracy_before: f64,
     /// Its 95 % interval (Wilson).
     pub accuracy_before_interval: [f64; 2],
+    /// Mean length of a held-out response before RL, in tokens.
+    pub length_before: f64,
     /// Held-out accuracy after RL.
     pub accuracy_after: f64,
     /// Its 95 % interval (Wilson).
@@ -201,13 +240,13 @@ struct Run<'a> {
 pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary, TrainError> {
     let started = Instant::now();
     let configured = config.configured();
-    let provided = [EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
-    if let Some(missing) = configured.evidence().into_iter().find(|e| !provided.contains(e)) {
-        return Err(TrainError::Evidence { method: configured.spec.title.into(), evidence: missing.name() });
-    }
+    configured.require(PROVIDED)?;
     let tokens = tokens(config)?;
+    // Before the run directory: an input that is refused leaves nothing behind.
+    let mut model = initial_model(config, &tokens)?;
     let columns = Columns { command, metrics: METRICS, timing: TIMING };
-    let Opened { run: dir, checkpoint, damaged } = RunDir::open(directory, config, columns)?;
+    let Opened { run: dir, checkpoint, damaged } =
+        RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
     for path in damaged {
         eprintln!("{} is not complete and was passed over", path.display());
     }
@@ -215,7 +254,6 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         Some(c) => read_state(c)?,
         None => State::default(),
     };
-    let mut model = initial_model(config, &tokens)?;
     if let Some(c) = &checkpoint {
         eprintln!("continuing from step {} in {}", c.step(), c.path().display());
         let parameters = weights::load(c.path(), model.config())?;
@@ -327,9 +365,9 @@ impl Run<'_> {
             let (step, clock) = (self.state.sft_done, Instant::now());
             let examples = self.examples(step)?;
             let rate = config.sft.schedule.rate(step);
-            let micro = config.rl.micro_batch_tokens;
-            let report = sft::step(&mut model, &mut optimiser, &mut gradients, &examples, rate, micro)
-                .map_err(|source| TrainError::Sft { step, source })?;
+            let report =
+                sft::step(&mut model, &mut optimiser, &mut gradients, &examples, rate, config.memory)
+                    .map_err(|source| TrainError::Sft { step, source })?;
             let mut row = vec![("loss", report.loss), ("lr", rate), ("tokens", report.tokens as f64)];
             self.gradient_columns(step, &report.update, &mut row)?;
             let seconds = clock.elapsed().as_secs_f64();
@@ -348,10 +386,14 @@ impl Run<'_> {
     }
 
     fn examples(&self, step: u64) -> Result<Vec<Example>, TokenError> {
-        let batch = self.config.sft.batch as u64;
+        let sft = &self.config.sft;
+        let batch = sft.batch as u64;
+        let coin = Address::new(self.config.seed, Purpose::Demonstrations);
         let example = |index| {
             let problem = self.config.task.problem(self.config.seed, Split::Train, index);
-            let response = self.tokens.target(&problem.solution)?.ids().to_vec();
+            let worked = coin.unit(index) < sft.worked_share;
+            let text = if worked { &problem.solution } else { problem.direct() };
+            let response = self.tokens.target(text)?.ids().to_vec();
             Ok(Example { prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(), response })
         };
         (step * batch..(step + 1) * batch).map(example).collect()
@@ -414,7 +456,7 @@ impl Run<'_> {
             }
             (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
         };
-        let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), &config.rl, config.seed);
+        let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), config);
         match &saved {
             Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
             None => {
@@ -460,7 +502,7 @@ impl Run<'_> {
         let facts = batch_columns(&batch, &metrics);
         row.extend(facts.iter().copied());
         self.state.rl_done += 1;
-        self.warn_when_dull(&metrics);
+        self.warn_when_dull(&batch);
         if config.eval.every > 0
             && self.state.rl_done.is_multiple_of(config.eval.every)
             && self.state.rl_done < config.rl.steps
@@ -521,8 +563,12 @@ impl Run<'_> {
         })
     }
 
-    fn warn_when_dull(&mut self, metrics: &Metrics) {
-        let dull = metrics.zero_variance_groups == metrics.groups;
+    fn warn_when_dull(&mut self, batch: &[Group]) {
+        let metrics = methods::batch_metrics(batch);
+        // A critic, or a baseline of the whole batch, teaches in groups that agree, too.
+        let taught =
+            || self.configured.method.credit(batch).iter().any(|c| c.advantages.iter().any(|a| *a != 0.0));
+        let dull = metrics.zero_variance_groups == metrics.groups && !taught();
         self.state.dull_in_a_row = if dull { self.state.dull_in_a_row + 1 } else { 0 };
         if self.state.dull_in_a_row == DULL_STEPS {
             self.say(&format!(
@@ -559,8 +605,7 @@ impl Run<'_> {
         reference: Option<&Decoder<f32>>,
     ) -> Result<Checkpoint, TrainError> {
         let state = serde_json::to_vec_pretty(&self.state).expect("a state has a JSON form");
-        let mut failed = None;
-        let checkpoint = self.dir.save(self.state.done(), |writer| {
+        self.dir.save(self.state.done(), |writer| {
             let directory = writer.directory().to_owned();
             let put = |model: &Decoder<f32>, directory: &Path| {
                 weights::save(
@@ -571,11 +616,9 @@ impl Run<'_> {
                     usize::MAX,
                 )
             };
-            let written = put(model, &directory)
-                .and_then(|()| reference.map_or(Ok(()), |r| put(r, &directory.join("reference"))));
-            if let Err(error) = written {
-                failed = Some(error);
-                return Ok(());
+            put(model, &directory).map_err(TrainError::Save)?;
+            if let Some(reference) = reference {
+                put(reference, &directory.join("reference")).map_err(TrainError::Save)?;
             }
             for file in ["model.safetensors", "config.json"] {
                 writer.adopt(file)?;
@@ -587,16 +630,15 @@ impl Run<'_> {
             for (name, bytes) in self.tokens.files() {
                 writer.file(name, bytes)?;
             }
-            writer.file("state.json", &state)
-        });
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(checkpoint?),
-        }
+            Ok(writer.file("state.json", &state)?)
+        })
     }
 
     fn finish(&mut self, model: &Decoder<f32>, checkpoint: &Path) -> Result<Summary, TrainError> {
-        let after = self.evaluate(model)?;
+        let after = match self.state.before {
+            Some(before) if self.config.rl.steps == 0 => before, // of these very weights
+            _ => self.evaluate(model)?,
+        };
         self.say(&format!("held-out accuracy after RL:  {}", shown(&after)));
         let before = self.state.before.unwrap_or(after);
         let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
@@ -606,6 +648,7 @@ impl Run<'_> {
             seed: self.config.seed,
             accuracy_before: before.accuracy(),
             accuracy_before_interval: ends(&before),
+            length_before: before.mean_length,
             accuracy_after: after.accuracy(),
             accuracy_after_interval: ends(&after),
             n: after.n,

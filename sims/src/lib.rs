@@ -5,7 +5,6 @@ pub mod estimate;
 pub mod experiment;
 pub mod experiments;
 pub mod failure;
-pub mod figure;
 pub mod groups;
 mod json;
 pub mod mdp_command;
@@ -16,3 +15,5 @@ pub mod report;
 pub mod run;
 mod terminal;
 pub mod write;
+
+pub use grpo_lambda_figure as figure;

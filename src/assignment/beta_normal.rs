@@ -1,5 +1,6 @@
 use super::Assignment;
 use crate::advantage::all_equal;
+use crate::equation::{Part, number};
 use crate::group::Group;
 use crate::methods::Coupling;
 use statrs::function::beta::ln_beta;
@@ -103,6 +104,37 @@ impl Assignment for BetaNormal {
             group.responses.iter().map(row).collect::<Vec<_>>()
         };
         batch.iter().zip(&rates).flat_map(of_group).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let scaled = match (self.low, self.high) {
+            (0.0, 1.0) => "R_i = r_i".to_owned(),
+            (low, high) => format!("R_i = (r_i - {}) / {}", number(low), number(high - low)),
+        };
+        let advantage = format!(
+            "A_i = (R_i - p) / f(p; alpha, beta), {scaled}, p the mean of R in its group; 0 where all rewards of the group agree"
+        );
+        let density = format!(
+            "f the Beta density, at p kept inside [1/2n, 1 - 1/2n] for n rewards; 1/f at most {}",
+            number(LARGEST_FACTOR)
+        );
+        let mut shape = Vec::new();
+        for (name, given, share) in [("alpha", self.alpha, "m"), ("beta", self.beta, "(1 - m)")] {
+            shape.push(match given {
+                Some(given) => format!("{name} = {}", number(given)),
+                None => format!("{name} = max(1, 1 + (m (1 - m) / v - 1) {share} / 3)"),
+            });
+        }
+        let mut shape = shape.join(", ");
+        if self.alpha.is_none() || self.beta.is_none() {
+            shape += ", m and v the mean and variance (over n - 1) of p, kept inside [0, 1], over the groups; 1 where all p agree";
+        }
+        vec![
+            ("credit", format!("{token} = A_i at every token")),
+            ("advantage", advantage),
+            ("density", density),
+            ("shape", shape),
+        ]
     }
 
     fn coupling(&self) -> Coupling {

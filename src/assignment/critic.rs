@@ -1,5 +1,6 @@
 use super::{Assignment, counted, evidence};
 use crate::advantage::gae;
+use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
 
@@ -27,6 +28,15 @@ impl Assignment for Critic {
             gae(&rewards, evidence(&r.evidence.values, "values"), self.gamma, self.lambda)
         };
         counted(batch, active).map(row).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let q = number(self.gamma * self.lambda);
+        let error = format!(
+            "e_k = r_k + {} V(s_{{k+1}}) - V(s_k), r_k = r_i at the last token, 0 before it; V the critic's value, 0 after the last token",
+            number(self.gamma)
+        );
+        vec![("credit", format!("{token} = sum_{{k>=t}} {q}^(k-t) e_k")), ("TD error", error)]
     }
 
     fn coupling(&self) -> Coupling {

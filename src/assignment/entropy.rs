@@ -1,4 +1,5 @@
 use super::{Assignment, Selection};
+use crate::equation::{Part, inner};
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -27,6 +28,12 @@ impl Assignment for HighEntropy {
             }
         }
         advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let (full, chosen) = (inner(token), self.selection.equation("t"));
+        [vec![("mask", format!("{token} = {full} where {chosen}, else 0"))], self.inner.equation(&full)]
+            .concat()
     }
 
     fn coupling(&self) -> Coupling {

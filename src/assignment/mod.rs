@@ -43,6 +43,7 @@ pub use teacher::TeacherWeighted;
 pub use token_baseline::TokenBaseline;
 pub use whitened::Whitened;
 
+use crate::equation::Part;
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
 
@@ -57,6 +58,12 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// # Panics
     /// If evidence of an active response is missing or has another length.
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>>;
+
+    /// The definition of these advantages with their numbers, outermost first. `token` is what the advantage of token `t` is called,
+    /// as in `delta_t`; an assignment inside another one gets [`inner`](crate::equation::inner) of that name.
+    ///
+    /// `r_i` is the reward of response `i`, `T_i` its length; every other symbol is defined by one of the parts.
+    fn equation(&self, token: &str) -> Vec<Part>;
 
     /// How the other responses of the group enter a response's advantages.
     fn coupling(&self) -> Coupling;

@@ -1,5 +1,6 @@
 use super::Assignment;
 use crate::advantage::{Delta, Outcome};
+use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
 
@@ -57,6 +58,18 @@ impl Assignment for Spread {
         let outcomes = self.outcome.of_batch(&rewards).into_iter().flatten();
         let responses = batch.iter().flat_map(|g| &g.responses);
         responses.zip(outcomes).map(|(r, a)| self.delta.spread(a, r.len())).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let mut parts = vec![("credit", self.delta.equation(token)), ("advantage", self.outcome.equation())];
+        if let Some(Overlong { limit, cache }) = self.overlong {
+            let (start, cache) = (number(limit - cache), number(cache));
+            parts.push((
+                "reward",
+                format!("r_i = the graded reward + clip(({start} - T_i) / {cache}, -1, 0)"),
+            ));
+        }
+        parts
     }
 
     fn coupling(&self) -> Coupling {

@@ -2,6 +2,7 @@
 
 use super::Assignment;
 use crate::advantage::{Outcome, all_equal};
+use crate::equation::{Part, number};
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -182,6 +183,37 @@ impl Assignment for TreeAdvantage {
             }
         }
         advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let difference = "V(s_{t+1}) - V(s_t)";
+        let (over, deviation) = match self.outcome.divisor_equation() {
+            Some((divisor, deviation)) => (format!(" / {divisor}"), format!(", {deviation}")),
+            None => (String::new(), String::new()),
+        };
+        let edge = if over.is_empty() { difference.to_owned() } else { format!("({difference}){over}") };
+        let agree = "0 where all rewards agree";
+        let outcome = ("advantage", self.outcome.equation());
+        let leaves = "of the responses of the group that begin with u, s_t being the tokens before t";
+        let rewards = ("value", format!("V(u) = the mean reward {leaves}"));
+        match self.credit {
+            TreeCredit::Difference => vec![("credit", format!("{token} = A_i + {edge}")), rewards, outcome],
+            TreeCredit::Edge => vec![("credit", format!("{token} = {edge}{deviation}; {agree}")), rewards],
+            TreeCredit::LocalAndGlobal => vec![
+                ("credit", format!("{token} = ({difference} + V(s_{{t+1}})){over}")),
+                ("value", format!("V(u) = the mean A_j {leaves}")),
+                outcome,
+            ],
+            TreeCredit::SiblingScore => {
+                let score = format!(
+                    "{token} = (V(s_{{t+1}}) - m_t) / (d_t + {}) where responses that begin with s_t go on with different tokens, \
+                     else 0; {agree}",
+                    number(SIBLING_EPSILON)
+                );
+                let spread = "m_t and d_t the mean and standard deviation (over n - 1) of V over those n continuations; 0 where they agree";
+                vec![("credit", score), ("siblings", spread.to_owned()), rewards]
+            }
+        }
     }
 
     fn coupling(&self) -> Coupling {

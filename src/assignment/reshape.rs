@@ -1,6 +1,7 @@
 //! Bi-level reshaping of an advantage by token scores (OAR).
 
 use super::{Assignment, counted, evidence};
+use crate::equation::{Part, inner, number};
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -88,6 +89,29 @@ impl BiLevel {
     }
 }
 
+impl BiLevel {
+    /// `c_t = ..` of the reasoning tokens, for scores `I_t`.
+    pub fn equation(&self) -> Vec<Part> {
+        let (floor, boost) = (number(self.floor), number(self.boost));
+        let level = format!(
+            "y_t = max(n_t / (tau + {e}), {floor}) where n_t < tau, else 1 + {boost} (n_t - tau) / (1 - tau + {e})",
+            e = number(EPSILON)
+        );
+        let weight = match self.mass {
+            true => "c_t = R y_t / sum_k y_k over the R reasoning tokens, 1 where the sum is 0",
+            false => "c_t = y_t",
+        };
+        let threshold = number(self.threshold);
+        let tau = match self.on {
+            Threshold::Quantile => format!("tau = the {threshold} quantile of n over the reasoning tokens"),
+            Threshold::Raw => format!("tau = {threshold}"),
+        };
+        let score = if self.log1p { "log(1 + max(I_t, 0))" } else { "max(I_t, 0)" };
+        let scaled = format!("n_t = (S_t - min S) / (max S - min S), 0 where all S agree, S_t = {score}");
+        vec![("bi-level", format!("{weight}; {level}")), ("threshold", tau), ("scores", scaled)]
+    }
+}
+
 /// Which scores reshape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scores {
@@ -125,6 +149,20 @@ impl Assignment for Reshaped {
             }
         }
         advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let own = inner(token);
+        let reshaped = format!("{token} = c_t {own} at the reasoning tokens, {own} at those after them");
+        let evidence = match self.scores {
+            Scores::Shifts => "I_t = how far the answer's distribution moves when token t is masked",
+            Scores::Saliencies => "I_t = gradient times input of the answer's distribution at token t",
+        };
+        let mut parts = vec![("reshaped", reshaped)];
+        parts.extend(self.bi_level.equation());
+        parts.push(("evidence", evidence.to_owned()));
+        parts.extend(self.inner.equation(&own));
+        parts
     }
 
     fn coupling(&self) -> Coupling {

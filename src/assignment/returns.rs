@@ -1,4 +1,5 @@
 use super::{Assignment, counted, evidence};
+use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
 use crate::trace::scan;
@@ -40,6 +41,20 @@ impl Assignment for ReturnsToGo {
             _ => vec![0.0; r.len()],
         };
         counted(batch, active).map(row).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let last = "r_i at the last token, 0 before it";
+        let reward = match self.beta {
+            0.0 => format!("r_k = {last}"),
+            beta => {
+                format!("r_k = -{} (log pi_old(a_k|s_k) - log pi_ref(a_k|s_k)) + {{ {last} }}", number(beta))
+            }
+        };
+        vec![
+            ("credit", format!("{token} = sum_{{k>=t}} {}^(k-t) r_k", number(self.gamma))),
+            ("reward", reward),
+        ]
     }
 
     fn coupling(&self) -> Coupling {

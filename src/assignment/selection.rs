@@ -1,4 +1,5 @@
 use super::{counted, evidence};
+use crate::equation::number;
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -61,6 +62,21 @@ impl Selection {
             own.iter().map(|&h| h >= tau).collect()
         };
         entropies.into_iter().map(row).collect()
+    }
+
+    /// When token `at` is chosen, as in `H_t >= 0.5, H_t the entropy of pi_old(.|s_t) in nats`.
+    pub fn equation(&self, at: &str) -> String {
+        let tau = match *self {
+            Selection::AtLeast(tau) => number(tau),
+            Selection::Top { top, scope } => {
+                let whose = match scope {
+                    Scope::Batch => "all tokens of the batch",
+                    Scope::Response => "the response's tokens",
+                };
+                format!("the {} quantile of H over {whose}", number(1.0 - top))
+            }
+        };
+        format!("H_{at} >= {tau} (H_{at} the entropy of pi_old(.|s_{at}) in nats)")
     }
 
     /// How other responses enter.

@@ -1,4 +1,5 @@
 use super::{Assignment, counted};
+use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
 
@@ -42,6 +43,16 @@ impl Assignment for StepDifference {
             _ => vec![0.0; r.len()],
         };
         counted(batch, active).map(row).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let mask = self.sure.map(|p| format!("; 0 where pi_old(a_t|s_t) > {}", number(p)));
+        let credit = format!(
+            "{token} = V(next step) - V(step of t), in the last step r_i - V(step of t){}",
+            mask.unwrap_or_default()
+        );
+        let value = "V(step) = the mean reward of fresh completions from the start of the step";
+        vec![("credit", credit), ("value", value.to_owned())]
     }
 
     fn coupling(&self) -> Coupling {

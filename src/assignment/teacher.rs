@@ -1,4 +1,5 @@
 use super::{Assignment, counted, evidence};
+use crate::equation::{Part, inner, number};
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -40,6 +41,21 @@ impl Assignment for TeacherWeighted {
             }
         }
         advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let own = inner(token);
+        let weight = format!(
+            "{token} = {own} ({} + {} clip(exp(sign({own}) D_t), {}, {}))",
+            number(1.0 - self.share),
+            number(self.share),
+            number(1.0 - self.epsilon),
+            number(1.0 + self.epsilon)
+        );
+        let difference = "D_t = log pi_old(a_t|reference answer, s_t) - log pi_old(a_t|s_t)";
+        let mut parts = vec![("teacher", weight), ("evidence", difference.to_owned())];
+        parts.extend(self.inner.equation(&own));
+        parts
     }
 
     fn coupling(&self) -> Coupling {

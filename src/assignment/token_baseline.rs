@@ -1,5 +1,6 @@
 use super::{Assignment, evidence};
 use crate::advantage::all_equal;
+use crate::equation::Part;
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
 
@@ -70,6 +71,17 @@ impl Assignment for TokenBaseline {
             of_group(group, own)
         };
         batch.iter().flat_map(rows).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let baseline = "B_t = sum_j r_j W_{j,t} / sum_j W_{j,t} over the responses j of the group with more than t tokens, their mean \
+                        reward where every W is 0";
+        let energy = "W_{j,t} = sum_{k<=t} (1 - 2 pi_old(a_k|s_k) + sum_v pi_old(v|s_k)^2)";
+        vec![
+            ("credit", format!("{token} = r_i - B_t; 0 where all rewards of the group agree")),
+            ("baseline", baseline.to_owned()),
+            ("energy", energy.to_owned()),
+        ]
     }
 
     fn coupling(&self) -> Coupling {

@@ -1,5 +1,6 @@
 use super::{Assignment, counted};
 use crate::advantage::all_equal;
+use crate::equation::{Part, inner, number};
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -37,6 +38,16 @@ impl Assignment for Whitened {
             row.iter_mut().for_each(|a| *a = if counts && scale > 0.0 { (*a - mean) * scale } else { 0.0 });
         }
         advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let raw = inner(token);
+        let whitened = format!(
+            "{token} = ({raw} - m) / sqrt(v + {}), m and v the mean and variance (over n - 1) of {raw} over every token of the batch; \
+             0 where all agree",
+            number(EPSILON)
+        );
+        [vec![("whitened", whitened)], self.inner.equation(&raw)].concat()
     }
 
     fn coupling(&self) -> Coupling {

@@ -5,6 +5,7 @@
 //! maps one response's current log-probabilities to its share of the loss and the gradient. The shares add up, so
 //! splitting a batch into micro-batches cannot change the result.
 
+use crate::equation::{BatchSize, Equation};
 use crate::group::{Group, Response};
 
 /// What is fixed for one response once its batch has been sampled and graded.
@@ -80,6 +81,11 @@ pub trait Method: Send + Sync + std::fmt::Debug {
 
     /// The longest response the method takes, where its settings bound it.
     fn max_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// The objective as an equation with its numbers, for a batch of this size; `None` for a method that does not describe itself.
+    fn equation(&self, _size: &BatchSize) -> Option<Equation> {
         None
     }
 

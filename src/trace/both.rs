@@ -1,4 +1,5 @@
 use super::{Trace, scan};
+use crate::equation::number;
 
 /// The paper's style *both*: `E[t,k] = max(q^(t-k), q^k)` for `k <= t`, which keeps the earliest tokens as eligible as the latest.
 ///
@@ -23,6 +24,10 @@ pub struct Both {
 }
 
 impl Trace for Both {
+    fn equation(&self) -> String {
+        format!("E[t,k] = max({q}^(t-k), {q}^k) for k <= t", q = number(self.q))
+    }
+
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         if k > t { 0.0 } else { self.q.powi(k.min(t - k) as i32) }

@@ -66,6 +66,11 @@ pub trait Trace: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// The matrix entry in words, as in `E[t,k] = 0.9^(t-k) for k <= t`.
+    fn equation(&self) -> String {
+        format!("E = {self:?}")
+    }
+
     /// `z = E x`.
     fn apply(&self, x: &[f64]) -> Vec<f64> {
         let mut z = vec![0.0; x.len()];
@@ -103,6 +108,9 @@ impl<T: Trace + ?Sized> Trace for Box<T> {
     }
     fn max_len(&self) -> Option<usize> {
         (**self).max_len()
+    }
+    fn equation(&self) -> String {
+        (**self).equation()
     }
     fn column_sums(&self, len: usize) -> Vec<f64> {
         (**self).column_sums(len)

@@ -17,6 +17,9 @@ pub struct RowNormalised<T>(
 );
 
 impl<T: Trace> Trace for RowNormalised<T> {
+    fn equation(&self) -> String {
+        format!("{}, each row divided by its sum", self.0.equation())
+    }
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         self.0.weight(t, k, len) / self.0.row_sums(len)[t]
     }

@@ -1,6 +1,7 @@
 //! The trace matrices of the paper's appendix (Eq. 17 and 18), in the two ways they can be read.
 
 use super::{Trace, scan};
+use crate::equation::number;
 
 /// The paper's trace styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,14 @@ impl RowIndex {
 }
 
 impl Trace for RowIndex {
+    fn equation(&self) -> String {
+        let (q, floor) = (number(self.q), number(self.floor));
+        match self.style {
+            Style::Recent => format!("E[t,k] = max({floor}, {q}^(t-k)) for k <= t"),
+            Style::Both => format!("E[t,k] = max({floor}, {q}^(t-k), {q}^k) for k <= t"),
+        }
+    }
+
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         let lag = |t: usize, k: usize| match self.style {
@@ -147,6 +156,16 @@ impl AsPrinted {
 }
 
 impl Trace for AsPrinted {
+    fn equation(&self) -> String {
+        let (q, floor) = (number(self.q), number(self.floor));
+        let off = match self.style {
+            Style::Recent => format!("max({floor}, {q}^(n-k))"),
+            Style::Both => format!("max({floor}, {q}^(n-k), {q}^k)"),
+        };
+        let last = self.max_length.map_or("T_i - 1".to_owned(), |n| (n - 1).to_string());
+        format!("E[t,k] = 1 for k = t, {off} for k < t, n = {last}")
+    }
+
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         match k.cmp(&t) {

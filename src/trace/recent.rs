@@ -1,4 +1,5 @@
 use super::{Trace, scan};
+use crate::equation::number;
 
 /// The classic accumulating trace, the paper's style *recent*: `E[t,k] = q^(t-k)` for `k <= t`, with `q = gamma lambda`.
 ///
@@ -24,6 +25,9 @@ pub struct Recent {
 }
 
 impl Trace for Recent {
+    fn equation(&self) -> String {
+        format!("E[t,k] = {}^(t-k) for k <= t", number(self.q))
+    }
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         if k > t { 0.0 } else { self.q.powi((t - k) as i32) }

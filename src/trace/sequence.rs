@@ -12,6 +12,9 @@ use super::Trace;
 pub struct Sequence;
 
 impl Trace for Sequence {
+    fn equation(&self) -> String {
+        "E[t,k] = 1/T_i for every t and k".to_owned()
+    }
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         1.0 / len as f64

@@ -5,6 +5,9 @@ use super::Trace;
 pub struct Token;
 
 impl Trace for Token {
+    fn equation(&self) -> String {
+        "E[t,k] = 1 for k = t, else 0 (no trace)".to_owned()
+    }
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         f64::from(t == k)

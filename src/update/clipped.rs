@@ -1,4 +1,5 @@
 use super::{Seen, Tokens, Update};
+use crate::equation::{LOG_RATIO, Part, number};
 use crate::trace::Trace;
 
 /// A trace over token ratios that were clipped before they are accumulated: `z = E log clip(e^x, 1-low, 1+high)`.
@@ -41,6 +42,15 @@ impl Update for ClippedTrace {
             }
         }
         gradient
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        let clip = format!("clip(exp(x_k), {}, {})", number(1.0 - self.low), number(1.0 + self.high));
+        vec![
+            ("policy", format!("l_t = {loss}")),
+            ("ratio", format!("rho_t = exp(z_t), z_t = sum_k E[t,k] log {clip}, {LOG_RATIO}")),
+            ("trace", self.trace.equation()),
+        ]
     }
 
     fn max_len(&self) -> Option<usize> {

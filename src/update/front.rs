@@ -1,4 +1,5 @@
 use super::{Seen, Tokens, Update};
+use crate::equation::{LOG_RATIO, Part};
 use crate::soft_clamp::SoftClamp;
 use crate::trace::Trace;
 
@@ -23,6 +24,15 @@ impl Update for FrontWeight {
     fn backward(&self, _: &Tokens, seen: Seen, mut slopes: Vec<f64>, values: &[f64]) -> Vec<f64> {
         self.1.add_gradient(self.0.as_ref(), &seen.kept, values, &mut slopes);
         slopes
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        vec![
+            ("policy", format!("l_t = u_t * {loss}")),
+            ("ratio", format!("rho_t = exp(x_t), {LOG_RATIO}")),
+            ("front", self.1.equation()),
+            ("trace", self.0.equation()),
+        ]
     }
 
     fn max_len(&self) -> Option<usize> {

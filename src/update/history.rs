@@ -1,4 +1,5 @@
 use super::{Seen, Tokens, Update};
+use crate::equation::{LOG_RATIO, Part, number};
 use crate::surrogate::exp_tangent;
 
 /// The decayed ratio of the history in front of the loss of the token's own ratio.
@@ -38,5 +39,15 @@ impl Update for History {
             later = self.q * (later + values[k] * exp_tangent(history[k]).slope);
         }
         slopes
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        let gradient = if self.gradient { "flows through f" } else { "takes f as constant" };
+        let front = format!("f_t = exp(sum_{{k<t}} {}^(t-k) x_k); the gradient {gradient}", number(self.q));
+        vec![
+            ("policy", format!("l_t = f_t * {loss}")),
+            ("ratio", format!("rho_t = exp(x_t), {LOG_RATIO}")),
+            ("front", front),
+        ]
     }
 }

@@ -30,6 +30,7 @@ pub use ratio::TraceRatio;
 pub use selective::{Clock, Selective, Sparse};
 pub use straight::Straight;
 
+use crate::equation::Part;
 use crate::group::Group;
 use crate::methods::Coupling;
 
@@ -90,6 +91,9 @@ pub trait Update: Send + Sync + std::fmt::Debug {
     /// # Panics
     /// If lengths differ.
     fn backward(&self, tokens: &Tokens, seen: Seen, slopes: Vec<f64>, values: &[f64]) -> Vec<f64>;
+
+    /// The definition of `l_t` with its numbers, outermost first; `loss` is the surrogate's, a function of `rho_t` and `delta_t`.
+    fn equation(&self, loss: &str) -> Vec<Part>;
 
     /// Chooses the tokens a trace may read, in every response of a batch in flat order; none chooses all.
     ///

@@ -1,4 +1,5 @@
 use super::{Seen, Tokens, Update};
+use crate::equation::{LOG_RATIO, Part};
 use crate::trace::Trace;
 
 /// The trace in the ratio: `z = E x`. GRPO-lambda's epsilon-trace (Algorithm 1); with [`Token`](crate::trace::Token), GRPO;
@@ -19,6 +20,14 @@ impl Update for TraceRatio {
         let mut gradient = seen.z; // no longer needed
         self.0.adjoint_into(&slopes, &mut gradient);
         gradient
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        vec![
+            ("policy", format!("l_t = {loss}")),
+            ("ratio", format!("rho_t = exp(z_t), z_t = sum_k E[t,k] x_k, {LOG_RATIO}")),
+            ("trace", self.0.equation()),
+        ]
     }
 
     fn max_len(&self) -> Option<usize> {

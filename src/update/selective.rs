@@ -1,5 +1,6 @@
 use super::{Seen, Tokens, Update};
 use crate::assignment::Selection;
+use crate::equation::{LOG_RATIO, Part, number};
 use crate::group::Group;
 use crate::methods::Coupling;
 use crate::trace::{RowNormalised, Trace};
@@ -39,6 +40,15 @@ impl Sparse<'_> {
 }
 
 impl Trace for Sparse<'_> {
+    fn equation(&self) -> String {
+        let q = number(self.q);
+        let power = match self.clock {
+            Clock::Token => format!("{q}^(t-k)"),
+            Clock::Selected => format!("{q}^(h_(k+1) + .. + h_t)"),
+        };
+        format!("E[t,k] = 1 for k = t, {power} h_k for k < t")
+    }
+
     fn weight(&self, t: usize, k: usize, len: usize) -> f64 {
         assert!(t < len && k < len);
         match k.cmp(&t) {
@@ -84,23 +94,36 @@ pub struct Selective {
 }
 
 impl Selective {
-    fn with<R>(&self, tokens: &Tokens, run: impl FnOnce(&dyn Trace) -> R) -> R {
-        let eligible = tokens.eligible.expect("a selective trace reads the selection of its credit");
+    fn with<R>(&self, eligible: &[bool], run: impl FnOnce(&dyn Trace) -> R) -> R {
         let sparse = Sparse { q: self.q, eligible, clock: self.clock };
         if self.normalised { run(&RowNormalised(sparse)) } else { run(&sparse) }
     }
 }
 
+/// The selection of a response's credit.
+fn eligible<'a>(tokens: &Tokens<'a>) -> &'a [bool] {
+    tokens.eligible.expect("a selective trace reads the selection of its credit")
+}
+
 impl Update for Selective {
     fn forward(&self, tokens: &Tokens) -> Seen {
         let x = tokens.log_ratios();
-        Seen { z: self.with(tokens, |trace| trace.apply(&x)), spare: x, ..Seen::default() }
+        Seen { z: self.with(eligible(tokens), |trace| trace.apply(&x)), spare: x, ..Seen::default() }
     }
 
     fn backward(&self, tokens: &Tokens, seen: Seen, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
         let mut gradient = seen.z;
-        self.with(tokens, |trace| trace.adjoint_into(&slopes, &mut gradient));
+        self.with(eligible(tokens), |trace| trace.adjoint_into(&slopes, &mut gradient));
         gradient
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        vec![
+            ("policy", format!("l_t = {loss}")),
+            ("ratio", format!("rho_t = exp(z_t), z_t = sum_k E[t,k] x_k, {LOG_RATIO}")),
+            ("trace", self.with(&[], |trace| trace.equation())),
+            ("chosen", format!("h_k = 1 where {}, else 0", self.selection.equation("k"))),
+        ]
     }
 
     fn select(&self, batch: &[Group], active: &[bool]) -> Option<Vec<Vec<bool>>> {

@@ -1,4 +1,5 @@
 use super::{Seen, Tokens, Update};
+use crate::equation::{LOG_RATIO, Part};
 use crate::trace::Trace;
 
 /// The value of a trace ratio with the gradient of the token's own: `z_t = (E sg x)_t + x_t - sg x_t`.
@@ -24,6 +25,15 @@ impl Update for Straight {
 
     fn backward(&self, _: &Tokens, _: Seen, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
         slopes
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        let ratio = "rho_t = exp(sg(z_t) + x_t - sg(x_t)), z_t = sum_k E[t,k] x_k";
+        vec![
+            ("policy", format!("l_t = {loss}")),
+            ("ratio", format!("{ratio}, {LOG_RATIO}; the gradient takes sg(..) as constant")),
+            ("trace", self.0.equation()),
+        ]
     }
 
     fn max_len(&self) -> Option<usize> {

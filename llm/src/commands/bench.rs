@@ -3,22 +3,24 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use cpu_time::ProcessTime;
 use grpo_lambda::methods;
 use serde_json::json;
 
-use super::{Failure, load_model, print, use_threads};
+use super::{Failure, checkpoint, load_model, print, use_threads};
 use crate::memory::peak_rss_mib;
 use crate::model::{Gradients, Options, Rows};
 use crate::optim::{AdamW, AdamWSettings};
 use crate::policy::take_weights;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, Sampling};
+use crate::roofline;
 use grpo_lambda::group::{Group, Response};
 
 /// Arguments of `bench`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// Worker threads
@@ -39,37 +41,30 @@ pub struct BenchArgs {
     /// Tokens per response; every response has full length
     #[arg(long, default_value_t = 64)]
     pub completion: usize,
-    /// Tokens per prompt
-    #[arg(long, default_value_t = 16)]
-    pub prompt_tokens: usize,
+    /// Tokens of the prompts, in turn; the default is what the prompts of the Python peers have
+    #[arg(long, value_delimiter = ',', default_value = "10,43,12")]
+    pub prompt_tokens: Vec<usize>,
 }
 
 /// Seconds of the wall and of all threads' processors.
 #[derive(Clone, Copy)]
 struct Clock {
     wall: Instant,
-    cpu: f64,
+    cpu: ProcessTime,
 }
 
 impl Clock {
     fn start() -> Self {
-        Clock { wall: Instant::now(), cpu: cpu_seconds() }
+        Clock { wall: Instant::now(), cpu: ProcessTime::now() }
     }
     fn stop(self) -> (f64, f64) {
-        (self.wall.elapsed().as_secs_f64(), cpu_seconds() - self.cpu)
+        (self.wall.elapsed().as_secs_f64(), self.cpu.elapsed().as_secs_f64())
     }
 }
 
-/// Processor time of this process so far, user and system; 0 where the system does not tell.
-fn cpu_seconds() -> f64 {
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return 0.0 };
-    let after = stat.rsplit(')').next().unwrap_or("");
-    let fields: Vec<f64> = after.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-    // utime and stime, in hundredths of a second, are the 12th and 13th numbers after the state.
-    match (fields.get(10), fields.get(11)) {
-        (Some(user), Some(system)) => (user + system) / 100.0,
-        _ => 0.0,
-    }
+/// How busy the machine was over the last minute; none where the system does not tell.
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "optimizer", "step"];
@@ -80,11 +75,11 @@ const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "
 /// When the checkpoint is refused.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     use_threads(args.threads)?;
-    let mut model = load_model(&args.model)?;
+    let mut model = load_model(&checkpoint(&args.model)?)?;
     let vocabulary = model.config().vocab_size as u32;
     let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
     let initial: Vec<_> = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())).collect();
-    let mut optimiser = AdamW::new(AdamWSettings { compensated: false, ..AdamWSettings::default() }, initial);
+    let mut optimiser = AdamW::new(AdamWSettings::default(), initial);
     let mut gradients = Gradients::new(model.config(), |_| true);
     let base = Address::new(0, Purpose::Rollout);
     let mut times: Vec<[(f64, f64); 6]> = Vec::new();
@@ -93,8 +88,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let token = |i: usize, j: usize| {
             (address.prompt(1 << 20 | i as u64).bits(j as u64) % u64::from(vocabulary)) as u32
         };
+        let length = |i: usize| args.prompt_tokens[i % args.prompt_tokens.len()];
         let prompts: Vec<Vec<u32>> =
-            (0..args.prompts).map(|i| (0..args.prompt_tokens).map(|j| token(i, j)).collect()).collect();
+            (0..args.prompts).map(|i| (0..length(i)).map(|j| token(i, j)).collect()).collect();
         let ids: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
         let whole = Clock::start();
 
@@ -151,6 +147,18 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             .map(|(i, name)| ((*name).to_owned(), json!(median(i, pick))))
             .collect::<serde_json::Map<_, _>>()
     };
+    let lengths: Vec<usize> =
+        (0..args.prompts).map(|i| args.prompt_tokens[i % args.prompt_tokens.len()]).collect();
+    let rows = || lengths.iter().flat_map(|&p| vec![(p + args.completion, args.completion); args.group]);
+    let forward = roofline::forward(model.config(), rows());
+    let decode = roofline::decode(model.config(), &lengths, args.group, args.completion);
+    let peak = roofline::peak();
+    // Per processor second, so that more threads and other load leave the figure what it is.
+    let share = |phase: usize, operations: f64| {
+        let rate = operations / median(phase, |t| t.1);
+        json!({"gflop": operations / 1e9, "gflop_per_cpu_s": rate / 1e9, "share_of_peak": rate / peak})
+    };
+    let weights = roofline::decode_weight_bytes(model.config(), args.completion);
     let line = json!({
         "impl": "grpo-lambda",
         "threads": args.threads,
@@ -159,6 +167,15 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         "cpu_s": table(|t| t.1),
         "rollout_tok_per_s": tokens / median(0, |t| t.0),
         "peak_rss_mib": peak_rss_mib(),
+        "roofline": {
+            "peak_gflop_per_s": peak / 1e9,
+            "generate": share(0, decode),
+            "generate_weight_gb_per_s": weights / 1e9 / median(0, |t| t.0),
+            "fwd_loss": share(1, forward),
+            "backward": share(2, 2.0 * forward),
+        },
+        "params": model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
+        "loadavg": load_average(),
     });
     print(&format!("{line}\n"))
 }

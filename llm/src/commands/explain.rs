@@ -1,10 +1,11 @@
 //! `llm-train explain`.
 
-use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::evaluate;
+use grpo_lambda::equation::BatchSize;
+use grpo_lambda::methods::Configured;
 
 use super::{Failure, print};
 use crate::config::Config;
+use crate::token_weights::{LOG_PROB, assumed, token_weights};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,35 +24,93 @@ pub struct ExplainArgs {
 /// When the configuration is refused.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let config = Config::resolve(&args.preset, &args.overrides).map_err(Failure::refused)?;
+    print(&explain(&config))
+}
+
+/// The objective of a configuration as text.
+fn explain(config: &Config) -> String {
     let configured = config.configured();
-    let get = |key: &str| configured.settings.entries().find(|(k, _)| *k == key).map(|(_, v)| v.to_owned());
-    let mut text =
-        format!("{} ({})\n{}\n\n", configured.spec.title, configured.spec.source, configured.spec.about);
-    for (key, value) in configured.settings.entries() {
-        text += &format!("  {key:16} {value}\n");
+    let spec = configured.spec;
+    let rl = &config.rl;
+    let size =
+        BatchSize { groups: rl.prompts_per_step, group_size: rl.group_size, max_len: rl.max_new_tokens };
+    let mut text = format!("{} ({})\n{}\n\n", spec.title, spec.source, spec.about);
+    match configured.method.equation(&size) {
+        Some(equation) => text += &equation.to_string(),
+        None => text += "This method does not describe itself; its settings are below.\n",
     }
-    // The weights as they are, from the method itself: a group of two, one right, on-policy.
-    let len = config.rl.max_new_tokens;
-    let response =
-        |reward| Response { ref_logps: Some(vec![-1.0; len]), ..Response::graded(vec![-1.0; len], reward) };
-    let group = Group { responses: vec![response(1.0), response(0.0)] };
-    let batch = evaluate(configured.method.as_ref(), &[group], &vec![vec![-1.0; len]; 2]);
-    let a = batch.advantages[0].iter().copied().find(|a| *a != 0.0).unwrap_or(f64::NAN);
-    // Against the plain token mean of GRPO: weight 1 for every token.
-    let weights: Vec<f64> = batch.dlogps[0].iter().map(|d| -d * 2.0 * len as f64 / a).collect();
-    let mean = weights.iter().sum::<f64>() / len as f64;
     text += &format!(
-        "\nOn-policy weight of a token in a right response of {len} tokens, GRPO with a token mean = 1:\n "
+        "\nA step: {} prompts x {} responses of up to {} tokens, sampled from pi = softmax(logits / {}), which is the pi above; \
+         {} gradient step{} on them.\n",
+        rl.prompts_per_step,
+        rl.group_size,
+        rl.max_new_tokens,
+        rl.temperature,
+        rl.inner_updates,
+        if rl.inner_updates == 1 { "" } else { "s" },
     );
-    for i in [0, len / 4, len / 2, 3 * len / 4, len - 1] {
-        text += &format!(" token {i}: {:.3} ", weights[i]);
+    text += "\nSettings:\n";
+    for (key, value) in configured.settings.entries() {
+        text += &format!("  method.{key:14} {value}\n");
     }
-    text += &format!("  mean {mean:.3}\n");
-    if let Some(beta) = get("beta").and_then(|b| b.parse::<f64>().ok()) {
-        text += &format!(
-            "Effective KL weight: beta {beta} over the mean weight {mean:.3} = {:.3e} (the KL term is not multiplied by the trace)\n",
-            beta / mean
-        );
+    for idle in configured.idle() {
+        text += &format!("  note: {idle}\n");
     }
-    print(&text)
+    text + "\n" + &weights(&configured, rl.max_new_tokens)
+}
+
+/// Positions shown of a response, as shares of its length.
+const PLACES: [(&str, f64); 4] = [("first", 0.0), ("1/4", 0.25), ("1/2", 0.5), ("3/4", 0.75)];
+
+/// The table of token weights, and what they make of the KL coefficient.
+fn weights(configured: &Configured, longest: usize) -> String {
+    let beta = configured.settings.has("beta").then(|| configured.settings.number("beta"));
+    let beta = beta.filter(|b| *b != 0.0);
+    let mut text = format!(
+        "Weight of a token in the gradient of a right response, on-policy at log pi = {LOG_PROB}, as a multiple of its largest \
+         advantage; GRPO with a token mean has 1 everywhere.\n"
+    );
+    let evidence: Vec<&str> = configured.evidence().into_iter().filter_map(assumed).collect();
+    if !evidence.is_empty() {
+        text += &format!("Assumed of the evidence: {}.\n", evidence.join("; "));
+    }
+    text += &format!("{:>8}", "tokens");
+    let mut heads: Vec<&str> = PLACES.map(|(name, _)| name).to_vec();
+    heads.extend(["last", "mean"]);
+    if beta.is_some() {
+        heads.push("beta/mean");
+    }
+    text += &heads.iter().map(|h| format!("{h:>11}")).collect::<String>();
+    let mut lengths = vec![longest.div_ceil(8), longest.div_ceil(4), longest.div_ceil(2), longest];
+    lengths.dedup();
+    let mut last = f64::NAN;
+    for len in lengths {
+        let weights = token_weights(configured, len);
+        let mean = weights.iter().sum::<f64>() / len as f64;
+        let mut row: Vec<f64> = PLACES.map(|(_, share)| weights[(share * len as f64) as usize]).to_vec();
+        row.extend([weights[len - 1], mean]);
+        row.extend(beta.map(|b| b / mean));
+        text +=
+            &format!("\n{len:>8}{}", row.iter().map(|x| format!("{:>11}", short(*x))).collect::<String>());
+        last = mean;
+    }
+    text += "\n\n";
+    text += &match beta {
+        None => "Effective KL weight: 0; there is no KL term in the loss.\n".to_owned(),
+        Some(_) if last == 0.0 => {
+            "Effective KL weight: none; at this log pi the KL term stands alone.\n".to_owned()
+        }
+        Some(beta) => format!(
+            "Effective KL weight: beta / mean weight = {beta} / {} = {} at {longest} tokens. The KL term is not multiplied by the \
+             token weights, so beside the policy term it counts as much as that beta would in GRPO with a token mean.\n",
+            short(last),
+            short(beta / last)
+        ),
+    };
+    text
+}
+
+/// Four digits.
+fn short(x: f64) -> String {
+    grpo_lambda::table::significant(x, 4)
 }

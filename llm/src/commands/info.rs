@@ -2,40 +2,51 @@
 
 use std::path::PathBuf;
 
-use super::{Failure, load_model, print};
+use grpo_lambda::group::EvidenceKind;
+
+use super::{Failure, checkpoint, print};
+use crate::config::Config;
+use crate::memory::{self, Item, Step};
+use crate::model::{self, weights};
 
 /// Arguments of `info`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct InfoArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
+    /// The preset whose training the memory is estimated for
+    #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
+    pub preset: String,
+    /// Tokens of a prompt, for the estimate
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub prompt_tokens: usize,
+    /// Settings over the preset's, as in rl.group_size=16
+    #[arg(value_name = "key=value")]
+    pub overrides: Vec<String>,
 }
 
-/// Prints what a checkpoint is and what training it would take.
+/// Prints what a checkpoint is and what training it would take, from its configuration and the headers of its files.
 ///
 /// # Errors
-/// When the checkpoint is refused.
+/// When the checkpoint or the preset is refused.
 pub fn run(args: &InfoArgs) -> Result<(), Failure> {
-    let model = load_model(&args.model)?;
-    let c = model.config();
-    let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
-    let mib = |bytes: f64| bytes / (1 << 20) as f64;
-    // Weights, packed weights, gradients, two moments and the rounding residual, 4 bytes each.
-    let copies = [
-        "weights",
-        "weights packed for the product",
-        "gradients",
-        "first moments",
-        "second moments",
-        "master weights",
-        "rounding residuals",
-    ];
-    let state = mib(4.0 * (parameters * copies.len()) as f64);
-    let cache = mib(4.0 * (2 * c.num_hidden_layers * c.num_key_value_heads * c.head_dim) as f64);
-    let lines = [
+    let directory = checkpoint(&args.model)?;
+    let c = model::Config::load(&directory).map_err(Failure::refused)?;
+    let files = weights::inspect(&directory, &c).map_err(Failure::refused)?;
+    // The shape is the checkpoint's, whatever the preset says.
+    let mut overrides = args.overrides.clone();
+    if !overrides.iter().any(|o| o.starts_with("model.checkpoint=")) {
+        overrides.push(format!("model.checkpoint={}", directory.display()));
+    }
+    let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
+    let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let dtypes: Vec<&str> = files.dtypes.iter().map(String::as_str).collect();
+    let tied = if c.tie_word_embeddings { ", head tied to the embedding" } else { "" };
+    let mut text = [
         format!("architecture    {:?}", c.architecture),
         format!("parameters      {parameters}"),
+        format!("files           {} with {} bytes of {}", files.files, files.bytes, dtypes.join(", ")),
         format!(
             "layers          {}, width {}, MLP {}",
             c.num_hidden_layers, c.hidden_size, c.intermediate_size
@@ -44,14 +55,51 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
             "heads           {} ({} of keys and values), dimension {}",
             c.num_attention_heads, c.num_key_value_heads, c.head_dim
         ),
-        format!(
-            "vocabulary      {}{}",
-            c.vocab_size,
-            if c.tie_word_embeddings { ", head tied to the embedding" } else { "" }
-        ),
+        format!("vocabulary      {}{tied}", c.vocab_size),
         format!("context         {}", c.max_position_embeddings),
-        format!("training state  {state:.1} MiB in f32: {}", copies.join(", ")),
-        format!("KV cache        {:.4} MiB per token of a response", cache),
-    ];
-    print(&(lines.join("\n") + "\n"))
+    ]
+    .join("\n");
+    let rl = &config.rl;
+    let step = Step {
+        prompts: rl.prompts_per_step,
+        group: rl.group_size,
+        prompt_tokens: args.prompt_tokens,
+        new_tokens: rl.max_new_tokens,
+        micro_batch_tokens: config.memory.micro_batch_tokens,
+        reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+        compensated: rl.adam.compensated,
+    };
+    let row = args.prompt_tokens + rl.max_new_tokens;
+    if args.prompt_tokens == 0 || row > c.max_position_embeddings {
+        return Err(Failure::refused(format!(
+            "--prompt-tokens {}: with rl.max_new_tokens = {} it must be from 1 to the model's limit of {}",
+            args.prompt_tokens, rl.max_new_tokens, c.max_position_embeddings
+        )));
+    }
+    text += &format!(
+        "\n\nMemory of RL training in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
+        args.preset, step.prompts, step.prompt_tokens, step.group, step.new_tokens, step.micro_batch_tokens
+    );
+    let estimate = memory::estimate(&c, &step);
+    section(&mut text, "held all the time", &estimate.state);
+    section(&mut text, "while sampling", &estimate.rollout);
+    section(&mut text, "in an update", &estimate.update);
+    section(&mut text, "in an update with memory.recompute_layers=true", &estimate.update_checkpointed);
+    text += &format!(
+        "\npeak: {} (state, and the larger of sampling and update); with memory.recompute_layers=true {}\n",
+        mib(estimate.peak(false)),
+        mib(estimate.peak(true))
+    );
+    print(&text)
+}
+
+fn mib(bytes: usize) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+fn section(text: &mut String, name: &str, items: &[Item]) {
+    *text += &format!("{name}: {}\n", mib(memory::total(items)));
+    for item in items {
+        *text += &format!("  {:16}{:>14}   = {}\n", item.name, mib(item.bytes), item.formula);
+    }
 }

@@ -1,15 +1,19 @@
 //! What the subcommands of `llm-train` do.
 
 pub mod bench;
+pub mod compare;
 pub mod explain;
 pub mod generate;
 pub mod info;
+mod lines;
+pub mod plot;
 pub mod score;
 pub mod train;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::model::{self, Decoder, weights};
+use crate::run_dir;
 use crate::tokens::Tokens;
 
 /// Why a command stops.
@@ -24,12 +28,36 @@ pub struct Failure {
 impl Failure {
     /// The input was refused.
     pub fn refused(message: impl ToString) -> Self {
-        Failure { message: message.to_string().replace('\n', "; "), code: 2 }
+        Failure { message: one_line(&message.to_string()), code: 2 }
     }
 
     /// The work broke off.
     pub fn broke(message: impl ToString) -> Self {
-        Failure { message: message.to_string().replace('\n', "; "), code: 1 }
+        Failure { message: one_line(&message.to_string()), code: 1 }
+    }
+}
+
+/// Lines joined by `; `.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+}
+
+/// The checkpoint that `--model` names: the directory itself, or the latest checkpoint of a run directory.
+fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
+    let refused = |what: &str| {
+        let right =
+            "must be a checkpoint directory with config.json and model.safetensors, or a run directory";
+        Err(Failure::refused(format!("--model {}: {what}; {right}", directory.display())))
+    };
+    if !directory.is_dir() {
+        return refused("no such directory");
+    }
+    if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
+        return Ok(directory.to_owned());
+    }
+    match run_dir::latest(directory).map_err(Failure::refused)? {
+        Some(latest) => Ok(latest.path().to_owned()),
+        None => refused("a run without a complete checkpoint"),
     }
 }
 

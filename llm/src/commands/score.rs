@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{Failure, input, load_model, print, use_threads};
+use super::lines::lines;
+use super::{Failure, checkpoint, input, load_model, print, use_threads};
 use crate::model::{Options, Rows};
 
 /// Arguments of `score`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScoreArgs {
-    /// Checkpoint directory
+    /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// JSON lines `{"ids": [n]}`; stdin when not given
@@ -22,12 +23,6 @@ pub struct ScoreArgs {
     /// Worker threads; 0: as many as the machine has
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    ids: Vec<u32>,
 }
 
 #[derive(Serialize)]
@@ -51,24 +46,17 @@ pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
         )));
     }
     use_threads(args.threads)?;
-    let model = load_model(&args.model)?;
+    let model = load_model(&checkpoint(&args.model)?)?;
     let (name, text) = input(args.input.as_deref())?;
-    let mut lines = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-        let at = |what: String| Failure::refused(format!("{name}:{}: {what}", i + 1));
-        let line: Line = serde_json::from_str(line).map_err(|e| at(e.to_string()))?;
-        let (v, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
-        if line.ids.is_empty() || line.ids.len() > longest {
-            return Err(at(format!("ids: {} of them; 1 to {longest} are possible", line.ids.len())));
-        }
-        if let Some(k) = line.ids.iter().position(|&id| id as usize >= v) {
-            return Err(at(format!("ids[{k}] = {}; must be below the vocabulary size {v}", line.ids[k])));
-        }
-        lines.push(line.ids);
+    let (vocabulary, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
+    let mut sequences = Vec::new();
+    for line in lines(&name, &text, &["ids"])? {
+        let ids = line.ids("ids", vocabulary, longest)?;
+        sequences.push(ids.ok_or_else(|| line.refused("ids: missing; a line is {\"ids\": [1, 2, 3]}"))?);
     }
     let options = Options { temperature: args.temperature, entropy: true, checkpoint: false };
     let mut out = String::new();
-    for batch in lines.chunks(BATCH) {
+    for batch in sequences.chunks(BATCH) {
         let mut rows = Rows::new();
         batch.iter().for_each(|ids| rows.push(ids, 1));
         let scores = model.score(&rows, options).map_err(Failure::refused)?;

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 
+use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
-use crate::train::{Summary, TrainError, train};
+use crate::figures;
+use crate::train::{Summary, train};
 
 /// Trains.
 ///
@@ -24,13 +26,14 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     use_threads(config.threads)?;
     explain_choices(&config, &directory, args);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train(&config, &directory, &command).map_err(|e| match e {
-        TrainError::Config(_) | TrainError::Run(_) | TrainError::Token(_) | TrainError::Evidence { .. } => {
-            Failure::refused(e)
-        }
-        other => Failure::broke(other),
-    })?;
-    print(&report(&summary, &directory))
+    let summary = train(&config, &directory, &command)
+        .map_err(|e| if e.refused() { Failure::refused(e) } else { Failure::broke(e) })?;
+    // A figure that cannot be drawn is no reason to fail a run that is done.
+    let figures = match figures::draw(&directory) {
+        Ok(drawn) => figure_lines(&drawn),
+        Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
+    };
+    print(&(report(&summary, &directory) + &figures))
 }
 
 /// What was chosen, and why, before anything long starts.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::toml_scalar;
-use crate::optim::Shape;
+use crate::schedule::Shape;
 use crate::task::Level;
 
 /// What values a field takes.
@@ -135,6 +135,8 @@ const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
 pub static FIELDS: &[Field] = &[
     field("seed", integer(0, i64::MAX as u64), "0", "what all random numbers derive from"),
     free(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
+    free(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result")),
+    free(field("memory.recompute_layers", Kind::Flag, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
     field("model.checkpoint", Kind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),
     field("model.layers", integer(1, 512), "4", "blocks"),
@@ -150,6 +152,7 @@ pub static FIELDS: &[Field] = &[
     field("adam.weight_decay", Kind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
     field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
     field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
+    field("sft.worked_share", Kind::Number { min: 0.0, max: 1.0 }, "1", "share of the examples that show their working; the others state the answer at once"),
     field("sft.lr", Kind::Positive, "0.002", "peak learning rate"),
     field("sft.warmup", integer(0, ANY), "20", "steps of linear warm-up"),
     field("sft.schedule", SCHEDULES, "cosine", "learning rate after warm-up"),
@@ -158,7 +161,6 @@ pub static FIELDS: &[Field] = &[
     field("rl.prompts_per_step", integer(1, 1 << 20), "16", "problems per step"),
     field("rl.group_size", integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline"),
     field("rl.inner_updates", integer(1, 1000), "1", "gradient steps per sampled batch (mu)"),
-    field("rl.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass, padding excluded; changes memory, not results"),
     field("rl.lr", Kind::Positive, "0.0002", "peak learning rate"),
     field("rl.warmup", integer(0, ANY), "5", "steps of linear warm-up"),
     field("rl.schedule", SCHEDULES, "constant", "learning rate after warm-up"),

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
-use crate::optim::{AdamWSettings, Schedule, Shape};
+use crate::optim::AdamWSettings;
+use crate::schedule::{Schedule, Shape};
 use crate::task::{Level, Task};
 
 /// A preset that ships with the program.
@@ -74,6 +75,17 @@ pub enum ConfigError {
         key: String,
         /// ` (did you mean ..?)` or empty.
         hint: String,
+    },
+    /// A way of sampling that training cannot use.
+    #[error(
+        "{origin}: {key}: training samples from the whole distribution, because the log-probability of a truncated one differs \
+         from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
+    )]
+    Truncated {
+        /// Where it stands.
+        origin: String,
+        /// The key.
+        key: String,
     },
     /// The same key in two overrides.
     #[error("{key} is given twice: {first} and {second}")]
@@ -144,10 +156,21 @@ pub struct SftConfig {
     pub steps: u64,
     /// Examples per step.
     pub batch: usize,
+    /// Share of the examples that show their working; the others state the answer at once.
+    pub worked_share: f64,
     /// Learning rate of every step.
     pub schedule: Schedule,
     /// Its optimiser.
     pub adam: AdamWSettings,
+}
+
+/// Trades memory for time, in both stages; changes no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// Tokens per forward pass; a longer row is a pass of its own.
+    pub micro_batch_tokens: usize,
+    /// Whether a layer's activations are computed again in the backward pass instead of kept.
+    pub recompute_layers: bool,
 }
 
 /// Reinforcement learning.
@@ -161,8 +184,6 @@ pub struct RlConfig {
     pub group_size: usize,
     /// Gradient steps per batch.
     pub inner_updates: usize,
-    /// Tokens per forward pass.
-    pub micro_batch_tokens: usize,
     /// Learning rate of every step; inner updates share their step's.
     pub schedule: Schedule,
     /// Its optimiser.
@@ -204,6 +225,8 @@ pub struct Config {
     pub seed: u64,
     /// Worker threads, 0 for all.
     pub threads: usize,
+    /// Memory against time.
+    pub memory: MemoryConfig,
     /// Where the model comes from.
     pub model: ModelSource,
     /// The task.
@@ -242,6 +265,9 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Keys that other trainers have and that would make training off-policy without saying so.
+const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
+
 const METHOD: &str = "method.";
 const METHOD_NAME: &str = "method.name";
 const DEFAULT_METHOD: &str = "grpo_lambda";
@@ -252,6 +278,9 @@ struct Given(BTreeMap<String, (String, String)>);
 
 impl Given {
     fn insert(&mut self, origin: &str, key: &str, value: String) -> Result<(), ConfigError> {
+        if TRUNCATIONS.contains(&key) {
+            return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
+        }
         if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
             let hint = hint(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
@@ -347,21 +376,24 @@ impl Config {
                 read(&mut given, &text, preset)?;
             }
         }
-        let mut pairs: Vec<(&str, &str)> = Vec::new();
-        for word in overrides {
-            let word = word.as_ref();
-            let (key, value) = word.split_once('=').ok_or_else(|| ConfigError::NotAPair(word.to_owned()))?;
-            if let Some((_, first)) = pairs.iter().find(|(k, _)| *k == key) {
-                let (first, second) = ((*first).to_owned(), value.to_owned());
-                return Err(ConfigError::Twice { key: key.to_owned(), first, second });
-            }
-            pairs.push((key, value));
-        }
-        pairs.sort_by_key(|(key, _)| *key != METHOD_NAME);
-        for &(key, value) in &pairs {
-            given.insert(COMMAND_LINE, key, value.to_owned())?;
-        }
-        build(given)
+        overridden(given, overrides)
+    }
+
+    /// This configuration with `key=value` overrides.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    ///
+    /// ```
+    /// use grpo_lambda_llm::config::Config;
+    /// let config = Config::resolve("tiny", &["rl.steps=7", "method.lambda=0.9"]).unwrap();
+    /// let other = config.with(&["method.name=grpo", "seed=3"]).unwrap();
+    /// assert_eq!((other.rl.steps, other.seed, other.method.as_str()), (7, 3, "grpo"));
+    /// ```
+    pub fn with(&self, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+        let mut given = Given::default();
+        read(&mut given, &self.to_toml(), "configuration")?;
+        overridden(given, overrides)
     }
 
     /// A configuration given as TOML; `origin` names it in errors.
@@ -437,10 +469,32 @@ impl Config {
 
 const COMMAND_LINE: &str = "command line";
 
+/// Builds a configuration from `given` and `key=value` words over it.
+fn overridden(mut given: Given, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for word in overrides {
+        let word = word.as_ref();
+        let (key, value) = word.split_once('=').ok_or_else(|| ConfigError::NotAPair(word.to_owned()))?;
+        if let Some((_, first)) = pairs.iter().find(|(k, _)| *k == key) {
+            let (first, second) = ((*first).to_owned(), value.to_owned());
+            return Err(ConfigError::Twice { key: key.to_owned(), first, second });
+        }
+        pairs.push((key, value));
+    }
+    pairs.sort_by_key(|(key, _)| *key != METHOD_NAME);
+    for &(key, value) in &pairs {
+        given.insert(COMMAND_LINE, key, value.to_owned())?;
+    }
+    build(given)
+}
+
 fn read(given: &mut Given, text: &str, origin: &str) -> Result<(), ConfigError> {
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| ConfigError::Syntax {
-        origin: origin.to_owned(),
-        problem: e.to_string().trim_end().to_owned(),
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let before = &text[..e.span().map_or(0, |span| span.start).min(text.len())];
+        let (line, column) =
+            (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+        let problem = format!("line {line}, column {column}: {}", e.message());
+        ConfigError::Syntax { origin: origin.to_owned(), problem }
     })?;
     given.table(origin, "", &table)
 }
@@ -485,6 +539,12 @@ fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
         values.insert(key, number.map_or(value, |x| x.to_string()));
     }
     let configured = configure(&values).map_err(ConfigError::Method)?;
+    let longest = values["rl.max_new_tokens"].parse().unwrap_or(usize::MAX);
+    if let Some(max) = configured.method.max_len().filter(|max| *max < longest) {
+        return Err(ConfigError::Conflict(format!(
+            "rl.max_new_tokens = {longest}: the method's settings (method.matrix_length) take responses of at most {max} tokens"
+        )));
+    }
     for (key, value) in configured.settings.entries() {
         values.insert(format!("{METHOD}{key}"), value.to_owned());
     }
@@ -533,11 +593,16 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
     Ok(Config {
         seed: whole("seed"),
         threads: size("threads"),
+        memory: MemoryConfig {
+            micro_batch_tokens: size("memory.micro_batch_tokens"),
+            recompute_layers: word("memory.recompute_layers") == "true",
+        },
         model,
         task: if word("task.kind") == "addition" { Task::Addition } else { Task::Stories(levels) },
         sft: SftConfig {
             steps: whole("sft.steps"),
             batch: size("sft.batch"),
+            worked_share: number("sft.worked_share"),
             schedule: schedule("sft"),
             adam: adam("sft"),
         },
@@ -546,7 +611,6 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             prompts_per_step: size("rl.prompts_per_step"),
             group_size: size("rl.group_size"),
             inner_updates: size("rl.inner_updates"),
-            micro_batch_tokens: size("rl.micro_batch_tokens"),
             schedule: schedule("rl"),
             adam: adam("rl"),
             max_new_tokens: size("rl.max_new_tokens"),

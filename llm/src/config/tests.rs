@@ -101,6 +101,12 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         (&["model.kv_heads=3"], "model.heads = 4 is not a multiple of model.kv_heads = 3"),
         (&["model.hidden=20"], "is odd"),
         (&["model.checkpoint=x", "model.hidden=64"], "model.checkpoint decides the shape"),
+        (&["rl.top_p=0.9"], "command line: rl.top_p: training samples from the whole distribution"),
+        (&["rl.top_k=5"], "rl.top_k: training samples from the whole distribution"),
+        (
+            &["method.matrix=as_printed", "method.matrix_length=32"],
+            "rl.max_new_tokens = 64: the method's settings (method.matrix_length) take responses of at most 32 tokens",
+        ),
     ] {
         let message = refused(overrides);
         assert!(message.contains(expected), "{overrides:?}: {message}");
@@ -110,7 +116,7 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
     let text = Config::parse("seed = 1\nrl = 5\n", "run.toml").expect_err("rl is a table").to_string();
     assert!(text.contains("run.toml: unknown key `rl`"), "{text}");
     let text = Config::parse("seed = = 1", "run.toml").expect_err("no TOML").to_string();
-    assert!(text.starts_with("run.toml: ") && text.contains("line 1"), "{text}");
+    assert!(text.starts_with("run.toml: line 1, column 8: ") && !text.contains('\n'), "{text}");
     let text = Config::parse("[rl]\nsteps = -1", "run.toml").expect_err("negative").to_string();
     assert!(text.contains("run.toml: rl.steps = -1: must be a whole number of at least 0"), "{text}");
 }

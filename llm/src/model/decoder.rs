@@ -84,6 +84,28 @@ pub struct Tape<T: Real> {
     inverse_temperature: T,
 }
 
+impl<T: Real> Tape<T> {
+    /// Bytes it holds.
+    pub fn bytes(&self) -> usize {
+        let of = |buffers: &[&Buffer<T>]| buffers.iter().map(|b| b.len() * size_of::<T>()).sum::<usize>();
+        let layer = |kept: &Kept<T>| match kept {
+            Kept::Input(input) => of(&[input]),
+            Kept::Whole(a) => of(&[
+                &a.input,
+                &a.input_scale,
+                &a.qkv,
+                &a.attended,
+                &a.log_sum,
+                &a.middle,
+                &a.middle_scale,
+                &a.gate_up,
+            ]),
+        };
+        self.layers.iter().map(layer).sum::<usize>()
+            + of(&[&self.last, &self.scale, &self.normed, &self.saved])
+    }
+}
+
 /// One layer on the tape.
 enum Kept<T> {
     Whole(Box<Activations<T>>),

@@ -1,5 +1,6 @@
 //! What can go wrong between a checkpoint on disk and the decoder.
 
+use crate::disk::DiskError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +53,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl From<DiskError> for Error {
+    fn from(DiskError { path, source, .. }: DiskError) -> Self {
+        Self::Io { path, source }
+    }
 }
 
 impl Error {

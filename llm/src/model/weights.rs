@@ -6,15 +6,16 @@
 use super::config::{Config, EMBEDDING, HEAD};
 use super::error::{Error, Result};
 use super::ops::Real;
+use crate::disk::Disk;
 use half::{bf16, f16};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// A dense array.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,55 +52,146 @@ pub enum SaveDtype {
 /// Naming file and tensor: when one is missing, unexpected, of another shape or of a dtype other than f32, bf16 and f16; when
 /// a file is truncated or is no safetensors file.
 pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
-    let single = directory.join("model.safetensors");
-    let index = directory.join("model.safetensors.index.json");
-    let files = if single.exists() || !index.exists() {
-        vec![("model.safetensors".to_string(), None)]
-    } else {
-        shards(&index)?.into_iter().map(|(file, names)| (file, Some(names))).collect()
-    };
-    let mut expected: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
+    let mut expected = Expected::new(config);
     let mut parameters = Parameters::new();
-    for (file, names) in files {
-        let path = directory.join(&file);
+    for (path, names) in files(directory)? {
         let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| {
-            Error::file(&path, format!("damaged or not a safetensors file ({} bytes): {e}", bytes.len()))
-        })?;
-        let names: BTreeSet<String> =
-            names.unwrap_or_else(|| tensors.names().into_iter().map(str::to_string).collect());
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| damaged(&path, bytes.len() as u64, e))?;
+        let names = names.unwrap_or_else(|| tensors.names().into_iter().map(str::to_string).collect());
         for name in names {
-            let fail = |reason: String| Error::Tensor {
-                file: path.display().to_string(),
-                tensor: name.clone(),
-                reason,
-            };
-            if ignored(&name, config) {
+            let view = tensors.tensor(&name).ok();
+            let Some(shape) = expected.take(&path, &name, view.as_ref().map(|v| (v.dtype(), v.shape())))?
+            else {
                 continue;
-            }
-            let view =
-                tensors.tensor(&name).map_err(|_| fail("listed in the index, missing in the file".into()))?;
-            let Some(shape) = expected.remove(&name) else {
-                return Err(fail(format!(
-                    "not a parameter of this configuration (shape {:?})",
-                    view.shape()
-                )));
             };
-            if view.shape() != shape {
-                return Err(fail(format!("expected shape {shape:?}, found {:?}", view.shape())));
-            }
-            let data = decode(view.dtype(), view.data())
-                .ok_or_else(|| fail(format!("expected dtype F32, BF16 or F16, found {:?}", view.dtype())))?;
+            let data = view.and_then(|v| decode(v.dtype(), v.data())).expect("its dtype was checked");
             parameters.insert(name, Tensor { shape, data });
         }
     }
-    match expected.into_iter().next() {
-        None => Ok(parameters),
-        Some((tensor, shape)) => Err(Error::Tensor {
-            file: directory.display().to_string(),
-            tensor,
-            reason: format!("missing; expected shape {shape:?}"),
-        }),
+    expected.finish(directory)?;
+    Ok(parameters)
+}
+
+/// What the files of a checkpoint hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inspected {
+    /// Files with weights.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Dtypes of the tensors, as in `BF16`.
+    pub dtypes: BTreeSet<String>,
+}
+
+/// Checks the files of a checkpoint as [`load`] does, from their headers alone: names, shapes, dtypes and sizes.
+///
+/// # Errors
+/// As [`load`].
+pub fn inspect(directory: &Path, config: &Config) -> Result<Inspected> {
+    let mut expected = Expected::new(config);
+    let mut found = Inspected::default();
+    for (path, names) in files(directory)? {
+        let (bytes, header) = header(&path)?;
+        found.files += 1;
+        found.bytes += bytes;
+        for name in names.unwrap_or_else(|| header.offset_keys().into_iter().collect()) {
+            let info = header.info(&name);
+            if expected.take(&path, &name, info.map(|i| (i.dtype, i.shape.as_slice())))?.is_some() {
+                found.dtypes.extend(info.map(|i| format!("{:?}", i.dtype)));
+            }
+        }
+    }
+    expected.finish(directory)?;
+    Ok(found)
+}
+
+/// The files of a checkpoint, each with the names the index lists for it, if there is one.
+fn files(directory: &Path) -> Result<Vec<(PathBuf, Option<BTreeSet<String>>)>> {
+    let single = directory.join("model.safetensors");
+    let index = directory.join("model.safetensors.index.json");
+    if single.exists() || !index.exists() {
+        return Ok(vec![(single, None)]);
+    }
+    Ok(shards(&index)?.into_iter().map(|(file, names)| (directory.join(file), Some(names))).collect())
+}
+
+fn damaged(path: &Path, bytes: u64, problem: impl std::fmt::Display) -> Error {
+    Error::file(path, format!("damaged or not a safetensors file ({bytes} bytes): {problem}"))
+}
+
+/// Size and header of a safetensors file: the length of the header in 8 bytes, the header as JSON, then the tensors.
+fn header(path: &Path) -> Result<(u64, Metadata)> {
+    let io = |e| Error::io(path, e);
+    let mut file = fs::File::open(path).map_err(io)?;
+    let bytes = file.metadata().map_err(io)?.len();
+    let short = || damaged(path, bytes, "it ends inside its header");
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(|_| short())?;
+    let length = u64::from_le_bytes(length);
+    // The limit of the format's own library.
+    if length > 100_000_000 || length + 8 > bytes {
+        return Err(short());
+    }
+    let mut text = vec![0; length as usize];
+    file.read_exact(&mut text).map_err(|_| short())?;
+    let header: Metadata = serde_json::from_slice(&text).map_err(|e| damaged(path, bytes, e))?;
+    let whole = 8 + length + header.data_len() as u64;
+    if whole != bytes {
+        return Err(damaged(path, bytes, format!("its header describes {whole} bytes")));
+    }
+    Ok((bytes, header))
+}
+
+/// The parameters that have not been found yet.
+struct Expected<'a> {
+    config: &'a Config,
+    left: BTreeMap<String, Vec<usize>>,
+}
+
+impl<'a> Expected<'a> {
+    fn new(config: &'a Config) -> Self {
+        Self { config, left: config.parameter_shapes().into_iter().collect() }
+    }
+
+    /// Checks a tensor against the configuration; its shape, or nothing when it is one to pass over.
+    fn take(
+        &mut self,
+        path: &Path,
+        name: &str,
+        found: Option<(Dtype, &[usize])>,
+    ) -> Result<Option<Vec<usize>>> {
+        let fail = |reason: String| {
+            let (file, tensor) = (path.display().to_string(), name.to_string());
+            Err(Error::Tensor { file, tensor, reason })
+        };
+        if ignored(name, self.config) {
+            return Ok(None);
+        }
+        let Some((dtype, shape)) = found else {
+            return fail("listed in the index, missing in the file".into());
+        };
+        let Some(expected) = self.left.remove(name) else {
+            return fail(format!("not a parameter of this configuration (shape {shape:?})"));
+        };
+        if shape != expected {
+            return fail(format!("expected shape {expected:?}, found {shape:?}"));
+        }
+        if ![Dtype::F32, Dtype::BF16, Dtype::F16].contains(&dtype) {
+            return fail(format!("expected dtype F32, BF16 or F16, found {dtype:?}"));
+        }
+        Ok(Some(expected))
+    }
+
+    /// Refuses a checkpoint in which a parameter is missing.
+    fn finish(self, directory: &Path) -> Result<()> {
+        match self.left.into_iter().next() {
+            None => Ok(()),
+            Some((tensor, shape)) => Err(Error::Tensor {
+                file: directory.display().to_string(),
+                tensor,
+                reason: format!("missing; expected shape {shape:?}"),
+            }),
+        }
     }
 }
 
@@ -192,12 +284,12 @@ pub fn save(
         }
         let metadata = Some([("format".to_string(), "pt".to_string())].into());
         let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::file(&path, e.to_string()))?;
-        write_atomically(&path, &bytes)?;
+        replace(&path, &bytes)?;
     }
     let index = directory.join("model.safetensors.index.json");
     let stale = if sharded {
         let text = format!("{:#}\n", json!({"metadata": {"total_size": total}, "weight_map": map}));
-        write_atomically(&index, text.as_bytes())?;
+        replace(&index, text.as_bytes())?;
         directory.join("model.safetensors")
     } else {
         index
@@ -209,31 +301,12 @@ pub fn save(
     }
     let dtype = if dtype == SaveDtype::F32 { "float32" } else { "bfloat16" };
     let config = Config { dtype: dtype.into(), ..config.clone() };
-    write_atomically(&directory.join("config.json"), config.to_json().as_bytes())
+    replace(&directory.join("config.json"), config.to_json().as_bytes())
 }
 
-/// Replaces a file all at once: after a crash it holds the old bytes or the new ones.
-///
-/// # Errors
-/// When the operating system refuses.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let attempt = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".writing-").tempfile_in(directory)?;
-        file.write_all(bytes)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
-        // The rename itself is safe only once the directory is.
-        #[cfg(unix)]
-        File::open(directory)?.sync_all()?;
-        Ok(())
-    };
-    attempt().map_err(|e| Error::io(path, e))
+/// [`Disk::replace`] as part of a checkpoint.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    Ok(Disk::default().replace(path, bytes)?)
 }
 
 /// Fresh parameters: matrices normal with this standard deviation (0.02 is usual), norms 1, biases 0.
@@ -328,6 +401,8 @@ mod tests {
             let read = Config::load(directory.path()).unwrap();
             assert_eq!(read, config);
             assert!(load(directory.path(), &read).unwrap() == parameters);
+            let found = inspect(directory.path(), &read).unwrap();
+            assert_eq!((found.files > 1, found.dtypes), (sharded, ["F32".to_string()].into()));
         }
         save(directory.path(), &config, &parameters, SaveDtype::Bf16, usize::MAX).unwrap();
         let rounded = load(directory.path(), &config).unwrap();
@@ -343,7 +418,14 @@ mod tests {
         let parameters = initialise(&config, 3, 0.02);
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
-        let refused = |config: &Config| load(at, config).expect_err("refused").to_string();
+        let refused = |config: &Config| {
+            let message = load(at, config).expect_err("refused").to_string();
+            let by_header = inspect(at, config).expect_err("refused by its header").to_string();
+            // Both say the same up to the words for damage.
+            let same = |m: &str| m.split(" bytes)").next().map(str::to_owned);
+            assert_eq!(same(&by_header), same(&message));
+            message
+        };
         assert!(refused(&config).contains("model.safetensors"));
         save(at, &config, &parameters, SaveDtype::F32, usize::MAX).unwrap();
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
-use super::disk::Disk;
+use crate::disk::Disk;
 
 const MANIFEST: &str = "manifest.json";
 const PREFIX: &str = "step-";
@@ -155,32 +155,53 @@ impl Checkpoints {
         list(&self.disk, &self.directory)
     }
 
-    /// Writes the checkpoint of `step`, then removes those beyond the number to keep.
-    pub(super) fn save(
+    /// Writes the checkpoint of `step`, then removes those beyond the number to keep. Refused, it leaves nothing of its own.
+    pub(super) fn save<E: From<RunError>>(
         &self,
         step: u64,
         logs: BTreeMap<String, u64>,
-        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), RunError>,
-    ) -> Result<Checkpoint, RunError> {
+        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<Checkpoint, E> {
         self.clear()?;
         let name = format!("{PREFIX}{step:08}");
         let temporary = self.directory.join(format!(".new-{name}"));
-        self.disk.create_directories(&temporary)?;
+        let manifest = self.write(&temporary, step, logs, fill).inspect_err(|_| {
+            // A full disk gets its space back; what stopped the writing is the error to tell.
+            drop(self.disk.remove_directory(&temporary));
+        })?;
+        Ok(self.publish(&name, &temporary, manifest)?)
+    }
+
+    /// The files of a checkpoint, its manifest last.
+    fn write<E: From<RunError>>(
+        &self,
+        temporary: &Path,
+        step: u64,
+        logs: BTreeMap<String, u64>,
+        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<Manifest, E> {
+        let io = |e| E::from(RunError::Io(e));
+        self.disk.create_directories(temporary).map_err(io)?;
         let mut writer = CheckpointWriter {
-            directory: temporary.clone(),
+            directory: temporary.to_owned(),
             disk: self.disk.clone(),
             files: BTreeMap::new(),
         };
         fill(&mut writer)?;
         let manifest = Manifest { step, files: writer.files, logs };
         let text = serde_json::to_string_pretty(&manifest).expect("a manifest can always be written");
-        self.disk.write(&temporary.join(MANIFEST), format!("{text}\n").as_bytes())?;
-        self.disk.sync_path(&temporary)?;
-        let path = self.directory.join(&name);
+        self.disk.write(&temporary.join(MANIFEST), format!("{text}\n").as_bytes()).map_err(io)?;
+        self.disk.sync_path(temporary).map_err(io)?;
+        Ok(manifest)
+    }
+
+    /// Gives a written checkpoint its name, in one operation, and removes those beyond the number to keep.
+    fn publish(&self, name: &str, temporary: &Path, manifest: Manifest) -> Result<Checkpoint, RunError> {
+        let path = self.directory.join(name);
         if path.exists() {
-            self.discard(&name)?; // a damaged one, or this step is done again after one was
+            self.discard(name)?; // a damaged one, or this step is done again after one was
         }
-        self.disk.rename(&temporary, &path)?;
+        self.disk.rename(temporary, &path)?;
         self.disk.sync_path(&self.directory)?;
         self.prune()?;
         Ok(Checkpoint { path, manifest, disk: self.disk.clone() })
@@ -199,7 +220,7 @@ impl Checkpoints {
     fn discard(&self, name: &str) -> Result<(), RunError> {
         let doomed = self.directory.join(format!(".old-{name}"));
         self.disk.rename(&self.directory.join(name), &doomed)?;
-        self.disk.remove_directory(&doomed)
+        Ok(self.disk.remove_directory(&doomed)?)
     }
 }
 

@@ -7,7 +7,7 @@ use grpo_lambda::table::significant;
 use serde_json::{Map, Value, json};
 
 use super::RunError;
-use super::disk::Disk;
+use crate::disk::Disk;
 
 /// One append-only file.
 #[derive(Debug)]
@@ -23,7 +23,11 @@ impl Log {
     /// Opens `name` in `directory`, keeping its first `length` bytes.
     pub(super) fn open(disk: &Disk, directory: &Path, name: &str, length: u64) -> Result<Log, RunError> {
         let path = directory.join(name);
-        let file = disk.open_log(&path, length)?;
+        let (file, found) = disk.open_log(&path, length)?;
+        if found < length {
+            let problem = format!("{found} bytes long, but the checkpoint was written when it had {length}");
+            return Err(RunError::Damaged { path, problem });
+        }
         Ok(Log { name: name.to_owned(), path, file, length, disk: disk.clone() })
     }
 
@@ -34,7 +38,7 @@ impl Log {
     }
 
     pub(super) fn sync(&self) -> Result<(), RunError> {
-        self.disk.sync(&self.file, &self.path)
+        Ok(self.disk.sync(&self.file, &self.path)?)
     }
 }
 

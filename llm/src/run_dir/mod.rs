@@ -15,7 +15,6 @@
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
 mod checkpoint;
-mod disk;
 mod events;
 mod log;
 #[cfg(test)]
@@ -29,24 +28,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 use crate::config::{Config, ConfigError, Difference};
+use crate::disk::{Disk, DiskError, TEMPORARY};
 use checkpoint::Checkpoints;
 pub use checkpoint::{Checkpoint, CheckpointWriter, latest};
-use disk::{Disk, TEMPORARY};
 use log::{Log, Rows};
 
 /// What goes wrong in a run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The file system refused.
-    #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// With which file or directory.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] DiskError),
     /// Another process works in the directory.
     #[error("{path} is in use by {holder}; two processes must not write one run")]
     Locked {
@@ -221,12 +213,12 @@ impl RunDir {
     /// Writes the checkpoint after `step` steps with the files that `fill` puts in, and removes the oldest beyond the number to keep.
     ///
     /// # Errors
-    /// [`RunError`]; the checkpoints that were there before still are.
-    pub fn save(
+    /// [`RunError`], or what `fill` returns; the checkpoints that were there before still are, and no other.
+    pub fn save<E: From<RunError>>(
         &mut self,
         step: u64,
-        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), RunError>,
-    ) -> Result<Checkpoint, RunError> {
+        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<Checkpoint, E> {
         for log in self.logs() {
             log.sync()?;
         }
@@ -246,7 +238,7 @@ impl RunDir {
             log.sync()?;
         }
         let text = serde_json::to_string_pretty(summary).expect("a summary has a JSON form");
-        self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())
+        Ok(self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())?)
     }
 
     /// What [`RunDir::finish`] wrote, if the run is done.
@@ -270,7 +262,7 @@ fn lock(directory: &Path) -> Result<File, RunError> {
     let path = directory.join(LOCK);
     let io = |action| {
         let path = path.clone();
-        move |source| RunError::Io { action, path, source }
+        move |source| RunError::Io(DiskError { action, path, source })
     };
     let mut options = File::options();
     let mut file =

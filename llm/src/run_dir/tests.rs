@@ -19,7 +19,7 @@ fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
         None => (0, 1),
     };
     while step < STEPS {
-        state = Address::new(state, Purpose::Shuffle).bits(step);
+        state = Address::new(state, Purpose::Demonstrations).bits(step);
         step += 1;
         pause();
         run.sample(&serde_json::json!({"step": step, "text": format!("{state:01000x}")}))?;
@@ -150,7 +150,7 @@ fn a_killed_process_continues_as_if_unbroken() {
                 .stdout(std::process::Stdio::null())
                 .spawn()
                 .expect("a child");
-            let patience = 5 + Address::new(round, Purpose::Shuffle).bits(attempt) % 60;
+            let patience = 5 + Address::new(round, Purpose::Demonstrations).bits(attempt) % 60;
             if attempt < 5 {
                 std::thread::sleep(std::time::Duration::from_millis(patience));
                 child.kill().expect("SIGKILL");

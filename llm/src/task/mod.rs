@@ -107,6 +107,11 @@ impl Problem {
         }
     }
 
+    /// The solution without its working: the boxed answer alone.
+    pub fn direct(&self) -> &str {
+        self.solution.lines().last().unwrap_or_default()
+    }
+
     /// Number of steps of the solution.
     pub fn steps(&self) -> usize {
         self.expression.work_out().1.len()

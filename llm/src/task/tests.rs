@@ -37,6 +37,18 @@ fn numbers(text: &str) -> BTreeSet<i64> {
 }
 
 #[test]
+fn the_direct_solution_is_the_box_alone() {
+    for (_, _, task) in each_level() {
+        let problem = task.problem(1, Split::Train, 3);
+        assert_eq!(problem.direct(), format!("\\boxed{{{}}}", problem.gold));
+    }
+    assert_eq!(
+        Task::Addition.problem(1, Split::Train, 3).direct(),
+        Task::Addition.problem(1, Split::Train, 3).solution
+    );
+}
+
+#[test]
 fn worked_steps_are_right_and_lead_to_the_boxed_answer() {
     for (steps, operand, task) in each_level() {
         for split in Split::ALL {

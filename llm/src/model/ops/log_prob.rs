@@ -13,7 +13,7 @@ use super::simd::{self, Kernel};
 const LOGITS: usize = 1 << 23;
 
 /// Tokens whose logits are computed together.
-fn chunk(vocabulary: usize) -> usize {
+pub fn chunk(vocabulary: usize) -> usize {
     (LOGITS / vocabulary).clamp(48, 1536) / 48 * 48
 }
 

@@ -8,7 +8,7 @@ pub mod norm;
 mod parallel;
 pub mod real;
 pub mod rope;
-mod simd;
+pub(crate) mod simd;
 pub mod swiglu;
 
 pub use real::Real;

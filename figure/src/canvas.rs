@@ -48,8 +48,8 @@ pub(super) enum Shape {
 /// The compiled-in faces: regular, bold.
 fn face(bold: bool) -> &'static FontRef<'static> {
     static FACES: LazyLock<[FontRef; 2]> = LazyLock::new(|| {
-        let regular: &'static [u8] = include_bytes!("../../assets/DejaVuSans.ttf");
-        let bold: &'static [u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
+        let regular: &'static [u8] = include_bytes!("../assets/DejaVuSans.ttf");
+        let bold: &'static [u8] = include_bytes!("../assets/DejaVuSans-Bold.ttf");
         [regular, bold].map(|bytes| FontRef::try_from_slice(bytes).expect("the compiled-in font is a font"))
     });
     &FACES[usize::from(bold)]

@@ -1,6 +1,6 @@
 //! Figures, described as data and drawn in one place.
 //!
-//! An experiment says *what* is shown (series, intervals, heat maps, reference lines) and nothing
+//! A caller says *what* is shown (series, intervals, heat maps, reference lines) and nothing
 //! about pixels; [`Figure::to_svg`] and [`Figure::to_png`] draw the same description twice. No system
 //! library and no system font is used: the DejaVu Sans faces in `assets/` are compiled in.
 //!

@@ -1,4 +1,6 @@
 //! File operations whose errors name the file, each a place where a test can pull the plug.
+//!
+//! The one way this program replaces a file, for checkpoints and run directories alike, is `Disk::replace`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -6,24 +8,34 @@ use std::path::{Path, PathBuf};
 #[cfg(test)]
 use std::sync::{Arc, atomic::AtomicI64, atomic::Ordering};
 
-use super::RunError;
+/// The file system refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {path}: {source}")]
+pub struct DiskError {
+    /// What was tried.
+    pub action: &'static str,
+    /// With which file or directory.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub source: io::Error,
+}
 
 /// The file system, as far as a run needs it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Disk {
+pub(crate) struct Disk {
     /// Operations left until the simulated process dies; it stays dead.
     #[cfg(test)]
-    pub(super) left: Option<Arc<AtomicI64>>,
+    pub(crate) left: Option<Arc<AtomicI64>>,
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunError {
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
     let path = path.to_owned();
-    move |source| RunError::Io { action, path, source }
+    move |source| DiskError { action, path, source }
 }
 
 impl Disk {
     #[cfg(test)]
-    pub(super) fn crashing_after(operations: i64) -> Disk {
+    pub(crate) fn crashing_after(operations: i64) -> Disk {
         Disk { left: Some(Arc::new(AtomicI64::new(operations))) }
     }
 
@@ -57,12 +69,12 @@ impl Disk {
         file.write_all(bytes)
     }
 
-    pub(super) fn create_directories(&self, path: &Path) -> Result<(), RunError> {
+    pub(crate) fn create_directories(&self, path: &Path) -> Result<(), DiskError> {
         self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))
     }
 
-    /// Opens a file to append to, creating it if needed; cut to `length` when it is longer.
-    pub(super) fn open_log(&self, path: &Path, length: u64) -> Result<File, RunError> {
+    /// Opens a file to append to, creating it if needed; cut to `length` when it is longer. Returns the length it had, too.
+    pub(crate) fn open_log(&self, path: &Path, length: u64) -> Result<(File, u64), DiskError> {
         let open = || {
             self.alive()?;
             let file = OpenOptions::new().create(true).append(true).open(path)?;
@@ -73,30 +85,23 @@ impl Disk {
             }
             Ok((file, found))
         };
-        let (file, found) = open().map_err(failed("open", path))?;
-        if found < length {
-            return Err(RunError::Damaged {
-                path: path.to_owned(),
-                problem: format!("{found} bytes long, but the checkpoint was written when it had {length}"),
-            });
-        }
-        Ok(file)
+        open().map_err(failed("open", path))
     }
 
-    pub(super) fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    pub(crate) fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
         self.put(file, bytes).map_err(failed("write", path))
     }
 
-    pub(super) fn sync(&self, file: &File, path: &Path) -> Result<(), RunError> {
+    pub(crate) fn sync(&self, file: &File, path: &Path) -> Result<(), DiskError> {
         self.flush(file).map_err(failed("flush", path))
     }
 
-    pub(super) fn sync_path(&self, path: &Path) -> Result<(), RunError> {
+    pub(crate) fn sync_path(&self, path: &Path) -> Result<(), DiskError> {
         File::open(path).and_then(|file| self.flush(&file)).map_err(failed("flush", path))
     }
 
     /// A new file with these contents, on the platter when this returns.
-    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    pub(crate) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
         let write = || {
             self.alive()?;
             let mut file = File::create(path)?;
@@ -106,22 +111,26 @@ impl Disk {
         write().map_err(failed("write", path))
     }
 
-    /// Replaces a file: readers see the old or the new contents, never a part.
-    pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    /// Replaces a file: readers see the old or the new contents, never a part. Refused, it leaves nothing beside the old ones.
+    pub(crate) fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(TEMPORARY);
         let temporary = PathBuf::from(temporary);
-        self.write(&temporary, bytes)?;
-        self.rename(&temporary, path)?;
-        self.sync_path(path.parent().unwrap_or(Path::new(".")))
+        let written = self.write(&temporary, bytes).and_then(|()| self.rename(&temporary, path));
+        if written.is_err() && self.alive().is_ok() {
+            drop(fs::remove_file(&temporary)); // what stopped the writing is the error to tell
+        }
+        written?;
+        // The rename itself is safe only once the directory is.
+        self.sync_path(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
     }
 
-    pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), RunError> {
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         self.alive().and_then(|()| fs::rename(from, to)).map_err(failed("rename", from))
     }
 
     /// Removes a directory, entry by entry as the system does.
-    pub(super) fn remove_directory(&self, path: &Path) -> Result<(), RunError> {
+    pub(crate) fn remove_directory(&self, path: &Path) -> Result<(), DiskError> {
         for entry in self.list(path)? {
             let entry = path.join(entry);
             if entry.is_dir() {
@@ -134,7 +143,7 @@ impl Disk {
     }
 
     /// Names in a directory, sorted; none if it does not exist.
-    pub(super) fn list(&self, path: &Path) -> Result<Vec<String>, RunError> {
+    pub(crate) fn list(&self, path: &Path) -> Result<Vec<String>, DiskError> {
         let names = || {
             let entries = match fs::read_dir(path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -149,7 +158,7 @@ impl Disk {
         names().map_err(failed("list", path))
     }
 
-    pub(super) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, RunError> {
+    pub(crate) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
         match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -159,4 +168,24 @@ impl Disk {
 }
 
 /// The end of the name of a file on its way to replace another.
-pub(super) const TEMPORARY: &str = ".tmp";
+pub(crate) const TEMPORARY: &str = ".tmp";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_replacement_leaves_the_old_file_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (path, disk) = (dir.path().join("file"), Disk::default());
+        disk.replace(&path, b"old").expect("writable");
+        disk.replace(&path, b"new").expect("writable");
+        assert_eq!(fs::read(&path).expect("readable"), b"new");
+        // A directory in the way of the rename.
+        let taken = dir.path().join("taken");
+        fs::create_dir_all(taken.join("inside")).expect("writable");
+        let error = disk.replace(&taken, b"x").expect_err("a directory is no file").to_string();
+        assert!(error.starts_with("cannot rename ") && error.contains("taken"), "{error}");
+        assert_eq!(disk.list(dir.path()).expect("readable"), ["file", "taken"]);
+    }
+}

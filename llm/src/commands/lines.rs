@@ -1,0 +1,100 @@
+//! JSON lines that people write: objects with a few known fields, refused by line, field and value.
+
+use grpo_lambda::settings::did_you_mean;
+use serde_json::{Map, Value};
+
+use super::Failure;
+
+/// One line: its place in the input and its fields.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    place: String,
+    fields: Map<String, Value>,
+}
+
+/// The lines of `text`, empty ones passed over; `input` names it in refusals, `known` are the fields a line may have.
+pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<Line>, Failure> {
+    let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    numbered.map(|(i, line)| Line::read(format!("{input}:{}", i + 1), line, known)).collect()
+}
+
+impl Line {
+    fn read(place: String, text: &str, known: &[&str]) -> Result<Line, Failure> {
+        let fields = match serde_json::from_str(text) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(other) => {
+                let what = format!("{}; a line is an object with {}", shown(&other), known.join(" or "));
+                return Err(Failure::refused(format!("{place}: found {what}")));
+            }
+            Err(error) => {
+                // The parser counts lines within this one.
+                let problem = error.to_string().replace(" at line 1 column ", " at column ");
+                return Err(Failure::refused(format!("{place}: not JSON: {problem}")));
+            }
+        };
+        let line = Line { place, fields };
+        match line.fields.keys().find(|key| !known.contains(&key.as_str())) {
+            Some(key) => {
+                let hint = did_you_mean(key, known.iter().copied());
+                Err(line.refused(format!("{key}: unknown field{hint}; the fields are {}", known.join(", "))))
+            }
+            None => Ok(line),
+        }
+    }
+
+    /// A refusal of this line.
+    pub(super) fn refused(&self, what: impl std::fmt::Display) -> Failure {
+        Failure::refused(format!("{}: {what}", self.place))
+    }
+
+    /// Where it stands: `input:3`.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// A field that is a text, where it is present.
+    pub(super) fn text(&self, field: &str) -> Result<Option<&str>, Failure> {
+        match self.fields.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.refused(format!("{field} = {}: must be a text in quotes", shown(other)))),
+        }
+    }
+
+    /// A field that is a list of token ids below `vocabulary`, at least one and at most `longest`, where it is present.
+    pub(super) fn ids(
+        &self,
+        field: &str,
+        vocabulary: usize,
+        longest: usize,
+    ) -> Result<Option<Vec<u32>>, Failure> {
+        let list = match self.fields.get(field) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Array(list)) => list,
+            Some(other) => {
+                return Err(self.refused(format!("{field} = {}: must be a list of token ids", shown(other))));
+            }
+        };
+        if list.is_empty() || list.len() > longest {
+            let count = list.len();
+            return Err(self.refused(format!("{field}: {count} token ids; must be 1 to {longest}")));
+        }
+        let id = |(i, value): (usize, &Value)| {
+            let id = value.as_u64().filter(|id| *id < vocabulary as u64);
+            id.map(|id| id as u32).ok_or_else(|| {
+                let right = format!("must be a token id, a whole number from 0 to {}", vocabulary - 1);
+                self.refused(format!("{field}[{i}] = {}: {right}", shown(value)))
+            })
+        };
+        list.iter().enumerate().map(id).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// A value on one line, cut short when it is long.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,74 @@
+//! `llm-train plot`.
+
+use std::path::{Path, PathBuf};
+
+use comfy_table::{Table, presets};
+use grpo_lambda::table::significant;
+
+use super::{Failure, print};
+use crate::curves::Points;
+use crate::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
+use crate::record::Record;
+
+/// Arguments of `plot`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PlotArgs {
+    /// A run directory, of a run that is finished or under way
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+}
+
+/// Draws a run into RUN/figures and prints a short table.
+///
+/// # Errors
+/// When the directory holds no run, or the figures cannot be written.
+pub fn run(args: &PlotArgs) -> Result<(), Failure> {
+    let record = Record::read(&args.run).map_err(Failure::refused)?;
+    let drawn = draw_record(&record, &args.run).map_err(|e| match e {
+        DrawError::Record(e) => Failure::refused(e),
+        e => Failure::broke(e),
+    })?;
+    print(&format!("{}\n{}\n{}", record.finding(), table(&record), figure_lines(&drawn)))
+}
+
+/// The lines that name figures.
+pub(super) fn figure_lines(drawn: &[PathBuf]) -> String {
+    let beside = |path: &Path| format!("figure       {} (and .svg)\n", path.display());
+    drawn.iter().map(|path| beside(path)).collect()
+}
+
+fn table(record: &Record) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["", "first", "last"]);
+    for (at, a) in [("first", record.accuracy.first()), ("last", record.accuracy.last())] {
+        let Some(a) = a else { continue };
+        let cell = format!("{:.3} ({:.3} to {:.3})", a.value.mid, a.value.low, a.value.high);
+        let name = format!("held-out accuracy, step {} (95 %)", a.step);
+        let row = if at == "first" { [name, cell, String::new()] } else { [name, String::new(), cell] };
+        if at == "first" || record.accuracy.len() > 1 {
+            table.add_row(row);
+        }
+    }
+    let mut row = |name: &str, points: Points| {
+        if let Some((a, b)) = first_and_last_tenth(&points) {
+            table.add_row([format!("{name}, mean of a tenth"), significant(a, 3), significant(b, 3)]);
+        }
+    };
+    row("supervised loss (nats per token)", record.curves.points("sft", "loss"));
+    for (name, column) in [
+        ("reward", "reward"),
+        ("entropy (nats per token)", "entropy"),
+        ("KL (nats per token)", "kl"),
+        ("gradient norm", "grad_norm"),
+        ("length (tokens)", "length"),
+        ("share cut off", "truncated"),
+    ] {
+        let points = record.curves.points("rl", column);
+        // Without a reference model there is no KL, and its column is 0 throughout.
+        if column != "kl" || points.iter().any(|p| p.1 != 0.0) {
+            row(name, points);
+        }
+    }
+    row("share of groups that agree", zero_variance_share(record));
+    table
+}

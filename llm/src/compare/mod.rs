@@ -1,0 +1,25 @@
+//! Several methods from the same supervised starts: who learns what, over several seeds, with intervals.
+//!
+//! ```text
+//! DIR/compare.toml          the methods, the seeds and the common configuration, written first
+//! DIR/supervised/seed-0/    the supervised stage of a seed, a run directory; all methods of the seed start from its checkpoint
+//! DIR/METHOD/seed-0/        RL with a method from there, a run directory
+//! DIR/compare.csv  .json    the result; the same bytes however often the comparison was interrupted
+//! DIR/figures/compare.*     accuracy and reward against RL steps
+//! ```
+//! A seed decides the initial weights, the problems of both stages and the held-out problems, and all methods share them, so that
+//! methods are compared in pairs by seed.
+
+mod entrant;
+mod figure;
+mod members;
+mod plan;
+mod report;
+mod statistics;
+
+pub use entrant::{Entrant, parse as parse_methods};
+pub use figure::figure;
+pub use members::{CompareError, Outcome, Scores, run};
+pub use plan::{Plan, PlanError};
+pub use report::{csv, finding, json, table};
+pub use statistics::{Difference, Spread, Standing, Verdict, standings};

@@ -1,0 +1,235 @@
+//! The result of a comparison as a table for a terminal, as CSV and as JSON.
+
+use comfy_table::presets;
+use grpo_lambda::table::{Cell, Table, significant};
+use serde_json::{Value, json};
+
+use super::figure::bands;
+use super::members::{Outcome, Scores};
+use super::statistics::{Difference, Spread, Standing, Verdict, difference, standings};
+
+/// The place of every method.
+fn places(outcome: &Outcome) -> Vec<(&Scores, Standing)> {
+    let pairs: Vec<(&[f64], &[f64])> =
+        outcome.scores.iter().map(|s| (s.before.as_slice(), s.after.as_slice())).collect();
+    outcome.scores.iter().zip(standings(&pairs)).collect()
+}
+
+/// A method against its twin, the first method at the equal rate, if it has one.
+fn against_twin<'a>(outcome: &'a Outcome, score: &Scores) -> Option<(&'a Scores, Difference)> {
+    let twin = outcome.scores.iter().find(|s| s.twin_of.contains(&score.entrant.label))?;
+    Some((twin, difference(&score.after, &twin.after)))
+}
+
+/// What came out, in a sentence.
+pub fn finding(outcome: &Outcome) -> String {
+    let places = places(outcome);
+    let (first, seeds) = (&outcome.scores[0].entrant.label, outcome.plan.seeds);
+    let others: Vec<_> = places.iter().filter_map(|(s, p)| Some((*s, p.difference?))).collect();
+    if let [(score, d)] = others.as_slice() {
+        let interval =
+            d.paired.ends.map_or(String::new(), |[l, h]| format!(" ({} to {})", signed(l), signed(h)));
+        return format!(
+            "{} against {first}: {}, held-out accuracy {}{interval} over {}",
+            score.entrant.label,
+            d.verdict.word(),
+            signed(d.paired.mid),
+            plural(seeds)
+        );
+    }
+    let of = |word: &str| {
+        let named = others.iter().filter(|(_, d)| d.verdict.word() == word);
+        let names: Vec<&str> = named.map(|(s, _)| s.entrant.label.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
+    };
+    let kinds = ["better", "leans better", "tie", "leans worse", "worse", "one seed"];
+    let parts: Vec<String> = kinds.iter().filter_map(|word| of(word)).collect();
+    format!("Against {first} over {}: {}", plural(seeds), parts.join("; "))
+}
+
+pub(super) fn plural(seeds: u64) -> String {
+    if seeds == 1 { "1 seed".to_owned() } else { format!("{seeds} seeds") }
+}
+
+fn signed(x: f64) -> String {
+    format!("{x:+.3}")
+}
+
+/// The table for a terminal.
+pub fn table(outcome: &Outcome) -> String {
+    let mut table = comfy_table::Table::new();
+    let first = &outcome.scores[0].entrant.label;
+    let versus = format!("less {}", first.replacen(':', "\n", 1).replace(',', "\n"));
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "method",
+        "rate",
+        "before RL",
+        "after RL",
+        &versus,
+        "P(better)",
+        "seeds >/=/<",
+    ]);
+    let shown = |s: Spread| match s.ends {
+        Some([low, high]) => format!("{:.3}\n{low:.3} to {high:.3}", s.mid),
+        None => format!("{:.3}", s.mid),
+    };
+    let change = |s: Spread| match s.ends {
+        Some([low, high]) => format!("{}\n{} to {}", signed(s.mid), signed(low), signed(high)),
+        None => signed(s.mid),
+    };
+    let mut verdicts = String::new();
+    for (score, place) in places(outcome) {
+        // Narrow enough for a terminal: settings below the name.
+        let name = score.entrant.label.replacen(':', "\n", 1).replace(',', "\n");
+        let mut row = vec![name, significant(score.rate, 3), shown(place.before), shown(place.after)];
+        match place.difference {
+            Some(d) => {
+                row.extend([
+                    change(d.paired),
+                    shown(d.improvement),
+                    d.seeds.map(|n| n.to_string()).join("/"),
+                ]);
+                let label = &score.entrant.label;
+                verdicts += &format!("{label} against {first}: {}\n", d.verdict.sentence());
+                if let Some((twin, d)) = against_twin(outcome, score) {
+                    let twin = &twin.entrant.label;
+                    let change = change(d.paired).replace('\n', ", ");
+                    verdicts += &format!("{label} against {twin}: {change}; {}\n", d.verdict.sentence());
+                }
+            }
+            None => row.extend(["", "", ""].map(str::to_owned)),
+        }
+        table.add_row(row);
+    }
+    format!("{}\n{table}\n{}\n{verdicts}", finding(outcome), conditions(outcome))
+}
+
+/// What the numbers are of.
+fn conditions(outcome: &Outcome) -> String {
+    let mut text = format!(
+        "Accuracy on {}: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by seed, \
+         whose runs share start and problems.",
+        outcome.problems_in_words(),
+        plural(outcome.plan.seeds)
+    );
+    if outcome.plan.ablate_rate {
+        let twins = outcome.scores.iter().filter(|s| !s.twin_of.is_empty());
+        let twins: Vec<String> = twins
+            .map(|s| format!("{} is the twin of {}", s.entrant.label, s.twin_of.join(" and ")))
+            .collect();
+        text += &match twins.is_empty() {
+            true => {
+                " No method's rate times mean token weight differs from the first's, so there is no twin."
+                    .to_owned()
+            }
+            false => format!(
+                " {}: {} at the learning rate that equalises rate times mean on-policy token weight in a response of {} tokens, the mean before RL. \
+                 AdamW divides a constant factor of the gradient out again, so the steps of a twin are longer than either's.",
+                twins.join("; "),
+                outcome.scores[0].entrant.label,
+                outcome.length
+            ),
+        };
+    }
+    text
+}
+
+/// One row a method; `command` goes into the first line.
+pub fn csv(outcome: &Outcome, command: &str) -> String {
+    let mut columns = vec!["method", "twin_of", "learning_rate", "mean_token_weight", "seeds", "n_least"];
+    columns.extend(["before", "before_low", "before_high", "after", "after_low", "after_high"]);
+    columns.extend(["gain", "gain_low", "gain_high", "difference", "difference_low", "difference_high"]);
+    columns.extend(["improvement", "improvement_low", "improvement_high", "sign_flip_p"]);
+    columns.extend(["seeds_better", "seeds_equal", "seeds_worse", "verdict"]);
+    columns.extend(["to_twin", "to_twin_low", "to_twin_high", "to_twin_p", "to_twin_verdict"]);
+    let mut table = Table::new(&columns);
+    let cells = |s: Option<Spread>| {
+        let ends = s.and_then(|s| s.ends);
+        [s.map(|s| s.mid).into(), ends.map(|e| e[0]).into(), ends.map(|e| e[1]).into()]
+    };
+    for (score, place) in places(outcome) {
+        let d = place.difference;
+        let mut row: Vec<Cell> = vec![score.entrant.label.as_str().into()];
+        row.push(if score.twin_of.is_empty() { Cell::Empty } else { score.twin_of.join(" ").into() });
+        row.extend([
+            score.rate.into(),
+            score.weight.into(),
+            score.after.len().into(),
+            score.n.iter().min().map(|n| *n as f64).into(),
+        ]);
+        for spread in [
+            Some(place.before),
+            Some(place.after),
+            Some(place.gain),
+            d.map(|d| d.paired),
+            d.map(|d| d.improvement),
+        ] {
+            row.extend(cells(spread));
+        }
+        row.push(d.map(|d| d.p).into());
+        row.extend((0..3).map(|i| Cell::from(d.map(|d| d.seeds[i] as f64))));
+        row.push(d.map_or(Cell::Empty, |d| d.verdict.word().into()));
+        let to_twin = against_twin(outcome, score).map(|(_, d)| d);
+        row.extend(cells(to_twin.map(|d| d.paired)));
+        row.push(to_twin.map(|d| d.p).into());
+        row.push(to_twin.map_or(Cell::Empty, |d| d.verdict.word().into()));
+        table.push(row);
+    }
+    table.to_csv(command)
+}
+
+/// Everything: scores by seed, what follows from them, and the curves of the figure.
+pub fn json(outcome: &Outcome) -> Value {
+    let spread = |s: Spread| json!({ "iqm": s.mid, "interval": s.ends });
+    let methods: Vec<Value> = places(outcome)
+        .into_iter()
+        .map(|(score, place)| {
+            let difference = |d: Difference| {
+                json!({
+                    "paired": spread(d.paired),
+                    "probability_of_improvement": spread(d.improvement),
+                    "sign_flip_p": d.p,
+                    "seeds_better_equal_worse": d.seeds,
+                    "verdict": d.verdict.word(),
+                    "sentence": d.verdict.sentence(),
+                })
+            };
+            let curve = |curves| {
+                let points = bands(curves).into_iter();
+                points
+                    .map(|(x, s)| json!({ "step": x, "iqm": s.mid, "interval": s.ends }))
+                    .collect::<Vec<_>>()
+            };
+            json!({
+                "method": score.entrant.label,
+                "directory": score.entrant.slug(),
+                "twin_of": score.twin_of,
+                "learning_rate": score.rate,
+                "mean_token_weight": score.weight,
+                "n_by_seed": score.n,
+                "accuracy_before_by_seed": score.before,
+                "accuracy_after_by_seed": score.after,
+                "accuracy_before": spread(place.before),
+                "accuracy_after": spread(place.after),
+                "gain": spread(place.gain),
+                "difference": place.difference.map(difference),
+                "difference_to_twin": against_twin(outcome, score).map(|(_, d)| difference(d)),
+                "accuracy": curve(&score.accuracy),
+                "reward": curve(&score.reward),
+            })
+        })
+        .collect();
+    json!({
+        "finding": finding(outcome),
+        "seeds": outcome.plan.all_seeds().collect::<Vec<_>>(),
+        "response_length": outcome.length,
+        "conditions": conditions(outcome),
+        "methods": methods,
+    })
+}
+
+/// Whether any verdict could have been clearer with more seeds.
+pub(super) fn too_few_seeds(outcome: &Outcome) -> bool {
+    let few = |v: Verdict| matches!(v, Verdict::Leans { least, .. } if least > 0.05) || v == Verdict::OneSeed;
+    places(outcome).iter().any(|(_, p)| p.difference.is_some_and(|d| few(d.verdict)))
+}

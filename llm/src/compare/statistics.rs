@@ -1,0 +1,226 @@
+//! From scores by seed to what may be said of them.
+//!
+//! One number a seed: the held-out accuracy of the final weights. Location is the interquartile mean over seeds; intervals are
+//! 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few seeds. Differences are
+//! taken within a seed, whose runs share start and problems. Beside the interval stands the sign-flip test of the paired
+//! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences.
+
+use grpo_lambda::stats::{Bootstrap, Interval, iqm, paired_permutation, probability_of_improvement};
+
+/// An interquartile mean over seeds with its interval, which a single seed does not have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The interquartile mean.
+    pub mid: f64,
+    /// 95 % bootstrap interval.
+    pub ends: Option<[f64; 2]>,
+}
+
+/// What may be said of a difference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// One seed: nothing.
+    OneSeed,
+    /// The interval covers 0.
+    Tie,
+    /// The interval does not cover 0, but the sign-flip test does not reject at 5 %.
+    Leans {
+        /// In which direction.
+        better: bool,
+        /// The p-value.
+        p: f64,
+        /// The smallest that so many seeds can give.
+        least: f64,
+    },
+    /// The interval does not cover 0, and the sign-flip test rejects at 5 %.
+    Clear {
+        /// In which direction.
+        better: bool,
+        /// The p-value.
+        p: f64,
+    },
+}
+
+impl Verdict {
+    /// A word for files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::OneSeed => "one seed",
+            Verdict::Tie => "tie",
+            Verdict::Leans { better: true, .. } => "leans better",
+            Verdict::Leans { better: false, .. } => "leans worse",
+            Verdict::Clear { better: true, .. } => "better",
+            Verdict::Clear { better: false, .. } => "worse",
+        }
+    }
+
+    /// A sentence for a reader.
+    pub fn sentence(self) -> String {
+        let side = |better| if better { "above" } else { "below" };
+        match self {
+            Verdict::OneSeed => "one seed: no interval, no verdict".to_owned(),
+            Verdict::Tie => "tie: the interval of the difference covers 0".to_owned(),
+            Verdict::Leans { better, p, least } => format!(
+                "{}: the interval of the difference lies {} 0, but p = {p:.2} by sign flips (so few seeds give {least:.2} at least)",
+                self.word(),
+                side(better)
+            ),
+            Verdict::Clear { better, p } => {
+                format!(
+                    "{}: the interval of the difference lies {} 0, p = {p:.3} by sign flips",
+                    self.word(),
+                    side(better)
+                )
+            }
+        }
+    }
+}
+
+/// A method against another, as a rule the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Accuracy less that of the first method with the same seed.
+    pub paired: Spread,
+    /// How likely a run of the method beats a run of the first, over all pairs of runs; ties count half.
+    pub improvement: Spread,
+    /// Two-sided p-value of the sign-flip test of the paired differences.
+    pub p: f64,
+    /// Seeds in which the method is better, equal, worse.
+    pub seeds: [usize; 3],
+    /// In words.
+    pub verdict: Verdict,
+}
+
+/// A method's place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Accuracy before RL.
+    pub before: Spread,
+    /// Accuracy after RL.
+    pub after: Spread,
+    /// After less before, by seed.
+    pub gain: Spread,
+    /// Against the first method; none for the first itself.
+    pub difference: Option<Difference>,
+}
+
+/// Sign flips drawn when there are too many seeds to count all.
+const DRAWS: usize = 10_000;
+
+/// The place of every method from (before, after) of each seed, methods in order, seeds in the same order for all.
+///
+/// # Panics
+/// When a method has no seeds or a value is not finite.
+pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<Standing> {
+    let minus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
+    let first = scores.first().map_or(&[][..], |s| s.1);
+    let standing = |(i, &(before, after)): (usize, &(&[f64], &[f64]))| Standing {
+        before: spread(before),
+        after: spread(after),
+        gain: spread(&minus(after, before)),
+        difference: (i > 0).then(|| difference(after, first)),
+    };
+    scores.iter().enumerate().map(standing).collect()
+}
+
+/// Interquartile mean and bootstrap interval of one value a seed.
+pub(super) fn spread(values: &[f64]) -> Spread {
+    let ends = Bootstrap::default().iqm(&[values.to_vec()]).map(|i| [i.low, i.high]);
+    Spread { mid: iqm(values).expect("at least one seed"), ends }
+}
+
+/// A method against another, from one value a seed, seeds in the same order.
+///
+/// # Panics
+/// When there are no seeds, their numbers differ or a value is not finite.
+pub(super) fn difference(x: &[f64], first: &[f64]) -> Difference {
+    let by_seed: Vec<f64> = x.iter().zip(first).map(|(x, y)| x - y).collect();
+    let paired = spread(&by_seed);
+    let p = paired_permutation(x, first, DRAWS, 0).expect("at least one seed").p;
+    let (xs, ys) = ([x.to_vec()], [first.to_vec()]);
+    let ends = Bootstrap::default().probability_of_improvement(&xs, &ys);
+    let improvement = Spread {
+        mid: probability_of_improvement(&xs, &ys).expect("at least one seed"),
+        ends: ends.map(|i: Interval| [i.low, i.high]),
+    };
+    let count = |f: fn(&f64) -> bool| by_seed.iter().filter(|d| f(d)).count();
+    let seeds = [count(|d| *d > 0.0), count(|d| *d == 0.0), count(|d| *d < 0.0)];
+    Difference { paired, improvement, p, seeds, verdict: verdict(paired, p, x.len()) }
+}
+
+fn verdict(paired: Spread, p: f64, seeds: usize) -> Verdict {
+    let Some([low, high]) = paired.ends else { return Verdict::OneSeed };
+    let better = match (low > 0.0, high < 0.0) {
+        (true, _) => true,
+        (_, true) => false,
+        _ => return Verdict::Tie,
+    };
+    if p <= 0.05 {
+        return Verdict::Clear { better, p };
+    }
+    Verdict::Leans { better, p, least: 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn against(first: &[f64], other: &[f64]) -> Difference {
+        let start = vec![0.25; first.len()];
+        standings(&[(&start, first), (&start, other)])[1].difference.expect("not the first")
+    }
+
+    #[test]
+    fn locations_are_interquartile_means_and_differences_are_taken_within_a_seed() {
+        // n = 5: (0.75·x2 + x3 + 0.75·x4) / 2.5 of the sorted values.
+        let (before, after) = ([0.1, 0.2, 0.3, 0.4, 0.5], [0.2, 0.3, 0.4, 0.5, 0.6]);
+        let other = [0.25, 0.35, 0.45, 0.55, 0.65];
+        let s = standings(&[(&before, &after), (&before, &other)]);
+        assert!((s[0].after.mid - 0.4).abs() < 1e-12 && (s[0].gain.mid - 0.1).abs() < 1e-12);
+        assert_eq!(s[0].difference, None);
+        // Every seed gains exactly 0.05: no spread at all within seeds, however wide it is between them.
+        let d = s[1].difference.expect("second");
+        let [low, high] = d.paired.ends.expect("five seeds");
+        assert!((low - 0.05).abs() < 1e-12 && (high - 0.05).abs() < 1e-12 && d.seeds == [5, 0, 0]);
+        let [low, high] = s[1].after.ends.expect("five seeds");
+        assert!(low < 0.40 && high > 0.50, "{low} {high}");
+        // Of 25 pairs of runs the other is above in 15 and never equal.
+        assert!((d.improvement.mid - 15.0 / 25.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn five_seeds_lean_and_six_can_tell() {
+        let five = against(&[0.4; 5], &[0.5, 0.51, 0.52, 0.53, 0.54]);
+        assert_eq!(five.verdict, Verdict::Leans { better: true, p: 0.0625, least: 0.0625 });
+        let six = against(&[0.4; 6], &[0.3, 0.31, 0.32, 0.33, 0.34, 0.35]);
+        assert_eq!(six.verdict, Verdict::Clear { better: false, p: 0.03125 });
+        assert!(six.verdict.sentence().starts_with("worse: the interval of the difference lies below 0"));
+    }
+
+    #[test]
+    fn an_interval_over_zero_is_a_tie_and_one_seed_is_nothing() {
+        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, Verdict::Tie);
+        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, Verdict::Tie);
+        let one = against(&[0.1], &[0.9]);
+        assert_eq!((one.verdict, one.paired.ends), (Verdict::OneSeed, None));
+        assert!((one.paired.mid - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_methods_are_told_apart_no_more_often_than_the_level_says() {
+        // Differences that are symmetric around 0, from a small generator of their own: 200 comparisons with 8 seeds.
+        let mut state = 1u64;
+        let mut noise = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / (1u64 << 31) as f64 - 0.5
+        };
+        let clear = (0..200)
+            .filter(|_| {
+                let draw: Vec<f64> = (0..8).map(|_| 0.1 * noise()).collect();
+                matches!(against(&[0.0; 8], &draw).verdict, Verdict::Clear { .. })
+            })
+            .count();
+        // Binomial(200, 0.05) exceeds 20 with probability 0.001.
+        assert!(clear <= 20, "{clear} of 200");
+    }
+}

@@ -1,0 +1,35 @@
+//! The whole path learns: from a reward alone, a very small transformer finds out how to add.
+
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::train::train;
+
+#[test]
+fn grpo_lambda_teaches_single_digit_addition() {
+    let settings = [
+        "seed=1",
+        "task.kind=addition",
+        "model.hidden=64",
+        "model.layers=2",
+        "model.heads=2",
+        "model.kv_heads=1",
+        "model.intermediate=128",
+        "sft.steps=120",
+        "sft.worked_share=1",
+        "rl.steps=500",
+        "rl.prompts_per_step=32",
+        "rl.group_size=8",
+        "rl.lr=1e-3",
+        "rl.schedule=cosine",
+        "rl.max_new_tokens=6",
+        "eval.n=100",
+        "eval.every=0",
+        "checkpoint.every=1000",
+    ];
+    let config = Config::resolve("tiny", &settings).expect("a valid configuration");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let summary = train(&config, directory.path(), "the learning test").expect("a run");
+    // All hundred sums are asked, greedily: no sampling error. Seeds 1 to 4 ended at 1.0, from 0.15 to 0.49.
+    assert_eq!(summary.n, 100);
+    assert!(summary.accuracy_before < 0.3, "before RL {}", summary.accuracy_before);
+    assert!(summary.accuracy_after > 0.9, "after RL {}", summary.accuracy_after);
+}
