@@ -106,6 +106,27 @@ impl Outcome {
         rewards.iter().map(|group| self.of_group(group, &all)).collect()
     }
 
+    /// What the centred rewards of each group are divided by; `None` where there is nothing to compare and the advantages are 0.
+    pub fn divisors(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
+        let all: Vec<f64> = rewards.iter().flatten().flatten().copied().collect();
+        let of_group = |group: &Vec<Option<f64>>| {
+            let known: Vec<f64> = group.iter().flatten().copied().collect();
+            let compared = if self.baseline == Baseline::BatchMean { &all } else { &known };
+            if all_equal(compared) { None } else { self.divisor(&known, &all) }
+        };
+        rewards.iter().map(of_group).collect()
+    }
+
+    fn divisor(&self, known: &[f64], batch: &[f64]) -> Option<f64> {
+        match self.scale {
+            Scale::None => Some(1.0),
+            // Only reached with a batch baseline: a group of equal rewards has no spread of its own to divide by.
+            Scale::Group(_) if all_equal(known) => None,
+            Scale::Group(std) => Some(std.divisor(known)),
+            Scale::Batch(std) => Some(std.divisor(batch)),
+        }
+    }
+
     fn of_group(&self, rewards: &[Option<f64>], batch: &[f64]) -> Vec<f64> {
         let known: Vec<f64> = rewards.iter().flatten().copied().collect();
         let compared = match self.baseline {
@@ -118,13 +139,7 @@ impl Outcome {
         let n = known.len() as f64;
         let centre = mean(compared);
         let stretch = if self.baseline == Baseline::LeaveOneOut { n / (n - 1.0) } else { 1.0 };
-        let divisor = match self.scale {
-            Scale::None => 1.0,
-            // Only reached with a batch baseline: a group of equal rewards has no spread of its own to divide by.
-            Scale::Group(_) if all_equal(&known) => return vec![0.0; rewards.len()],
-            Scale::Group(std) => std.divisor(&known),
-            Scale::Batch(std) => std.divisor(batch),
-        };
+        let Some(divisor) = self.divisor(&known, batch) else { return vec![0.0; rewards.len()] };
         let floor = self.clamp.unwrap_or(f64::NEG_INFINITY);
         rewards.iter().map(|r| r.map_or(0.0, |r| (stretch * (r - centre) / divisor).max(floor))).collect()
     }

@@ -1,6 +1,6 @@
 //! Checks on a batch before any loss is computed: a wrong shape or a number that is not one is named with its place.
 
-use crate::group::{EvidenceKind, Group, Response};
+use crate::group::{EvidenceKind, Group, Response, StepValue};
 
 /// What is wrong with a group, and where (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -68,6 +68,16 @@ pub enum BatchError {
         /// The value.
         value: f64,
     },
+    /// Steps that do not cover a response in order.
+    #[error(
+        "steps[{response}]: the first step must start at token 0, each later one after it and before token {len}"
+    )]
+    Steps {
+        /// The response.
+        response: usize,
+        /// Its length.
+        len: usize,
+    },
     /// Evidence the method needs and the response lacks.
     #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
     MissingEvidence {
@@ -83,7 +93,7 @@ fn why(kind: EvidenceKind) -> &'static str {
         EvidenceKind::RefLogps => {
             "beta is not 0, so every token needs its log-probability under the reference"
         }
-        _ => "the method needs it under these settings",
+        _ => kind.provided_by(),
     }
 }
 
@@ -128,15 +138,13 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     }
     let expected = logps.len();
     let fields = [
-        ("logps", Some(logps)),
-        ("old_logps", Some(r.old_logps.as_slice())),
-        ("ref_logps", r.ref_logps.as_deref()),
-        ("entropies", r.evidence.entropies.as_deref()),
-        ("values", r.evidence.values.as_deref()),
+        ("logps", Some(logps), true),
+        ("old_logps", Some(r.old_logps.as_slice()), true),
+        ("ref_logps", r.ref_logps.as_deref(), true),
     ];
-    for (field, values) in fields {
+    for (field, values, to_the_end) in fields.into_iter().chain(r.evidence.lists()) {
         let Some(values) = values else { continue };
-        if values.len() != expected {
+        if values.len() > expected || to_the_end && values.len() != expected {
             return Err(BatchError::Length { field, response: i, found: values.len(), expected });
         }
         if let Some((token, &value)) = values.iter().enumerate().find(|(_, v)| !v.is_finite()) {
@@ -146,15 +154,34 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     if !r.tokens.is_empty() && r.tokens.len() != expected {
         return Err(BatchError::Length { field: "tokens", response: i, found: r.tokens.len(), expected });
     }
+    if let Some(steps) = &r.evidence.steps {
+        check_steps(i, steps, expected)?;
+    }
     match r.reward {
         Some(value) if !value.is_finite() => Err(BatchError::Reward { response: i, value }),
         _ => Ok(()),
     }
 }
 
+/// Steps begin at token 0, each starts after the one before and inside the response, and their values are finite.
+fn check_steps(i: usize, steps: &[StepValue], len: usize) -> Result<(), BatchError> {
+    let ordered = steps.windows(2).all(|w| w[0].start < w[1].start);
+    if steps.first().map(|s| s.start) != Some(0) || !ordered || steps.iter().any(|s| s.start >= len) {
+        return Err(BatchError::Steps { response: i, len });
+    }
+    match steps.iter().enumerate().find(|(_, s)| !s.value.is_finite()) {
+        Some((token, s)) => Err(BatchError::NotFinite { field: "steps", response: i, token, value: s.value }),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn steps(starts: &[usize]) -> Vec<StepValue> {
+        starts.iter().map(|&start| StepValue { start, value: 0.5 }).collect()
+    }
 
     fn pair() -> (Group, Vec<Vec<f64>>) {
         let logps = vec![vec![-0.5, -0.25], vec![-1.0]];
@@ -169,6 +196,8 @@ mod tests {
         assert_eq!(group(&g, &logps, &[]), Ok(()));
         g.responses[1].reward = None;
         g.responses[0].tokens = vec![5, 1];
+        g.responses[0].evidence.shifts = Some(vec![0.5]); // one reasoning token, then the answer
+        g.responses[0].evidence.steps = Some(steps(&[0, 1]));
         for r in &mut g.responses {
             r.ref_logps = Some(r.old_logps.clone());
         }
@@ -178,7 +207,7 @@ mod tests {
     #[test]
     fn each_defect_is_named_with_its_place() {
         type Spoil = fn(&mut Group, &mut Vec<Vec<f64>>);
-        let cases: [(Spoil, &str); 12] = [
+        let cases: [(Spoil, &str); 16] = [
             (|_, l| drop(l.pop()), "logps: 1 entries for 2 rewards"),
             (
                 |g, l| {
@@ -202,6 +231,16 @@ mod tests {
             (|_, l| l[0][1] = f64::NEG_INFINITY, "logps[0][1] = -inf"),
             (|g, _| g.responses[1].evidence.values = Some(vec![f64::NAN]), "values[1][0] = NaN"),
             (|g, _| g.responses[0].reward = Some(f64::INFINITY), "rewards[0] = inf"),
+            (
+                |g, _| g.responses[1].evidence.shifts = Some(vec![0.0; 2]),
+                "shifts[1] has 2 entries, logps[1] has 1",
+            ),
+            (
+                |g, _| g.responses[0].evidence.steps = Some(steps(&[1])),
+                "steps[0]: the first step must start at token 0",
+            ),
+            (|g, _| g.responses[0].evidence.steps = Some(steps(&[0, 2])), "and before token 2"),
+            (|g, _| g.responses[0].evidence.steps = Some(steps(&[])), "steps[0]: the first step"),
             (
                 |g, _| g.responses[0].ref_logps = Some(vec![-1.0; 2]),
                 "ref_logps: missing for response 1; beta",

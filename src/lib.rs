@@ -48,7 +48,7 @@
 //! | Theorem 1 | [`trace::Trace::apply`] and [`trace::Trace::adjoint`] are adjoint |
 //! | GAE, TD errors | [`advantage::gae`], [`advantage::td_errors`] |
 //! | `A_NAE`, clamp at -0.1 | [`advantage::Outcome`] |
-//! | clipped objective, Algorithms 1 and 2 | [`surrogate::Surrogate`], [`objective::Objective`] |
+//! | clipped objective, Algorithms 1 and 2 | [`surrogate::Surrogate`], [`objective::Objective`], [`update::Update`] |
 //! | `1 + sigma(log pi - 1)` | [`soft_clamp::SoftClamp`] |
 //! | `l_KL` | [`kl::Kl`] |
 //! | Lemma 1, `V`, `Q`, grad J | [`mdp`] |
@@ -56,6 +56,7 @@
 //! The paper's errors, and what checks each of them, are listed in `paper/README.md`.
 
 pub mod advantage;
+pub mod assignment;
 pub mod check;
 pub mod equation;
 pub mod group;
@@ -65,6 +66,7 @@ pub mod mdp;
 pub mod methods;
 pub mod metrics;
 pub mod objective;
+pub mod padded;
 pub mod reduction;
 pub mod settings;
 pub mod soft_clamp;
@@ -72,3 +74,4 @@ pub mod stats;
 pub mod surrogate;
 pub mod table;
 pub mod trace;
+pub mod update;

@@ -11,6 +11,9 @@ pub enum Reduction {
     PerResponse,
     /// Every token of the batch counts the same: weight `1/sum_j T_j`. TRL's `bnpo` and `dapo`, DAPO.
     TokenMean,
+    /// Every token of a group counts the same, and every group: weight `1/(N sum_{j in group} T_j)` of `N` groups. TRL's `bnpo` when
+    /// a micro-batch is a group: a token mean over the local batch, averaged over local batches.
+    GroupTokenMean,
     /// Every token counts `1/(B L)` with a constant `L`: Dr. GRPO (`L` = maximum completion length), and with `L = 1` the
     /// sum over tokens of REINFORCE and RLOO.
     Constant(
@@ -20,7 +23,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// The weight of a token in each response. `lengths[i]` is `None` for a masked response.
+    /// The weight of a token in each response of one group. `lengths[i]` is `None` for a masked response.
     ///
     /// ```
     /// use grpo_lambda::reduction::Reduction;
@@ -29,13 +32,31 @@ impl Reduction {
     /// assert_eq!(Reduction::Constant(10.0).weights(&[Some(1), None]), [0.05, 0.0]);
     /// ```
     pub fn weights(self, lengths: &[Option<usize>]) -> Vec<f64> {
-        let responses = lengths.len() as f64;
-        let tokens: usize = lengths.iter().flatten().sum();
-        let of = |len: usize| match self {
-            Reduction::PerResponse => 1.0 / (responses * len as f64),
-            Reduction::TokenMean => 1.0 / tokens as f64,
-            Reduction::Constant(l) => 1.0 / (responses * l),
+        self.weights_of_groups(&[lengths.to_vec()])
+    }
+
+    /// The weight of a token in each response of a batch, in flat order.
+    ///
+    /// ```
+    /// use grpo_lambda::reduction::Reduction;
+    /// let groups = [vec![Some(1), Some(4)], vec![Some(2), Some(3)]];
+    /// assert_eq!(Reduction::TokenMean.weights_of_groups(&groups), [0.1; 4]);
+    /// assert_eq!(Reduction::GroupTokenMean.weights_of_groups(&[vec![Some(1)], vec![Some(4)]]), [0.5, 0.125]);
+    /// ```
+    pub fn weights_of_groups(self, groups: &[Vec<Option<usize>>]) -> Vec<f64> {
+        let responses: usize = groups.iter().map(Vec::len).sum();
+        let tokens_of = |group: &[Option<usize>]| group.iter().flatten().sum::<usize>() as f64;
+        let tokens: f64 = groups.iter().map(|g| tokens_of(g)).sum();
+        let of_group = |group: &Vec<Option<usize>>| {
+            let own = tokens_of(group);
+            let of = |len: usize| match self {
+                Reduction::PerResponse => 1.0 / (responses as f64 * len as f64),
+                Reduction::TokenMean => 1.0 / tokens,
+                Reduction::GroupTokenMean => 1.0 / (groups.len() as f64 * own),
+                Reduction::Constant(l) => 1.0 / (responses as f64 * l),
+            };
+            group.iter().map(|len| len.map_or(0.0, of)).collect::<Vec<_>>()
         };
-        lengths.iter().map(|len| len.map_or(0.0, of)).collect()
+        groups.iter().flat_map(of_group).collect()
     }
 }

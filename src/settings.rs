@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_silences_a_setting_is_a_value_the_other_setting_takes() {
-        for spec in REGISTRY {
+        for &spec in REGISTRY {
             let params = (spec.params)();
             for p in &params {
                 let Some((key, values)) = p.idle_under else { continue };

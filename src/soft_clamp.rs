@@ -42,8 +42,8 @@ pub struct SoftClamp {
 pub struct SoftWeights {
     /// What each token's loss is multiplied by.
     pub weights: Vec<f64>,
-    /// `d v_t / d log pi_t`.
-    slopes: Vec<f64>,
+    /// `d v_t / d log pi_t`, which [`SoftClamp::add_gradient`] needs.
+    pub slopes: Vec<f64>,
 }
 
 impl SoftClamp {
@@ -72,8 +72,9 @@ impl SoftClamp {
         SoftWeights { weights, slopes }
     }
 
-    /// Adds `sum_t values[t] d weights[t] / d log pi_k` to `dlogps[k]`, where `values[t]` is what weight `t` multiplies.
-    pub fn add_gradient(self, trace: &dyn Trace, soft: &SoftWeights, values: &[f64], dlogps: &mut [f64]) {
+    /// Adds `sum_t values[t] d weights[t] / d log pi_k` to `dlogps[k]`, where `values[t]` is what
+    /// weight `t` multiplies and `slopes` those of [`SoftWeights`].
+    pub fn add_gradient(self, trace: &dyn Trace, slopes: &[f64], values: &[f64], dlogps: &mut [f64]) {
         if !self.gradient {
             return;
         }
@@ -87,7 +88,7 @@ impl SoftClamp {
             }
         };
         for k in 0..len {
-            dlogps[k] += dv[k] * soft.slopes[k];
+            dlogps[k] += dv[k] * slopes[k];
         }
     }
 }

@@ -81,9 +81,19 @@ pub enum Surrogate {
     },
     /// No clip: `l = -rho A`.
     Unclipped,
+    /// CISPO: the clipped ratio is a held weight on the log-probability, `l = -sg(clip(rho, low, high)) A log pi`.
+    ///
+    /// Every token keeps a gradient, whatever its ratio; [`Region`] says which bound its weight sits on. The bounds are absolute:
+    /// TRL has `low = 0`, verl `[1-epsilon_low, 1+epsilon_high]`. Source: MiniMax-M1; TRL and verl `cispo`.
+    Detached {
+        /// Smallest weight, in `[0, 1]`.
+        low: f64,
+        /// Largest weight, at least 1.
+        high: f64,
+    },
 }
 
-/// Which bound of the clip decided a token's loss.
+/// Which bound of the clip decided a token's loss. "No gradient" but for [`Surrogate::Detached`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// The ratio itself; the gradient flows.
@@ -110,6 +120,9 @@ impl Surrogate {
     pub fn region(&self, rho: f64, a: f64) -> Region {
         match *self {
             Surrogate::Unclipped => Region::Free,
+            Surrogate::Detached { low, .. } if rho < low => Region::Low,
+            Surrogate::Detached { high, .. } if rho > high => Region::High,
+            Surrogate::Detached { .. } => Region::Free,
             Surrogate::Printed { high } if rho > 1.0 + high => Region::High,
             Surrogate::Printed { .. } => Region::Free,
             Surrogate::Clip { high, .. } if a > 0.0 && rho > 1.0 + high => Region::High,
@@ -122,7 +135,26 @@ impl Surrogate {
         }
     }
 
+    /// The loss of [`Surrogate::Detached`] at `logp = log pi`, with the weight held at log-ratio `held`; none for the others.
+    ///
+    /// ```
+    /// use grpo_lambda::surrogate::Surrogate;
+    /// let cispo = Surrogate::Detached { low: 0.0, high: 5.0 };
+    /// let token = cispo.detached(10f64.ln(), -0.5, 2.0).unwrap(); // ratio 10, weight 5
+    /// assert_eq!((token.loss.value, token.loss.slope), (5.0, -10.0));
+    /// ```
+    pub fn detached(&self, held: f64, logp: f64, a: f64) -> Option<Clipped> {
+        let Surrogate::Detached { low, high } = *self else { return None };
+        let ratio = exp_tangent(held).value;
+        let weight = ratio.clamp(low, high);
+        let loss = Partial { value: -weight * a * logp, slope: -weight * a };
+        Some(Clipped { loss, ratio, region: self.region(ratio, a) })
+    }
+
     /// The loss at log-ratio `z` with advantage `a`.
+    ///
+    /// # Panics
+    /// For [`Surrogate::Detached`], whose weight is held at a log-ratio of its own.
     ///
     /// ```
     /// use grpo_lambda::surrogate::Surrogate;
@@ -135,10 +167,14 @@ impl Surrogate {
     }
 
     /// [`Surrogate::at`] with `e = exp_bounded(z)` at hand.
+    ///
+    /// # Panics
+    /// For [`Surrogate::Detached`], which needs [`Surrogate::detached`].
     pub(crate) fn at_exp(&self, z: f64, e: f64, a: f64) -> Clipped {
         let Partial { value: ratio, slope } = continue_tangent(z, e);
         let region = self.region(ratio, a);
         let bound = match (region, *self) {
+            (Region::Free, Surrogate::Detached { .. }) => panic!("a detached weight needs its own log-ratio"),
             (Region::Free, _) => {
                 return Clipped { loss: Partial { value: -a * ratio, slope: -a * slope }, ratio, region };
             }
@@ -149,6 +185,7 @@ impl Surrogate {
                 Surrogate::Clip { high, .. } | Surrogate::TwoSided { high, .. } | Surrogate::Printed { high },
             ) => 1.0 + high,
             (_, Surrogate::Unclipped) => unreachable!("an unclipped ratio is always free"),
+            (_, Surrogate::Detached { .. }) => panic!("a detached weight needs its own log-ratio"),
         };
         Clipped { loss: Partial { value: -a * bound, slope: 0.0 }, ratio, region }
     }

@@ -11,7 +11,7 @@ use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::learner;
 use grpo_lambda::learner::Policy;
-use grpo_lambda::methods::Configured;
+use grpo_lambda::methods::{self, Configured, MissingEvidence};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda::stats::Interval;
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,13 @@ const MAX_ROUNDS: u64 = 4;
 /// Steps in a row in which no group taught anything before a warning.
 const DULL_STEPS: u64 = 5;
 
+/// What the language model provides beside log-probabilities and rewards.
+const PROVIDED: &[EvidenceKind] = &[EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
+
+fn names(kinds: &[EvidenceKind]) -> String {
+    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+}
+
 /// What ends a run early.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -122,13 +129,11 @@ pub enum TrainError {
         problem: String,
     },
     /// Evidence the method needs and this policy does not have.
-    #[error("{method} needs {evidence} under these settings, which the language model does not provide")]
-    Evidence {
-        /// The method.
-        method: String,
-        /// What is missing.
-        evidence: &'static str,
-    },
+    #[error(
+        "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; the language model provides {}",
+        names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
+    )]
+    Evidence(#[from] MissingEvidence),
     /// Too many NaN gradients.
     #[error(
         "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
@@ -155,7 +160,7 @@ impl TrainError {
             | TrainError::Token(_)
             | TrainError::Optim(_)
             | TrainError::State { .. }
-            | TrainError::Evidence { .. } => true,
+            | TrainError::Evidence(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
             TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
@@ -235,10 +240,7 @@ struct Run<'a> {
 pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary, TrainError> {
     let started = Instant::now();
     let configured = config.configured();
-    let provided = [EvidenceKind::Entropies, EvidenceKind::RefLogps];
-    if let Some(missing) = configured.evidence().into_iter().find(|e| !provided.contains(e)) {
-        return Err(TrainError::Evidence { method: configured.spec.title.into(), evidence: missing.name() });
-    }
+    configured.require(PROVIDED)?;
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
     let mut model = initial_model(config, &tokens)?;
@@ -500,7 +502,7 @@ impl Run<'_> {
         let facts = batch_columns(&batch, &metrics);
         row.extend(facts.iter().copied());
         self.state.rl_done += 1;
-        self.warn_when_dull(&metrics);
+        self.warn_when_dull(&batch);
         if config.eval.every > 0
             && self.state.rl_done.is_multiple_of(config.eval.every)
             && self.state.rl_done < config.rl.steps
@@ -561,8 +563,12 @@ impl Run<'_> {
         })
     }
 
-    fn warn_when_dull(&mut self, metrics: &Metrics) {
-        let dull = metrics.zero_variance_groups == metrics.groups;
+    fn warn_when_dull(&mut self, batch: &[Group]) {
+        let metrics = methods::batch_metrics(batch);
+        // A critic, or a baseline of the whole batch, teaches in groups that agree, too.
+        let taught =
+            || self.configured.method.credit(batch).iter().any(|c| c.advantages.iter().any(|a| *a != 0.0));
+        let dull = metrics.zero_variance_groups == metrics.groups && !taught();
         self.state.dull_in_a_row = if dull { self.state.dull_in_a_row + 1 } else { 0 };
         if self.state.dull_in_a_row == DULL_STEPS {
             self.say(&format!(

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{checkpoint, llm_train, shape};
+use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods;
 use grpo_lambda_llm::model::{Decoder, Rows};
 use grpo_lambda_llm::rng::{Address, Purpose};
@@ -295,6 +296,40 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
     llm_train(&["score", "--model", at], line).refused(2, &error);
 }
 
+/// Every method takes a step, or is refused in one line that says what it lacks, and nothing is left behind.
+#[test]
+fn train_takes_every_method_the_language_model_has_the_evidence_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let provided = [EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
+    let small =
+        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
+    let steps =
+        ["sft.steps=0", "rl.steps=1", "rl.prompts_per_step=2", "rl.group_size=3", "rl.max_new_tokens=4"];
+    for spec in methods::REGISTRY {
+        for beta in ["0", "0.1"] {
+            let run = dir.path().join(format!("{}-{beta}", spec.name));
+            let (name, kl) = (format!("method.name={}", spec.name), format!("method.beta={beta}"));
+            let all = [&["train", "--run", run.to_str().unwrap(), &name, &kl][..], &small, &steps].concat();
+            let done = llm_train(&all, "");
+            let needs = methods::parse(spec.name, "").unwrap().evidence();
+            let Some(missing) = needs.iter().find(|kind| !provided.contains(kind)) else {
+                assert!(done.output().contains(spec.title), "{}", spec.name);
+                continue;
+            };
+            let line = format!(
+                "method.name={}: needs {} under these settings, which comes from {}; the language model provides tokens, entropies, \
+                 ref_logps",
+                spec.name,
+                missing.name(),
+                missing.provided_by()
+            );
+            done.refused(2, &[&line]);
+            assert!(!run.exists(), "{}", spec.name);
+        }
+    }
+    assert!(dir.path().join("tempo-0.1").exists() && !dir.path().join("ppo-0").exists());
+}
+
 #[test]
 fn explain_shows_the_equation_and_the_weights_of_every_method() {
     for spec in methods::REGISTRY {
@@ -312,6 +347,11 @@ fn explain_shows_the_equation_and_the_weights_of_every_method() {
         let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();
         assert!(row.split_whitespace().skip(1).all(|x| x.parse::<f64>().is_ok_and(f64::is_finite)), "{row}");
     }
+    let assumed = "Assumed of the evidence: the two responses part at their first token.\n";
+    assert!(llm_train(&["explain", "tiny", "method.name=tempo"], "").output().contains(assumed));
+    assert!(!llm_train(&["explain", "tiny", "method.name=grpo"], "").output().contains("Assumed"));
+    let silent = ["explain", "tiny", "method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"];
+    assert!(llm_train(&silent, "").output().contains("at this log pi the KL term stands alone"));
     let explain = |settings: &[&str]| {
         let text = llm_train(&[&["explain", "tiny"][..], settings].concat(), "").output().to_owned();
         let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();

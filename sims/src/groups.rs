@@ -3,12 +3,14 @@
 //! ```json
 //! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
 //! ```
-//! Optional: `ref_logps`, `entropies`, `values`, `tokens` (one list per response), `truncated` (one flag per response), `id`.
+//! Optional: `ref_logps`, `entropies`, `values`, `collisions`, `teacher_logps`, `tokens` (one list per response), `shifts` and `saliencies`
+//! (lists that may end with the reasoning), `steps` (a list of `[first token, value]` per response), `truncated` (one flag per
+//! response), `id`.
 
 use crate::failure::quoted;
 use crate::json::{self, Json};
 use grpo_lambda::check::{self, BatchError};
-use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
+use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response, StepValue};
 use grpo_lambda::settings::did_you_mean;
 use serde_json::Value;
 
@@ -38,8 +40,22 @@ pub struct Positive {
 const ROUNDING: f64 = 1e-6;
 
 const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
-const KNOWN: [&str; 9] =
-    ["id", "rewards", "logps", "old_logps", "ref_logps", "entropies", "values", "tokens", "truncated"];
+const KNOWN: [&str; 14] = [
+    "id",
+    "rewards",
+    "logps",
+    "old_logps",
+    "ref_logps",
+    "entropies",
+    "values",
+    "collisions",
+    "steps",
+    "shifts",
+    "saliencies",
+    "teacher_logps",
+    "tokens",
+    "truncated",
+];
 
 type Lists = Vec<Vec<f64>>;
 
@@ -154,6 +170,11 @@ impl Fields {
         let mut ref_logps = self.optional_lists("ref_logps", n)?;
         let mut entropies = self.optional_lists("entropies", n)?;
         let mut values = self.optional_lists("values", n)?;
+        let mut collisions = self.optional_lists("collisions", n)?;
+        let mut shifts = self.optional_lists("shifts", n)?;
+        let mut saliencies = self.optional_lists("saliencies", n)?;
+        let mut teacher_logps = self.optional_lists("teacher_logps", n)?;
+        let mut steps = self.steps(n)?;
         let mut tokens = self.tokens(n)?;
         let truncated = self.truncated(n)?;
         let id = self.id()?;
@@ -165,9 +186,45 @@ impl Fields {
                 ref_logps: row(&mut ref_logps, i),
                 reward,
                 truncated: truncated[i],
-                evidence: Evidence { entropies: row(&mut entropies, i), values: row(&mut values, i) },
+                evidence: Evidence {
+                    entropies: row(&mut entropies, i),
+                    values: row(&mut values, i),
+                    collisions: row(&mut collisions, i),
+                    steps: steps.as_mut().map(|s| std::mem::take(&mut s[i])),
+                    shifts: row(&mut shifts, i),
+                    saliencies: row(&mut saliencies, i),
+                    teacher_logps: row(&mut teacher_logps, i),
+                },
             });
         Ok(Line { id, group: Group { responses: responses.collect() }, logps })
+    }
+
+    /// `[first token, value]` of every step of every response.
+    fn steps(&mut self, responses: usize) -> Result<Option<Vec<Vec<StepValue>>>, String> {
+        const RIGHT: &str = "[first token, value]";
+        let Some(value) = self.take("steps") else { return Ok(None) };
+        let items =
+            self.per_response("steps", responses, value, "a list of lists of [first token, value]")?;
+        let of_response = |(i, item)| {
+            let place = format!("steps[{i}]");
+            let step = |(t, x): (usize, Json)| {
+                let Json::List(pair) = &x else { return Err(wrong(&place, t, &x, RIGHT)) };
+                let start = pair.first().and_then(|s| match s {
+                    Json::Number(n) => n.as_u64().and_then(|n| usize::try_from(n).ok()),
+                    _ => None,
+                });
+                match (start, pair.get(1).and_then(number), pair.len()) {
+                    (Some(start), Some(value), 2) => Ok(StepValue { start, value }),
+                    _ => Err(wrong(&place, t, &x, RIGHT)),
+                }
+            };
+            self::items(&place, item, "a list of [first token, value]")?
+                .into_iter()
+                .enumerate()
+                .map(step)
+                .collect()
+        };
+        items.into_iter().enumerate().map(of_response).collect::<Result<_, _>>().map(Some)
     }
 
     fn tokens(&mut self, responses: usize) -> Result<Vec<Vec<u32>>, String> {
@@ -264,7 +321,9 @@ mod tests {
     #[test]
     fn every_field_lands_where_it_belongs() {
         let text = r#"{"id":7,"rewards":[1,null],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]],"ref_logps":[[-4],[-5]],
-            "entropies":[[0.1],[0.2]],"values":[[0.3],[0.4]],"tokens":[[11],[12]],"truncated":[false,true]}"#;
+            "entropies":[[0.1],[0.2]],"values":[[0.3],[0.4]],"collisions":[[0.5],[0.6]],"steps":[[[0,0.7]],[[0,0.8]]],
+            "shifts":[[],[0.9]],"saliencies":[[1],[2]],"teacher_logps":[[-0.1],[-0.2]],"tokens":[[11],[12]],
+            "truncated":[false,true]}"#;
         let line = Line::parse(text, &[]).unwrap();
         let [a, b] = &line.group.responses[..] else { panic!("two responses") };
         assert_eq!(line.id, Some(7.into()));
@@ -274,7 +333,34 @@ mod tests {
             (&a.old_logps[..], b.ref_logps.as_deref(), &b.tokens[..]),
             (&[-2.0][..], Some(&[-5.0][..]), &[12][..])
         );
-        assert_eq!(b.evidence, Evidence { entropies: Some(vec![0.2]), values: Some(vec![0.4]) });
+        assert_eq!(
+            b.evidence,
+            Evidence {
+                entropies: Some(vec![0.2]),
+                values: Some(vec![0.4]),
+                collisions: Some(vec![0.6]),
+                steps: Some(vec![StepValue { start: 0, value: 0.8 }]),
+                shifts: Some(vec![0.9]),
+                saliencies: Some(vec![2.0]),
+                teacher_logps: Some(vec![-0.2]),
+            }
+        );
+    }
+
+    #[test]
+    fn a_step_that_is_no_pair_of_token_and_value_is_named_with_its_place() {
+        for (steps, place) in [
+            ("[[[0]],[[0,1]]]", "steps[0][0]"),
+            ("[[[0,1]],[7]]", "steps[1][0]"),
+            ("[[[0.5,1]],[[0,1]]]", "steps[0][0]"),
+        ] {
+            let line = PLAIN.replacen('{', &format!("{{\"steps\":{steps},"), 1);
+            let message = error(&line);
+            assert!(
+                message.starts_with(place) && message.ends_with("must be [first token, value]"),
+                "{message}"
+            );
+        }
     }
 
     #[test]

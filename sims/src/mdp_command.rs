@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::mdp::evidence::Exact;
 use grpo_lambda::mdp::expected::{
     Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
 };
@@ -115,10 +116,8 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
         request.file.display()
     );
     // The initial policy is its own reference, as in the first step of a training run.
-    let provided = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Values];
-    if let Some(missing) = method.evidence().into_iter().find(|e| !provided.contains(e)) {
-        anyhow::bail!("{} needs {}, which a tabular policy does not have", method.spec.name, missing.name());
-    }
+    let provided = [Exact::kinds_on(&tree), vec![EvidenceKind::RefLogps]].concat();
+    method.require(&provided)?;
     let situation =
         Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };
 
@@ -136,8 +135,13 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     ]);
     let changed = settings_that_differ(method);
     push(&mut rows, method.spec.title, &changed, &comparison, &how);
-    for spec in REGISTRY {
+    let mut left_out = Vec::new();
+    for &spec in REGISTRY {
         let default = methods::configure(spec.name, &[])?;
+        if let Err(lacking) = default.require(&provided) {
+            left_out.push(format!("{} (needs {})", spec.title, lacking.needs));
+            continue;
+        }
         if spec.name == method.spec.name && changed == "defaults" {
             continue;
         }
@@ -145,7 +149,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
         push(&mut rows, spec.title, "defaults", &compare(&expected, &oracle), &how);
     }
 
-    let facts = vec![
+    let mut facts = vec![
         format!(
             "{name}: {} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
             tree.tokens().len(),
@@ -161,6 +165,9 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
             group_size
         ),
     ];
+    if !left_out.is_empty() {
+        facts.push(format!("not shown, for want of evidence a table gives: {}", left_out.join(", ")));
+    }
     let (credit, figure) = credit_views(&name, method, &expected, &comparison, &oracle);
     let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     Ok(Analysis { name, facts, methods: rows, credit, figure })

@@ -22,6 +22,8 @@
 //! | [`Optimal`] | the best deterministic policy, `J*` |
 //! | [`TableMdp`] | plain data from which a user's own MDP is built and validated |
 //! | [`expected`] | the exact expected update of any registered method, three ways |
+//! | [`evidence`] | what methods ask for beyond rewards, exactly |
+//! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
 //! | [`TabularLearner`] | a tabular policy under the training step of [`crate::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
 //!
@@ -37,7 +39,9 @@
 
 mod build;
 mod draw;
+pub mod evidence;
 pub mod expected;
+mod maskable;
 mod optimal;
 mod oracle;
 mod pattern;
@@ -52,6 +56,7 @@ mod tree;
 pub mod zoo;
 
 pub use build::{DEFAULT_MAX_LEAVES, MAX_EDGES, Rules, TreeError};
+pub use maskable::{Maskable, Scored};
 pub use optimal::Optimal;
 pub use oracle::Oracle;
 pub use policy::Tabular;

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::draw::unit;
 use super::policy::Tabular;
-use super::tree::{EdgeId, LeafId, RewardKind, Target, Tree};
+use super::tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};
 
 /// Draws responses from a policy frozen at the time of [`Sampler::new`].
 ///
@@ -57,17 +57,26 @@ impl<'t> Sampler<'t> {
 
     /// One response.
     pub fn sample(&self, rng: &mut impl Rng) -> LeafId {
-        self.walk(rng, |_| ())
+        self.complete(0, rng)
+    }
+
+    /// One completion of a prefix.
+    pub fn complete(&self, node: NodeId, rng: &mut impl Rng) -> LeafId {
+        self.walk(node, rng, |_| ())
+    }
+
+    /// The tree the responses are of.
+    pub fn tree(&self) -> &'t Tree {
+        self.tree
     }
 
     /// One response, its edges written into `path`, which is cleared first.
     pub fn sample_into(&self, rng: &mut impl Rng, path: &mut Vec<EdgeId>) -> LeafId {
         path.clear();
-        self.walk(rng, |edge| path.push(edge))
+        self.walk(0, rng, |edge| path.push(edge))
     }
 
-    fn walk(&self, rng: &mut impl Rng, mut visit: impl FnMut(EdgeId)) -> LeafId {
-        let mut node = 0;
+    fn walk(&self, mut node: NodeId, rng: &mut impl Rng, mut visit: impl FnMut(EdgeId)) -> LeafId {
         loop {
             let edges = self.tree.edges_of(node);
             let mut edge = edges.start;

@@ -6,8 +6,9 @@ use std::ops::Range;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::evidence::{Exact, Provider};
 use super::policy::pull_back;
-use super::{EdgeId, Sampler, Tabular, Target, Tree, sample_reward};
+use super::{EdgeId, Oracle, Sampler, Tabular, Target, Tree, sample_reward};
 use crate::group::{Evidence, Group, Response};
 use crate::learner::{Policy, Scored};
 
@@ -25,6 +26,8 @@ pub struct TabularLearner<'t> {
     reference: Vec<f64>,
     rate: f64,
     rng: ChaCha8Rng,
+    /// Whether responses carry the evidence a table gives.
+    with_evidence: bool,
     /// The gradient with respect to `log π(a|s)` per edge, which the next step pulls back to the logits.
     cotangent: Vec<f64>,
 }
@@ -44,10 +47,18 @@ impl<'t> TabularLearner<'t> {
             reference,
             rate,
             rng: ChaCha8Rng::seed_from_u64(seed),
+            with_evidence: false,
             cotangent: vec![0.0; tree.edge_count()],
         };
         learner.refresh();
         learner
+    }
+
+    /// The same learner whose responses carry every kind of evidence a table gives, of the policy as it stands when it
+    /// samples. Costs a pass over the tree per sampling.
+    pub fn with_evidence(mut self) -> Self {
+        self.with_evidence = true;
+        self
     }
 
     /// The policy as it stands.
@@ -95,6 +106,7 @@ impl Policy for TabularLearner<'_> {
 
     fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
         let sampler = Sampler::from_probs(self.tree, self.probs.clone());
+        let exact = self.with_evidence.then(|| Exact::new(&Oracle::new(self.tree, &self.policy)));
         let mut path = Vec::new();
         let mut response = || {
             let leaf = sampler.sample_into(&mut self.rng, &mut path);
@@ -105,7 +117,7 @@ impl Policy for TabularLearner<'_> {
                 ref_logps: Some(along(&self.reference)),
                 reward: Some(sample_reward(self.tree, leaf, &mut self.rng)),
                 truncated: self.tree.truncated(leaf),
-                evidence: Evidence::default(),
+                evidence: exact.as_ref().map_or_else(Evidence::default, |e| e.evidence(leaf, &path)),
             }
         };
         Ok(prompts
@@ -146,7 +158,7 @@ impl Policy for TabularLearner<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Oracle, zoo, zoo::Family};
+    use super::super::{zoo, zoo::Family};
     use super::*;
     use crate::{learner::iterate, methods};
 

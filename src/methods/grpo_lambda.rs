@@ -2,10 +2,12 @@
 
 use super::{Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
-use crate::objective::{Objective, Update};
+use crate::assignment::Spread;
+use crate::objective::Objective;
 use crate::settings::{Param, Settings};
 use crate::soft_clamp::{Reading, SoftClamp, Squash};
 use crate::trace::{AsPrinted, Both, Recent, RowIndex, RowNormalised, Style, Trace};
+use crate::update::{FrontWeight, TraceRatio, Update};
 
 /// GRPO-lambda (arXiv 2510.00194).
 ///
@@ -138,17 +140,15 @@ fn soft_clamp(settings: &Settings) -> SoftClamp {
 
 fn build(settings: &Settings) -> Box<dyn Method> {
     let trace = trace(settings);
+    let delta = if settings.word("delta") == "terminal" { Delta::Terminal } else { Delta::Constant };
+    let outcome = shared::outcome(settings, Baseline::GroupMean);
+    let update: Box<dyn Update> = match settings.word("update") {
+        "trace" => Box::new(TraceRatio(trace)),
+        _ => Box::new(FrontWeight(trace, soft_clamp(settings))),
+    };
+    let spread = Box::new(Spread { outcome, delta, overlong: None });
     Box::new(Objective {
-        outcome: shared::outcome(settings, Baseline::GroupMean),
-        delta: if settings.word("delta") == "terminal" { Delta::Terminal } else { Delta::Constant },
-        update: match settings.word("update") {
-            "trace" => Update::Trace(trace),
-            _ => Update::Weight(trace, soft_clamp(settings)),
-        },
         unit_mean: settings.word("normalise") == "mean",
-        surrogate: shared::surrogate(settings),
-        kl: shared::kl_term(settings),
-        reduction: shared::reduction_of(settings),
-        mask_truncated: settings.flag("mask_truncated"),
+        ..shared::objective(settings, spread, update, shared::surrogate(settings))
     })
 }

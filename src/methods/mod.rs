@@ -15,6 +15,8 @@ pub struct Credit {
     pub advantages: Vec<f64>,
     /// Weight of every token in the loss, length `T`: the reduction (for example `1/(g T_i)`), 0 where masked.
     pub weights: Vec<f64>,
+    /// Which tokens a selective trace may read, length `T`; none where the trace reads all.
+    pub eligible: Option<Vec<bool>>,
 }
 
 /// One response's share of the loss.
@@ -32,7 +34,7 @@ pub struct Loss {
 ///
 /// The exact oracle uses it to average over a group without enumerating all tuples; a test
 /// compares that average with the full enumeration for every registered method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coupling {
     /// Only through their rewards.
     Rewards,
@@ -42,7 +44,7 @@ pub enum Coupling {
     Everything,
 }
 
-/// A critic-free policy-optimisation method, with its settings.
+/// A policy-optimisation method, with its settings.
 pub trait Method: Send + Sync + std::fmt::Debug {
     /// Advantages and loss weights of every response of the batch, in flat order (group by group).
     ///
@@ -50,14 +52,32 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// If a response is empty, or evidence the method needs is missing; [`crate::check`] reports both as errors.
     fn credit(&self, batch: &[Group]) -> Vec<Credit>;
 
+    /// The share of `response` in the loss at current log-probabilities `logps` (length `T`), where stopped gradients hold
+    /// the numbers they have at log-probabilities `frozen`.
+    ///
+    /// `dlogps` is the derivative of the value by `logps` at fixed `frozen`: what automatic differentiation makes of a
+    /// stopped gradient, and what a test can compare with finite differences.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss;
+
     /// The share of `response` in the loss at current log-probabilities `logps` (length `T`).
     ///
     /// # Panics
     /// If lengths differ.
-    fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss;
+    fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss {
+        self.loss_around(response, credit, logps, logps)
+    }
 
     /// How other responses enter a response's gradient.
     fn coupling(&self) -> Coupling;
+
+    /// Whether a batch whose rewards all agree teaches nothing, up to a KL term: so it is with every comparison of responses. A critic,
+    /// or a reward per token, teaches on its own.
+    fn compares_rewards(&self) -> bool {
+        true
+    }
 
     /// The longest response the method takes, where its settings bound it.
     fn max_len(&self) -> Option<usize> {
@@ -77,11 +97,34 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     }
 }
 
+mod bnpo;
+mod bnpo_beta;
+mod cispo;
+mod dapo;
 mod dr_grpo;
 mod grpo;
+mod grpo_batch_std;
 mod grpo_lambda;
+mod gspo;
+mod gspo_token;
+mod high_entropy;
+mod oar_g;
+mod oar_p;
+mod optimal_token_baseline;
+mod p_trace;
+mod ppo;
+mod reinforce_pp;
+mod reinforce_pp_baseline;
 mod rloo;
+mod rlsd;
+mod s_trace;
 mod shared;
+mod spo_chain;
+mod spo_tree;
+mod tempo;
+mod tree_rl;
+mod tree_rpo;
+mod vine_ppo;
 
 use crate::group::EvidenceKind;
 use crate::metrics::Metrics;
@@ -133,7 +176,47 @@ pub struct MethodSpec {
 }
 
 /// Every method, in the order of tables. Adding one is its file and its line here.
-pub static REGISTRY: [&MethodSpec; 4] = [&grpo::SPEC, &dr_grpo::SPEC, &rloo::SPEC, &grpo_lambda::SPEC];
+pub static REGISTRY: &[&MethodSpec] = &[
+    &grpo::SPEC,
+    &dr_grpo::SPEC,
+    &rloo::SPEC,
+    &grpo_lambda::SPEC,
+    &grpo_batch_std::SPEC,
+    &dapo::SPEC,
+    &bnpo::SPEC,
+    &bnpo_beta::SPEC,
+    &gspo::SPEC,
+    &gspo_token::SPEC,
+    &cispo::SPEC,
+    &reinforce_pp::SPEC,
+    &reinforce_pp_baseline::SPEC,
+    &high_entropy::SPEC,
+    &optimal_token_baseline::SPEC,
+    &tempo::SPEC,
+    &p_trace::SPEC,
+    &s_trace::SPEC,
+    &oar_p::SPEC,
+    &oar_g::SPEC,
+    &ppo::SPEC,
+    &vine_ppo::SPEC,
+    &spo_chain::SPEC,
+    &spo_tree::SPEC,
+    &tree_rl::SPEC,
+    &tree_rpo::SPEC,
+    &rlsd::SPEC,
+];
+
+/// A method needs what the policy does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
+pub struct MissingEvidence {
+    /// The method.
+    pub method: &'static str,
+    /// The evidence.
+    pub needs: &'static str,
+    /// What provides it.
+    pub provided_by: &'static str,
+}
 
 /// A method with its resolved settings.
 pub struct Configured {
@@ -151,6 +234,27 @@ impl Configured {
         (self.spec.evidence)(&self.settings)
     }
 
+    /// Refuses the method where a policy that provides `provided` lacks evidence it needs.
+    ///
+    /// # Errors
+    /// [`MissingEvidence`], which names the evidence and what provides it.
+    ///
+    /// ```
+    /// let masked = grpo_lambda::methods::parse("high_entropy", "").unwrap();
+    /// let refused = masked.require(&[]).unwrap_err().to_string();
+    /// assert!(refused.contains("needs entropies"), "{refused}");
+    /// ```
+    pub fn require(&self, provided: &[EvidenceKind]) -> Result<(), MissingEvidence> {
+        match self.evidence().into_iter().find(|kind| !provided.contains(kind)) {
+            None => Ok(()),
+            Some(kind) => Err(MissingEvidence {
+                method: self.spec.name,
+                needs: kind.name(),
+                provided_by: kind.provided_by(),
+            }),
+        }
+    }
+
     /// The settings that were changed and have no effect beside the others; see [`Settings::idle`].
     pub fn idle(&self) -> Vec<String> {
         self.settings.idle(&(self.spec.params)())
@@ -165,7 +269,7 @@ pub fn find(name: &str) -> Result<&'static MethodSpec, SettingError> {
     REGISTRY.iter().copied().find(|spec| spec.name == name).ok_or_else(|| SettingError::UnknownMethod {
         name: name.to_owned(),
         hint: did_you_mean(name, REGISTRY.iter().map(|s| s.name)),
-        known: REGISTRY.map(|s| s.name).join(", "),
+        known: REGISTRY.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
     })
 }
 
@@ -218,24 +322,42 @@ pub struct BatchLoss {
 /// # Panics
 /// On shapes [`crate::check::group`] would refuse.
 pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> BatchLoss {
-    let responses: usize = batch.iter().map(|g| g.responses.len()).sum();
-    assert_eq!(logps.len(), responses, "one row of log-probabilities per response");
-    let mut rest = logps;
-    let by_group = |g: &Group| {
-        let (own, after) = rest.split_at(g.responses.len());
-        rest = after;
-        own
-    };
-    let logps: Vec<&[Vec<f64>]> = batch.iter().map(by_group).collect();
+    evaluate_around(method, batch, logps, logps)
+}
+
+/// [`evaluate`] where stopped gradients hold the numbers they have at log-probabilities `frozen`.
+///
+/// # Panics
+/// As [`evaluate`].
+pub fn evaluate_around(
+    method: &dyn Method,
+    batch: &[Group],
+    logps: &[Vec<f64>],
+    frozen: &[Vec<f64>],
+) -> BatchLoss {
+    let (logps, frozen) = (rows_by_group(batch, logps), rows_by_group(batch, frozen));
     let mut total =
         BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: Metrics::default() };
-    for share in evaluate_groups(method, batch, &logps) {
+    for share in shares(method, batch, &logps, &frozen) {
         total.value += share.value;
         total.metrics.merge(&share.metrics);
         total.dlogps.extend(share.dlogps);
         total.advantages.extend(share.advantages);
     }
     total
+}
+
+/// Rows in flat order, group by group.
+fn rows_by_group<'a>(batch: &[Group], rows: &'a [Vec<f64>]) -> Vec<&'a [Vec<f64>]> {
+    let responses: usize = batch.iter().map(|g| g.responses.len()).sum();
+    assert_eq!(rows.len(), responses, "one row of log-probabilities per response");
+    let mut rest = rows;
+    let by_group = |g: &Group| {
+        let (own, after) = rest.split_at(g.responses.len());
+        rest = after;
+        own
+    };
+    batch.iter().map(by_group).collect()
 }
 
 /// The share of every group in the loss of a batch, with its gradient: they add up to [`evaluate`] of the whole.
@@ -245,14 +367,25 @@ pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> Bat
 /// # Panics
 /// On shapes [`crate::check::group`] would refuse.
 pub fn evaluate_groups(method: &dyn Method, batch: &[Group], logps: &[&[Vec<f64>]]) -> Vec<BatchLoss> {
+    shares(method, batch, logps, logps)
+}
+
+fn shares(
+    method: &dyn Method,
+    batch: &[Group],
+    logps: &[&[Vec<f64>]],
+    frozen: &[&[Vec<f64>]],
+) -> Vec<BatchLoss> {
     assert_eq!(logps.len(), batch.len(), "the log-probabilities of every group");
     let mut credits = method.credit(batch).into_iter();
-    let share = |(group, logps): (&Group, &&[Vec<f64>])| {
+    let share = |g: usize| {
+        let (group, logps, frozen) = (&batch[g], logps[g], frozen[g]);
         assert_eq!(logps.len(), group.responses.len(), "one row of log-probabilities per response");
         let metrics = batch_metrics(std::slice::from_ref(group));
         let mut share = BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics };
-        for ((response, credit), logps) in group.responses.iter().zip(credits.by_ref()).zip(logps.iter()) {
-            let loss = method.loss(response, &credit, logps);
+        let rows = logps.iter().zip(frozen);
+        for ((response, credit), (logps, frozen)) in group.responses.iter().zip(credits.by_ref()).zip(rows) {
+            let loss = method.loss_around(response, &credit, logps, frozen);
             share.value += loss.value;
             share.metrics.merge(&loss.metrics);
             share.dlogps.push(loss.dlogps);
@@ -260,7 +393,7 @@ pub fn evaluate_groups(method: &dyn Method, batch: &[Group], logps: &[&[Vec<f64>
         }
         share
     };
-    batch.iter().zip(logps).map(share).collect()
+    (0..batch.len()).map(share).collect()
 }
 
 /// The metrics that belong to groups rather than responses.

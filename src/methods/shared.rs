@@ -1,11 +1,15 @@
 //! Settings that several methods share, declared and read in one place.
 
+use super::Method;
 use crate::advantage::{Baseline, Outcome, Scale, Std};
+use crate::assignment::{Assignment, Scope, Selection, Spread};
 use crate::group::EvidenceKind;
 use crate::kl::Kl;
+use crate::objective::{Objective, no_trace};
 use crate::reduction::Reduction;
 use crate::settings::{Param, SettingError, Settings};
 use crate::surrogate::Surrogate;
+use crate::update::Update;
 
 const INF: f64 = f64::INFINITY;
 
@@ -14,6 +18,18 @@ const UNSCALED: &[&str] = &["none"];
 
 /// `scale`, `std_preset`, `std_ddof`, `std_epsilon`, `clamp`.
 pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
+    let clamp = Param::optional(
+        "clamp",
+        clamp,
+        -INF,
+        0.0,
+        "lower bound of the advantage (the GRPO-lambda paper: -0.1)",
+    );
+    [self::scale(scale, "trl"), vec![clamp]].concat()
+}
+
+/// `scale`, `std_preset`, `std_ddof`, `std_epsilon`.
+pub(super) fn scale(scale: &str, preset: &str) -> Vec<Param> {
     vec![
         Param::choice(
             "scale",
@@ -23,7 +39,7 @@ pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
         ),
         Param::choice(
             "std_preset",
-            "trl",
+            preset,
             &["trl", "verl", "understand_r1_zero", "openrlhf", "deepseekmath"],
             "whose ddof and epsilon the standard deviation uses",
         )
@@ -37,17 +53,10 @@ pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
         .idle_under("scale", UNSCALED),
         Param::optional("std_epsilon", None, 0.0, INF, "added to the standard deviation; none: the preset's")
             .idle_under("scale", UNSCALED),
-        Param::optional(
-            "clamp",
-            clamp,
-            -INF,
-            0.0,
-            "lower bound of the advantage (the GRPO-lambda paper: -0.1)",
-        ),
     ]
 }
 
-/// Reads [`advantage`].
+/// Reads [`advantage`], or [`scale`] alone.
 pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> Outcome {
     let preset = settings.word("std_preset");
     let (_, mut std) =
@@ -65,11 +74,17 @@ pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> Outcome {
         "batch" => Scale::Batch(std),
         _ => Scale::None,
     };
-    Outcome { baseline, scale, clamp: settings.optional("clamp") }
+    let clamp = if settings.has("clamp") { settings.optional("clamp") } else { None };
+    Outcome { baseline, scale, clamp }
 }
 
 /// `clip`, `epsilon_low`, `epsilon_high`, `clip_max`.
 pub(super) fn clip(default: &str) -> Vec<Param> {
+    clip_at(default, 0.2, 0.2)
+}
+
+/// [`clip`] with other defaults of the bounds.
+pub(super) fn clip_at(default: &str, low: f64, high: f64) -> Vec<Param> {
     vec![
         Param::choice(
             "clip",
@@ -77,9 +92,9 @@ pub(super) fn clip(default: &str) -> Vec<Param> {
             &["ppo", "printed", "two_sided", "none"],
             "form of the clipped surrogate: PPO's, min(c1,c2)*A as the GRPO-lambda algorithms print it, PPO's with the ratio capped at clip_max, or no clip",
         ),
-        Param::number("epsilon_low", 0.2, 0.0, 1.0, "the ratio is clipped below at 1 - epsilon_low")
+        Param::number("epsilon_low", low, 0.0, 1.0, "the ratio is clipped below at 1 - epsilon_low")
             .idle_under("clip", &["printed", "none"]),
-        Param::number("epsilon_high", 0.2, 0.0, INF, "the ratio is clipped above at 1 + epsilon_high")
+        Param::number("epsilon_high", high, 0.0, INF, "the ratio is clipped above at 1 + epsilon_high")
             .idle_under("clip", &["none"]),
         Param::number(
             "clip_max",
@@ -162,19 +177,53 @@ pub(super) fn reduction(default: &str) -> Vec<Param> {
         Param::choice(
             "reduction",
             default,
-            &["token_mean", "response_mean", "response_sum", "constant"],
-            "how token losses become one number: mean over all tokens of the batch, mean over responses of their token mean or token sum, or sum over tokens / (responses * max_length)",
+            &["token_mean", "group_token_mean", "response_mean", "response_sum", "constant"],
+            "how token losses become one number: mean over all tokens of the batch, mean over groups of their token mean, mean over responses of their token mean or token sum, or sum over tokens / (responses * max_length)",
         ),
         Param::number("max_length", 256.0, 1.0, INF, "the constant of reduction=constant, in tokens")
-            .idle_under("reduction", &["token_mean", "response_mean", "response_sum"]),
+            .idle_under("reduction", &["token_mean", "group_token_mean", "response_mean", "response_sum"]),
         Param::flag("mask_truncated", false, "give responses that were cut off weight 0"),
     ]
+}
+
+/// `top_fraction`, `entropy_scope`, `entropy_threshold`.
+pub(super) fn selection() -> Vec<Param> {
+    vec![
+        Param::number(
+            "top_fraction",
+            0.2,
+            0.0,
+            1.0,
+            "share of the tokens, those of highest entropy, to keep",
+        ),
+        Param::choice(
+            "entropy_scope",
+            "batch",
+            &["batch", "response"],
+            "what the share is taken of: all tokens of the batch, or those of each response",
+        ),
+        Param::optional(
+            "entropy_threshold",
+            None,
+            0.0,
+            INF,
+            "keep tokens of at least this entropy, in nats, instead of a share",
+        ),
+    ]
+}
+
+/// Reads [`selection`].
+pub(super) fn selection_of(settings: &Settings) -> Selection {
+    let scope = if settings.word("entropy_scope") == "batch" { Scope::Batch } else { Scope::Response };
+    let top = Selection::Top { top: settings.number("top_fraction"), scope };
+    settings.optional("entropy_threshold").map_or(top, Selection::AtLeast)
 }
 
 /// Reads [`reduction`].
 pub(super) fn reduction_of(settings: &Settings) -> Reduction {
     match settings.word("reduction") {
         "token_mean" => Reduction::TokenMean,
+        "group_token_mean" => Reduction::GroupTokenMean,
         "response_mean" => Reduction::PerResponse,
         "response_sum" => Reduction::Constant(1.0),
         _ => Reduction::Constant(settings.number("max_length")),
@@ -186,16 +235,49 @@ pub(super) fn baseline_params(scale: &str, clip_form: &str, reduce: &str) -> Vec
     [advantage(scale, None), clip(clip_form), kl(), reduction(reduce)].concat()
 }
 
+/// The same advantage at every token, with the settings of [`advantage`] or [`scale`].
+pub(super) fn spread(settings: &Settings, baseline: Baseline) -> Box<dyn Assignment> {
+    Box::new(Spread::constant(outcome(settings, baseline)))
+}
+
 /// A method without a trace.
-pub(super) fn baseline_method(settings: &Settings, baseline: Baseline) -> Box<dyn super::Method> {
-    Box::new(crate::objective::Objective {
-        outcome: outcome(settings, baseline),
-        delta: crate::advantage::Delta::Constant,
-        update: crate::objective::no_trace(),
+pub(super) fn baseline_method(settings: &Settings, baseline: Baseline) -> Box<dyn Method> {
+    plain(settings, spread(settings, baseline))
+}
+
+/// A method without a trace, with the settings of [`clip`], [`kl`] and [`reduction`].
+pub(super) fn plain(settings: &Settings, assignment: Box<dyn Assignment>) -> Box<dyn Method> {
+    updated(settings, assignment, no_trace())
+}
+
+/// A method with the settings of [`clip`], [`kl`] and [`reduction`].
+pub(super) fn updated(
+    settings: &Settings,
+    assignment: Box<dyn Assignment>,
+    update: Box<dyn Update>,
+) -> Box<dyn Method> {
+    Box::new(objective(settings, assignment, update, surrogate(settings)))
+}
+
+/// The parts with the settings of [`kl`] and [`reduction`].
+pub(super) fn objective(
+    settings: &Settings,
+    assignment: Box<dyn Assignment>,
+    update: Box<dyn Update>,
+    surrogate: Surrogate,
+) -> Objective {
+    Objective {
+        assignment,
+        update,
         unit_mean: false,
-        surrogate: surrogate(settings),
+        surrogate,
         kl: kl_term(settings),
         reduction: reduction_of(settings),
         mask_truncated: settings.flag("mask_truncated"),
-    })
+    }
+}
+
+/// Evidence of the KL term and of the method itself.
+pub(super) fn with_kl(settings: &Settings, own: EvidenceKind) -> Vec<EvidenceKind> {
+    [vec![own], kl_evidence(settings)].concat()
 }

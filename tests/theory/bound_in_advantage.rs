@@ -28,8 +28,8 @@ impl Method for WithBound {
         }
         credits
     }
-    fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss {
-        self.inner.loss(response, credit, logps)
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
+        self.inner.loss_around(response, credit, logps, frozen)
     }
     fn coupling(&self) -> Coupling {
         self.inner.coupling()

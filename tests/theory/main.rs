@@ -8,6 +8,7 @@ mod credit_profile;
 mod equation_15;
 mod figure_2;
 mod gae_parity;
+mod ground_truth;
 mod identities;
 mod kl_estimators;
 mod lambda_direction;

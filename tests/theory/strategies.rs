@@ -2,8 +2,10 @@
 //!
 //! The stream is fixed, so a test passes or fails the same way everywhere; `PROPTEST_RNG_SEED` chooses another.
 
-use grpo_lambda::group::{Evidence, Group, Response};
-use grpo_lambda::methods::{BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate};
+use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::methods::{
+    BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate, evaluate_around,
+};
 use grpo_lambda::settings::{Kind, Param};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -61,6 +63,11 @@ impl Batch {
         evaluate(method.method.as_ref(), &self.groups, &self.logps)
     }
 
+    /// The batch under a configured method, with stopped gradients held at other log-probabilities.
+    pub(crate) fn evaluate_around(&self, method: &Configured, frozen: &[Vec<f64>]) -> BatchLoss {
+        evaluate_around(method.method.as_ref(), &self.groups, &self.logps, frozen)
+    }
+
     /// The same responses at the policy that sampled them.
     pub(crate) fn on_policy(mut self) -> Batch {
         self.logps = self.responses().map(|r| r.old_logps.clone()).collect();
@@ -88,6 +95,29 @@ fn token() -> impl Strategy<Value = Token> {
     (0u32..3, -5.0..-0.05, -1.0..1.0, -0.5..0.5, 0.0..3.0, -1.0..1.0)
 }
 
+/// Every kind of evidence, made of what is drawn for the tokens. The last third of a response has no scores.
+fn evidence(tokens: &[Token]) -> Evidence {
+    let each = |f: fn(&Token) -> f64| tokens.iter().map(f).collect::<Vec<f64>>();
+    let reasoning = (2 * tokens.len()).div_ceil(3);
+    let scored = |f: fn(&Token) -> f64| tokens[..reasoning].iter().map(f).collect::<Vec<f64>>();
+    let starts = tokens.iter().enumerate().filter(|(t, token)| *t == 0 || token.0 == 0);
+    Evidence {
+        entropies: Some(each(|t| t.4)),
+        values: Some(each(|t| t.5)),
+        // The token's own square and a part of what is left.
+        collisions: Some(each(|t| t.1.exp().powi(2) + 0.4 * (1.0 - t.1.exp()).powi(2))),
+        steps: Some(starts.map(|(start, token)| StepValue { start, value: token.5 }).collect()),
+        shifts: Some(scored(|t| t.4 - 0.3)),
+        saliencies: Some(scored(|t| t.5.abs() * 1e-3)),
+        teacher_logps: Some(each(|t| (t.1 + t.2 * t.4).min(0.0))),
+    }
+}
+
+/// Every kind of evidence for a response of `len` equal tokens.
+pub(crate) fn even_evidence(len: usize) -> Evidence {
+    Evidence { collisions: Some(vec![0.5; len]), ..evidence(&vec![(1, -0.7, 0.1, 0.0, 1.0, 0.5); len]) }
+}
+
 fn reward() -> impl Strategy<Value = Option<f64>> {
     prop_oneof![4 => select(vec![Some(0.0), Some(1.0)]), 3 => (-2.0..2.0).prop_map(Some), 1 => Just(None)]
 }
@@ -110,7 +140,7 @@ pub(crate) fn batch_up_to(max_len: usize) -> impl Strategy<Value = Batch> {
                 ref_logps: Some(each(|t| t.1 + t.3)),
                 reward,
                 truncated,
-                evidence: Evidence { entropies: Some(each(|t| t.4)), values: Some(each(|t| t.5)) },
+                evidence: evidence(&tokens),
             }
         };
         let groups = groups
@@ -236,7 +266,7 @@ pub(crate) fn for_every_method(
     batches: impl Fn() -> BoxedStrategy<Batch>,
     test: impl Fn(&Configured, &Batch),
 ) {
-    for spec in REGISTRY {
+    for &spec in REGISTRY {
         check_as(spec.name, cases, (settings(spec), batches()), |(overrides, batch)| {
             test(&build(spec, overrides, forced), &batch);
         });

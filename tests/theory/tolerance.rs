@@ -15,6 +15,9 @@ pub(crate) const FINITE_DIFFERENCE: f64 = 1e-6;
 /// this fraction of the largest.
 pub(crate) const FINITE_DIFFERENCE_FLOOR: f64 = 1e-9;
 
+/// What a difference of losses over [`STEP`] cannot resolve, per unit of the terms that were added up: a few roundings of the sum.
+pub(crate) const FINITE_DIFFERENCE_ROUNDING: f64 = 16.0 * f64::EPSILON / STEP;
+
 /// Step of the finite differences, in nats.
 pub(crate) const STEP: f64 = 1e-3;
 

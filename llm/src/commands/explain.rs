@@ -5,7 +5,7 @@ use grpo_lambda::methods::Configured;
 
 use super::{Failure, print};
 use crate::config::Config;
-use crate::token_weights::{LOG_PROB, token_weights};
+use crate::token_weights::{LOG_PROB, assumed, token_weights};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -67,10 +67,14 @@ fn weights(configured: &Configured, longest: usize) -> String {
     let beta = configured.settings.has("beta").then(|| configured.settings.number("beta"));
     let beta = beta.filter(|b| *b != 0.0);
     let mut text = format!(
-        "Weight of a token in the gradient of a right response, on-policy at log pi = {LOG_PROB}, as a multiple of the advantage; \
-         GRPO with a token mean has 1 everywhere:\n{:>8}",
-        "tokens"
+        "Weight of a token in the gradient of a right response, on-policy at log pi = {LOG_PROB}, as a multiple of its largest \
+         advantage; GRPO with a token mean has 1 everywhere.\n"
     );
+    let evidence: Vec<&str> = configured.evidence().into_iter().filter_map(assumed).collect();
+    if !evidence.is_empty() {
+        text += &format!("Assumed of the evidence: {}.\n", evidence.join("; "));
+    }
+    text += &format!("{:>8}", "tokens");
     let mut heads: Vec<&str> = PLACES.map(|(name, _)| name).to_vec();
     heads.extend(["last", "mean"]);
     if beta.is_some() {
@@ -92,7 +96,10 @@ fn weights(configured: &Configured, longest: usize) -> String {
     }
     text += "\n\n";
     text += &match beta {
-        None => "Effective KL weight: 0; there is no KL term.\n".to_owned(),
+        None => "Effective KL weight: 0; there is no KL term in the loss.\n".to_owned(),
+        Some(_) if last == 0.0 => {
+            "Effective KL weight: none; at this log pi the KL term stands alone.\n".to_owned()
+        }
         Some(beta) => format!(
             "Effective KL weight: beta / mean weight = {beta} / {} = {} at {longest} tokens. The KL term is not multiplied by the \
              token weights, so beside the policy term it counts as much as that beta would in GRPO with a token mean.\n",

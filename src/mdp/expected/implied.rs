@@ -180,12 +180,11 @@ fn credit_among(
         for _ in 0..n {
             let i = responses.len() - 1;
             let len = total / count + usize::from(i < total % count);
-            let blank = |v: &Option<Vec<f64>>| v.as_ref().map(|_| vec![0.0; len]);
-            let mut stand_in = Response::graded(vec![0.0; len], reward);
-            stand_in.ref_logps = blank(&response.ref_logps);
-            stand_in.evidence.entropies = blank(&response.evidence.entropies);
-            stand_in.evidence.values = blank(&response.evidence.values);
-            responses.push(stand_in);
+            responses.push(Response {
+                ref_logps: response.ref_logps.as_ref().map(|_| vec![0.0; len]),
+                evidence: response.evidence.blank(len),
+                ..Response::graded(vec![0.0; len], reward)
+            });
         }
     }
     method.credit(&[Group { responses }]).swap_remove(0)

@@ -28,9 +28,10 @@ pub use enumerated::enumerated;
 pub use implied::implied;
 pub use sampled::{Sampled, sampled};
 
+use super::evidence::{Exact, Provider};
 use super::policy::pull_back;
 use super::{LeafId, Oracle, Tabular, Tree};
-use crate::group::{Evidence, Response};
+use crate::group::Response;
 
 /// What is asked: which policy sampled, which is being updated, in groups of what size.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,8 @@ pub struct Situation<'a> {
     pub current: &'a Tabular,
     /// The reference policy of a KL term.
     pub reference: Option<&'a Tabular>,
+    /// Where evidence comes from; none: everything a table gives, exactly, with the exact critic.
+    pub evidence: Option<&'a dyn Provider>,
     /// Responses per group, at least 2.
     pub group_size: usize,
 }
@@ -50,7 +53,7 @@ pub struct Situation<'a> {
 impl<'a> Situation<'a> {
     /// On-policy, without a reference.
     pub fn on_policy(tree: &'a Tree, policy: &'a Tabular, group_size: usize) -> Self {
-        Situation { tree, behaviour: policy, current: policy, reference: None, group_size }
+        Situation { tree, behaviour: policy, current: policy, reference: None, evidence: None, group_size }
     }
 }
 
@@ -96,7 +99,8 @@ struct Setting<'a> {
     behaviour: Oracle<'a>,
     current: Oracle<'a>,
     reference: Option<Vec<f64>>,
-    entropies: Vec<f64>,
+    exact: Exact,
+    evidence: Option<&'a dyn Provider>,
     group_size: usize,
 }
 
@@ -106,7 +110,8 @@ impl<'a> Setting<'a> {
         let behaviour = Oracle::new(s.tree, s.behaviour);
         Setting {
             tree: s.tree,
-            entropies: behaviour.entropies(),
+            exact: Exact::new(&behaviour),
+            evidence: s.evidence,
             behaviour,
             current: Oracle::new(s.tree, s.current),
             reference: s.reference.map(|r| r.log_probs(s.tree)),
@@ -114,21 +119,16 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// A response as a method sees it, with every kind of evidence the laboratory can give: entropies and the exact
-    /// values of the sampling policy.
+    /// A response as a method sees it, with its evidence.
     fn response(&self, leaf: LeafId, path: &[usize], reward: f64) -> Response {
         let along = |per_edge: &[f64]| path.iter().map(|&e| per_edge[e]).collect::<Vec<_>>();
-        let at_nodes = |per_node: &[f64]| path.iter().map(|&e| per_node[self.tree.edge_node(e)]).collect();
         Response {
             tokens: path.iter().map(|&e| self.tree.token(e)).collect(),
             old_logps: along(&self.behaviour.log_probs),
             ref_logps: self.reference.as_deref().map(along),
             reward: Some(reward),
             truncated: self.tree.truncated(leaf),
-            evidence: Evidence {
-                entropies: Some(at_nodes(&self.entropies)),
-                values: Some(at_nodes(&self.behaviour.v)),
-            },
+            evidence: self.evidence.unwrap_or(&self.exact).evidence(leaf, path),
         }
     }
 

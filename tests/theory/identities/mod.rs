@@ -2,14 +2,19 @@
 
 mod baselines;
 mod clamp;
+mod clip_variants;
 mod clips;
 mod delta;
 mod ends;
 mod kl;
 mod matrices;
+mod partial_traces;
+mod prefix_tree;
 mod reductions;
 mod sequence;
+mod token_credit;
 mod weights;
+mod whitening;
 
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_close, assert_within, size};

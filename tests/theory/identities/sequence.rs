@@ -3,33 +3,20 @@
 use super::{CASES, assert_same, equal_on, method};
 use crate::strategies::{batch, check, on_policy};
 use crate::tolerance::{IDENTITY, assert_within};
-use grpo_lambda::advantage::{Baseline, Delta, Outcome, Scale, Std};
-use grpo_lambda::objective::{Objective, Update};
-use grpo_lambda::reduction::Reduction;
-use grpo_lambda::surrogate::Surrogate;
-use grpo_lambda::trace::Sequence;
+use grpo_lambda::methods::Configured;
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// An objective that is no registered method: the sequence trace.
-fn sequence() -> Objective {
-    Objective {
-        outcome: Outcome { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp: None },
-        delta: Delta::Constant,
-        update: Update::Trace(Box::new(Sequence)),
-        unit_mean: false,
-        surrogate: Surrogate::Clip { low: 0.2, high: 0.2 },
-        kl: None,
-        reduction: Reduction::PerResponse,
-        mask_truncated: false,
-    }
+/// GSPO with a clip wide enough that random batches are on both sides of it.
+fn sequence() -> Configured {
+    method("gspo epsilon_low=0.2 epsilon_high=0.2")
 }
 
 #[test]
 fn the_sequence_trace_gives_every_token_the_geometric_mean_ratio_of_gspo() {
     let (clipped, free) = (Cell::new(0), Cell::new(0));
     check(4 * CASES, batch(), |batch| {
-        let loss = grpo_lambda::methods::evaluate(&sequence(), &batch.groups, &batch.logps);
+        let loss = batch.evaluate(&sequence());
         let b = batch.logps.len() as f64;
         let mut value = 0.0;
         let mut ratios = 0.0;
@@ -58,7 +45,7 @@ fn on_policy_the_sequence_trace_has_the_gradient_of_grpo() {
     // [C12]: its column sums are all 1.
     let grpo = method("grpo");
     check(CASES, on_policy(), |batch| {
-        let loss = grpo_lambda::methods::evaluate(&sequence(), &batch.groups, &batch.logps);
+        let loss = batch.evaluate(&sequence());
         assert_same(&loss, &batch.evaluate(&grpo), "on-policy");
     });
 }

@@ -1,0 +1,53 @@
+use super::{Assignment, counted, evidence};
+use crate::advantage::gae;
+use crate::equation::{Part, number};
+use crate::group::{Group, Response};
+use crate::methods::Coupling;
+
+/// Generalised advantage estimation over a critic's values.
+///
+/// ```text
+/// delta_t = r_t + gamma V(s_{t+1}) - V(s_t),      A_t = delta_t + gamma lambda A_{t+1},      r_t = 1{t = T-1} r,  V(s_T) = 0
+/// ```
+/// With the exact critic its expectation is the policy gradient at every `lambda`; with any critic it is at `lambda = 1`, where the
+/// values are a baseline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Critic {
+    /// Discount, in `[0, 1]`.
+    pub gamma: f64,
+    /// In `[0, 1]`.
+    pub lambda: f64,
+}
+
+impl Assignment for Critic {
+    fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
+        let row = |(r, counts): (&Response, bool)| {
+            let mut rewards = vec![0.0; r.len()];
+            let (Some(reward), true) = (r.reward, counts) else { return rewards };
+            rewards[r.len() - 1] = reward;
+            gae(&rewards, evidence(&r.evidence.values, "values"), self.gamma, self.lambda)
+        };
+        counted(batch, active).map(row).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let q = number(self.gamma * self.lambda);
+        let error = format!(
+            "e_k = r_k + {} V(s_{{k+1}}) - V(s_k), r_k = r_i at the last token, 0 before it; V the critic's value, 0 after the last token",
+            number(self.gamma)
+        );
+        vec![("credit", format!("{token} = sum_{{k>=t}} {q}^(k-t) e_k")), ("TD error", error)]
+    }
+
+    fn coupling(&self) -> Coupling {
+        Coupling::Rewards
+    }
+
+    fn reads_tokens(&self) -> bool {
+        true
+    }
+
+    fn compares(&self) -> bool {
+        false
+    }
+}

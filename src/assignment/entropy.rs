@@ -1,0 +1,50 @@
+use super::{Assignment, Selection};
+use crate::equation::{Part, inner};
+use crate::group::Group;
+use crate::methods::Coupling;
+
+/// Another assignment at the tokens of high entropy, 0 at the others: the 80/20 rule.
+///
+/// Denominators and the KL term keep every token, as in TRL. With a threshold in nats the mask depends on the prefix
+/// alone, and the expected update of an unbiased method is the policy gradient restricted to the prefixes kept.
+///
+/// Source: TRL `top_entropy_quantile`; arXiv 2506.01939.
+#[derive(Debug)]
+pub struct HighEntropy {
+    /// What the chosen tokens get.
+    pub inner: Box<dyn Assignment>,
+    /// Which tokens.
+    pub selection: Selection,
+}
+
+impl Assignment for HighEntropy {
+    fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
+        let mut advantages = self.inner.advantages(batch, active);
+        for (row, chosen) in advantages.iter_mut().zip(self.selection.of_batch(batch, active)) {
+            for (a, chosen) in row.iter_mut().zip(chosen) {
+                if !chosen {
+                    *a = 0.0;
+                }
+            }
+        }
+        advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let (full, chosen) = (inner(token), self.selection.equation("t"));
+        [vec![("mask", format!("{token} = {full} where {chosen}, else 0"))], self.inner.equation(&full)]
+            .concat()
+    }
+
+    fn coupling(&self) -> Coupling {
+        self.inner.coupling().max(self.selection.coupling())
+    }
+
+    fn reads_tokens(&self) -> bool {
+        true
+    }
+
+    fn compares(&self) -> bool {
+        self.inner.compares()
+    }
+}

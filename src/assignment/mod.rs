@@ -1,0 +1,98 @@
+//! From a sampled and graded batch to the advantage of every token: where the methods of this field differ most.
+//!
+//! | assignment | advantage of token `t` of response `i` | used by |
+//! | --- | --- | --- |
+//! | [`Spread`] | `A_i` at every token, or at the last | GRPO and its relatives, GRPO-lambda |
+//! | [`BetaNormal`] | `(r_i - p) / f_Beta(p)` | BNPO (Beta normalisation) |
+//! | [`ReturnsToGo`] | discounted rewards from `t` on | REINFORCE++ |
+//! | [`Whitened`] | another one, centred and scaled over all tokens of the batch | REINFORCE++, PPO |
+//! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
+//! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
+//! | [`TreeAdvantage`] | `A_i` and differences of prefix-tree values | TEMPO, SPO-tree, TreeRPO, TreeRL |
+//! | [`Reshaped`] | another one times bi-level weights of token scores | OAR-P, OAR-G |
+//! | [`Critic`] | generalised advantage estimation over values | PPO |
+//! | [`StepDifference`] | differences of Monte-Carlo values between steps | VinePPO, SPO-chain |
+//! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD |
+//!
+//! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0, while denominators and
+//! the KL term keep the token.
+
+mod beta_normal;
+mod critic;
+mod entropy;
+mod outcome;
+mod prefix_tree;
+mod reshape;
+mod returns;
+mod selection;
+mod steps;
+mod teacher;
+mod token_baseline;
+mod whitened;
+
+pub use beta_normal::BetaNormal;
+pub use critic::Critic;
+pub use entropy::HighEntropy;
+pub use outcome::{Overlong, Spread};
+pub use prefix_tree::{PrefixTree, Siblings, TreeAdvantage, TreeCredit};
+pub use reshape::{BiLevel, Reshaped, Scores, Threshold};
+pub use returns::ReturnsToGo;
+pub use selection::{Scope, Selection};
+pub use steps::StepDifference;
+pub use teacher::TeacherWeighted;
+pub use token_baseline::TokenBaseline;
+pub use whitened::Whitened;
+
+use crate::equation::Part;
+use crate::group::{Group, Response};
+use crate::methods::Coupling;
+
+/// A rule that gives every token of a batch its advantage.
+pub trait Assignment: Send + Sync + std::fmt::Debug {
+    /// Advantages of every response in flat order, each of length `T`. Constant in the parameters.
+    ///
+    /// `active[i]` says whether response `i` carries weight. The reward of a masked response counts in its group's
+    /// statistics and prefix tree; its evidence and log-probabilities, which may hold anything, are not looked at. A response without a reward gets 0 and
+    /// counts nowhere.
+    ///
+    /// # Panics
+    /// If evidence of an active response is missing or has another length.
+    fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>>;
+
+    /// The definition of these advantages with their numbers, outermost first. `token` is what the advantage of token `t` is called,
+    /// as in `delta_t`; an assignment inside another one gets [`inner`](crate::equation::inner) of that name.
+    ///
+    /// `r_i` is the reward of response `i`, `T_i` its length; every other symbol is defined by one of the parts.
+    fn equation(&self, token: &str) -> Vec<Part>;
+
+    /// How the other responses of the group enter a response's advantages.
+    fn coupling(&self) -> Coupling;
+
+    /// Whether a response's advantages depend on its own tokens or evidence, beyond reward and length.
+    fn reads_tokens(&self) -> bool;
+
+    /// Whether a batch whose rewards all agree has advantage 0 everywhere. So it is with every comparison of
+    /// responses; a critic, or a reward per token, teaches on its own.
+    fn compares(&self) -> bool {
+        true
+    }
+
+    /// The advantages that an outcome of 1 would have along a response of `len` tokens: their shape.
+    fn profile(&self, len: usize) -> Vec<f64> {
+        vec![1.0; len]
+    }
+}
+
+/// The responses of a batch in flat order with whether their evidence counts: they carry weight and a reward.
+pub(crate) fn counted<'a>(
+    batch: &'a [Group],
+    active: &'a [bool],
+) -> impl Iterator<Item = (&'a Response, bool)> {
+    let all = batch.iter().flat_map(|g| &g.responses);
+    all.zip(active).map(|(r, &active)| (r, active && r.reward.is_some()))
+}
+
+/// Evidence that the method declared to need.
+pub(crate) fn evidence<'a>(field: &'a Option<Vec<f64>>, name: &str) -> &'a [f64] {
+    field.as_deref().unwrap_or_else(|| panic!("{name}: evidence the method needs is missing"))
+}

@@ -1,0 +1,226 @@
+//! The prefix tree of a group's responses, and TEMPO's advantages from it.
+
+use super::Assignment;
+use crate::advantage::{Outcome, all_equal};
+use crate::equation::{Part, number};
+use crate::group::Group;
+use crate::methods::Coupling;
+
+/// The mean reward of the responses that share a prefix, for every prefix of every response of a group.
+///
+/// ```text
+/// V(u) = mean { r_i : y_i starts with u }            V(root) = mean r
+/// ```
+/// Built by sorting the responses: those that share a prefix are then neighbours, and a block of neighbours splits where the first two
+/// of them part. Apart from the sort, time is the number of tokens plus comparisons of at most `g^2` numbers.
+///
+/// ```
+/// use grpo_lambda::assignment::PrefixTree;
+/// let tree = PrefixTree::new(&[(&[1, 2], 1.0), (&[1, 3], 0.0), (&[4], 0.5)]);
+/// assert_eq!(tree.values(0), [0.5, 0.5, 1.0]); // everyone, those that begin with 1, itself
+/// assert_eq!(tree.values(2), [0.5, 0.5]);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrefixTree {
+    values: Vec<Vec<f64>>,
+    siblings: Vec<Vec<Siblings>>,
+}
+
+/// The continuations among which a token was one, where a group's responses part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Siblings {
+    /// The token's position.
+    pub token: usize,
+    /// `V` of every continuation, its own among them, in no particular order.
+    pub values: Vec<f64>,
+}
+
+impl PrefixTree {
+    /// The tree of responses given as tokens and reward.
+    pub fn new(responses: &[(&[u32], f64)]) -> PrefixTree {
+        let mut order: Vec<usize> = (0..responses.len()).collect();
+        order.sort_by_key(|&i| responses[i].0);
+        let shared = |pair: &[usize]| {
+            let both = responses[pair[0]].0.iter().zip(responses[pair[1]].0);
+            both.take_while(|(a, b)| a == b).count()
+        };
+        // common[j]: tokens that neighbours j and j + 1 share.
+        let common: Vec<usize> = order.windows(2).map(shared).collect();
+        let mut tree = PrefixTree {
+            values: responses.iter().map(|(tokens, _)| vec![0.0; tokens.len() + 1]).collect(),
+            siblings: vec![Vec::new(); responses.len()],
+        };
+        let mut blocks = if order.is_empty() { Vec::new() } else { vec![(0, order.len(), 0)] };
+        while let Some((low, high, depth)) = blocks.pop() {
+            let members = &order[low..high];
+            let value = mean_reward(members, responses);
+            // The prefix at which the block splits, or ends.
+            let first = responses[members[0]].0.len();
+            let split = common[low..high - 1].iter().copied().fold(first, usize::min);
+            for &i in members {
+                tree.values[i][depth..=split].fill(value);
+            }
+            let mut continuations = Vec::new();
+            let mut start = low;
+            for end in low + 1..=high {
+                if end == high || common[end - 1] == split {
+                    // A response that ends here has no token to go on with.
+                    if responses[order[start]].0.len() > split {
+                        continuations.push((start, end));
+                    }
+                    start = end;
+                }
+            }
+            if members.len() > 1 && continuations.len() > 1 {
+                let values: Vec<f64> =
+                    continuations.iter().map(|&(a, b)| mean_reward(&order[a..b], responses)).collect();
+                for &i in continuations.iter().flat_map(|&(a, b)| &order[a..b]) {
+                    tree.siblings[i].push(Siblings { token: split, values: values.clone() });
+                }
+            }
+            blocks.extend(continuations.into_iter().map(|(a, b)| (a, b, split + 1)));
+        }
+        tree
+    }
+
+    /// `V(s_0) .. V(s_T)` of a response: before each of its tokens, and after the last.
+    pub fn values(&self, response: usize) -> &[f64] {
+        &self.values[response]
+    }
+
+    /// Where the responses that share a response's prefix part, in the order of its tokens.
+    pub fn siblings(&self, response: usize) -> &[Siblings] {
+        &self.siblings[response]
+    }
+}
+
+/// The mean, exact where all agree.
+fn mean_reward(members: &[usize], responses: &[(&[u32], f64)]) -> f64 {
+    let rewards: Vec<f64> = members.iter().map(|&i| responses[i].1).collect();
+    if all_equal(&rewards) { rewards[0] } else { rewards.iter().sum::<f64>() / rewards.len() as f64 }
+}
+
+/// What a prefix tree adds to the outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeCredit {
+    /// TEMPO: the outcome plus the difference of prefix values, `(r_i - mean r) + V(s_{t+1}) - V(s_t)`.
+    Difference,
+    /// The difference of prefix values alone, `V(s_{t+1}) - V(s_t)`: the edge advantages of SPO-tree.
+    Edge,
+    /// A z-score among the continuations of a prefix, `(V(s_{t+1}) - mean) / (std + epsilon)` (TreeRPO, its normaliser reconstructed).
+    SiblingScore,
+    /// TreeRL: `(V(s_{t+1}) - V(s_t)) + V(s_{t+1})`, of rewards centred by the mean of the others.
+    LocalAndGlobal,
+}
+
+/// Advantages from the prefix tree of each group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TreeAdvantage {
+    /// Baseline of the outcome, and what everything is divided by.
+    pub outcome: Outcome,
+    /// What is taken from the tree.
+    pub credit: TreeCredit,
+}
+
+/// Keeps a z-score among siblings finite, as TRL's does for a group.
+const SIBLING_EPSILON: f64 = 1e-4;
+
+impl TreeAdvantage {
+    /// The advantages of one graded response: `own` its outcome, `divisor` the group's.
+    fn along(&self, tree: &PrefixTree, i: usize, own: f64, divisor: f64) -> Vec<f64> {
+        let values = tree.values(i);
+        let difference = |w: &[f64]| (w[1] - w[0]) / divisor;
+        let steps = values.windows(2);
+        match self.credit {
+            TreeCredit::Difference => steps.map(|w| own + difference(w)).collect(),
+            TreeCredit::Edge => steps.map(difference).collect(),
+            TreeCredit::LocalAndGlobal => steps.map(|w| difference(w) + w[1] / divisor).collect(),
+            TreeCredit::SiblingScore => {
+                let mut scores = vec![0.0; values.len() - 1];
+                for Siblings { token, values: children } in tree.siblings(i) {
+                    let n = children.len() as f64;
+                    let mean = children.iter().sum::<f64>() / n;
+                    let variance = children.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+                    if !all_equal(children) {
+                        scores[*token] = (values[token + 1] - mean) / (variance.sqrt() + SIBLING_EPSILON);
+                    }
+                }
+                scores
+            }
+        }
+    }
+}
+
+impl Assignment for TreeAdvantage {
+    fn advantages(&self, batch: &[Group], _: &[bool]) -> Vec<Vec<f64>> {
+        let rewards: Vec<_> = batch.iter().map(Group::rewards).collect();
+        let outcomes = self.outcome.of_batch(&rewards);
+        let divisors = self.outcome.divisors(&rewards);
+        let mut advantages = Vec::new();
+        for ((group, outcomes), divisor) in batch.iter().zip(outcomes).zip(divisors) {
+            let graded: Vec<usize> =
+                (0..group.responses.len()).filter(|&i| group.responses[i].reward.is_some()).collect();
+            let leaf = |&i: &usize| {
+                let r = &group.responses[i];
+                assert_eq!(
+                    r.tokens.len(),
+                    r.len(),
+                    "tokens: a prefix tree needs the token ids of every response"
+                );
+                let value = match self.credit {
+                    TreeCredit::LocalAndGlobal => outcomes[i],
+                    _ => r.reward.expect("graded"),
+                };
+                (r.tokens.as_slice(), value)
+            };
+            let start = advantages.len();
+            advantages.extend(group.responses.iter().map(|r| vec![0.0; r.len()]));
+            // Without a divisor the rewards agree: nothing to compare.
+            let Some(divisor) = divisor else { continue };
+            let tree = PrefixTree::new(&graded.iter().map(leaf).collect::<Vec<_>>());
+            for (place, &i) in graded.iter().enumerate() {
+                advantages[start + i] = self.along(&tree, place, outcomes[i], divisor);
+            }
+        }
+        advantages
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let difference = "V(s_{t+1}) - V(s_t)";
+        let (over, deviation) = match self.outcome.divisor_equation() {
+            Some((divisor, deviation)) => (format!(" / {divisor}"), format!(", {deviation}")),
+            None => (String::new(), String::new()),
+        };
+        let edge = if over.is_empty() { difference.to_owned() } else { format!("({difference}){over}") };
+        let agree = "0 where all rewards agree";
+        let outcome = ("advantage", self.outcome.equation());
+        let leaves = "of the responses of the group that begin with u, s_t being the tokens before t";
+        let rewards = ("value", format!("V(u) = the mean reward {leaves}"));
+        match self.credit {
+            TreeCredit::Difference => vec![("credit", format!("{token} = A_i + {edge}")), rewards, outcome],
+            TreeCredit::Edge => vec![("credit", format!("{token} = {edge}{deviation}; {agree}")), rewards],
+            TreeCredit::LocalAndGlobal => vec![
+                ("credit", format!("{token} = ({difference} + V(s_{{t+1}})){over}")),
+                ("value", format!("V(u) = the mean A_j {leaves}")),
+                outcome,
+            ],
+            TreeCredit::SiblingScore => {
+                let score = format!(
+                    "{token} = (V(s_{{t+1}}) - m_t) / (d_t + {}) where responses that begin with s_t go on with different tokens, \
+                     else 0; {agree}",
+                    number(SIBLING_EPSILON)
+                );
+                let spread = "m_t and d_t the mean and standard deviation (over n - 1) of V over those n continuations; 0 where they agree";
+                vec![("credit", score), ("siblings", spread.to_owned()), rewards]
+            }
+        }
+    }
+
+    fn coupling(&self) -> Coupling {
+        Coupling::Everything
+    }
+
+    fn reads_tokens(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,121 @@
+use super::{counted, evidence};
+use crate::equation::number;
+use crate::group::Group;
+use crate::methods::Coupling;
+
+/// Over what a threshold is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All tokens of the batch.
+    Batch,
+    /// Each response on its own.
+    Response,
+}
+
+/// The choice of high-entropy tokens: `h_t = 1{H_t >= tau}`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Selection {
+    /// `tau` is the `1 - top` quantile of the entropies, with linear interpolation between neighbours as in `torch.quantile`.
+    Top {
+        /// The share of tokens to keep, in `[0, 1]`; ties at the threshold are kept, too.
+        top: f64,
+        /// What the quantile is taken over.
+        scope: Scope,
+    },
+    /// A threshold in nats: the choice then depends on the prefix alone.
+    AtLeast(
+        /// `tau`, in nats.
+        f64,
+    ),
+}
+
+impl Selection {
+    /// Which tokens of each response are chosen, in flat order. Responses that are masked or have no reward are left out of
+    /// the quantile, and none of their tokens is chosen.
+    ///
+    /// # Panics
+    /// If entropies are missing.
+    pub fn of_batch(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<bool>> {
+        let entropies: Vec<(usize, Option<&[f64]>)> = counted(batch, active)
+            .map(|(r, counts)| (r.len(), counts.then(|| evidence(&r.evidence.entropies, "entropies"))))
+            .collect();
+        let whole = match *self {
+            Selection::Top { top, scope: Scope::Batch } => {
+                let mut all: Vec<f64> = entropies.iter().filter_map(|e| e.1).flatten().copied().collect();
+                quantile(1.0 - top, &mut all)
+            }
+            Selection::AtLeast(tau) => tau,
+            Selection::Top { scope: Scope::Response, .. } => f64::NAN,
+        };
+        let mut buffer = Vec::new();
+        let row = |(len, own): (usize, Option<&[f64]>)| {
+            let Some(own) = own else { return vec![false; len] };
+            assert_eq!(own.len(), len, "one entropy per token");
+            let tau = match *self {
+                Selection::Top { top, scope: Scope::Response } => {
+                    buffer.clear();
+                    buffer.extend_from_slice(own);
+                    quantile(1.0 - top, &mut buffer)
+                }
+                _ => whole,
+            };
+            own.iter().map(|&h| h >= tau).collect()
+        };
+        entropies.into_iter().map(row).collect()
+    }
+
+    /// When token `at` is chosen, as in `H_t >= 0.5, H_t the entropy of pi_old(.|s_t) in nats`.
+    pub fn equation(&self, at: &str) -> String {
+        let tau = match *self {
+            Selection::AtLeast(tau) => number(tau),
+            Selection::Top { top, scope } => {
+                let whose = match scope {
+                    Scope::Batch => "all tokens of the batch",
+                    Scope::Response => "the response's tokens",
+                };
+                format!("the {} quantile of H over {whose}", number(1.0 - top))
+            }
+        };
+        format!("H_{at} >= {tau} (H_{at} the entropy of pi_old(.|s_{at}) in nats)")
+    }
+
+    /// How other responses enter.
+    pub fn coupling(&self) -> Coupling {
+        match self {
+            Selection::Top { scope: Scope::Batch, .. } => Coupling::Everything,
+            Selection::Top { scope: Scope::Response, .. } | Selection::AtLeast(_) => Coupling::Rewards,
+        }
+    }
+}
+
+/// The quantile at `level` in `[0, 1]`, interpolated linearly between the two nearest values, in linear time; reorders `values`.
+/// Infinity of nothing.
+pub(super) fn quantile(level: f64, values: &mut [f64]) -> f64 {
+    if values.is_empty() {
+        return f64::INFINITY;
+    }
+    let place = level * (values.len() - 1) as f64;
+    let (below, share) = (place.floor() as usize, place.fract());
+    let (_, &mut low, above) = values.select_nth_unstable_by(below, f64::total_cmp);
+    if share == 0.0 {
+        return low;
+    }
+    let high = above.iter().copied().fold(f64::INFINITY, f64::min);
+    low + share * (high - low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_values() {
+        let values = [0.3, 0.1, 0.9, 0.5, 0.7];
+        for (level, want) in [(0.0, 0.1), (1.0, 0.9), (0.5, 0.5), (0.8, 0.74), (0.125, 0.2)] {
+            let mut v = values;
+            assert!((quantile(level, &mut v) - want).abs() < 1e-15, "{level}");
+        }
+        assert_eq!(quantile(0.5, &mut []), f64::INFINITY);
+        assert_eq!(quantile(0.9, &mut [2.0]), 2.0);
+    }
+}

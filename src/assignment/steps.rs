@@ -1,0 +1,69 @@
+use super::{Assignment, counted};
+use crate::equation::{Part, number};
+use crate::group::{Group, Response};
+use crate::methods::Coupling;
+
+/// Differences of Monte-Carlo values between the starts of steps, the same for every token of a step.
+///
+/// ```text
+/// A_t = V(s_next) - V(s_step)      for the tokens of a step,      A_t = r - V(s_step) in the last
+/// ```
+/// Fresh completions make both values unbiased, and their noise is independent of the step's tokens given its start: the expected
+/// update is the policy gradient over steps, exactly so when every token is a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepDifference {
+    /// Tokens that were more likely than this when sampled get 0 (SPO-chain: 0.9); none: every token of a step counts.
+    pub sure: Option<f64>,
+}
+
+impl StepDifference {
+    fn of(&self, r: &Response, reward: f64) -> Vec<f64> {
+        let steps = r.evidence.steps.as_deref().expect("steps: evidence the method needs is missing");
+        let mut advantages = vec![0.0; r.len()];
+        for (i, step) in steps.iter().enumerate() {
+            let next = steps.get(i + 1);
+            let after = next.map_or(reward, |s| s.value);
+            advantages[step.start..next.map_or(r.len(), |s| s.start)].fill(after - step.value);
+        }
+        if let Some(sure) = self.sure {
+            for (a, old) in advantages.iter_mut().zip(&r.old_logps) {
+                if old.exp() > sure {
+                    *a = 0.0;
+                }
+            }
+        }
+        advantages
+    }
+}
+
+impl Assignment for StepDifference {
+    fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
+        let row = |(r, counts): (&Response, bool)| match r.reward {
+            Some(reward) if counts => self.of(r, reward),
+            _ => vec![0.0; r.len()],
+        };
+        counted(batch, active).map(row).collect()
+    }
+
+    fn equation(&self, token: &str) -> Vec<Part> {
+        let mask = self.sure.map(|p| format!("; 0 where pi_old(a_t|s_t) > {}", number(p)));
+        let credit = format!(
+            "{token} = V(next step) - V(step of t), in the last step r_i - V(step of t){}",
+            mask.unwrap_or_default()
+        );
+        let value = "V(step) = the mean reward of fresh completions from the start of the step";
+        vec![("credit", credit), ("value", value.to_owned())]
+    }
+
+    fn coupling(&self) -> Coupling {
+        Coupling::Rewards
+    }
+
+    fn reads_tokens(&self) -> bool {
+        true
+    }
+
+    fn compares(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,194 @@
+//! [`Maskable`]: a small parametric policy whose input tokens can be masked and differentiated, for the scores of OAR.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::draw::normal;
+use super::evidence::{Exact, Provider};
+use super::{EdgeId, LeafId, NodeId, Oracle, Tabular, Tree};
+use crate::group::{Evidence, EvidenceKind};
+
+/// An embedding and one layer on the tokens of a prefix.
+///
+/// ```text
+/// c       = sum_k g_k * e(a_k)                          g_k: a gain per position and unit, e: an embedding per token and for the mask
+/// u       = tanh(c),      logit(v | s) = sum_h W[v,h] u_h + b_v          over the legal tokens of the prefix
+/// ```
+/// Its answer is the distribution of a response's last token: all before it is reasoning. Masking token `t` replaces its
+/// embedding by the mask's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Maskable {
+    width: usize,
+    /// Embeddings, one row per token; the last row is the mask's.
+    embeddings: Vec<Vec<f64>>,
+    /// Gains, one row per position.
+    gains: Vec<Vec<f64>>,
+    /// Output weights, one row per token.
+    output: Vec<Vec<f64>>,
+    bias: Vec<f64>,
+}
+
+impl Maskable {
+    /// Random parameters of standard deviation `scale` (gains around 1) for `tree`, from ChaCha8 seeded with `seed`.
+    pub fn random(tree: &Tree, width: usize, scale: f64, seed: u64) -> Maskable {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let tokens = tree.tokens().len();
+        let mut rows = |n: usize, mean: f64| -> Vec<Vec<f64>> {
+            (0..n).map(|_| (0..width).map(|_| mean + scale * normal(&mut rng)).collect()).collect()
+        };
+        let (embeddings, gains, output) =
+            (rows(tokens + 1, 0.0), rows(tree.horizon(), 1.0), rows(tokens, 0.0));
+        Maskable { width, embeddings, gains, output, bias: vec![0.0; tokens] }
+    }
+
+    /// The embedding that stands for a masked token.
+    pub fn mask(&self) -> &[f64] {
+        &self.embeddings[self.embeddings.len() - 1]
+    }
+
+    /// The embeddings of a response's reasoning tokens: all but its last.
+    pub fn inputs(&self, tree: &Tree, path: &[EdgeId]) -> Vec<Vec<f64>> {
+        let reasoning = &path[..path.len() - 1];
+        reasoning.iter().map(|&e| self.embeddings[tree.token(e) as usize].clone()).collect()
+    }
+
+    /// The hidden units of a prefix given by its embeddings.
+    fn hidden(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let unit = |h: usize| inputs.iter().zip(&self.gains).map(|(e, g)| g[h] * e[h]).sum::<f64>().tanh();
+        (0..self.width).map(unit).collect()
+    }
+
+    /// `log π` over the edges of `node`, whose prefix has the embeddings `inputs`.
+    ///
+    /// # Panics
+    /// If there are more embeddings than positions.
+    pub fn log_probs_at(&self, tree: &Tree, node: NodeId, inputs: &[Vec<f64>]) -> Vec<f64> {
+        assert!(inputs.len() <= self.gains.len(), "one gain per position");
+        let hidden = self.hidden(inputs);
+        let logit = |e: EdgeId| {
+            let v = tree.token(e) as usize;
+            self.bias[v] + self.output[v].iter().zip(&hidden).map(|(w, u)| w * u).sum::<f64>()
+        };
+        let logits: Vec<f64> = tree.edges_of(node).map(logit).collect();
+        let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let norm = max + logits.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
+        logits.iter().map(|x| x - norm).collect()
+    }
+
+    /// The same policy as a table, for the oracle and the sampler.
+    pub fn tabular(&self, tree: &Tree) -> Tabular {
+        let mut logits = Vec::with_capacity(tree.edge_count());
+        for node in tree.nodes() {
+            let mut path = Vec::new();
+            let mut at = node;
+            while let Some(edge) = tree.parent_edge(at) {
+                path.push(edge);
+                at = tree.edge_node(edge);
+            }
+            let inputs: Vec<Vec<f64>> =
+                path.iter().rev().map(|&e| self.embeddings[tree.token(e) as usize].clone()).collect();
+            logits.extend(self.log_probs_at(tree, node, &inputs));
+        }
+        Tabular::from_logits(tree, logits)
+    }
+
+    /// OAR-P: `KL(P(answer) || P(answer | token t masked))` of every reasoning token.
+    pub fn shifts(&self, tree: &Tree, path: &[EdgeId]) -> Vec<f64> {
+        let node = tree.edge_node(path[path.len() - 1]);
+        let mut inputs = self.inputs(tree, path);
+        let clean = self.log_probs_at(tree, node, &inputs);
+        let mut shift = |t: usize| {
+            let own = std::mem::replace(&mut inputs[t], self.mask().to_vec());
+            let masked = self.log_probs_at(tree, node, &inputs);
+            inputs[t] = own;
+            divergence(&clean, &masked)
+        };
+        (0..path.len() - 1).map(&mut shift).collect()
+    }
+
+    /// The gradient of `J = KL(p0 || P(answer | inputs))` in the embeddings of the reasoning tokens, `log p0` held.
+    pub fn answer_gradient(
+        &self,
+        tree: &Tree,
+        node: NodeId,
+        inputs: &[Vec<f64>],
+        log_p0: &[f64],
+    ) -> Vec<Vec<f64>> {
+        let hidden = self.hidden(inputs);
+        let now = self.log_probs_at(tree, node, inputs);
+        // dJ/dlogit = p - p0.
+        let mut slope = vec![0.0; self.width];
+        for ((e, p), p0) in tree.edges_of(node).zip(&now).zip(log_p0) {
+            for (s, w) in slope.iter_mut().zip(&self.output[tree.token(e) as usize]) {
+                *s += (p.exp() - p0.exp()) * w;
+            }
+        }
+        let through =
+            |g: &Vec<f64>| (0..self.width).map(|h| slope[h] * (1.0 - hidden[h] * hidden[h]) * g[h]).collect();
+        self.gains[..inputs.len()].iter().map(through).collect()
+    }
+
+    /// OAR-G: `|<dJ/de_t, e_t>|` of every reasoning token, averaged over `draws` perturbations of standard deviation `noise`.
+    ///
+    /// The gradient is taken at the perturbed embeddings and multiplied with the clean ones, as the authors' code does. The draws of a
+    /// response are its own: seeded with `seed` and its last edge.
+    pub fn saliencies(&self, tree: &Tree, path: &[EdgeId], noise: f64, draws: usize, seed: u64) -> Vec<f64> {
+        let last = path[path.len() - 1];
+        let node = tree.edge_node(last);
+        let inputs = self.inputs(tree, path);
+        let clean = self.log_probs_at(tree, node, &inputs);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(last as u64);
+        let mut scores = vec![0.0; inputs.len()];
+        for _ in 0..draws {
+            let moved: Vec<Vec<f64>> =
+                inputs.iter().map(|e| e.iter().map(|x| x + noise * normal(&mut rng)).collect()).collect();
+            let gradient = self.answer_gradient(tree, node, &moved, &clean);
+            for ((score, g), e) in scores.iter_mut().zip(&gradient).zip(&inputs) {
+                *score += g.iter().zip(e).map(|(g, e)| g * e).sum::<f64>().abs() / draws as f64;
+            }
+        }
+        scores
+    }
+}
+
+/// `KL(p || q)` of log-probabilities over the same tokens.
+fn divergence(log_p: &[f64], log_q: &[f64]) -> f64 {
+    log_p.iter().zip(log_q).map(|(p, q)| p.exp() * (p - q)).sum::<f64>().max(0.0)
+}
+
+/// The evidence of a [`Maskable`] policy: everything a table gives, and both scores.
+#[derive(Clone, Debug)]
+pub struct Scored<'t> {
+    policy: Maskable,
+    tree: &'t Tree,
+    exact: Exact,
+    /// Standard deviation of the perturbation of OAR-G; the authors' is 1e-3.
+    pub noise: f64,
+    /// Perturbations averaged per response; the authors take 1.
+    pub draws: usize,
+    /// Seed of the perturbations.
+    pub seed: u64,
+}
+
+impl<'t> Scored<'t> {
+    /// The scores of `policy` on `tree`, with eight draws of noise 1e-3.
+    pub fn new(tree: &'t Tree, policy: Maskable) -> Scored<'t> {
+        let exact = Exact::new(&Oracle::new(tree, &policy.tabular(tree)));
+        Scored { policy, tree, exact, noise: 1e-3, draws: 8, seed: 0 }
+    }
+}
+
+impl Provider for Scored<'_> {
+    fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence {
+        Evidence {
+            shifts: Some(self.policy.shifts(self.tree, path)),
+            saliencies: Some(self.policy.saliencies(self.tree, path, self.noise, self.draws, self.seed)),
+            ..self.exact.evidence(leaf, path)
+        }
+    }
+
+    fn kinds(&self) -> Vec<EvidenceKind> {
+        [self.exact.kinds(), vec![EvidenceKind::Shifts, EvidenceKind::Saliencies]].concat()
+    }
+}

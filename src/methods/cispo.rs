@@ -1,0 +1,67 @@
+//! CISPO: the clipped ratio as a held weight.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+use crate::objective::no_trace;
+use crate::settings::Param;
+use crate::surrogate::Surrogate;
+
+/// CISPO (MiniMax-M1).
+///
+/// ```text
+/// L = 1/(sum_i T_i) sum_i sum_t -sg(clip(rho_t)) A_i log pi(a_t|s_t)
+/// clip_form=cap        min(rho, cap), cap 5              TRL
+/// clip_form=interval   clip(rho, 1-0.2, 1+0.28)          verl
+/// ```
+/// No token loses its gradient. On-policy it is GRPO's gradient under the same aggregation (its value is another number).
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "cispo",
+    title: "CISPO",
+    about: "z-scored group rewards, clipped ratio as a held weight of log pi, mean over all tokens",
+    source: "MiniMax-M1, arXiv 2506.13585; TRL and verl",
+    provenance: Provenance::Published,
+    params: || {
+        let clip = vec![
+            Param::choice(
+                "clip_form",
+                "cap",
+                &["cap", "interval"],
+                "the ratio is capped at cap (TRL), or clipped to [1 - epsilon_low, 1 + epsilon_high] (verl)",
+            ),
+            Param::number(
+                "cap",
+                5.0,
+                1.0,
+                1e9,
+                "largest weight for clip_form=cap; TRL calls it epsilon_high",
+            )
+            .idle_under("clip_form", &["interval"]),
+            Param::number(
+                "epsilon_low",
+                0.2,
+                0.0,
+                1.0,
+                "smallest weight is 1 - epsilon_low for clip_form=interval",
+            )
+            .idle_under("clip_form", &["cap"]),
+            Param::number(
+                "epsilon_high",
+                0.28,
+                0.0,
+                1e9,
+                "largest weight is 1 + epsilon_high for clip_form=interval",
+            )
+            .idle_under("clip_form", &["cap"]),
+        ];
+        [shared::advantage("group", None), clip, shared::kl(), shared::reduction("token_mean")].concat()
+    },
+    evidence: shared::kl_evidence,
+    build: |settings| {
+        let (low, high) = match settings.word("clip_form") {
+            "cap" => (0.0, settings.number("cap")),
+            _ => (1.0 - settings.number("epsilon_low"), 1.0 + settings.number("epsilon_high")),
+        };
+        let spread = shared::spread(settings, Baseline::GroupMean);
+        Box::new(shared::objective(settings, spread, no_trace(), Surrogate::Detached { low, high }))
+    },
+};

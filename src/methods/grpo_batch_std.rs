@@ -1,0 +1,22 @@
+//! GRPO scaled by the standard deviation of the whole batch.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+
+/// GRPO with centred group rewards divided by the batch's standard deviation (TRL `scale_rewards="batch"`).
+///
+/// ```text
+/// A_i = (r_i - mean_group r) / (std_batch r + epsilon)
+/// ```
+/// One factor for all prompts: no prompt is re-weighted against another, as it is by the group's own standard deviation. In a batch
+/// of one group the two are the same.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "grpo_batch_std",
+    title: "GRPO, batch std",
+    about: "centred group rewards over the standard deviation of all rewards of the batch, PPO clip, token mean",
+    source: "TRL scale_rewards=batch (default aggregation: token mean)",
+    provenance: Provenance::Published,
+    params: || shared::baseline_params("batch", "ppo", "token_mean"),
+    evidence: shared::kl_evidence,
+    build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
+};

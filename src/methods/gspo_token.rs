@@ -1,0 +1,27 @@
+//! GSPO-token: the sequence ratio with a gradient per token.
+
+use super::{MethodSpec, Provenance, gspo, shared};
+use crate::advantage::Baseline;
+use crate::trace::Sequence;
+use crate::update::Straight;
+
+/// GSPO-token (Zheng et al. 2025; what verl implements as GSPO).
+///
+/// ```text
+/// s_{i,t} = sg(s_i) pi(a_t|s_t) / sg(pi(a_t|s_t)),      L = (1/B) sum_i (1/T_i) sum_t -min(s_{i,t} A, clip(s_{i,t}) A)
+/// ```
+/// The value is GSPO's. The gradient is too while all tokens of a response have the same advantage; it differs from
+/// GSPO's under token-level advantages, for which it was made.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "gspo_token",
+    title: "GSPO-token",
+    about: "GSPO's ratio and clip with a straight-through gradient per token",
+    source: "Zheng et al. 2025, arXiv 2507.18071; verl loss_mode=gspo",
+    provenance: Provenance::Published,
+    params: gspo::params,
+    evidence: shared::kl_evidence,
+    build: |settings| {
+        let spread = shared::spread(settings, Baseline::GroupMean);
+        shared::updated(settings, spread, Box::new(Straight(Box::new(Sequence))))
+    },
+};

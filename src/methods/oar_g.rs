@@ -1,0 +1,24 @@
+//! OAR-G: advantages reshaped by input-gradient saliency.
+
+use super::{MethodSpec, Provenance, oar_p, shared};
+use crate::assignment::Scores;
+use crate::group::EvidenceKind;
+
+/// OAR-G (arXiv 2601.07408): as OAR-P with the gradient of a perturbed answer divergence in the input embeddings.
+///
+/// ```text
+/// S_t = | <d J / d e_t, e_t> |,      J = KL( P(answer) || P(answer | embeddings + noise) )
+/// ```
+/// At the clean embeddings the gradient of the divergence is exactly 0, so `S_t` is linear in the noise draw: a random projection of the
+/// local Fisher matrix. One draw has a coefficient of variation of about 0.75; average several. With the authors' noise
+/// of 1e-3 scores are so small that `log1p` does nothing. (Their README calls the saliency `|d KL / d e|`, without the input.)
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "oar_g",
+    title: "OAR-G",
+    about: "z-scored group rewards times bi-level weights of input-gradient saliency, PPO clip, mean over responses of their token mean",
+    source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
+    provenance: Provenance::Published,
+    params: oar_p::params,
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Saliencies),
+    build: |settings| oar_p::build(settings, Scores::Saliencies),
+};

@@ -1,0 +1,77 @@
+//! OAR-P: advantages reshaped by counterfactual shifts.
+
+use super::{Method, MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+use crate::assignment::{BiLevel, Reshaped, Scores, Threshold};
+use crate::group::EvidenceKind;
+use crate::settings::{Param, Settings};
+
+/// OAR-P (arXiv 2601.07408): GRPO with each reasoning token's advantage weighted by how far masking it moves the answer.
+///
+/// ```text
+/// I_t = KL( P(answer) || P(answer | token t masked) ),      A_{i,t} = A_i w_t(I),      w: bi-level reshaping
+/// ```
+/// The shifts are evidence: which distribution stands for the answer (`answer_mean`, `last`, `answer_joint` in the authors' code) and
+/// what the mask is, is the policy's. One extra scored sequence per reasoning token. See [`BiLevel`] for what code and
+/// README disagree about.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "oar_p",
+    title: "OAR-P",
+    about: "z-scored group rewards times bi-level weights of counterfactual shifts, PPO clip, mean over responses of their token mean",
+    source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
+    provenance: Provenance::Published,
+    params,
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Shifts),
+    build: |settings| build(settings, Scores::Shifts),
+};
+
+/// The settings of OAR-P and OAR-G.
+pub(super) fn params() -> Vec<Param> {
+    let own = vec![
+        Param::number(
+            "threshold",
+            0.25,
+            0.0,
+            1.0,
+            "quantile (or value) of normalised scores below which a token is suppressed",
+        ),
+        Param::choice(
+            "threshold_on",
+            "quantile",
+            &["quantile", "raw"],
+            "the threshold is a quantile of the response's scores (authors' code) or the value itself (README)",
+        ),
+        Param::number(
+            "boost",
+            1.0,
+            0.0,
+            100.0,
+            "how far above 1 the weight of the highest score rises (their beta)",
+        ),
+        Param::number("floor", 0.1, 0.0, 1.0, "smallest weight of a suppressed token"),
+        Param::flag("log1p", true, "compress scores by log(1 + score) (authors' code; not in the README)"),
+        Param::flag("preserve_mass", true, "scale the weights to sum to the number of reasoning tokens"),
+    ];
+    [
+        own,
+        shared::advantage("group", None),
+        shared::clip("ppo"),
+        shared::kl(),
+        shared::reduction("response_mean"),
+    ]
+    .concat()
+}
+
+/// GRPO reshaped by some scores.
+pub(super) fn build(settings: &Settings, scores: Scores) -> Box<dyn Method> {
+    let bi_level = BiLevel {
+        threshold: settings.number("threshold"),
+        on: if settings.word("threshold_on") == "raw" { Threshold::Raw } else { Threshold::Quantile },
+        boost: settings.number("boost"),
+        floor: settings.number("floor"),
+        log1p: settings.flag("log1p"),
+        mass: settings.flag("preserve_mass"),
+    };
+    let inner = shared::spread(settings, Baseline::GroupMean);
+    shared::plain(settings, Box::new(Reshaped { inner, scores, bi_level }))
+}

@@ -1,0 +1,19 @@
+//! Optimal token baseline.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::assignment::TokenBaseline;
+use crate::group::EvidenceKind;
+
+/// Rewards minus an energy-weighted baseline per token position, see [`TokenBaseline`] for the formulas.
+///
+/// Sequence mask and importance weights of the published code are left out: this is its on-policy form.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "optimal_token_baseline",
+    title: "Optimal token baseline",
+    about: "rewards minus a baseline per token position, weighted by the realised energy of each response, PPO clip, token mean",
+    source: "arXiv 2602.07078; verl optimal_token_baseline",
+    provenance: Provenance::Published,
+    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Collisions),
+    build: |settings| shared::plain(settings, Box::new(TokenBaseline)),
+};

@@ -1,0 +1,68 @@
+//! P-trace, reconstructed.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+use crate::settings::Param;
+use crate::trace::{Recent, RowNormalised};
+use crate::update::{ClippedTrace, History, TraceRatio, Update};
+
+/// P-trace (arXiv 2605.05965), **reconstructed**: of the paper only the abstract is known to us, no formula, no setting.
+///
+/// ```text
+/// form=normalised        tau_t = exp( sum_{k<=t} q^(t-k) x_k / sum_{k<=t} q^(t-k) )      default (B)
+/// form=history           w_t = sg exp( sum_{k<t} q^(t-k) x_k ),  l_t = -w_t min(rho A, clip(rho) A)          A
+/// form=history_gradient  the same with the gradient through w_t                                              A'
+/// form=accumulated       tau_t = exp( sum_{k<=t} q^(t-k) x_k ), GRPO-lambda's ratio                          C
+/// form=clipped           tau_t = exp( sum_{k<=t} q^(t-k) log clip(rho_k) )                                   D
+/// L = 1/(sum T) sum_i sum_t -min(tau A, clip(tau) A),      q = lambda
+/// ```
+/// Why B: at `lambda = 1` its last row is GSPO's ratio, and the abstract calls GSPO the special case of uniform credit; if every
+/// token ratio lies in the clip interval so does every trace ratio ("partial trust region preservation"); its weights sum to
+/// `T`, so it hides no learning rate. `lambda` has no source either.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "p_trace_reconstructed",
+    title: "P-trace (reconstructed)",
+    about: "z-scored group rewards, ratio of a decayed mean of log-ratios up to each token, PPO clip, token mean; reconstructed from an abstract",
+    source: "abstract of Mou et al. 2026, arXiv 2605.05965; every formula is ours",
+    provenance: Provenance::Reconstructed,
+    params: || {
+        let own = vec![
+            lambda(),
+            Param::choice(
+                "form",
+                "normalised",
+                &["normalised", "history", "history_gradient", "accumulated", "clipped"],
+                "reading: decayed mean of log-ratios, held or live decayed ratio of the history in front of the loss, decayed sum, decayed sum of clipped log-ratios",
+            ),
+        ];
+        [
+            own,
+            shared::advantage("group", None),
+            shared::clip("ppo"),
+            shared::kl(),
+            shared::reduction("token_mean"),
+        ]
+        .concat()
+    },
+    evidence: shared::kl_evidence,
+    build: |settings| {
+        let q = settings.number("lambda");
+        let recent = Recent { q };
+        let update: Box<dyn Update> = match settings.word("form") {
+            "normalised" => Box::new(TraceRatio(Box::new(RowNormalised(recent)))),
+            "history" => Box::new(History { q, gradient: false }),
+            "history_gradient" => Box::new(History { q, gradient: true }),
+            "accumulated" => Box::new(TraceRatio(Box::new(recent))),
+            _ => {
+                let (low, high) = (settings.number("epsilon_low"), settings.number("epsilon_high"));
+                Box::new(ClippedTrace { trace: Box::new(recent), low, high })
+            }
+        };
+        shared::updated(settings, shared::spread(settings, Baseline::GroupMean), update)
+    },
+};
+
+/// `lambda`.
+pub(super) fn lambda() -> Param {
+    Param::number("lambda", 0.99, 0.0, 1.0, "trace decay; no source gives it a value")
+}

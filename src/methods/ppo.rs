@@ -1,0 +1,43 @@
+//! PPO with generalised advantage estimation.
+
+use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use crate::assignment::Critic;
+use crate::group::EvidenceKind;
+use crate::settings::Param;
+
+/// PPO (Schulman et al. 2017) with GAE over a critic's values, which are evidence: exact, noisy or constant.
+///
+/// ```text
+/// A_t = sum_l (gamma lambda)^l delta_{t+l},      whitened over all tokens of the batch
+/// L   = 1/(sum T) sum_i sum_t -min(rho A, clip(rho) A)
+/// ```
+/// Training the critic is the trainer's. Whitening subtracts the batch mean of advantages, which with an exact critic is noise, and
+/// couples responses; without it the exact critic makes the expected update the policy gradient at every `lambda`.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "ppo",
+    title: "PPO with GAE",
+    about: "generalised advantage estimation over a critic's values, whitened over the batch, PPO clip, token mean",
+    source: "Schulman et al. 2016, 2017; verl adv_estimator=gae",
+    provenance: Provenance::Published,
+    params: || {
+        let own = vec![
+            Param::number("gamma", 1.0, 0.0, 1.0, "discount"),
+            Param::number(
+                "lambda",
+                0.95,
+                0.0,
+                1.0,
+                "decay of later TD errors; language-model trainers use 1 or 0.95",
+            ),
+            reinforce_pp::whiten(),
+        ];
+        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+    },
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Values),
+    build: |settings| {
+        let critic = Critic { gamma: settings.number("gamma"), lambda: settings.number("lambda") };
+        let inner = Box::new(critic);
+        let whiten = settings.flag("whiten");
+        shared::plain(settings, if whiten { reinforce_pp::whitened(inner, false) } else { inner })
+    },
+};

@@ -1,0 +1,35 @@
+//! SPO-chain: Monte-Carlo values at cut points of a response.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::assignment::StepDifference;
+use crate::group::EvidenceKind;
+use crate::settings::Param;
+
+/// SPO-chain (arXiv 2505.23564): VinePPO over segments that end where the policy was unsure, on unsure tokens only.
+///
+/// ```text
+/// A_t = (V(next cut) - V(cut)) 1{ pi_old(a_t|s_t) <= 0.9 }
+/// ```
+/// The segments are the evidence's: the authors cut at every fifth token with a probability below 0.9. They drop sure tokens from the
+/// denominator as well; here it keeps them, which changes all weights of a batch by one factor.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "spo_chain",
+    title: "SPO-chain",
+    about: "differences of Monte-Carlo values between segments at the tokens the policy was unsure of, PPO clip, token mean",
+    source: "arXiv 2505.23564; the authors' code",
+    provenance: Provenance::Published,
+    params: || {
+        let own = vec![Param::number(
+            "sure",
+            0.9,
+            0.0,
+            1.0,
+            "tokens sampled with a larger probability get no policy term",
+        )];
+        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+    },
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
+    build: |settings| {
+        shared::plain(settings, Box::new(StepDifference { sure: Some(settings.number("sure")) }))
+    },
+};

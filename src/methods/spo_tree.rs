@@ -1,0 +1,45 @@
+//! SPO-tree: edge advantages of a tree of responses.
+
+use super::{Method, MethodSpec, Provenance, shared};
+use crate::advantage::{Baseline, Outcome, Scale};
+use crate::assignment::{TreeAdvantage, TreeCredit};
+use crate::group::EvidenceKind;
+use crate::settings::{Param, Settings};
+
+/// SPO-tree (arXiv 2505.23564), its edge advantages on the prefix tree of the group.
+///
+/// ```text
+/// edge=rloo   A_t = V(s_{t+1}) - V(s_t)
+/// edge=grpo   A_t = (V(s_{t+1}) - mean of the siblings) / (std of the siblings + 1e-4)
+/// ```
+/// The authors sample a tree with fixed branching; a node's value is then the mean of its children and of its leaves alike. On responses
+/// sampled independently it is the mean of the leaves, and the update vanishes where responses do not share a prefix.
+/// Expected update of `rloo`: the policy gradient with the factor `G d - 1 + (1-d)^G` over `d` per prefix. (Their 1e-8 is 1e-4
+/// here: values that differ in the last digit are no comparison.)
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "spo_tree",
+    title: "SPO-tree",
+    about: "differences of prefix-tree values along each response, PPO clip, token mean",
+    source: "arXiv 2505.23564; the authors' code (edge advantages; the tree is sampled by the policy)",
+    provenance: Provenance::Published,
+    params: || {
+        let own = vec![Param::choice(
+            "edge",
+            "rloo",
+            &["rloo", "grpo"],
+            "an edge's value less its parent's, or its z-score among the siblings",
+        )];
+        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+    },
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    build: |settings| {
+        let edge = if settings.word("edge") == "rloo" { TreeCredit::Edge } else { TreeCredit::SiblingScore };
+        tree(settings, Baseline::GroupMean, edge)
+    },
+};
+
+/// Tree advantages of centred rewards.
+pub(super) fn tree(settings: &Settings, baseline: Baseline, credit: TreeCredit) -> Box<dyn Method> {
+    let outcome = Outcome { baseline, scale: Scale::None, clamp: None };
+    shared::plain(settings, Box::new(TreeAdvantage { outcome, credit }))
+}

@@ -1,0 +1,41 @@
+use super::{Seen, Tokens, Update};
+use crate::equation::{LOG_RATIO, Part};
+use crate::soft_clamp::SoftClamp;
+use crate::trace::Trace;
+
+/// The trace in front of the loss: the loss of the plain token ratio times the soft-clamped trace weight of the token
+/// (GRPO-lambda's epsilon-weight, Algorithm 2).
+#[derive(Debug)]
+pub struct FrontWeight(
+    /// The trace `E`.
+    pub Box<dyn Trace>,
+    /// The stand-in for `log pi`.
+    pub SoftClamp,
+);
+
+impl Update for FrontWeight {
+    fn forward(&self, tokens: &Tokens) -> Seen {
+        let at = if self.1.gradient { tokens.logps } else { tokens.frozen };
+        let soft = self.1.weights(self.0.as_ref(), at);
+        let z = tokens.log_ratios();
+        Seen { spare: z.clone(), z, front: Some(soft.weights), kept: soft.slopes, ..Seen::default() }
+    }
+
+    fn backward(&self, _: &Tokens, seen: Seen, mut slopes: Vec<f64>, values: &[f64]) -> Vec<f64> {
+        self.1.add_gradient(self.0.as_ref(), &seen.kept, values, &mut slopes);
+        slopes
+    }
+
+    fn equation(&self, loss: &str) -> Vec<Part> {
+        vec![
+            ("policy", format!("l_t = u_t * {loss}")),
+            ("ratio", format!("rho_t = exp(x_t), {LOG_RATIO}")),
+            ("front", self.1.equation()),
+            ("trace", self.0.equation()),
+        ]
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        self.0.max_len()
+    }
+}

@@ -1,0 +1,147 @@
+//! OAR-P and OAR-G with scores of a policy that can be masked.
+
+use super::{EXACT, cosine};
+use grpo_lambda::mdp::evidence::Provider;
+use grpo_lambda::mdp::expected::{Situation, implied};
+use grpo_lambda::mdp::{Maskable, Oracle, Scored, Tree, zoo, zoo::Family};
+use grpo_lambda::methods;
+
+fn laboratory(seed: u64) -> (Tree, Maskable) {
+    let family = zoo::Random { seed, symbols: 3, horizon: 4, eos: 0.5, ..zoo::Random::default() };
+    let tree = family.tree().expect("knobs in range");
+    let policy = Maskable::random(&tree, 5, 0.8, seed);
+    (tree, policy)
+}
+
+/// Responses of three tokens or more whose last token was a choice.
+fn long(tree: &Tree) -> Vec<Vec<usize>> {
+    let paths = tree.leaves().map(|leaf| tree.path(leaf));
+    let choice = |p: &Vec<usize>| tree.edges_of(tree.edge_node(p[p.len() - 1])).len() > 1;
+    paths.filter(|p| p.len() >= 3 && choice(p)).collect()
+}
+
+#[test]
+fn the_table_of_a_maskable_policy_has_its_probabilities() {
+    let (tree, policy) = laboratory(0);
+    let table = policy.tabular(&tree).log_probs(&tree);
+    for path in long(&tree) {
+        let node = tree.edge_node(path[path.len() - 1]);
+        let direct = policy.log_probs_at(&tree, node, &policy.inputs(&tree, &path));
+        for (e, direct) in tree.edges_of(node).zip(direct) {
+            assert!((table[e] - direct).abs() < EXACT);
+        }
+    }
+}
+
+#[test]
+fn a_shift_is_the_kl_divergence_of_the_answer_from_the_one_with_the_token_masked() {
+    let (tree, policy) = laboratory(0);
+    let mut positive = 0;
+    for path in long(&tree) {
+        let node = tree.edge_node(path[path.len() - 1]);
+        let shifts = policy.shifts(&tree, &path);
+        assert_eq!(shifts.len(), path.len() - 1);
+        for (t, shift) in shifts.iter().enumerate() {
+            let mut masked = policy.inputs(&tree, &path);
+            masked[t] = policy.mask().to_vec();
+            let probs = |inputs: &[Vec<f64>]| {
+                policy.log_probs_at(&tree, node, inputs).iter().map(|x| x.exp()).collect::<Vec<f64>>()
+            };
+            let (p, q) = (probs(&policy.inputs(&tree, &path)), probs(&masked));
+            let kl: f64 = p.iter().zip(&q).map(|(p, q)| p * (p / q).ln()).sum();
+            assert!((shift - kl).abs() < EXACT && *shift >= 0.0);
+            positive += usize::from(*shift > 1e-6);
+        }
+    }
+    assert!(positive > 10);
+}
+
+#[test]
+fn the_answer_gradient_is_that_of_finite_differences_and_exactly_0_at_the_clean_embeddings() {
+    // [C14] the first statement: a divergence is stationary where its arguments agree.
+    let (tree, policy) = laboratory(1);
+    for path in long(&tree).into_iter().take(6) {
+        let node = tree.edge_node(path[path.len() - 1]);
+        let clean = policy.inputs(&tree, &path);
+        let p0 = policy.log_probs_at(&tree, node, &clean);
+        let at_clean = policy.answer_gradient(&tree, node, &clean, &p0);
+        assert!(at_clean.iter().flatten().all(|g| g.abs() < 1e-15));
+        let mut moved = clean.clone();
+        moved.iter_mut().enumerate().for_each(|(t, e)| e[t % 3] += 0.3);
+        let gradient = policy.answer_gradient(&tree, node, &moved, &p0);
+        let divergence = |inputs: &[Vec<f64>]| {
+            let now = policy.log_probs_at(&tree, node, inputs);
+            p0.iter().zip(&now).map(|(p, q)| p.exp() * (p - q)).sum::<f64>()
+        };
+        for t in 0..clean.len() {
+            for h in 0..clean[t].len() {
+                let mut at = |step: f64| {
+                    let own = moved[t][h];
+                    moved[t][h] = own + step;
+                    let value = divergence(&moved);
+                    moved[t][h] = own;
+                    value
+                };
+                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                assert!((gradient[t][h] - slope).abs() < 1e-9, "{t} {h}: {} {slope}", gradient[t][h]);
+            }
+        }
+    }
+}
+
+#[test]
+fn saliencies_are_linear_in_the_noise() {
+    // [C14]: ten times the noise, ten times the score.
+    let (tree, policy) = laboratory(1);
+    for path in long(&tree) {
+        let (one, ten) =
+            (policy.saliencies(&tree, &path, 1e-6, 4, 7), policy.saliencies(&tree, &path, 1e-5, 4, 7));
+        for (one, ten) in one.iter().zip(&ten) {
+            assert!((ten - 10.0 * one).abs() <= 1e-3 * ten, "{one} {ten}");
+        }
+    }
+}
+
+#[test]
+fn one_draw_of_the_noise_has_a_coefficient_of_variation_of_three_quarters_and_sixteen_a_quarter_of_it() {
+    // [C14]: |normal| has standard deviation over mean sqrt(pi/2 - 1) = 0.7555.
+    let (tree, policy) = laboratory(1);
+    let path = &long(&tree)[0];
+    let spread = |draws: usize| {
+        let n = 4_000;
+        let scores: Vec<f64> =
+            (0..n).map(|seed| policy.saliencies(&tree, path, 1e-5, draws, seed)[0]).collect();
+        let mean = scores.iter().sum::<f64>() / n as f64;
+        (scores.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n as f64).sqrt() / mean
+    };
+    let want = (std::f64::consts::FRAC_PI_2 - 1.0).sqrt();
+    assert!((spread(1) - want).abs() < 0.03 && (spread(16) - want / 4.0).abs() < 0.01);
+}
+
+#[test]
+fn oar_keeps_the_sign_of_every_response_and_is_biased() {
+    // [C13] on real scores; the weights depend on the whole response, so the expected update is no multiple of the gradient.
+    let mut turned = Vec::new();
+    for seed in [0, 1, 4, 5] {
+        let (tree, policy) = laboratory(seed);
+        let table = policy.tabular(&tree);
+        let gradient = Oracle::new(&tree, &table).grad_j();
+        if gradient.iter().all(|g| g.abs() < EXACT) {
+            continue;
+        }
+        let evidence = Scored::new(&tree, policy);
+        let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(&tree, &table, 2) };
+        for name in ["oar_p", "oar_g"] {
+            let configured = methods::parse(name, "scale=none reduction=response_sum").expect("valid");
+            assert_eq!(configured.require(&evidence.kinds()), Ok(()));
+            let update = implied(configured.method.as_ref(), &situation).expect("feasible").update;
+            turned.push(1.0 - cosine(&update, &gradient));
+            // A boost of 0 at threshold 0 is weight 1: (G-1)/G times the gradient.
+            let plain =
+                methods::parse(name, "scale=none reduction=response_sum threshold=0 boost=0").expect("valid");
+            let update = implied(plain.method.as_ref(), &situation).expect("feasible").update;
+            assert!(update.iter().zip(&gradient).all(|(u, g)| (u - 0.5 * g).abs() < EXACT), "{name} {seed}");
+        }
+    }
+    assert!(turned.len() >= 4 && turned.iter().all(|t| *t > 1e-6 && *t < 0.5), "{turned:?}");
+}

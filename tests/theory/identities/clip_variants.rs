@@ -1,0 +1,189 @@
+//! Methods that differ from GRPO in ratio, clip or aggregation: GSPO, GSPO-token, DAPO, BNPO, CISPO.
+
+use super::{CASES, assert_same, assert_same_gradient, differ_on, equal, equal_on, method, times};
+use crate::strategies::{batch, check, graded, on_policy};
+use crate::tolerance::{IDENTITY, assert_close, assert_within};
+use proptest::prelude::*;
+use std::cell::Cell;
+
+#[test]
+fn on_policy_gspo_is_grpo() {
+    // [C12]: the columns of the uniform trace sum to 1.
+    equal_on(on_policy(), "gspo", "grpo");
+}
+
+#[test]
+fn gspo_token_has_the_loss_and_gradient_of_gspo_while_a_response_has_one_advantage() {
+    for reduction in ["response_mean", "token_mean", "response_sum"] {
+        let words = format!("epsilon_low=0.1 epsilon_high=0.2 reduction={reduction} beta=0.1");
+        equal(&format!("gspo_token {words}"), &format!("gspo {words}"));
+    }
+}
+
+#[test]
+fn off_policy_gspo_is_not_grpo() {
+    assert!(differ_on(batch(), "gspo clip=none", "grpo clip=none") > CASES / 2);
+}
+
+#[test]
+fn gspo_clips_whole_responses() {
+    let gspo = method("gspo epsilon_low=0.05 epsilon_high=0.05");
+    let clipped = Cell::new(0);
+    check(CASES, graded(), |batch| {
+        for g in &batch.evaluate(&gspo).dlogps {
+            let silent = g.iter().filter(|g| **g == 0.0).count();
+            assert!(silent == 0 || silent == g.len());
+            clipped.set(clipped.get() + usize::from(silent > 0));
+        }
+    });
+    assert!(clipped.get() > 50);
+}
+
+#[test]
+fn luspo_is_gspo_with_each_response_weighted_by_its_length() {
+    let (gspo, luspo) = (method("gspo"), method("gspo reduction=response_sum"));
+    check(CASES, batch(), |batch| {
+        let (a, b) = (batch.evaluate(&gspo), batch.evaluate(&luspo));
+        for (a, b) in a.dlogps.iter().zip(&b.dlogps) {
+            assert_close(&times(a.len() as f64, a), b, IDENTITY, "gradient");
+        }
+    });
+}
+
+#[test]
+fn dapo_is_grpo_with_a_token_mean_and_a_higher_upper_bound() {
+    equal("dapo", "grpo reduction=token_mean epsilon_high=0.28");
+    assert!(differ_on(batch(), "dapo", "grpo reduction=token_mean") > 5);
+}
+
+#[test]
+fn the_overlong_penalty_of_dapo_is_a_change_of_the_rewards() {
+    let (dapo, plain) = (method("dapo overlong_limit=30 overlong_cache=20"), method("dapo"));
+    check(CASES, batch(), |batch| {
+        // 0 up to 10 tokens, -1 from 30 on, a straight line between.
+        let punished = batch.clone().with(|_, _, r| {
+            let len = r.len() as f64;
+            let penalty = if len <= 10.0 {
+                0.0
+            } else if len > 30.0 {
+                -1.0
+            } else {
+                (10.0 - len) / 20.0
+            };
+            r.reward = r.reward.map(|x| x + penalty);
+        });
+        assert_same_gradient(&batch.evaluate(&dapo), &punished.evaluate(&plain), "gradient");
+    });
+    assert!(differ_on(batch(), "dapo overlong_limit=30 overlong_cache=20", "dapo") > CASES / 2);
+}
+
+#[test]
+fn bnpo_is_the_mean_over_groups_of_dapo_aggregation_within_each() {
+    let (bnpo, token_mean) = (method("bnpo beta=0.1"), method("grpo reduction=token_mean beta=0.1"));
+    check(CASES, batch(), |batch| {
+        let n = batch.groups.len() as f64;
+        let (mut gradient, mut value, mut start) = (Vec::new(), 0.0, 0);
+        for group in &batch.groups {
+            let members = start..start + group.responses.len();
+            start = members.end;
+            let logps = batch.logps[members].to_vec();
+            let alone = crate::strategies::Batch { groups: vec![group.clone()], logps }.evaluate(&token_mean);
+            gradient.extend(times(1.0 / n, &alone.dlogps.concat()));
+            value += alone.value / n;
+        }
+        let loss = batch.evaluate(&bnpo);
+        assert_close(&loss.dlogps.concat(), &gradient, IDENTITY, "gradient");
+        assert_within(&[loss.value], &[value], IDENTITY, super::magnitude(&loss), "value");
+    });
+}
+
+#[test]
+fn bnpo_over_the_whole_batch_is_the_token_mean() {
+    equal("bnpo reduction=token_mean", "grpo reduction=token_mean");
+    let one = batch().prop_map(|mut b| {
+        b.groups.truncate(1);
+        b.logps.truncate(b.groups[0].responses.len());
+        b.with(|i, _, r| r.reward = Some(f64::from(i == 0)))
+    });
+    equal_on(one, "bnpo", "grpo reduction=token_mean");
+}
+
+#[test]
+fn on_policy_cispo_has_the_gradient_of_grpo_under_the_same_aggregation() {
+    for words in ["", "clip_form=interval"] {
+        let (cispo, grpo) = (method(&format!("cispo {words}")), method("grpo reduction=token_mean"));
+        check(CASES, on_policy(), |batch| {
+            assert_same_gradient(&batch.evaluate(&cispo), &batch.evaluate(&grpo), words);
+        });
+    }
+}
+
+#[test]
+fn the_gradient_of_cispo_is_the_clipped_ratio_times_the_advantage_and_never_silent() {
+    for (words, low, high) in [("cispo cap=1.5", 0.0, 1.5), ("cispo clip_form=interval", 0.8, 1.28)] {
+        let cispo = method(words);
+        let beyond = Cell::new(0);
+        check(CASES, batch(), |batch| {
+            let loss = batch.evaluate(&cispo);
+            let mut value = 0.0;
+            for (i, r) in batch.responses().enumerate() {
+                for t in 0..r.len() {
+                    let ratio = (batch.logps[i][t] - r.old_logps[t]).exp();
+                    let weight = f64::clamp(ratio, low, high) * loss.advantages[i][t] / batch.tokens() as f64;
+                    assert_within(&[loss.dlogps[i][t]], &[-weight], IDENTITY, 1.0, words);
+                    value -= weight * batch.logps[i][t];
+                    beyond.set(beyond.get() + usize::from(!(low..=high).contains(&ratio)));
+                }
+            }
+            assert_within(&[loss.value], &[value], IDENTITY, 100.0, words);
+        });
+        assert!(beyond.get() > 500, "{words}: {}", beyond.get());
+    }
+}
+
+#[test]
+fn cispo_without_a_bound_has_the_gradient_of_grpo_without_a_clip() {
+    let (cispo, grpo) = (method("cispo cap=1000000000"), method("grpo reduction=token_mean clip=none"));
+    check(CASES, batch(), |batch| {
+        assert_same_gradient(&batch.evaluate(&cispo), &batch.evaluate(&grpo), "no bound");
+    });
+}
+
+#[test]
+fn grpo_batch_std_is_grpo_over_the_batch_scale_with_a_token_mean() {
+    equal("grpo_batch_std", "grpo scale=batch reduction=token_mean");
+}
+
+#[test]
+fn beta_normalisation_with_shapes_of_one_is_the_centred_reward() {
+    equal("bnpo_beta alpha=1 beta_shape=1", "grpo scale=none reduction=token_mean");
+}
+
+#[test]
+fn beta_normalisation_with_shapes_of_three_halves_is_the_z_score_of_binary_rewards_times_pi_over_8() {
+    let beta = method("bnpo_beta alpha=1.5 beta_shape=1.5");
+    let z = method("grpo std_preset=deepseekmath reduction=token_mean");
+    let binary = || batch().prop_map(|b| b.with(|i, _, r| r.reward = Some(f64::from(i % 3 == 0))));
+    check(CASES, binary(), |batch| {
+        let (a, b) = (batch.evaluate(&beta).dlogps.concat(), batch.evaluate(&z).dlogps.concat());
+        assert_close(&a, &times(std::f64::consts::PI / 8.0, &b), 1e-11, "gradient"); // ln_beta has 12 digits
+    });
+}
+
+#[test]
+fn beta_normalisation_takes_its_shapes_from_the_moments_of_the_groups() {
+    // Rates 1/4 and 3/4: m = 1/2, v = 1/8 (ddof 1), so a = b = 1/2 and alpha = beta = 7/6.
+    let group = |right: usize| grpo_lambda::group::Group {
+        responses: (0..4)
+            .map(|i| grpo_lambda::group::Response::graded(vec![-0.5; 2], f64::from(i < right)))
+            .collect(),
+    };
+    let groups = vec![group(1), group(3)];
+    let batch = crate::strategies::Batch { logps: vec![vec![-0.5; 2]; 8], groups };
+    let (moments, spelt) =
+        (method("bnpo_beta"), method("bnpo_beta alpha=1.1666666666666667 beta_shape=1.1666666666666667"));
+    assert_same(&batch.evaluate(&moments), &batch.evaluate(&spelt), "moments");
+    // A_i = 3/4 / f(1/4; 7/6, 7/6), f = (3/16)^(1/6) / B(7/6, 7/6), B = 0.7228580 (by quadrature).
+    let a = batch.evaluate(&moments).advantages[0][0];
+    assert!((a - 0.75 * 0.722_857_98 / (3.0f64 / 16.0).powf(1.0 / 6.0)).abs() < 1e-8, "{a}");
+}
