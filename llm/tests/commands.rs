@@ -1,4 +1,4 @@
-//! `llm-train generate`, `score`, `info` and `explain` as a user runs them, against the library by another route.
+//! `llm-train generate`, `score`, `info`, `explain` and `train` with every method as a user runs them, against the library by another route.
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 mod common;
