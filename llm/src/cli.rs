@@ -4,25 +4,31 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use grpo_lambda::methods;
+use grpo_lambda::settings::did_you_mean;
 
 use crate::commands::{self, Failure};
+use crate::config::FIELDS;
+use crate::progress::say;
 
 /// Train a language model with verified critic-free methods
 ///
 /// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
 /// GRPO-lambda, on this machine's processor, in a few minutes.
 #[derive(Debug, Parser)]
-#[command(name = "llm-train", version, after_help = AFTER_HELP)]
+#[command(name = "llm-train", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    train: TrainArgs,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   llm-train                                          the preset tiny, into runs/tiny
-  llm-train train rl.steps=50 method.lambda=0.9      with other settings
+  llm-train rl.steps=50 method.lambda=0.9            with other settings; llm-train train --help lists them all
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
   llm-train plot runs/tiny                           its curves, also while it runs
   llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
@@ -36,8 +42,10 @@ Exit code: 0 when the work was done, 1 when it broke off, 2 when the input was r
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Supervised learning, then RL, with held-out accuracy before and after; resumes an interrupted run
+    #[command(after_help = settings_help())]
     Train(TrainArgs),
-    /// Supervised learning only
+    /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
+    #[command(after_help = settings_help())]
     Sft(TrainArgs),
     /// Draw the curves of a run into RUN/figures
     Plot(commands::plot::PlotArgs),
@@ -69,13 +77,25 @@ pub struct TrainArgs {
     pub overrides: Vec<String>,
 }
 
+/// Every setting with its default and its meaning.
+fn settings_help() -> String {
+    let mut text =
+        "Settings, with the values they have where neither the preset nor the command line gives one:\n"
+            .to_owned();
+    for field in FIELDS {
+        text += &format!("  {}={}\n          {}: {}\n", field.key, field.default, field.about, field.kind);
+    }
+    let methods: Vec<&str> = methods::REGISTRY.iter().map(|m| m.name).collect();
+    text += &format!("  method.name=NAME\n          the method: {}\n", methods.join(", "));
+    text + "  method.KEY=VALUE\n          its settings; llm-train explain shows them with their values"
+}
+
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
     let done = match Cli::try_parse() {
-        Ok(cli) => dispatch(cli.command),
+        Ok(cli) => dispatch(cli),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            print!("{error}");
-            Ok(())
+            commands::print(&error.to_string())
         }
         Err(error) => {
             let text = error.to_string();
@@ -88,15 +108,24 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("llm-train: error: {}", failure.message);
+            say(&format!("llm-train: error: {}", failure.message));
             ExitCode::from(failure.code)
         }
     }
 }
 
-fn dispatch(command: Option<Command>) -> Result<(), Failure> {
-    match command {
-        None => commands::train::run(&TrainArgs { preset: "tiny".into(), ..TrainArgs::default() }, false),
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        None => {
+            if let Some(word) = cli.train.overrides.iter().find(|word| !word.contains('=')) {
+                let command = Cli::command();
+                let hint = did_you_mean(word, command.get_subcommands().map(clap::Command::get_name));
+                return Err(Failure::refused(format!(
+                    "unrecognized subcommand '{word}'{hint}; a setting is key=value; see llm-train --help"
+                )));
+            }
+            commands::train::run(&cli.train, false)
+        }
         Some(Command::Train(args)) => commands::train::run(&args, false),
         Some(Command::Sft(args)) => commands::train::run(&args, true),
         Some(Command::Plot(args)) => commands::plot::run(&args),

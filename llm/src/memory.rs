@@ -13,6 +13,14 @@ pub fn peak_rss_mib() -> Option<f64> {
     Some(kib / 1024.0)
 }
 
+/// All memory of this machine, in MiB, where the system tells (Linux).
+pub fn total_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
 /// What the memory of a training step depends on beside the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {

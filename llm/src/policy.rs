@@ -78,7 +78,7 @@ pub struct LlmPolicy {
     pub rate: f64,
     /// Step of training, which addresses random numbers.
     pub step: u64,
-    /// What the last step of the optimiser did.
+    /// What the optimiser did with the batch: its first step that was skipped, or else its last step.
     pub last: Option<StepReport>,
     gradients: Gradients<f32>,
     tokens: Tokens,
@@ -198,6 +198,7 @@ impl Policy for LlmPolicy {
             }
         }
         self.on_policy.set(true);
+        self.last = None;
         Ok(batch)
     }
 
@@ -238,7 +239,10 @@ impl Policy for LlmPolicy {
             self.on_policy.set(false);
         }
         self.gradients.clear();
-        self.last = Some(StepReport { update, rate: self.rate });
+        // A skipped inner update is not to be hidden by those after it.
+        if !matches!(self.last, Some(StepReport { update: Update::Skipped { .. }, .. })) {
+            self.last = Some(StepReport { update, rate: self.rate });
+        }
         Ok(())
     }
 }
@@ -352,6 +356,32 @@ mod tests {
         assert!((0.05..0.5).contains(&expected), "the start is no test: J = {expected}");
         assert!((observed - expected).abs() < 0.012, "sampled {observed}, J = {expected}");
         assert!(cosine > 0.98 && (length - 1.0).abs() < 0.1, "cosine {cosine}, length {length}");
+    }
+
+    /// With several updates on a batch, one that is skipped is reported although a good one follows; the next batch starts afresh.
+    #[test]
+    fn a_skipped_inner_update_is_not_hidden_by_the_next() {
+        let tokens = Tokens::tiny();
+        let config = Config::resolve("tiny", &["rl.max_new_tokens=4"]).unwrap();
+        let shape = crate::model::Config::qwen2(tokens.len(), 32, 1, 2, 1);
+        let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+        let problem = Task::Addition.problem(0, Split::Train, 0);
+        let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
+        let exercises = [Exercise { prompt, gold: problem.gold, number: 0 }];
+        let mut policy = LlmPolicy::new(model, None, tokens, &config);
+        let batch = policy.sample(&exercises, 2).unwrap();
+        let update = |policy: &mut LlmPolicy, pull: f64| {
+            let (logps, tape) = policy.log_probs(&exercises, &batch, 0..2).unwrap();
+            let dlogps: Vec<Vec<f64>> = logps.iter().map(|row| vec![pull; row.len()]).collect();
+            policy.backward(tape, &dlogps).unwrap();
+            policy.step().unwrap();
+            policy.last.clone().unwrap().update
+        };
+        assert!(matches!(update(&mut policy, f64::NAN), Update::Skipped { .. }));
+        assert!(matches!(update(&mut policy, 1.0), Update::Skipped { .. }));
+        assert_eq!(policy.optimiser.steps(), 1);
+        policy.sample(&exercises, 2).unwrap();
+        assert_eq!(policy.last, None);
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Speed {
     }
 }
 
+/// A line on standard error; a reader that went away must not end a run.
+pub fn say(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
 /// `41s`, `3m07s`, `2h05m`.
 ///
 /// ```

@@ -14,8 +14,11 @@ use crate::train::Summary;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// No such directory.
-    #[error("{0}: no such directory")]
-    Missing(PathBuf),
+    #[error("{path}: {}; a run directory is needed, as llm-train train writes it", if path.exists() { "not a directory" } else { "no such directory" })]
+    Missing {
+        /// What was given.
+        path: PathBuf,
+    },
     /// Its configuration.
     #[error("{path} is not a run directory: {problem}")]
     NotARun {
@@ -100,7 +103,7 @@ impl Record {
     /// [`RecordError`].
     pub fn read(run: &Path) -> Result<Record, RecordError> {
         if !run.is_dir() {
-            return Err(RecordError::Missing(run.to_owned()));
+            return Err(RecordError::Missing { path: run.to_owned() });
         }
         let config = Config::read(&run.join("config.toml"))
             .map_err(|problem| RecordError::NotARun { path: run.to_owned(), problem })?;

@@ -8,6 +8,11 @@ use crate::model::{Decoder, Decoding, Error as ModelError, RowId};
 use crate::rng::{Address, ScoreError, categorical, greedy};
 use crate::truncation::Truncation;
 
+/// The lowest temperature above 0: logits divided by less could leave the range of f32.
+pub const LEAST_TEMPERATURE: f64 = 1e-6;
+/// The highest temperature, at which every token is as probable as another.
+pub const MOST_TEMPERATURE: f64 = 1e6;
+
 /// How tokens are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {

@@ -21,10 +21,10 @@ use crate::eval::{self, EvalError, Evaluation};
 use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampling};
-use crate::run_dir::{Checkpoint, Columns, Opened, RunDir, RunError};
+use crate::run_dir::{self, Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
 use crate::task::Split;
 use crate::tokens::{TokenError, Tokens};
@@ -239,23 +239,36 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     if let Some(missing) = configured.evidence().into_iter().find(|e| !provided.contains(e)) {
         return Err(TrainError::Evidence { method: configured.spec.title.into(), evidence: missing.name() });
     }
+    if let ModelSource::Checkpoint(directory) = &config.model {
+        refuse_a_run(directory)?;
+    }
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
     let mut model = initial_model(config, &tokens)?;
+    check_room(config, &tokens, model.config().max_position_embeddings)?;
     let columns = Columns { command, metrics: METRICS, timing: TIMING };
     let Opened { run: dir, checkpoint, damaged } =
         RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
     for path in damaged {
-        eprintln!("{} is not complete and was passed over", path.display());
+        say(&format!("{} is not complete and was passed over", path.display()));
     }
     let state = match &checkpoint {
         Some(c) => read_state(c)?,
         None => State::default(),
     };
     if let Some(c) = &checkpoint {
-        eprintln!("continuing from step {} in {}", c.step(), c.path().display());
+        c.verify().map_err(TrainError::Open)?;
+        say(&format!("continuing from step {} in {}", c.step(), c.path().display()));
         let parameters = weights::load(c.path(), model.config())?;
         model.update(|p| *p = parameters);
+    }
+    let done = state.before.is_some() && state.done() == config.sft.steps + config.rl.steps;
+    if let (true, Some(c)) = (done, &checkpoint)
+        && let Ok(Some(summary)) = dir.summary()
+        && let Ok(summary) = serde_json::from_value::<Summary>(summary)
+    {
+        say("the run is done; this is what it found");
+        return Ok(Summary { checkpoint: c.path().to_owned(), ..summary });
     }
     let mut run = Run { config, configured, tokens, dir, state, progress: None, started };
     run.announce(&model);
@@ -263,6 +276,34 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     let model = run.supervised(model, checkpoint.as_ref())?;
     let (model, checkpoint) = run.reinforced(model, checkpoint)?;
     run.finish(&model, checkpoint.path())
+}
+
+/// A run has several checkpoints and may get others: one of them is to be named, so that the same command means the same.
+fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
+    if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
+        return Ok(());
+    }
+    let latest = run_dir::latest(directory).map_err(TrainError::Open)?;
+    let hint = latest
+        .map_or("it has no complete one".to_owned(), |c| format!("its latest is {}", c.path().display()));
+    Err(ConfigError::Conflict(format!(
+        "model.checkpoint = {}: a run directory; name one of its checkpoints: {hint}",
+        directory.display()
+    ))
+    .into())
+}
+
+/// Refuses held-out prompts that leave no room for a response, before any learning rather than after it.
+fn check_room(config: &Config, tokens: &Tokens, limit: usize) -> Result<(), TrainError> {
+    let new = config.rl.max_new_tokens;
+    for (prompt, problem) in config.task.distinct(config.seed, Split::Test, config.eval.n).iter().enumerate()
+    {
+        let tokens = tokens.prompt(&problem.prompt)?.ids().len();
+        if tokens + new > limit {
+            return Err(EvalError::from(RolloutError::TooLong { prompt, tokens, new, limit }).into());
+        }
+    }
+    Ok(())
 }
 
 /// The tokenizer of a configuration.
@@ -290,12 +331,29 @@ pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, T
         ModelSource::Random(s) => {
             let mut shape = model::Config::qwen2(tokens.len(), s.hidden, s.layers, s.heads, s.kv_heads);
             shape.intermediate_size = s.intermediate;
+            check_memory(&shape)?;
             let parameters = weights::initialise(&shape, config.seed, 0.02);
             (shape, parameters)
         }
     };
     tokens.check(shape.vocab_size)?;
     Ok(Decoder::new(shape, parameters)?)
+}
+
+/// Refuses a new model whose training this machine cannot hold, before the system kills it.
+fn check_memory(shape: &model::Config) -> Result<(), TrainError> {
+    // Weights, gradients and three numbers of the optimiser; what they are packed into and activations come on top.
+    let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let needed = 5.0 * 4.0 * numbers as f64 / f64::from(1 << 20);
+    match crate::memory::total_mib() {
+        Some(there) if needed > there => Err(ConfigError::Conflict(format!(
+            "model.hidden = {}, model.layers = {}, model.intermediate = {}: training {numbers} parameters takes more than {needed:.0} MiB; \
+             this machine has {there:.0}, so choose a smaller model",
+            shape.hidden_size, shape.num_hidden_layers, shape.intermediate_size
+        ))
+        .into()),
+        _ => Ok(()),
+    }
 }
 
 fn read_state(checkpoint: &Checkpoint) -> Result<State, TrainError> {
@@ -309,7 +367,7 @@ impl Run<'_> {
     fn say(&mut self, line: &str) {
         match &mut self.progress {
             Some(progress) => progress.note(line),
-            None => eprintln!("{line}"),
+            None => say(line),
         }
     }
 
@@ -459,7 +517,8 @@ impl Run<'_> {
             Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
             None => {
                 let before = self.evaluate(&policy.model)?;
-                self.say(&format!("held-out accuracy before RL: {}", shown(&before)));
+                let when = if config.rl.steps > 0 { " before RL" } else { "" };
+                self.say(&format!("held-out accuracy{when}: {}", shown(&before)));
                 self.state.before = Some(before);
                 saved = Some(self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?);
             }
@@ -529,27 +588,23 @@ impl Run<'_> {
     fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<(Vec<Exercise>, Vec<Group>), TrainError> {
         let rl = &self.config.rl;
         let rounds = if rl.dynamic_sampling { MAX_ROUNDS } else { 1 };
-        let (mut exercises, mut batch) = (Vec::new(), Vec::new());
+        let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             let wanted = rl.prompts_per_step as u64;
             let numbers = (step * MAX_ROUNDS + round) * wanted..(step * MAX_ROUNDS + round + 1) * wanted;
             let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TokenError>>()?;
             let groups =
                 policy.sample(&fresh, rl.group_size).map_err(|source| TrainError::Rl { step, source })?;
-            let last = round + 1 == rounds;
-            for (exercise, group) in fresh.into_iter().zip(groups) {
-                let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
-                let needed = batch.len() < rl.prompts_per_step;
-                if needed && (last || !all_equal(&known)) {
-                    exercises.push(exercise);
-                    batch.push(group);
-                }
+            for pair in fresh.into_iter().zip(groups) {
+                let known: Vec<f64> = pair.1.responses.iter().filter_map(|r| r.reward).collect();
+                let agrees = rl.dynamic_sampling && all_equal(&known);
+                if agrees { agreeing.push(pair) } else { kept.push(pair) }
             }
-            if batch.len() == rl.prompts_per_step {
+            if kept.len() >= rl.prompts_per_step {
                 break;
             }
         }
-        Ok((exercises, batch))
+        Ok(filled(kept, agreeing, rl.prompts_per_step).into_iter().unzip())
     }
 
     fn exercise(&self, number: u64) -> Result<Exercise, TokenError> {
@@ -633,7 +688,9 @@ impl Run<'_> {
             Some(before) if self.config.rl.steps == 0 => before, // of these very weights
             _ => self.evaluate(model)?,
         };
-        self.say(&format!("held-out accuracy after RL:  {}", shown(&after)));
+        if self.config.rl.steps > 0 {
+            self.say(&format!("held-out accuracy after RL:  {}", shown(&after)));
+        }
         let before = self.state.before.unwrap_or(after);
         let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
         let summary = Summary {
@@ -654,6 +711,11 @@ impl Run<'_> {
         self.dir.finish(&summary)?;
         Ok(summary)
     }
+}
+
+/// The first `wanted` of `kept`, made up from those that were passed over where they are too few.
+fn filled<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
+    kept.into_iter().chain(passed_over).take(wanted).collect()
 }
 
 fn shown(e: &Evaluation) -> String {
@@ -706,4 +768,16 @@ fn batch_columns(batch: &[Group], metrics: &Metrics) -> Vec<(&'static str, f64)>
     ];
     out.extend(names.map(|name| (name, of(name))));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_agree_only_make_up_the_number() {
+        assert_eq!(filled(vec![1, 2, 3], vec![10, 11], 2), [1, 2]);
+        assert_eq!(filled(vec![1], vec![10, 11, 12], 3), [1, 10, 11]);
+        assert_eq!(filled(vec![], vec![10], 1), [10]);
+    }
 }

@@ -209,6 +209,23 @@ fn settings() {
         (&["rl.stepz=3"], &["command line: unknown key `rl.stepz` (did you mean `rl.steps`?)"]),
         (&["rl.steps=many"], &["command line: rl.steps = many: must be a whole number of at least 0"]),
         (&["rl.steps"], &["`rl.steps` is not of the form key=value"]),
+        (
+            &["sft.steps=18446744073709551615"],
+            &["sft.steps = 18446744073709551615: must be a whole number of at least 0 (and at most 10000"],
+        ),
+        (&["eval.n=1000000000000"], &["eval.n = 1000000000000: must be a whole number from 1 to 1000000"]),
+        (&["adam.epsilon=1e-60"], &["adam.epsilon = 1e-60: must be a number from 1e-30 to 1"]),
+        (&["rl.temperature=1e-60"], &["rl.temperature = 1e-60: must be a number from 1e-6 to 1000000"]),
+        (
+            &["eval.temperature=1e-60"],
+            &["eval.temperature = 1e-60: must be 0, for the most probable token, or"],
+        ),
+        (
+            &["model.hidden=65536", "model.layers=512", "model.intermediate=1048576"],
+            &["model.hidden = 65536", "parameters takes more than", "so choose a smaller model"],
+        ),
+        // Said before the supervised stage, not after it.
+        (&["rl.max_new_tokens=40000"], &["with 40000 new ones it exceeds the model's limit of 32768"]),
         (&["method.name=gpro"], &["unknown method `gpro` (did you mean `grpo`?)"]),
         (&["method.lambda=1.5"], &["method.lambda=1.5: must be a number from 0 to 1"]),
         (&["rl.top_p=0.9"], &["command line: rl.top_p: training samples from the whole distribution"]),
@@ -227,6 +244,11 @@ fn settings() {
         llm_train(&command, "").refused(2, expected);
         assert!(!Path::new(run).exists(), "{args:?} left a directory");
     }
+    llm_train(&["sft", "--run", run, "rl.steps=5"], "")
+        .refused(2, &["rl.steps=5: llm-train sft has no RL steps"]);
+    llm_train(&["generate", "--model", &a_file, "--prompt", "3"], "")
+        .refused(2, &["file: not a directory; must be"]);
+    llm_train(&["plot", &a_file], "").refused(2, &["file: not a directory; a run directory is needed"]);
     llm_train(&["trian"], "").refused(2, &["unrecognized subcommand 'trian'", "see llm-train --help"]);
     llm_train(&["generate", "--model", "/no/such", "--prompt", "3"], "")
         .refused(2, &["--model /no/such: no such directory; must be a checkpoint directory"]);
@@ -254,18 +276,21 @@ fn prompt_files() {
 #[test]
 fn a_context_too_short_for_prompt_and_response() {
     let dir = tempfile::tempdir().unwrap();
-    checkpoint(dir.path(), &Config { max_position_embeddings: 16, ..shape() }, usize::MAX);
+    // A sum has 6 tokens, and its worked solution 5 more.
+    checkpoint(dir.path(), &Config { max_position_embeddings: 10, ..shape() }, usize::MAX);
     let from = format!("model.checkpoint={}", dir.path().display());
     let run = dir.path().join("run");
     let done = |settings: &[&str]| {
         let args = [&["train", "--run", run.to_str().unwrap(), &from], settings].concat();
         llm_train(&args, "")
     };
-    done(&["sft.steps=0", "rl.steps=1"])
-        .refused(2, &["prompt 0 has ", "with 64 new ones it exceeds the model's limit of 16"]);
-    std::fs::remove_dir_all(&run).unwrap();
-    done(&["sft.steps=1", "rl.steps=0"])
-        .refused(2, &["supervised step 0: row ", "max_position_embeddings = 16"]);
+    for steps in ["sft.steps=0", "sft.steps=1"] {
+        done(&[steps, "rl.steps=1"])
+            .refused(2, &["prompt 0 has ", "with 64 new ones it exceeds the model's limit of 10"]);
+        assert!(!run.exists(), "a refused run left a directory");
+    }
+    done(&["task.kind=addition", "rl.max_new_tokens=1", "sft.steps=1", "rl.steps=0"])
+        .refused(2, &["supervised step 0: row ", "max_position_embeddings = 10"]);
 }
 
 #[test]
@@ -278,6 +303,89 @@ fn weights_that_are_not_numbers() {
     let at = dir.path().to_str().unwrap();
     llm_train(&["generate", "--model", at, "--prompt", "3"], "")
         .refused(1, &["prompt 0, response 0, token 0: ", "the weights hold NaN or infinity"]);
+    llm_train(&["score", "--model", at], "\n{\"ids\": [1, 2, 3]}\n")
+        .refused(1, &["stdin:2: a score is NaN; the weights hold NaN or infinity"]);
+}
+
+#[test]
+fn numbers_on_the_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let at = dir.path().to_str().unwrap();
+    let one = "must be a whole number from 1 to";
+    for (command, option, value, expected) in [
+        ("bench", "--steps", "0", one),
+        ("bench", "--prompts", "0", one),
+        ("bench", "--group", "-1", one),
+        ("bench", "--completion", "0", one),
+        ("bench", "--prompt-tokens", "10,0", one),
+        ("bench", "--threads", "100000", "--threads 100000: must be a whole number from 0"),
+        ("info", "--prompt-tokens", "18446744073709551615", one),
+        ("info", "--prompt-tokens", "0", one),
+        ("score", "--temperature", "-1", "--temperature -1.0: must be a number from 1e-6 to 1000000"),
+        ("score", "--temperature", "1e-60", "--temperature 1e-60: must be a number from 1e-6 to 1000000"),
+        ("generate", "--temperature", "NaN", "--temperature NaN: must be a number from 1e-6"),
+        ("generate", "--task", "-1", "must be a whole number of at least 0"),
+        ("generate", "--seed", "x", "must be a whole number of at least 0"),
+        ("generate", "--task", "10000000000000000", "different problems"),
+    ] {
+        llm_train(&[command, "--model", at, option, value], "{\"ids\": [1, 2]}").refused(2, &[expected]);
+    }
+}
+
+/// Weights whose size is right and whose contents are not, and a run in the place of one of its checkpoints.
+#[test]
+fn checkpoints_of_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let settings = ["sft.steps=4", "rl.steps=0", "sft.batch=4"];
+    train(&run, &settings).output();
+    let from = format!("model.checkpoint={}", run.display());
+    let other = dir.path().join("other");
+    llm_train(&["train", "--run", other.to_str().unwrap(), &from], "")
+        .refused(2, &["a run directory; name one of its checkpoints: its latest is ", "step-00000004"]);
+    let file = run.join("checkpoints/step-00000004/model.safetensors");
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let expected = ["model.safetensors: its size or checksum is not what was written"];
+    train(&run, &settings).refused(2, &expected);
+    llm_train(&["score", "--model", run.to_str().unwrap()], "{\"ids\": [1, 2]}").refused(2, &expected);
+}
+
+/// `llm-train ... | head -1` and `2>&1 | head -1`: a reader that went away is no reason to panic, and none to stop a run.
+#[test]
+fn readers_that_go_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let words = [&["--run", run.to_str().unwrap()], TINY_RUN, &["sft.steps=2", "rl.steps=1"]].concat();
+    for args in [vec!["--help"], words] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
+            .args(&args)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
+    }
+    assert!(run.join("summary.json").exists());
+}
+
+#[test]
+fn a_run_that_is_done_keeps_its_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = ["sft.steps=2", "rl.steps=1", "rl.prompts_per_step=2"];
+    train(dir.path(), &settings).output();
+    let summary = || std::fs::read_to_string(dir.path().join("summary.json")).unwrap();
+    let first = summary();
+    let again = train(dir.path(), &settings);
+    assert!(again.stderr.contains("the run is done") && again.output().contains("after GRPO-lambda"));
+    // Its seconds, above all, are those of the run and not of looking at it again.
+    assert_eq!(summary(), first);
+    std::fs::write(dir.path().join("summary.json"), "{}").unwrap();
+    train(dir.path(), &settings).output();
+    assert!(summary().contains("\"accuracy_after\""), "one that cannot be read is written anew");
 }
 
 /// A learning rate of 1e30 blows the weights up in one step; the gradient of the next is NaN.

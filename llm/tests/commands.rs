@@ -183,7 +183,7 @@ fn lines_that_are_wrong_are_refused_by_line_and_field() {
         (&[][..], "no prompt: give --prompt TEXT, --prompts FILE or --task N"),
         (
             &["--task", "1", "--temperature", "0"],
-            "--temperature 0: must be a positive number; for the most probable",
+            "--temperature 0.0: must be a number from 1e-6 to 1000000; for the most probable",
         ),
         (&["--task", "1", "--temperature", "nan"], "--temperature NaN"),
         (&["--task", "1", "--min-new-tokens", "2"], "--max-new-tokens 1 with --min-new-tokens 2: must be"),
@@ -329,4 +329,44 @@ fn explain_shows_the_equation_and_the_weights_of_every_method() {
     llm_train(&["explain", "tiny", "method.lamda=1"], "").refused(2, &["lamda", "did you mean `lambda`?"]);
     llm_train(&["explain", "tinny"], "")
         .refused(2, &["`tinny` is neither a preset nor a file (did you mean `tiny`?)"]);
+}
+
+/// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint alike.
+#[test]
+fn held_out_problems_are_those_of_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let run = run.to_str().unwrap();
+    let sizes =
+        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "model.intermediate=32"];
+    let settings =
+        ["seed=3", "task.levels=1", "task.max_operand=50", "sft.steps=2", "eval.n=2", "rl.max_new_tokens=4"];
+    llm_train(&[&["sft", "--run", run], &sizes[..], &settings[..]].concat(), "").output();
+    let level = grpo_lambda_llm::task::Level { steps: 1, max_operand: 50 };
+    let task = grpo_lambda_llm::task::Task::Stories(vec![level]);
+    let problems = task.distinct(3, grpo_lambda_llm::task::Split::Test, 2);
+    for model in [run.to_owned(), format!("{run}/checkpoints/step-00000002")] {
+        let args = ["generate", "--model", &model, "--task", "2", "--seed", "9", "--max-new-tokens", "4"];
+        let done = llm_train(&args, "");
+        assert_eq!(done.json().len(), 2);
+        for problem in &problems {
+            let said = format!("{}answer: {}", problem.prompt, problem.direct());
+            assert!(done.stderr.contains(&said), "{said} is not in {}", done.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_setting_may_stand_in_the_place_of_the_preset_to_explain() {
+    let text = |args: &[&str]| llm_train(args, "").output().to_owned();
+    assert_eq!(text(&["explain", "method.beta=0.04"]), text(&["explain", "tiny", "method.beta=0.04"]));
+}
+
+#[test]
+fn help_names_every_setting() {
+    let done = llm_train(&["train", "--help"], "");
+    let help = done.output();
+    for field in grpo_lambda_llm::config::FIELDS {
+        assert!(help.contains(&format!("  {}={}\n", field.key, field.default)), "{}", field.key);
+    }
 }

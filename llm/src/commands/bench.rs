@@ -7,7 +7,7 @@ use cpu_time::ProcessTime;
 use grpo_lambda::methods;
 use serde_json::json;
 
-use super::{Failure, checkpoint, load_model, print, use_threads};
+use super::{Failure, checkpoint, count, load_model, print, use_threads, whole};
 use crate::memory::peak_rss_mib;
 use crate::model::{Gradients, Options, Rows};
 use crate::optim::{AdamW, AdamWSettings};
@@ -23,26 +23,26 @@ pub struct BenchArgs {
     /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// Worker threads
-    #[arg(long, default_value_t = 1)]
+    /// Worker threads; 0: as many as the machine has
+    #[arg(long, default_value_t = 1, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
     /// Steps measured
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = count, allow_negative_numbers = true)]
     pub steps: usize,
     /// Steps before measuring
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub warmup: usize,
     /// Prompts per step
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = count, allow_negative_numbers = true)]
     pub prompts: usize,
     /// Responses per prompt
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = count, allow_negative_numbers = true)]
     pub group: usize,
     /// Tokens per response; every response has full length
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = count, allow_negative_numbers = true)]
     pub completion: usize,
     /// Tokens of the prompts, in turn; the default is what the prompts of the Python peers have
-    #[arg(long, value_delimiter = ',', default_value = "10,43,12")]
+    #[arg(long, value_delimiter = ',', default_value = "10,43,12", value_parser = count, allow_negative_numbers = true)]
     pub prompt_tokens: Vec<usize>,
 }
 

@@ -8,6 +8,7 @@ use crate::compare::{self, CompareError, Outcome, Plan, PlanError};
 use crate::config::Config;
 use crate::disk::{Disk, DiskError};
 use crate::figures;
+use crate::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
@@ -66,7 +67,7 @@ pub fn run(args: &CompareArgs) -> Result<(), Failure> {
     let plan = Plan::new(entrants, args.seeds, args.ablate_rate, base).map_err(failed)?;
     for entrant in &plan.entrants {
         for idle in entrant.configured().idle() {
-            eprintln!("warning: {}: {idle}", entrant.label);
+            say(&format!("warning: {}: {idle}", entrant.label));
         }
     }
     use_threads(plan.base.threads)?;
@@ -88,7 +89,7 @@ pub fn run(args: &CompareArgs) -> Result<(), Failure> {
 
 fn announce(plan: &Plan, directory: &Path) {
     let names: Vec<&str> = plan.entrants.iter().map(|e| e.label.as_str()).collect();
-    eprintln!(
+    say(&format!(
         "{} over {} seeds: {} supervised stages of {} steps, then {} RL runs of {} steps{}; results in {} (the same command resumes)",
         names.join(" against "),
         plan.seeds,
@@ -98,7 +99,7 @@ fn announce(plan: &Plan, directory: &Path) {
         plan.base.rl.steps,
         if plan.ablate_rate { " and those at equal rates" } else { "" },
         directory.display()
-    );
+    ));
 }
 
 fn write(outcome: &Outcome, directory: &Path, command: &str) -> Result<(), DiskError> {

@@ -3,6 +3,8 @@
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 
+use std::path::Path;
+
 use super::{Failure, print};
 use crate::config::Config;
 use crate::token_weights::{LOG_PROB, token_weights};
@@ -23,7 +25,14 @@ pub struct ExplainArgs {
 /// # Errors
 /// When the configuration is refused.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let config = Config::resolve(&args.preset, &args.overrides).map_err(Failure::refused)?;
+    let mut overrides = args.overrides.clone();
+    let mut preset = args.preset.as_str();
+    // A setting in the place of the preset is one of the default preset.
+    if preset.contains('=') && !Path::new(preset).exists() {
+        overrides.insert(0, preset.to_owned());
+        preset = "tiny";
+    }
+    let config = Config::resolve(preset, &overrides).map_err(Failure::refused)?;
     print(&explain(&config))
 }
 

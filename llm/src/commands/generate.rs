@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::lines::lines;
-use super::{Failure, checkpoint, input, load_model, load_tokens, print, use_threads};
+use super::{
+    Failure, check_temperature, checkpoint, input, load_model, load_tokens, print, use_threads, whole,
+};
+use crate::config::Config;
+use crate::progress::say;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, Sampling};
-use crate::task::{Level, Split, Task};
+use crate::task::{Problem, Split};
 use crate::tokens::{Prompt, TokenError};
 use crate::truncation::Truncation;
 
@@ -24,32 +28,32 @@ pub struct GenerateArgs {
     /// JSON lines `{"text": "..."}` or `{"ids": [...]}`; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub prompts: Option<PathBuf>,
-    /// So many held-out problems of the embedded task
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub task: u64,
+    /// So many held-out problems, with their answers on stderr: those of the run that the model is from, or of the preset tiny
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub task: usize,
     /// Take the most probable token
     #[arg(long)]
     pub greedy: bool,
     /// Sampling temperature
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,
     /// Sample among so many of the most probable tokens; their probabilities are renormalised
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub top_k: Option<usize>,
     /// Sample among the fewest tokens that have this much probability together (after --top-k); renormalised
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub top_p: Option<f64>,
     /// A response is cut off here
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub max_new_tokens: usize,
     /// No end token among the first so many tokens
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub min_new_tokens: usize,
     /// Seed of the sampler
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
     /// Worker threads; 0: as many as the machine has
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
 }
 
@@ -68,10 +72,7 @@ const BATCH: usize = 64;
 /// # Errors
 /// When a prompt or the model is refused.
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    if !(args.temperature > 0.0 && args.temperature.is_finite()) {
-        let hint = "must be a positive number; for the most probable token use --greedy";
-        return Err(Failure::refused(format!("--temperature {}: {hint}", args.temperature)));
-    }
+    check_temperature(args.temperature, "; for the most probable token use --greedy")?;
     if args.max_new_tokens == 0 || args.min_new_tokens > args.max_new_tokens {
         let (min, max) = (args.min_new_tokens, args.max_new_tokens);
         let hint = "must be at least 1 and at least --min-new-tokens";
@@ -91,7 +92,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
         if count == 0 {
             return Err(Failure::refused(format!("{place}: the prompt has no token; give at least one")));
         }
-        if count + new > limit {
+        if count.saturating_add(new) > limit {
             return Err(Failure::refused(format!(
                 "{place}: the prompt has {count} tokens; with --max-new-tokens {new} it exceeds the model's limit of {limit} \
                  (max_position_embeddings)"
@@ -104,8 +105,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
         add("--prompt", encode(text))?;
     }
     if let Some(file) = &args.prompts {
-        let file = (file.as_os_str() != "-").then_some(file.as_path());
-        let (name, text) = input(file)?;
+        let (name, text) = input(Some(file))?;
         for line in lines(&name, &text, &["text", "ids"])? {
             let prompt = match (line.text("text")?, line.ids("ids", vocabulary, limit)?) {
                 (Some(text), None) => encode(text),
@@ -116,10 +116,9 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
             add(line.place(), prompt)?;
         }
     }
-    let level = |steps| Level { steps, max_operand: 12 };
-    let task = Task::Stories(vec![level(1), level(2), level(3)]);
-    for i in 0..args.task {
-        add("--task", encode(&task.problem(args.seed, Split::Test, i).prompt))?;
+    for problem in problems(args)? {
+        say(&format!("{}answer: {}", problem.prompt, problem.direct()));
+        add("--task", encode(&problem.prompt))?;
     }
     if prompts.is_empty() {
         return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
@@ -146,6 +145,24 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
         }
     }
     print(&out)
+}
+
+/// The first held-out problems of the run that the model is from; of the preset `tiny` for a model from elsewhere.
+fn problems(args: &GenerateArgs) -> Result<Vec<Problem>, Failure> {
+    // RUN itself, or RUN/checkpoints/step-N.
+    let above = std::path::absolute(&args.model).ok();
+    let run = above.iter().flat_map(|path| path.ancestors().step_by(2).take(2));
+    let config = match run.map(|run| run.join("config.toml")).find(|file| file.is_file()) {
+        Some(file) => Config::read(&file),
+        None => Config::resolve("tiny", &[""; 0]),
+    };
+    let config = config.map_err(Failure::refused)?;
+    let problems = config.task.distinct(config.seed, Split::Test, args.task);
+    if problems.len() < args.task {
+        let n = problems.len();
+        return Err(Failure::refused(format!("--task {}: the task has {n} different problems", args.task)));
+    }
+    Ok(problems)
 }
 
 /// `--top-k` and `--top-p`, checked.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
 
-use super::{Failure, checkpoint, print};
+use super::{Failure, checkpoint, count, print};
 use crate::config::Config;
 use crate::memory::{self, Item, Step};
 use crate::model::{self, weights};
@@ -19,7 +19,7 @@ pub struct InfoArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
     pub preset: String,
     /// Tokens of a prompt, for the estimate
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count, allow_negative_numbers = true)]
     pub prompt_tokens: usize,
     /// Settings over the preset's, as in rl.group_size=16
     #[arg(value_name = "key=value")]
@@ -70,7 +70,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         compensated: rl.adam.compensated,
     };
     let row = args.prompt_tokens + rl.max_new_tokens;
-    if args.prompt_tokens == 0 || row > c.max_position_embeddings {
+    if row > c.max_position_embeddings {
         return Err(Failure::refused(format!(
             "--prompt-tokens {}: with rl.max_new_tokens = {} it must be from 1 to the model's limit of {}",
             args.prompt_tokens, rl.max_new_tokens, c.max_position_embeddings

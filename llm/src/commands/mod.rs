@@ -13,6 +13,7 @@ pub mod train;
 use std::path::{Path, PathBuf};
 
 use crate::model::{self, Decoder, weights};
+use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::run_dir;
 use crate::tokens::Tokens;
 
@@ -50,13 +51,17 @@ fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
         Err(Failure::refused(format!("--model {}: {what}; {right}", directory.display())))
     };
     if !directory.is_dir() {
-        return refused("no such directory");
+        return refused(if directory.exists() { "not a directory" } else { "no such directory" });
     }
-    if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
+    let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| directory.join(name).exists());
+    if directory.join("config.json").exists() || !of_a_run {
         return Ok(directory.to_owned());
     }
     match run_dir::latest(directory).map_err(Failure::refused)? {
-        Some(latest) => Ok(latest.path().to_owned()),
+        Some(latest) => {
+            latest.verify().map_err(Failure::refused)?;
+            Ok(latest.path().to_owned())
+        }
         None => refused("a run without a complete checkpoint"),
     }
 }
@@ -78,13 +83,43 @@ fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<Tokens, Failure
     Ok(tokens)
 }
 
+/// More threads than any machine this runs on has processors.
+const MOST_THREADS: usize = 1024;
+
+/// A number of things of which there must be one.
+fn count(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1_000_000_000;
+    let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    number.ok_or_else(|| format!("must be a whole number from 1 to {MOST}"))
+}
+
+/// A whole number.
+fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "must be a whole number of at least 0".to_owned())
+}
+
+/// Refuses a temperature that logits cannot be divided by; `hint` says what else there is.
+fn check_temperature(temperature: f64, hint: &str) -> Result<(), Failure> {
+    if (LEAST_TEMPERATURE..=MOST_TEMPERATURE).contains(&temperature) {
+        return Ok(());
+    }
+    Err(Failure::refused(format!(
+        "--temperature {temperature:?}: must be a number from {LEAST_TEMPERATURE:e} to {MOST_TEMPERATURE}{hint}"
+    )))
+}
+
 /// Uses so many threads from now on; 0 for as many as the machine has.
 fn use_threads(threads: usize) -> Result<(), Failure> {
+    if threads > MOST_THREADS {
+        let right = "must be a whole number from 0 (as many as the machine has) to";
+        return Err(Failure::refused(format!("--threads {threads}: {right} {MOST_THREADS}")));
+    }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::broke)
 }
 
-/// The text of a file, or of stdin for none.
+/// The text of a file, or of stdin for none or `-`.
 fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
+    let file = file.filter(|f| f.as_os_str() != "-");
     let name = file.map_or("stdin".to_owned(), |f| f.display().to_string());
     let text = match file {
         Some(path) => std::fs::read_to_string(path),
@@ -95,7 +130,7 @@ fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
 }
 
 /// Writes to stdout; a reader that went away is no failure.
-fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

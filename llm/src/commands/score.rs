@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::lines::lines;
-use super::{Failure, checkpoint, input, load_model, print, use_threads};
+use super::{Failure, check_temperature, checkpoint, input, load_model, print, use_threads, whole};
 use crate::model::{Options, Rows};
 
 /// Arguments of `score`.
@@ -14,14 +14,14 @@ pub struct ScoreArgs {
     /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// JSON lines `{"ids": [n]}`; stdin when not given
+    /// JSON lines `{"ids": [n]}`; stdin when not given, or for `-`
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Divides the logits
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,
     /// Worker threads; 0: as many as the machine has
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
 }
 
@@ -39,28 +39,31 @@ const BATCH: usize = 64;
 /// # Errors
 /// When a line or the model is refused.
 pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
-    if !(args.temperature > 0.0 && args.temperature.is_finite()) {
-        return Err(Failure::refused(format!(
-            "--temperature {}: must be a positive number",
-            args.temperature
-        )));
-    }
+    check_temperature(args.temperature, "")?;
     use_threads(args.threads)?;
     let model = load_model(&checkpoint(&args.model)?)?;
     let (name, text) = input(args.input.as_deref())?;
     let (vocabulary, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
-    let mut sequences = Vec::new();
+    let (mut sequences, mut places) = (Vec::new(), Vec::new());
     for line in lines(&name, &text, &["ids"])? {
         let ids = line.ids("ids", vocabulary, longest)?;
         sequences.push(ids.ok_or_else(|| line.refused("ids: missing; a line is {\"ids\": [1, 2, 3]}"))?);
+        places.push(line.place().to_owned());
     }
     let options = Options { temperature: args.temperature, entropy: true, checkpoint: false };
-    let mut out = String::new();
+    let (mut out, mut done) = (String::new(), 0);
     for batch in sequences.chunks(BATCH) {
         let mut rows = Rows::new();
         batch.iter().for_each(|ids| rows.push(ids, 1));
         let scores = model.score(&rows, options).map_err(Failure::refused)?;
         for (logps, entropies) in scores.logps.into_iter().zip(scores.entropies) {
+            if logps.iter().chain(&entropies).any(|x| x.is_nan()) {
+                let place = places.get(done).map_or("", String::as_str);
+                return Err(Failure::broke(format!(
+                    "{place}: a score is NaN; the weights hold NaN or infinity"
+                )));
+            }
+            done += 1;
             out += &serde_json::to_string(&Scored { logps, entropies }).map_err(Failure::broke)?;
             out.push('\n');
         }

@@ -9,6 +9,7 @@ use super::{Failure, print, use_threads};
 use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
 use crate::figures;
+use crate::progress::say;
 use crate::train::{Summary, train};
 
 /// Trains.
@@ -18,12 +19,21 @@ use crate::train::{Summary, train};
 pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     let mut overrides = args.overrides.clone();
     if supervised_only {
+        if let Some(word) = overrides.iter().find(|word| word.starts_with("rl.steps=")) {
+            return Err(Failure::refused(format!(
+                "{word}: llm-train sft has no RL steps; leave it out, or use llm-train train"
+            )));
+        }
         overrides.push("rl.steps=0".into());
     }
     let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
     let stem = Path::new(&args.preset).file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
+    let stem = if supervised_only { format!("{stem}-sft") } else { stem };
     let directory = args.run.clone().unwrap_or_else(|| PathBuf::from("runs").join(stem));
     use_threads(config.threads)?;
+    for idle in config.configured().idle() {
+        say(&format!("warning: {}: {idle}", config.method));
+    }
     explain_choices(&config, &directory, args);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let summary = train(&config, &directory, &command)
@@ -33,28 +43,38 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
         Ok(drawn) => figure_lines(&drawn),
         Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
     };
-    print(&(report(&summary, &directory) + &figures))
+    print(&(report(&summary, &directory, args) + &figures))
 }
 
 /// What was chosen, and why, before anything long starts.
 fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
     let model = match &config.model {
         ModelSource::Checkpoint(path) => format!("the checkpoint {}", path.display()),
-        ModelSource::Random(_) => "a new model, small enough for any laptop".to_owned(),
+        ModelSource::Random(s) => format!("a new model of {} layers and width {}", s.layers, s.hidden),
     };
-    eprintln!(
-        "preset {}: {model}; {} supervised steps to a middling accuracy, so that there is something left to learn, then {} RL steps \
-         with {}; seed {}; results in {} (the same command resumes an interrupted run)",
+    let (sft, rl) = (config.sft.steps, config.rl.steps);
+    let stages = match (sft, rl) {
+        (_, 0) => format!("{sft} supervised steps, no RL"),
+        (0, _) => format!("no supervised steps, {rl} RL steps with {}", config.method),
+        _ => format!(
+            "{sft} supervised steps to a middling accuracy, so that there is something left to learn, then {rl} RL steps with {}",
+            config.method
+        ),
+    };
+    say(&format!(
+        "preset {}: {model}; {stages}; seed {}; results in {} (the same command resumes an interrupted run)",
         args.preset,
-        config.sft.steps,
-        config.rl.steps,
-        config.method,
         config.seed,
         directory.display()
-    );
+    ));
+    if !config.task.holds_out() {
+        say(
+            "task.kind=addition has a hundred problems and holds none out: accuracy is on problems that training meets too",
+        );
+    }
 }
 
-fn report(s: &Summary, directory: &Path) -> String {
+fn report(s: &Summary, directory: &Path, args: &TrainArgs) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "held-out accuracy",
@@ -70,12 +90,29 @@ fn report(s: &Summary, directory: &Path) -> String {
             s.n.to_string(),
         ]);
     };
-    row("after supervised learning", s.accuracy_before, s.accuracy_before_interval);
-    row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
+    let start = if s.steps[0] > 0 { "after supervised learning" } else { "before RL" };
+    row(start, s.accuracy_before, s.accuracy_before_interval);
+    if s.steps[1] > 0 {
+        row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
+    }
     let checkpoint = s.checkpoint.display();
+    let rl = match s.steps[1] {
+        0 => {
+            let same =
+                args.overrides.iter().filter(|word| !word.starts_with("sft.") && !word.starts_with("model."));
+            let same: String =
+                same.filter(|word| !word.starts_with("rl.steps=")).map(|word| format!(" {word}")).collect();
+            format!(
+                "RL from here llm-train train --preset {} --run {}-rl model.checkpoint={checkpoint} sft.steps=0{same}\n",
+                args.preset,
+                directory.display()
+            )
+        }
+        _ => String::new(),
+    };
     format!(
         "{table}\n{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
-         checkpoint   {checkpoint}\nlook further llm-train generate --model {checkpoint} --task 3\n             \
+         checkpoint   {checkpoint}\n{rl}look further llm-train generate --model {checkpoint} --task 3\n             \
          llm-train info --model {checkpoint}\n             tensorboard --logdir {dir}\n",
         s.seconds,
         s.parameters,

@@ -7,7 +7,7 @@ use grpo_lambda::table::significant;
 
 use crate::config::{Config, ConfigError};
 use crate::curves::{Curves, CurvesError, Points};
-use crate::progress::spell;
+use crate::progress::{say, spell};
 use crate::record::{RecordError, summary};
 use crate::run_dir::{self, RunError};
 use crate::token_weights::mean_token_weight;
@@ -308,7 +308,7 @@ impl Work<'_> {
         let done = match finished(path, config)? {
             Some(done) => done,
             None => {
-                eprintln!("{}: {name}, seed {seed}", self.clock.line());
+                say(&format!("{}: {name}, seed {seed}", self.clock.line()));
                 train(config, path, self.command).map_err(|source| CompareError::Run {
                     name: name.to_owned(),
                     seed,

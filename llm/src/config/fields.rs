@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::toml_scalar;
+use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::Shape;
 use crate::task::Level;
 
@@ -45,12 +46,17 @@ pub enum Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Kind::Integer { min, max: u64::MAX } => write!(f, "a whole number of at least {min}"),
+            Kind::Integer { min, max: ANY } => {
+                write!(f, "a whole number of at least {min} (and at most {ANY})")
+            }
             Kind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
             Kind::Integers { min, max } => {
                 write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
             }
             Kind::Number { min, max } if max == f64::MAX => write!(f, "a number of at least {min}"),
+            Kind::Number { min, max } if 0.0 < min && min < 1e-4 => {
+                write!(f, "a number from {min:e} to {max}")
+            }
             Kind::Number { min, max } => write!(f, "a number from {min} to {max}"),
             Kind::Positive => write!(f, "a number greater than 0"),
             Kind::OptionalPositive => write!(f, "none or a number greater than 0"),
@@ -127,7 +133,8 @@ const fn integer(min: u64, max: u64) -> Kind {
     Kind::Integer { min, max }
 }
 
-const ANY: u64 = u64::MAX;
+/// More than anyone needs, and a whole number that TOML and every sum of two can hold.
+const ANY: u64 = 1_000_000_000_000_000;
 const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
@@ -148,7 +155,7 @@ pub static FIELDS: &[Field] = &[
     field("task.max_operand", integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem"),
     field("adam.beta1", Kind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
     field("adam.beta2", Kind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
-    field("adam.epsilon", Kind::Positive, "1e-8", "added to the root of the mean square"),
+    field("adam.epsilon", Kind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
     field("adam.weight_decay", Kind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
     field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
     field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
@@ -165,13 +172,13 @@ pub static FIELDS: &[Field] = &[
     field("rl.warmup", integer(0, ANY), "5", "steps of linear warm-up"),
     field("rl.schedule", SCHEDULES, "constant", "learning rate after warm-up"),
     field("rl.max_new_tokens", integer(1, 1 << 20), "64", "a response is cut off here"),
-    field("rl.temperature", Kind::Positive, "1", "sampling temperature; log-probabilities use it too"),
+    field("rl.temperature", Kind::Number { min: LEAST_TEMPERATURE, max: MOST_TEMPERATURE }, "1", "sampling temperature; log-probabilities use it too"),
     field("rl.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
-    field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts until enough groups have both right and wrong responses"),
+    field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
-    field("eval.n", integer(1, ANY), "500", "held-out problems"),
+    field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
-    field("eval.temperature", Kind::Number { min: 0.0, max: f64::MAX }, "0", "0: the most probable token; else sampling"),
+    field("eval.temperature", Kind::Number { min: 0.0, max: MOST_TEMPERATURE }, "0", "0: the most probable token; else sampling"),
     free(field("checkpoint.every", integer(1, ANY), "20", "steps between checkpoints")),
     free(field("checkpoint.keep", integer(1, ANY), "2", "how many of the latest checkpoints stay")),
 ];

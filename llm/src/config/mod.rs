@@ -19,6 +19,7 @@ use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
 use crate::optim::AdamWSettings;
+use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::{Schedule, Shape};
 use crate::task::{Level, Task};
 
@@ -585,6 +586,12 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         }
         path => ModelSource::Checkpoint(PathBuf::from(path)),
     };
+    if (f64::MIN_POSITIVE..LEAST_TEMPERATURE).contains(&number("eval.temperature")) {
+        return Err(ConfigError::Conflict(format!(
+            "eval.temperature = {:e}: must be 0, for the most probable token, or a number from {LEAST_TEMPERATURE:e} to {MOST_TEMPERATURE}",
+            number("eval.temperature")
+        )));
+    }
     let max_operand = u32::try_from(whole("task.max_operand")).expect("within its bounds");
     let levels = word("task.levels")
         .split(',')

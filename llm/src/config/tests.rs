@@ -36,7 +36,7 @@ fn a_resolved_configuration_is_a_preset_that_repeats_it() {
         &[][..],
         &["rl.lr=1e-6", "rl.grad_clip=none", "task.levels=4", "method.beta=1e-9", "method.clamp=none"],
         &["method.name=grpo", "method.clip=two_sided", "seed=9223372036854775807"],
-        &[checkpoint, "rl.temperature=0.7", "adam.epsilon=1e-300"],
+        &[checkpoint, "rl.temperature=0.7", "adam.epsilon=1e-30"],
         &["task.kind=addition", "rl.dynamic_sampling=true", "sft.lr=123456789012345680000"],
     ] {
         let config = tiny(overrides);

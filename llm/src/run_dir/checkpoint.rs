@@ -63,9 +63,20 @@ impl Checkpoint {
             self.manifest.files.get(name).ok_or_else(|| damaged("not part of the checkpoint".to_owned()))?;
         let bytes = self.disk.read(&path)?.ok_or_else(|| damaged("missing".to_owned()))?;
         if *entry != describe(&bytes) {
-            return Err(damaged("its size or checksum is not what was written".to_owned()));
+            return Err(damaged(
+                "its size or checksum is not what was written; without this checkpoint's directory the one before is used"
+                    .to_owned(),
+            ));
         }
         Ok(bytes)
+    }
+
+    /// Checks the contents of every file against what was written.
+    ///
+    /// # Errors
+    /// [`RunError`] for the first that is missing, cannot be read, or has changed since.
+    pub fn verify(&self) -> Result<(), RunError> {
+        self.files().try_for_each(|name| self.read(name).map(drop))
     }
 
     pub(super) fn log_length(&self, name: &str) -> u64 {

@@ -25,7 +25,9 @@ impl Log {
         let path = directory.join(name);
         let (file, found) = disk.open_log(&path, length)?;
         if found < length {
-            let problem = format!("{found} bytes long, but the checkpoint was written when it had {length}");
+            let problem = format!(
+                "{found} bytes long, but the checkpoint was written when it had {length}; put the file back, or begin anew in another directory"
+            );
             return Err(RunError::Damaged { path, problem });
         }
         Ok(Log { name: name.to_owned(), path, file, length, disk: disk.clone() })

@@ -162,12 +162,18 @@ impl Task {
     /// counted twice. Fewer when the split has no more (easy levels with small operands have few).
     pub fn distinct(&self, seed: u64, split: Split, n: usize) -> Vec<Problem> {
         let mut seen = std::collections::HashSet::new();
-        let most = (n as u64).saturating_mul(50);
-        (0..most)
-            .map(|index| self.problem(seed, split, index))
-            .filter(|problem| seen.insert(problem.canonical.clone()))
-            .take(n)
-            .collect()
+        let mut found = Vec::new();
+        for index in 0.. {
+            // So long without a new one, and there is none.
+            if found.len() == n || index >= 50 * found.len() + 1000 {
+                break;
+            }
+            let problem = self.problem(seed, split, index as u64);
+            if seen.insert(problem.canonical.clone()) {
+                found.push(problem);
+            }
+        }
+        found
     }
 }
 
