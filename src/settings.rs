@@ -157,6 +157,16 @@ pub enum SettingError {
     },
 }
 
+impl SettingError {
+    /// The key it is about; `name` where the method itself is unknown.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::UnknownMethod { .. } => "name",
+            Self::UnknownKey { key, .. } | Self::Invalid { key, .. } | Self::Twice { key, .. } => key,
+        }
+    }
+}
+
 /// ` (did you mean `x`?)` for the closest candidate, or nothing when none is close.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     candidates

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
+use toml::de::{DeTable, DeValue};
+
 use crate::optim::AdamWSettings;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::{Schedule, Shape};
@@ -114,8 +116,13 @@ pub enum ConfigError {
     #[error("{0}")]
     Conflict(String),
     /// The method's own refusal.
-    #[error("{}", of_method(.0))]
-    Method(SettingError),
+    #[error("{origin}: {}", of_method(.source))]
+    Method {
+        /// Where it stands.
+        origin: String,
+        /// The refusal.
+        source: Box<SettingError>,
+    },
 }
 
 /// A refused value is named by its dotted key; the other messages say that they speak of a method.
@@ -294,16 +301,29 @@ impl Given {
         Ok(())
     }
 
-    fn table(&mut self, origin: &str, prefix: &str, table: &toml::Table) -> Result<(), ConfigError> {
+    /// `text` is the file, `places` the same table with where its keys stand.
+    fn table(
+        &mut self,
+        (origin, text): (&str, &str),
+        prefix: &str,
+        table: &toml::Table,
+        places: &DeTable<'_>,
+    ) -> Result<(), ConfigError> {
         // The name first: it decides which other settings survive.
         let name_first = |key: &&String| *key != "name";
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| name_first(key));
-        for (key, value) in entries {
-            let key = format!("{prefix}{key}");
-            match value {
-                toml::Value::Table(table) => self.table(origin, &format!("{key}."), table)?,
-                value => self.insert(origin, &key, plain(value))?,
+        for (name, value) in entries {
+            let key = format!("{prefix}{name}");
+            let Some((spot, place)) = places.iter().find(|(k, _)| k.get_ref() == name) else { continue };
+            match (value, place.get_ref()) {
+                (toml::Value::Table(table), DeValue::Table(places)) => {
+                    self.table((origin, text), &format!("{key}."), table, places)?;
+                }
+                (value, _) => {
+                    let line = line_of(text, spot.span().start);
+                    self.insert(&format!("{origin}, line {line}"), &key, plain(value))?;
+                }
             }
         }
         Ok(())
@@ -490,14 +510,20 @@ fn overridden(mut given: Given, overrides: &[impl AsRef<str>]) -> Result<Config,
 }
 
 fn read(given: &mut Given, text: &str, origin: &str) -> Result<(), ConfigError> {
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
-        let before = &text[..e.span().map_or(0, |span| span.start).min(text.len())];
-        let (line, column) =
-            (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
-        let problem = format!("line {line}, column {column}: {}", e.message());
+    let refused = |e: toml::de::Error| {
+        let start = e.span().map_or(0, |span| span.start).min(text.len());
+        let column = text[..start].chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let problem = format!("line {}, column {column}: {}", line_of(text, start), e.message());
         ConfigError::Syntax { origin: origin.to_owned(), problem }
-    })?;
-    given.table(origin, "", &table)
+    };
+    let table: toml::Table = text.parse().map_err(refused)?;
+    let places = DeTable::parse(text).map_err(refused)?;
+    given.table((origin, text), "", &table, places.get_ref())
+}
+
+/// The line, from 1, of a byte.
+fn line_of(text: &str, byte: usize) -> usize {
+    text[..byte.min(text.len())].matches('\n').count() + 1
 }
 
 fn configure(values: &BTreeMap<String, String>) -> Result<Configured, SettingError> {
@@ -534,12 +560,20 @@ fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
         values.insert(field.key.to_owned(), canonical);
     }
     values.insert(METHOD_NAME.to_owned(), DEFAULT_METHOD.to_owned());
-    for (key, (value, _)) in given {
+    let mut origins = BTreeMap::new();
+    for (key, (value, origin)) in given {
+        origins.insert(key.clone(), origin);
         // One spelling per number: 1e-6 and 0.000001 are the same run.
         let number = value.parse::<f64>().ok().filter(|x| x.is_finite());
         values.insert(key, number.map_or(value, |x| x.to_string()));
     }
-    let configured = configure(&values).map_err(ConfigError::Method)?;
+    let configured = configure(&values).map_err(|source| {
+        let origin = origins.remove(&format!("{METHOD}{}", source.key()));
+        ConfigError::Method {
+            origin: origin.unwrap_or_else(|| "default".to_owned()),
+            source: Box::new(source),
+        }
+    })?;
     let longest = values["rl.max_new_tokens"].parse().unwrap_or(usize::MAX);
     if let Some(max) = configured.method.max_len().filter(|max| *max < longest) {
         return Err(ConfigError::Conflict(format!(

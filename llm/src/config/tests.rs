@@ -9,10 +9,24 @@ fn refused(overrides: &[&str]) -> String {
 }
 
 #[test]
+fn a_refusal_names_the_line_it_is_about() {
+    for (text, expected) in [
+        ("seed = 1\n[rl]\n\nsteps = -2\n", "a.toml, line 4: rl.steps = -2: must be "),
+        ("rl.steps = 1\nrl.step = 2\n", "a.toml, line 2: unknown key `rl.step`"),
+        ("# a method\n[method]\nlambda = 2\n", "a.toml, line 3: method.lambda=2: must be "),
+        ("[method]\nname = \"grpu\"\n", "a.toml, line 2: unknown method `grpu`"),
+        ("[rl]\ntop_p = 0.9\n", "a.toml, line 2: rl.top_p: "),
+    ] {
+        let error = Config::parse(text, "a.toml").expect_err("must be refused").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    assert!(refused(&["method.lambda=2"]).starts_with("command line: method.lambda=2: must be "));
+}
+
+#[test]
 fn the_tiny_preset_mentions_every_field_and_only_those() {
-    let table: toml::Table = PRESETS[0].text.parse().expect("TOML");
     let mut given = Given::default();
-    given.table("tiny", "", &table).expect("known keys");
+    read(&mut given, PRESETS[0].text, "tiny").expect("known keys");
     for field in FIELDS {
         assert!(given.0.contains_key(field.key), "{} is not in tiny.toml", field.key);
     }
@@ -114,11 +128,11 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
     let unknown = Config::resolve("tiney", &[] as &[&str]).expect_err("no such preset").to_string();
     assert!(unknown.contains("`tiney` is neither a preset nor a file (did you mean `tiny`?)"), "{unknown}");
     let text = Config::parse("seed = 1\nrl = 5\n", "run.toml").expect_err("rl is a table").to_string();
-    assert!(text.contains("run.toml: unknown key `rl`"), "{text}");
+    assert!(text.contains("run.toml, line 2: unknown key `rl`"), "{text}");
     let text = Config::parse("seed = = 1", "run.toml").expect_err("no TOML").to_string();
     assert!(text.starts_with("run.toml: line 1, column 8: ") && !text.contains('\n'), "{text}");
     let text = Config::parse("[rl]\nsteps = -1", "run.toml").expect_err("negative").to_string();
-    assert!(text.contains("run.toml: rl.steps = -1: must be a whole number of at least 0"), "{text}");
+    assert!(text.contains("run.toml, line 2: rl.steps = -1: must be a whole number of at least 0"), "{text}");
 }
 
 #[test]
