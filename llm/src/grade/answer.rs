@@ -90,6 +90,7 @@ fn any_same(a: &[Node], b: &[Node]) -> Result<bool, Reason> {
 
 /// Without dollar signs and the full stop of a sentence, blanks single.
 fn tidy(text: &str) -> String {
+    let text = text.replace("\\$", "");
     let mut out = String::with_capacity(text.len());
     for c in text.chars().filter(|c| *c != '$') {
         if !c.is_whitespace() {

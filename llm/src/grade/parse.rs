@@ -178,7 +178,12 @@ impl Parser<'_> {
         let mut terms = Vec::new();
         let mut sign = self.sign();
         loop {
-            let term = self.product()?;
+            // `x + -y`
+            let second = if sign.is_some() { self.sign() } else { None };
+            let mut term = self.product()?;
+            if let Some(second) = second {
+                term = Node::Sum(vec![(second, term)]);
+            }
             if terms.is_empty() && sign.is_none() && !self.at_sign() {
                 return Ok(term);
             }

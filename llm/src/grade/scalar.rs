@@ -128,9 +128,8 @@ fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Re
             (Value::Other, _) | (_, Value::Other) => return Ok(None),
             (Value::At(x, _), Value::At(y, _)) if x != y => return Ok(Some(false)),
             (Value::At(..), Value::At(..)) => agreed = true,
-            // A pole in one and not in the other.
-            (Value::Pole, Value::At(..)) | (Value::At(..), Value::Pole) => return Ok(Some(false)),
-            (Value::Pole, Value::Pole) => {}
+            // A point at which one is not defined says nothing.
+            (Value::Pole, _) | (_, Value::Pole) => {}
         }
     }
     if agreed { Ok(Some(true)) } else { Err(Reason::Undefined("a division by zero".into())) }
