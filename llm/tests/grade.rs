@@ -334,6 +334,50 @@ proptest! {
     }
 }
 
+/// Adds a well-formed expression of at most this depth.
+fn expression(next: &mut impl FnMut(usize) -> usize, depth: usize, out: &mut String) {
+    const FORMS: [&str; 24] = [
+        "@+@",
+        "@-@",
+        "@@",
+        "@/@",
+        "(@)",
+        "@^{@}",
+        "\\frac{@}{@}",
+        "\\sqrt{@}",
+        "\\sqrt[3]{@}",
+        "\\sin(@)",
+        "\\ln(@)",
+        "|@|",
+        "(@,@)",
+        "[@,@)",
+        "@,@",
+        "\\{@,@\\}",
+        "@=@",
+        "x=@",
+        "@<@",
+        "@\\pm @",
+        "\\left\\lfloor @\\right\\rfloor",
+        "\\begin{pmatrix}@\\\\@\\end{pmatrix}",
+        "(@,@)\\cup(@,@)",
+        "\\binom{@}{@}",
+    ];
+    const ATOMS: [&str; 16] = [
+        "1", "2", "7", "0", "x", "y", "n", "\\pi", "e", "i", "0.5", "12!", "10^9", "3^\\circ", "50\\%",
+        "\\infty",
+    ];
+    if depth == 0 || next(4) == 0 {
+        *out += ATOMS[next(ATOMS.len())];
+        return;
+    }
+    for (i, part) in FORMS[next(FORMS.len())].split('@').enumerate() {
+        if i > 0 {
+            expression(next, depth - 1, out);
+        }
+        *out += part;
+    }
+}
+
 /// Ten million random inputs; the count and the result stand in `tests/grade/README.md`.
 /// `cargo test -p grpo-lambda-llm --release --test grade ten_million -- --ignored --nocapture`
 #[test]
@@ -347,9 +391,13 @@ fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
     };
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut slowest = (Duration::ZERO, String::new());
-    for _ in 0..wanted / 2 {
+    for round in 0..wanted / 2 {
         let mut text = || {
             let mut text = String::new();
+            if round % 2 == 0 {
+                expression(&mut next, 3, &mut text);
+                return text;
+            }
             for _ in 0..next(16) {
                 match next(20) {
                     0 => text.push(char::from_u32(next(0x3000) as u32).unwrap_or(' ')),

@@ -32,14 +32,21 @@ pub struct Answer {
 impl Answer {
     /// Reads an answer that stands alone: the content of a box.
     pub fn read(text: &str) -> Answer {
+        let currency = text.contains("\\$");
         let text = tidy(text);
         let integer = Integer::parse(&text);
-        let plain = integer.is_some() && !text.contains(',') && text.len() < 18;
+        let plain = !currency && integer.is_some() && !text.contains(',') && text.len() < 18;
         if plain && let Ok(n) = text.trim_start_matches('+').parse::<i64>() {
             let readings = Ok(vec![Node::integer(n)]);
             return Answer { text, integer, words: None, choice: None, readings };
         }
-        let readings = readings(&text);
+        let mut readings = readings(&text);
+        if currency && let Ok(nodes) = &mut readings {
+            for node in nodes {
+                let value = std::mem::replace(node, Node::Infinity);
+                *node = Node::Unit(Box::new(value), Some("dollar".into()));
+            }
+        }
         let choice = choice(&text, readings.as_deref().unwrap_or(&[]));
         Answer { words: words_of(&text), integer, choice, readings, text }
     }
@@ -54,6 +61,7 @@ impl Answer {
             return Verdict::Equal;
         }
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
+            // Neither has a unit but a dollar sign, which an integer may have.
             return decided(a == b);
         }
         if self.words.is_some() && self.words == other.words {

@@ -22,6 +22,11 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         (Node::Words(x), Node::Words(y)) => Ok(x == y),
         (Node::Words(_), _) | (_, Node::Words(_)) => Ok(false),
         (Node::Unit(_, Some(u)), Node::Unit(_, Some(v))) if u != v => Ok(false),
+        (Node::Unit(_, Some(u)), Node::Degrees(_)) | (Node::Degrees(_), Node::Unit(_, Some(u)))
+            if !u.starts_with("degree") =>
+        {
+            Ok(false)
+        }
         (Node::Unit(x, _), Node::Unit(y, _)) => same(x, y, budget),
         (Node::Unit(x, _), y) | (y, Node::Unit(x, _)) => same(x, y, budget),
         (Node::Chain(..), _) | (_, Node::Chain(..)) => relations(a, b, budget),

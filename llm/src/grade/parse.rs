@@ -607,6 +607,14 @@ impl Parser<'_> {
                 }
             }
         }
+        // `I(0)` and `f(2)` are values of functions: nobody multiplies by a written zero.
+        if let [Token::Open('('), Token::Number { digits, .. }, Token::Close(')'), ..] =
+            &self.tokens[self.at..]
+            && (digits.trim_matches('0').is_empty() || "fghFGH".contains(name.as_str()))
+        {
+            name = format!("{name}({digits})");
+            self.at += 3;
+        }
         Ok(Node::Symbol(name))
     }
 
