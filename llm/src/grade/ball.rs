@@ -26,7 +26,7 @@ fn constants<T>(part: impl FnOnce(&mut Consts) -> T) -> Result<T, Reason> {
         if slot.is_none() {
             *slot = Consts::new().ok();
         }
-        slot.as_mut().map(part).ok_or_else(|| too_large())
+        slot.as_mut().map(part).ok_or_else(too_large)
     })
 }
 

@@ -116,7 +116,7 @@ fn power(
 fn root(value: &BigRational, order: u32, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
     let words = size(value) / 64 + 1;
     budget.spend(words * words * 8 + 8)?;
-    if value.is_negative() && order % 2 == 0 {
+    if value.is_negative() && order.is_multiple_of(2) {
         return Ok(None);
     }
     let even = |n: &BigInt| {
