@@ -35,6 +35,7 @@ Examples:
   llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
+  llm-train grade < cases.jsonl                      answers against references, as mathematics
   llm-train info --model DIR                         parameters and memory
 
 Exit code: 0 when the work was done, 1 when it broke off, 2 when the input was refused.";
@@ -55,6 +56,8 @@ enum Command {
     Generate(commands::generate::GenerateArgs),
     /// Log-probabilities and entropies of given tokens
     Score(commands::score::ScoreArgs),
+    /// Compare answers with references, a JSON line each
+    Grade(commands::grade::GradeArgs),
     /// Parameters of a checkpoint and the memory training it would take
     Info(commands::info::InfoArgs),
     /// The objective a preset optimises, as an equation with its numbers
@@ -132,6 +135,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Compare(args)) => commands::compare::run(&args),
         Some(Command::Generate(args)) => commands::generate::run(&args),
         Some(Command::Score(args)) => commands::score::run(&args),
+        Some(Command::Grade(args)) => commands::grade::run(&args),
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),
         Some(Command::Bench(args)) => commands::bench::run(&args),

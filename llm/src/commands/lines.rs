@@ -61,6 +61,19 @@ impl Line {
         }
     }
 
+    /// A field that is a text or a list of texts, where it is present.
+    pub(super) fn texts(&self, field: &str) -> Result<Option<Vec<&str>>, Failure> {
+        let Some(Value::Array(list)) = self.fields.get(field) else {
+            return Ok(self.text(field)?.map(|text| vec![text]));
+        };
+        let text = |(i, value): (usize, &'_ Value)| {
+            let wrong = || self.refused(format!("{field}[{i}] = {}: must be a text in quotes", shown(value)));
+            value.as_str().ok_or_else(wrong).map(|_| i)
+        };
+        list.iter().enumerate().try_for_each(|pair| text(pair).map(drop))?;
+        Ok(Some(list.iter().filter_map(Value::as_str).collect()))
+    }
+
     /// A field that is a list of token ids below `vocabulary`, at least one and at most `longest`, where it is present.
     pub(super) fn ids(
         &self,

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod compare;
 pub mod explain;
 pub mod generate;
+pub mod grade;
 pub mod info;
 mod lines;
 pub mod plot;

@@ -1,0 +1,347 @@
+//! Complex numbers of some hundred bits, each with a bound on its error.
+//!
+//! The bound is the power of two that the distance from the true value does not exceed. It is carried coarsely, always upwards,
+//! so that two values further apart than their bounds are proved to differ.
+
+use std::cell::RefCell;
+
+use astro_float::{BigFloat, Consts, RoundingMode, Sign};
+use num_bigint::{BigInt, Sign as BigSign};
+use num_rational::BigRational;
+
+use super::verdict::Reason;
+
+const RM: RoundingMode = RoundingMode::ToEven;
+/// Largest power of two of a value.
+const EXPONENT: i64 = 1 << 24;
+/// The error of a value without one.
+const EXACT: i64 = i64::MIN / 4;
+
+thread_local! {
+    static CONSTANTS: RefCell<Option<Consts>> = const { RefCell::new(None) };
+}
+
+fn constants<T>(part: impl FnOnce(&mut Consts) -> T) -> Result<T, Reason> {
+    CONSTANTS.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Consts::new().ok();
+        }
+        slot.as_mut().map(part).ok_or_else(too_large)
+    })
+}
+
+fn too_large() -> Reason {
+    Reason::TooLarge("a value beyond the range of the evaluation".into())
+}
+
+fn undefined<T>(what: &str) -> Result<T, Reason> {
+    Err(Reason::Undefined(what.to_owned()))
+}
+
+/// A value: real where there is no imaginary part.
+#[derive(Clone, Debug)]
+pub(super) struct Ball {
+    re: BigFloat,
+    im: Option<BigFloat>,
+    error: i64,
+}
+
+/// The power of two above the magnitude; very small for zero.
+fn magnitude(x: &BigFloat) -> i64 {
+    if x.is_zero() { EXACT } else { x.exponent().map_or(EXACT, i64::from) }
+}
+
+fn from_integer(n: &BigInt, p: usize) -> BigFloat {
+    let (sign, words) = n.to_u64_digits();
+    if words.is_empty() {
+        return BigFloat::new(p);
+    }
+    let sign = if sign == BigSign::Minus { Sign::Neg } else { Sign::Pos };
+    let exponent = i32::try_from(words.len() * 64).unwrap_or(i32::MAX);
+    BigFloat::from_words(&words, sign, exponent)
+}
+
+impl Ball {
+    fn checked(re: BigFloat, im: Option<BigFloat>, error: i64, p: usize) -> Result<Ball, Reason> {
+        let fits =
+            |x: &BigFloat| !x.is_nan() && !x.is_inf() && (x.is_zero() || magnitude(x).abs() <= EXPONENT);
+        if !fits(&re) || !im.as_ref().is_none_or(fits) {
+            return Err(too_large());
+        }
+        let size = magnitude(&re).max(im.as_ref().map_or(EXACT, magnitude));
+        Ok(Ball { re, im, error: error.max(size - p as i64) + 1 })
+    }
+
+    pub(super) fn rational(value: &BigRational, p: usize) -> Result<Ball, Reason> {
+        let (top, bottom) = (from_integer(value.numer(), p), from_integer(value.denom(), p));
+        Ball::checked(top.div(&bottom, p, RM), None, EXACT, p)
+    }
+
+    pub(super) fn float(value: f64, p: usize) -> Ball {
+        Ball { re: BigFloat::from_f64(value, p), im: None, error: EXACT }
+    }
+
+    pub(super) fn i(p: usize) -> Ball {
+        Ball { re: BigFloat::new(p), im: Some(BigFloat::from_f64(1.0, p)), error: EXACT }
+    }
+
+    pub(super) fn pi(p: usize) -> Result<Ball, Reason> {
+        Ball::checked(constants(|cc| cc.pi(p, RM))?, None, EXACT, p)
+    }
+
+    pub(super) fn e(p: usize) -> Result<Ball, Reason> {
+        Ball::checked(constants(|cc| cc.e(p, RM))?, None, EXACT, p)
+    }
+
+    fn zero(p: usize) -> BigFloat {
+        BigFloat::new(p)
+    }
+
+    fn imaginary(&self, p: usize) -> BigFloat {
+        self.im.clone().unwrap_or_else(|| Ball::zero(p))
+    }
+
+    /// The power of two above the magnitude.
+    pub(super) fn size(&self) -> i64 {
+        magnitude(&self.re).max(self.im.as_ref().map_or(EXACT, magnitude))
+    }
+
+    /// The power of two that bounds the error.
+    pub(super) fn error(&self) -> i64 {
+        self.error
+    }
+
+    /// Whether zero is within the error.
+    pub(super) fn may_be_zero(&self) -> bool {
+        (self.re.is_zero() && self.im.as_ref().is_none_or(BigFloat::is_zero)) || self.size() <= self.error + 2
+    }
+
+    /// Its real part where its imaginary part is within the error of zero.
+    fn real(&self) -> Option<&BigFloat> {
+        match &self.im {
+            Some(im) if magnitude(im) > self.error + 2 => None,
+            _ => Some(&self.re),
+        }
+    }
+
+    /// Whether it is a real number below zero, by more than its error.
+    pub(super) fn is_negative(&self) -> Option<bool> {
+        self.real().map(|re| re.is_negative() && !self.may_be_zero())
+    }
+
+    pub(super) fn negated(&self) -> Ball {
+        Ball { re: self.re.neg(), im: self.im.as_ref().map(BigFloat::neg), error: self.error }
+    }
+
+    pub(super) fn plus(&self, other: &Ball, p: usize) -> Result<Ball, Reason> {
+        let im = match (&self.im, &other.im) {
+            (None, None) => None,
+            _ => Some(self.imaginary(p).add(&other.imaginary(p), p, RM)),
+        };
+        // Rounding is relative to the result, so that cancellation costs nothing beyond the errors of the operands.
+        Ball::checked(self.re.add(&other.re, p, RM), im, self.error.max(other.error) + 1, p)
+    }
+
+    pub(super) fn times(&self, other: &Ball, p: usize) -> Result<Ball, Reason> {
+        let error =
+            (self.error + other.size()).max(other.error + self.size()).max(self.error + other.error) + 3;
+        let (a, c) = (&self.re, &other.re);
+        if self.im.is_none() && other.im.is_none() {
+            return Ball::checked(a.mul(c, p, RM), None, error.max(EXACT), p);
+        }
+        let (b, d) = (self.imaginary(p), other.imaginary(p));
+        let re = a.mul(c, p, RM).sub(&b.mul(&d, p, RM), p, RM);
+        let im = a.mul(&d, p, RM).add(&b.mul(c, p, RM), p, RM);
+        let rounding = self.size() + other.size() - p as i64 + 2;
+        Ball::checked(re, Some(im), error.max(rounding).max(EXACT), p)
+    }
+
+    pub(super) fn inverse(&self, p: usize) -> Result<Ball, Reason> {
+        if self.may_be_zero() {
+            return undefined("a division by zero");
+        }
+        // |1/x - 1/y| = |x - y| / |x y|, with |y| > |x| / 2 because the error is below a quarter of the value.
+        let error = (self.error - 2 * self.size() + 6).max(-self.size() - p as i64 + 4);
+        match &self.im {
+            None => Ball::checked(self.re.reciprocal(p, RM), None, error, p),
+            Some(im) => {
+                let norm = self.re.mul(&self.re, p, RM).add(&im.mul(im, p, RM), p, RM);
+                let re = self.re.div(&norm, p, RM);
+                Ball::checked(re, Some(im.neg().div(&norm, p, RM)), error, p)
+            }
+        }
+    }
+
+    pub(super) fn power(&self, n: u64, p: usize) -> Result<Ball, Reason> {
+        let (mut result, mut base, mut n) = (Ball::float(1.0, p), self.clone(), n);
+        loop {
+            if n & 1 == 1 {
+                result = result.times(&base, p)?;
+            }
+            n >>= 1;
+            if n == 0 {
+                return Ok(result);
+            }
+            base = base.times(&base, p)?;
+        }
+    }
+
+    pub(super) fn abs(&self, p: usize) -> Result<Ball, Reason> {
+        match &self.im {
+            None => Ok(Ball { re: self.re.abs(), ..self.clone() }),
+            Some(im) => {
+                let norm = self.re.mul(&self.re, p, RM).add(&im.mul(im, p, RM), p, RM);
+                Ball::checked(norm.sqrt(p, RM), None, self.error + 2, p)
+            }
+        }
+    }
+
+    /// The real root of odd order of a real number, the principal root of anything else.
+    pub(super) fn root(&self, order: u32, p: usize) -> Result<Ball, Reason> {
+        if self.may_be_zero() {
+            // |root| is at most the root of the error.
+            let error = self.error.max(self.size()) + 2;
+            return Ok(Ball { re: Ball::zero(p), im: None, error: error.div_euclid(i64::from(order)) + 1 });
+        }
+        if order % 2 == 1 && self.is_negative() == Some(true) {
+            return Ok(self.negated().root(order, p)?.negated());
+        }
+        if order == 2
+            && let Some(re) = self.real()
+        {
+            let root = re.abs().sqrt(p, RM);
+            let error = self.error - magnitude(&root) + 2;
+            return if re.is_negative() {
+                Ball::checked(Ball::zero(p), Some(root), error, p)
+            } else {
+                Ball::checked(root, None, error, p)
+            };
+        }
+        let order = Ball::float(f64::from(order), p).inverse(p)?;
+        self.ln(p)?.times(&order, p)?.exp(p)
+    }
+
+    pub(super) fn exp(&self, p: usize) -> Result<Ball, Reason> {
+        if self.size() > 24 {
+            return Err(too_large());
+        }
+        let scale = constants(|cc| self.re.exp(p, RM, cc))?;
+        let error = self.error.min(0) + magnitude(&scale) + 2 + self.error.max(0);
+        let real = Ball::checked(scale, None, error, p)?;
+        match &self.im {
+            None => Ok(real),
+            Some(im) => {
+                let (cos, sin) = constants(|cc| (im.cos(p, RM, cc), im.sin(p, RM, cc)))?;
+                let turn = Ball::checked(cos, Some(sin), self.error + 1, p)?;
+                real.times(&turn, p)
+            }
+        }
+    }
+
+    /// The principal logarithm.
+    pub(super) fn ln(&self, p: usize) -> Result<Ball, Reason> {
+        if self.may_be_zero() {
+            return undefined("the logarithm of zero");
+        }
+        let error = self.error - self.size() + 3;
+        let length = self.abs(p)?;
+        let re = constants(|cc| length.re.ln(p, RM, cc))?;
+        if self.real().is_some() && !self.re.is_negative() {
+            return Ball::checked(re, None, error, p);
+        }
+        let angle = self.angle(p)?;
+        Ball::checked(re, Some(angle.re), error.max(angle.error), p)
+    }
+
+    /// The angle from -pi to pi.
+    fn angle(&self, p: usize) -> Result<Ball, Reason> {
+        let error = self.error - self.size() + 4;
+        let pi = Ball::pi(p)?.re;
+        if self.real().is_some() {
+            return Ball::checked(if self.re.is_negative() { pi } else { Ball::zero(p) }, None, error, p);
+        }
+        let im = self.imaginary(p);
+        let two = BigFloat::from_f64(2.0, p);
+        let half = pi.div(&two, p, RM);
+        let angle = if magnitude(&self.re) < magnitude(&im) {
+            // From the imaginary axis.
+            let turn = constants(|cc| self.re.div(&im, p, RM).atan(p, RM, cc))?;
+            let axis = if im.is_negative() { half.neg() } else { half };
+            axis.sub(&turn, p, RM)
+        } else {
+            let turn = constants(|cc| im.div(&self.re, p, RM).atan(p, RM, cc))?;
+            match (self.re.is_negative(), im.is_negative()) {
+                (false, _) => turn,
+                (true, false) => turn.add(&pi, p, RM),
+                (true, true) => turn.sub(&pi, p, RM),
+            }
+        };
+        Ball::checked(angle, None, error.max(4 - p as i64), p)
+    }
+
+    /// Cosine and sine.
+    pub(super) fn cos_sin(&self, p: usize) -> Result<(Ball, Ball), Reason> {
+        let Some(re) = self.real() else {
+            // Through exp(iz) and exp(-iz).
+            let up = self.times(&Ball::i(p), p)?.exp(p)?;
+            let down = self.times(&Ball::i(p), p)?.negated().exp(p)?;
+            let half = Ball::float(0.5, p);
+            let cos = up.plus(&down, p)?.times(&half, p)?;
+            let sin = up.plus(&down.negated(), p)?.times(&half, p)?.times(&Ball::i(p).negated(), p)?;
+            return Ok((cos, sin));
+        };
+        if self.size() > 64 {
+            return Err(too_large());
+        }
+        let (cos, sin) = constants(|cc| (re.cos(p, RM, cc), re.sin(p, RM, cc)))?;
+        Ok((Ball::checked(cos, None, self.error, p)?, Ball::checked(sin, None, self.error, p)?))
+    }
+
+    /// The arc sine of a real number from -1 to 1.
+    pub(super) fn arcsin(&self, p: usize) -> Result<Ball, Reason> {
+        let Some(re) = self.real() else { return undefined("the arc sine of a complex number") };
+        let one = BigFloat::from_f64(1.0, p);
+        let room = one.sub(&re.abs(), p, RM);
+        if magnitude(&room) <= self.error.max(2 - p as i64) + 2 {
+            let half = Ball::pi(p)?.times(&Ball::float(0.5, p), p)?;
+            let error = self.error.max(2 - p as i64).div_euclid(2) + 3;
+            return Ok(Ball { error, ..if re.is_negative() { half.negated() } else { half } });
+        }
+        if room.is_negative() {
+            return undefined("the arc sine of a number beyond 1");
+        }
+        let value = constants(|cc| re.asin(p, RM, cc))?;
+        Ball::checked(value, None, self.error - magnitude(&room).div_euclid(2) + 2, p)
+    }
+
+    /// The arc tangent of a real number.
+    pub(super) fn arctan(&self, p: usize) -> Result<Ball, Reason> {
+        let Some(re) = self.real() else { return undefined("the arc tangent of a complex number") };
+        Ball::checked(constants(|cc| re.atan(p, RM, cc))?, None, self.error + 1, p)
+    }
+
+    /// The whole number it is within its error, and otherwise the next one below.
+    pub(super) fn floor(&self, p: usize) -> Result<(i64, bool), Reason> {
+        let Some(re) = self.real() else { return undefined("rounding a complex number") };
+        let half = BigFloat::from_f64(0.5, p);
+        let nearest = re.add(&half, p, RM).floor();
+        let distance = re.sub(&nearest, p, RM);
+        let whole = magnitude(&distance) <= self.error.max(magnitude(re) - p as i64) + 2;
+        let below = if whole { nearest } else { re.floor() };
+        to_i64(&below).map(|n| (n, whole)).ok_or_else(too_large)
+    }
+}
+
+/// A whole number of at most 62 bits.
+fn to_i64(x: &BigFloat) -> Option<i64> {
+    if x.is_zero() {
+        return Some(0);
+    }
+    let (words, _, sign, exponent, _) = x.as_raw_parts()?;
+    let top = *words.last()?;
+    let n = match exponent {
+        1..=62 => (top >> (64 - exponent)) as i64,
+        _ => return None,
+    };
+    Some(if sign == Sign::Neg { -n } else { n })
+}

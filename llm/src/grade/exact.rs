@@ -1,0 +1,212 @@
+//! Exact values: rational numbers, as far as an expression has one.
+
+use num_bigint::BigInt;
+use num_integer::Integer as _;
+use num_rational::BigRational;
+use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
+
+use super::budget::Budget;
+use super::node::{Function, Node, Sign};
+use super::verdict::Reason;
+
+/// Most bits of a numerator or denominator.
+const BITS: u64 = 1 << 14;
+
+/// The rational number that `node` is; nothing where it is none, or none of bearable size.
+///
+/// # Errors
+/// When the budget is spent, or the value is undefined.
+pub(super) fn rational(node: &Node, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
+    budget.spend(1)?;
+    Ok(match node {
+        Node::Number(number) => Some(number.value.clone()),
+        Node::Unit(inner, _) => rational(inner, budget)?,
+        Node::Percent(inner) => rational(inner, budget)?.map(|v| v / BigInt::from(100)),
+        Node::Sum(terms) => {
+            let mut sum = BigRational::zero();
+            for (sign, term) in terms {
+                let Some(value) = rational(term, budget)? else { return Ok(None) };
+                spend(budget, &sum, &value)?;
+                match sign {
+                    Sign::Plus => sum += value,
+                    Sign::Minus => sum -= value,
+                    Sign::PlusMinus | Sign::MinusPlus => return Ok(None),
+                }
+                if size(&sum) > BITS {
+                    return Ok(None);
+                }
+            }
+            Some(sum)
+        }
+        Node::Product(factors) => {
+            let mut product = BigRational::one();
+            for (divides, factor) in factors {
+                let Some(value) = rational(factor, budget)? else { return Ok(None) };
+                spend(budget, &product, &value)?;
+                if *divides && value.is_zero() {
+                    return Err(Reason::Undefined("a division by zero".into()));
+                }
+                product = if *divides { product / value } else { product * value };
+                if size(&product) > BITS {
+                    return Ok(None);
+                }
+            }
+            Some(product)
+        }
+        Node::Power(base, exponent) => {
+            let (Some(base), Some(exponent)) = (rational(base, budget)?, rational(exponent, budget)?) else {
+                return Ok(None);
+            };
+            power(&base, &exponent, budget)?
+        }
+        Node::Call(function, arguments) => call(*function, arguments, budget)?,
+        _ => None,
+    })
+}
+
+fn size(value: &BigRational) -> u64 {
+    value.numer().bits().max(value.denom().bits())
+}
+
+/// Takes the cost of one operation, which grows with the square of the length.
+fn spend(budget: &mut Budget, a: &BigRational, b: &BigRational) -> Result<(), Reason> {
+    let words = (size(a) + size(b)) / 64 + 1;
+    budget.spend(words * words / 2 + 1)
+}
+
+/// `base^exponent` where it is rational and not too large.
+fn power(
+    base: &BigRational,
+    exponent: &BigRational,
+    budget: &mut Budget,
+) -> Result<Option<BigRational>, Reason> {
+    if exponent.is_integer() {
+        if base.is_zero() && !exponent.is_positive() {
+            return Err(Reason::Undefined("zero to a power that is not positive".into()));
+        }
+        if base.is_one() || base.is_zero() {
+            return Ok(Some(base.clone()));
+        }
+        let Some(n) = exponent.to_integer().to_i64() else { return Ok(None) };
+        if *base == -BigRational::one() {
+            return Ok(Some(if n % 2 == 0 { BigRational::one() } else { base.clone() }));
+        }
+        let bits = n.unsigned_abs().saturating_mul(size(base).max(2) - 1);
+        if bits > BITS {
+            return Ok(None);
+        }
+        budget.spend((bits / 64 + 1).pow(2))?;
+        let value = Pow::pow(base, n.unsigned_abs() as u32);
+        return Ok(Some(if n < 0 { value.recip() } else { value }));
+    }
+    // A root that comes out even: 8^(2/3).
+    let (Some(top), Some(order)) = (exponent.numer().to_i64(), exponent.denom().to_u32()) else {
+        return Ok(None);
+    };
+    if base.is_negative() || order > 64 || top.unsigned_abs() > 64 {
+        return Ok(None);
+    }
+    match root(base, order, budget)? {
+        Some(root) => power(&root, &BigRational::from_integer(top.into()), budget),
+        None => Ok(None),
+    }
+}
+
+/// The root of order `order` where it is rational.
+fn root(value: &BigRational, order: u32, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
+    let words = size(value) / 64 + 1;
+    budget.spend(words * words * 8 + 8)?;
+    if value.is_negative() && order.is_multiple_of(2) {
+        return Ok(None);
+    }
+    let even = |n: &BigInt| {
+        let root = n.nth_root(order);
+        (Pow::pow(&root, order) == *n).then_some(root)
+    };
+    let (Some(top), Some(bottom)) = (even(value.numer()), even(value.denom())) else { return Ok(None) };
+    Ok(Some(BigRational::new(top, bottom)))
+}
+
+fn call(function: Function, arguments: &[Node], budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let Some(value) = rational(argument, budget)? else { return Ok(None) };
+        values.push(value);
+    }
+    apply(function, &values, budget)
+}
+
+/// A function of rational numbers where its value is rational.
+pub(super) fn apply(
+    function: Function,
+    values: &[BigRational],
+    budget: &mut Budget,
+) -> Result<Option<BigRational>, Reason> {
+    let whole: Option<Vec<BigInt>> =
+        values.iter().map(|v| v.is_integer().then(|| v.numer().clone())).collect();
+    let undefined = |what: &str| Err(Reason::Undefined(what.to_owned()));
+    let words: u64 = values.iter().map(|v| size(v) / 64 + 1).sum();
+    budget.spend(words * words)?;
+    Ok(match (function, values) {
+        (Function::Abs, [v]) => Some(v.abs()),
+        (Function::Floor, [v]) => Some(v.floor()),
+        (Function::Ceil, [v]) => Some(v.ceil()),
+        (Function::Max, list) => list.iter().max().cloned(),
+        (Function::Min, list) => list.iter().min().cloned(),
+        (Function::Root, [v, order]) => {
+            let Some(order) = order.is_integer().then(|| order.numer().to_u32()).flatten() else {
+                return Ok(None);
+            };
+            if order == 0 {
+                return undefined("a root of order zero");
+            }
+            if order > 64 {
+                return Ok(None);
+            }
+            root(v, order, budget)?
+        }
+        (Function::Gcd | Function::Lcm, _) => {
+            let Some(whole) = whole else { return undefined("a common divisor of what is not whole") };
+            let mut result = whole[0].abs();
+            for n in &whole[1..] {
+                budget.spend((result.bits() / 8 + n.bits() / 8 + 1) * words)?;
+                result = if function == Function::Gcd { result.gcd(n) } else { result.lcm(n) };
+            }
+            Some(BigRational::from_integer(result))
+        }
+        (Function::Factorial, [v]) => {
+            if !v.is_integer() || v.is_negative() {
+                return undefined("the factorial of what is not a natural number");
+            }
+            match v.numer().to_u64() {
+                Some(n) if n <= 1500 => {
+                    budget.spend(n * n / 32 + 1)?;
+                    let product = (1..=n).fold(BigInt::one(), |product, k| product * k);
+                    Some(BigRational::from_integer(product))
+                }
+                _ => None,
+            }
+        }
+        (Function::Binomial, [n, k]) => {
+            if !n.is_integer() || !k.is_integer() || n.is_negative() || k.is_negative() {
+                return undefined("a binomial coefficient of what is not natural");
+            }
+            if k > n {
+                return Ok(Some(BigRational::zero()));
+            }
+            match (n.numer().to_u64(), k.numer().to_u64()) {
+                (Some(n), Some(k)) if n <= 1500 => {
+                    budget.spend(n * n / 32 + 1)?;
+                    let one = BigInt::one();
+                    let value = (0..k.min(n - k)).fold(one, |value, i| value * (n - i) / (i + 1));
+                    Some(BigRational::from_integer(value))
+                }
+                _ => None,
+            }
+        }
+        (Function::Exp, [v]) if v.is_zero() => Some(BigRational::one()),
+        (Function::Ln | Function::Log, [v, ..]) if v.is_one() => Some(BigRational::zero()),
+        (Function::Ln | Function::Log, [v, ..]) if v.is_zero() => return undefined("the logarithm of zero"),
+        _ => None,
+    })
+}

@@ -1,0 +1,211 @@
+//! Any expression, evaluated to many digits at chosen values of its symbols.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Signed, ToPrimitive};
+
+use super::ball::Ball;
+use super::budget::Budget;
+use super::exact;
+use super::field::hash;
+use super::node::{Function, Node, Sign};
+use super::verdict::Reason;
+
+/// What values symbols take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symbols {
+    /// Real numbers from 1/2 to 3.
+    Positive,
+    /// The same with either sign.
+    Signed,
+    /// Whole numbers from 1 to 12.
+    Whole,
+}
+
+/// Where and how precisely to evaluate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) symbols: Symbols,
+    pub(super) seed: u64,
+    /// Bits.
+    pub(super) precision: usize,
+}
+
+impl Place {
+    fn symbol(self, name: &str) -> Ball {
+        let h = hash(name, self.seed.wrapping_add(101));
+        let fraction = (h >> 12) as f64 / (1u64 << 52) as f64;
+        let value = match self.symbols {
+            Symbols::Positive => 0.5 + 2.5 * fraction,
+            Symbols::Signed => (0.5 + 2.5 * fraction) * if h & 1 == 0 { 1.0 } else { -1.0 },
+            Symbols::Whole => (1 + h % 12) as f64,
+        };
+        Ball::float(value, self.precision)
+    }
+
+    /// The value of `node` here.
+    ///
+    /// # Errors
+    /// When it has none, or the budget is spent.
+    pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Ball, Reason> {
+        let p = self.precision;
+        budget.spend(p as u64 / 32)?;
+        match node {
+            Node::Number(number) => Ball::rational(&number.value, p),
+            Node::Pi => Ball::pi(p),
+            Node::Euler => Ball::e(p),
+            Node::Imaginary => Ok(Ball::i(p)),
+            Node::Symbol(name) => Ok(self.symbol(name)),
+            Node::Unit(inner, _) => self.value(inner, budget),
+            Node::Percent(inner) => self.value(inner, budget)?.times(&Ball::float(100.0, p).inverse(p)?, p),
+            Node::Degrees(inner) => {
+                let right = Ball::float(180.0, p).inverse(p)?;
+                self.value(inner, budget)?.times(&Ball::pi(p)?, p)?.times(&right, p)
+            }
+            Node::Sum(terms) => {
+                let mut sum = Ball::float(0.0, p);
+                for (sign, term) in terms {
+                    let value = self.value(term, budget)?;
+                    let value = if *sign == Sign::Minus { value.negated() } else { value };
+                    sum = sum.plus(&value, p)?;
+                }
+                Ok(sum)
+            }
+            Node::Product(factors) => {
+                let mut product = Ball::float(1.0, p);
+                for (divides, factor) in factors {
+                    let value = self.value(factor, budget)?;
+                    product = product.times(&if *divides { value.inverse(p)? } else { value }, p)?;
+                }
+                Ok(product)
+            }
+            Node::Power(base, exponent) => self.power(base, exponent, budget),
+            Node::Call(function, arguments) => self.call(*function, arguments, budget),
+            _ => Err(Reason::Unreadable("a structure inside an expression".into())),
+        }
+    }
+
+    fn power(self, base: &Node, exponent: &Node, budget: &mut Budget) -> Result<Ball, Reason> {
+        let p = self.precision;
+        budget.spend(p as u64)?;
+        if let Some(exponent) = exact::rational(exponent, budget)? {
+            let base = self.value(base, budget)?;
+            if exponent.is_integer() {
+                let Some(n) = exponent.numer().to_i64() else {
+                    return Err(Reason::TooLarge("an exponent of more than 63 bits".into()));
+                };
+                let value = base.power(n.unsigned_abs(), p)?;
+                return if n < 0 { value.inverse(p) } else { Ok(value) };
+            }
+            if exponent.denom() == &BigInt::from(2)
+                && let Some(n) = exponent.numer().to_i64()
+            {
+                let value = base.root(2, p)?.power(n.unsigned_abs(), p)?;
+                return if n < 0 { value.inverse(p) } else { Ok(value) };
+            }
+            if base.may_be_zero() && exponent.is_positive() {
+                return Ok(Ball::float(0.0, p));
+            }
+            return base.ln(p)?.times(&Ball::rational(&exponent, p)?, p)?.exp(p);
+        }
+        let power = self.value(exponent, budget)?;
+        if *base == Node::Euler {
+            return power.exp(p);
+        }
+        let base = self.value(base, budget)?;
+        // A whole exponent keeps the sign of a negative base exact.
+        if base.is_negative() == Some(true)
+            && let Ok((n, true)) = power.floor(p)
+        {
+            let value = base.power(n.unsigned_abs(), p)?;
+            return if n < 0 { value.inverse(p) } else { Ok(value) };
+        }
+        base.ln(p)?.times(&power, p)?.exp(p)
+    }
+
+    fn call(self, function: Function, arguments: &[Node], budget: &mut Budget) -> Result<Ball, Reason> {
+        let p = self.precision;
+        budget.spend(p as u64)?;
+        let whole = |n: i64| Ball::rational(&BigRational::from_integer(n.into()), p);
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(self.value(argument, budget)?);
+        }
+        let x = &values[0];
+        match function {
+            Function::Sin => Ok(x.cos_sin(p)?.1),
+            Function::Cos => Ok(x.cos_sin(p)?.0),
+            Function::Tan => {
+                let (cos, sin) = x.cos_sin(p)?;
+                sin.times(&cos.inverse(p)?, p)
+            }
+            Function::Cot => {
+                let (cos, sin) = x.cos_sin(p)?;
+                cos.times(&sin.inverse(p)?, p)
+            }
+            Function::Sec => x.cos_sin(p)?.0.inverse(p),
+            Function::Csc => x.cos_sin(p)?.1.inverse(p),
+            Function::Arcsin => x.arcsin(p),
+            Function::Arccos => {
+                let half = Ball::pi(p)?.times(&Ball::float(0.5, p), p)?;
+                half.plus(&x.arcsin(p)?.negated(), p)
+            }
+            Function::Arctan => x.arctan(p),
+            Function::Sinh | Function::Cosh | Function::Tanh => {
+                let (up, down) = (x.exp(p)?, x.negated().exp(p)?);
+                let half = Ball::float(0.5, p);
+                let sinh = up.plus(&down.negated(), p)?.times(&half, p)?;
+                let cosh = up.plus(&down, p)?.times(&half, p)?;
+                match function {
+                    Function::Sinh => Ok(sinh),
+                    Function::Cosh => Ok(cosh),
+                    _ => sinh.times(&cosh.inverse(p)?, p),
+                }
+            }
+            Function::Ln => x.ln(p),
+            Function::Log => {
+                let base = values.get(1).cloned().unwrap_or(Ball::float(10.0, p));
+                x.ln(p)?.times(&base.ln(p)?.inverse(p)?, p)
+            }
+            Function::Exp => x.exp(p),
+            Function::Abs => x.abs(p),
+            Function::Floor => whole(x.floor(p)?.0),
+            Function::Ceil => {
+                let (below, exact) = x.floor(p)?;
+                whole(if exact { below } else { below + 1 })
+            }
+            Function::Root => match values[1].floor(p)? {
+                (order @ 1..=64, true) => x.root(order as u32, p),
+                _ => x.ln(p)?.times(&values[1].inverse(p)?, p)?.exp(p),
+            },
+            Function::Max | Function::Min => {
+                let mut best = values[0].clone();
+                for value in &values[1..] {
+                    let less = value.plus(&best.negated(), p)?.is_negative();
+                    let Some(less) = less else {
+                        return Err(Reason::Undefined("the largest of complex numbers".into()));
+                    };
+                    if less == (function == Function::Min) {
+                        best = value.clone();
+                    }
+                }
+                Ok(best)
+            }
+            Function::Factorial | Function::Binomial | Function::Gcd | Function::Lcm => {
+                let mut exact = Vec::with_capacity(values.len());
+                for value in &values {
+                    let (n, true) = value.floor(p)? else {
+                        return Err(Reason::Undefined(
+                            "a function of whole numbers of what is not whole".into(),
+                        ));
+                    };
+                    exact.push(BigRational::from_integer(n.into()));
+                }
+                match exact::apply(function, &exact, budget)? {
+                    Some(value) => Ball::rational(&value, p),
+                    None => Err(Reason::TooLarge("a factorial or binomial coefficient".into())),
+                }
+            }
+        }
+    }
+}

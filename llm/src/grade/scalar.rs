@@ -1,0 +1,266 @@
+//! Whether two expressions have the same value: exactly where that is simple, then at random points of finite fields, then to
+//! many digits.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Pow, Signed, ToPrimitive};
+
+use super::ball::Ball;
+use super::budget::Budget;
+use super::exact;
+use super::field::{self, Value};
+use super::node::{Function, Node, Number, Sign};
+use super::numeric::{Place, Symbols};
+use super::verdict::Reason;
+
+/// Bits of the first evaluation, and of the one that confirms that two constants agree.
+const PRECISION: [usize; 2] = [256, 640];
+/// Two constants are the same when they differ by at most 2 to this power relative to the larger: an equality of constants with
+/// radicals, pi or e is believed, not proved.
+const AGREEMENT: i64 = -128;
+/// Points at which expressions with symbols must agree; more are tried when some are not in the domain.
+const POINTS: usize = 4;
+/// Digits from which a decimal is read as a rounded value.
+const ROUNDED: u32 = 6;
+
+/// Whether two expressions are the same.
+///
+/// # Errors
+/// When that cannot be found out.
+pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let (infinite_a, infinite_b) = (infinity(a), infinity(b));
+    if infinite_a.is_some() || infinite_b.is_some() {
+        return Ok(infinite_a == infinite_b);
+    }
+    let (exact_a, exact_b) = (exact::rational(a, budget)?, exact::rational(b, budget)?);
+    if let (Some(x), Some(y)) = (&exact_a, &exact_b) {
+        return Ok(x == y || rounds_to(a, y, x) || rounds_to(b, x, y));
+    }
+    let symbols = (a.has_symbols(), b.has_symbols());
+    let constant = symbols == (false, false);
+    // A decimal beside a constant that is not rational: the same where the constant rounds to it.
+    if constant {
+        for (decimal, exact, other) in [(a, &exact_a, b), (b, &exact_b, a)] {
+            let (Some(value), Some(Decimal { unit, significant })) = (exact, decimal_of(decimal)) else {
+                continue;
+            };
+            if significant >= ROUNDED {
+                let place = Place { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
+                let p = place.precision;
+                let distance =
+                    Ball::rational(value, p)?.plus(&place.value(other, budget)?.negated(), p)?.abs(p)?;
+                let half = Ball::rational(&(unit / BigInt::from(2)), p)?;
+                return Ok(half.plus(&distance.negated(), p)?.is_negative() == Some(false));
+            }
+        }
+    }
+    if let Some(decided) = in_fields(a, b, budget)? {
+        return Ok(decided);
+    }
+    if constant { constants(a, b, budget) } else { functions(a, b, budget) }
+}
+
+/// The sign of an infinite value.
+fn infinity(node: &Node) -> Option<bool> {
+    match node {
+        Node::Infinity => Some(true),
+        Node::Sum(terms) => match &terms[..] {
+            [(Sign::Plus, Node::Infinity)] => Some(true),
+            [(Sign::Minus, Node::Infinity)] => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// How precisely a decimal is written.
+struct Decimal {
+    /// One unit of the last place.
+    unit: BigRational,
+    significant: u32,
+}
+
+/// A decimal, with its sign, times a power of ten.
+fn decimal_of(node: &Node) -> Option<Decimal> {
+    let ten = |n: i64| {
+        let power = BigRational::from_integer(Pow::pow(BigInt::from(10), n.unsigned_abs().min(4000) as u32));
+        if n < 0 { power.recip() } else { power }
+    };
+    match node {
+        Node::Number(Number { places: Some(places), significant, .. }) => {
+            Some(Decimal { unit: ten(-places), significant: *significant })
+        }
+        Node::Sum(terms) => match &terms[..] {
+            [(Sign::Plus | Sign::Minus, term)] => decimal_of(term),
+            _ => None,
+        },
+        Node::Unit(inner, _) => decimal_of(inner),
+        Node::Product(factors) => match &factors[..] {
+            [(false, first), (false, Node::Power(base, exponent))] if **base == Node::integer(10) => {
+                let exponent = match &**exponent {
+                    Node::Sum(terms) => match &terms[..] {
+                        [(Sign::Minus, n)] => -n.as_integer()?,
+                        _ => return None,
+                    },
+                    other => other.as_integer()?.clone(),
+                };
+                let Decimal { unit, significant } = decimal_of(first)?;
+                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant })
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether `node`, of value `own`, is a decimal of enough digits to which `value` rounds.
+fn rounds_to(node: &Node, value: &BigRational, own: &BigRational) -> bool {
+    decimal_of(node).is_some_and(|Decimal { unit, significant }| {
+        significant >= ROUNDED && (own - value).abs() * BigInt::from(2) <= unit
+    })
+}
+
+/// Decides for rational functions; nothing for anything else.
+fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    let mut agreed = false;
+    for point in field::points() {
+        match (point.value(a, budget)?, point.value(b, budget)?) {
+            (Value::Other, _) | (_, Value::Other) => return Ok(None),
+            (Value::At(x, _), Value::At(y, _)) if x != y => return Ok(Some(false)),
+            (Value::At(..), Value::At(..)) => agreed = true,
+            // A point at which one is not defined says nothing.
+            (Value::Pole, _) | (_, Value::Pole) => {}
+        }
+    }
+    if agreed { Ok(Some(true)) } else { Err(Reason::Undefined("a division by zero".into())) }
+}
+
+fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    for precision in PRECISION {
+        let place = Place { symbols: Symbols::Positive, seed: 0, precision };
+        let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
+        let difference = x.plus(&y.negated(), precision)?;
+        if !difference.may_be_zero() {
+            return Ok(false);
+        }
+        if precision == PRECISION[1] && difference.error() > x.size().max(y.size()).max(-400) + AGREEMENT {
+            return Err(Reason::TooLarge("the digits lost to cancellation".into()));
+        }
+    }
+    Ok(true)
+}
+
+/// Compares two expressions with symbols at fixed points of their common domain.
+fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let differ = |x: &Ball, y: &Ball, p| Ok(!x.plus(&y.negated(), p)?.may_be_zero());
+    at_points(&[a, b], budget, |values, p| differ(&values[0], &values[1], p)).map(|different| !different)
+}
+
+/// The values that symbols must take: whole numbers for functions of whole numbers, both signs where a sign matters.
+fn domain(nodes: &[&Node]) -> Symbols {
+    let any = |list: &[Function]| {
+        nodes.iter().any(|n| n.any(&|n| matches!(n, Node::Call(f, _) if list.contains(f))))
+    };
+    use Function::{Abs, Binomial, Ceil, Factorial, Floor, Gcd, Lcm, Max, Min};
+    if any(&[Factorial, Binomial, Gcd, Lcm, Floor, Ceil]) {
+        Symbols::Whole
+    } else if any(&[Abs, Max, Min]) {
+        Symbols::Signed
+    } else {
+        Symbols::Positive
+    }
+}
+
+/// Evaluates `nodes` at points until `found` says yes or enough points have said no.
+fn at_points(
+    nodes: &[&Node],
+    budget: &mut Budget,
+    found: impl Fn(&[Ball], usize) -> Result<bool, Reason>,
+) -> Result<bool, Reason> {
+    let symbols = domain(nodes);
+    let wanted = if symbols == Symbols::Positive { POINTS } else { 3 * POINTS };
+    let (mut seen, mut last) = (0, None);
+    for seed in 0..6 * wanted as u64 {
+        let place = Place { symbols, seed, precision: PRECISION[0] };
+        let mut values = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match place.value(node, budget) {
+                Ok(value) => values.push(value),
+                Err(reason @ Reason::Undefined(_)) => last = Some(reason),
+                Err(other) => return Err(other),
+            }
+        }
+        if values.len() < nodes.len() {
+            continue;
+        }
+        if found(&values, place.precision)? {
+            return Ok(true);
+        }
+        seen += 1;
+        if seen == wanted {
+            return Ok(false);
+        }
+    }
+    Err(last.unwrap_or_else(|| Reason::Undefined("no value where it was tried".into())))
+}
+
+/// Whether `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
+pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budget) -> Result<bool, Reason> {
+    let first: Option<field::Point> = field::points().next();
+    // The ratio at one point must be the ratio at every other: a(p) b(q) = a(q) b(p), in one field.
+    let mut rational = true;
+    let mut values: Vec<(field::Point, u64, u64)> = Vec::new();
+    for point in field::points().chain(first) {
+        match (point.value(a, budget)?, point.value(b, budget)?) {
+            (Value::Other, _) | (_, Value::Other) => {
+                rational = false;
+                break;
+            }
+            (Value::At(x, _), Value::At(y, _)) => values.push((point, x, y)),
+            _ => {}
+        }
+    }
+    if rational && !positive {
+        let zero = |f: &dyn Fn(&(field::Point, u64, u64)) -> u64| values.iter().all(|v| f(v) == 0);
+        if values.len() < 3 || zero(&|v| v.1) || zero(&|v| v.2) {
+            return Ok(zero(&|v| v.1) && zero(&|v| v.2) && !values.is_empty());
+        }
+        return Ok(values.iter().all(|(point, x, y)| {
+            values
+                .iter()
+                .filter(|(other, ..)| other.same_field(*point))
+                .all(|(_, u, v)| point.multiply(*x, *v) == point.multiply(*u, *y))
+        }));
+    }
+    let place = |seed| Place { symbols: domain(&[a, b]), seed, precision: PRECISION[0] };
+    let base = place(1000);
+    let p = base.precision;
+    let (x, y) = (base.value(a, budget)?, base.value(b, budget)?);
+    if x.may_be_zero() || y.may_be_zero() {
+        return Ok(x.may_be_zero() && y.may_be_zero());
+    }
+    if positive && x.times(&y, p)?.is_negative() != Some(false) {
+        return Ok(false);
+    }
+    let differ = |values: &[Ball], p: usize| {
+        let (left, right) = (values[0].times(&y, p)?, values[1].times(&x, p)?);
+        Ok(!left.plus(&right.negated(), p)?.may_be_zero())
+    };
+    at_points(&[a, b], budget, differ).map(|different| !different)
+}
+
+/// Whether `a < b`, for constants.
+///
+/// # Errors
+/// When one of them is not a real constant.
+pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    match (infinity(a), infinity(b)) {
+        (Some(x), Some(y)) => return Ok(!x && y),
+        (Some(x), None) => return Ok(!x),
+        (None, Some(y)) => return Ok(y),
+        (None, None) => {}
+    }
+    let place = Place { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
+    let difference = place.value(a, budget)?.plus(&place.value(b, budget)?.negated(), PRECISION[0])?;
+    difference.is_negative().ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
+}
