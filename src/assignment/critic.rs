@@ -1,7 +1,7 @@
-use super::{Assignment, counted, evidence};
+use super::{Assignment, each_counted, evidence};
 use crate::advantage::gae;
 use crate::equation::{Part, number};
-use crate::group::{Group, Response};
+use crate::group::Group;
 use crate::methods::Coupling;
 
 /// Generalised advantage estimation over a critic's values.
@@ -21,13 +21,11 @@ pub struct Critic {
 
 impl Assignment for Critic {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let row = |(r, counts): (&Response, bool)| {
+        each_counted(batch, active, |r, reward| {
             let mut rewards = vec![0.0; r.len()];
-            let (Some(reward), true) = (r.reward, counts) else { return rewards };
             rewards[r.len() - 1] = reward;
             gae(&rewards, evidence(&r.evidence.values, "values"), self.gamma, self.lambda)
-        };
-        counted(batch, active).map(row).collect()
+        })
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

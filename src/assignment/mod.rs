@@ -92,6 +92,19 @@ pub(crate) fn counted<'a>(
     all.zip(active).map(|(r, &active)| (r, active && r.reward.is_some()))
 }
 
+/// `of(response, reward)` for every response that counts, zeros for the others.
+pub(crate) fn each_counted(
+    batch: &[Group],
+    active: &[bool],
+    of: impl Fn(&Response, f64) -> Vec<f64>,
+) -> Vec<Vec<f64>> {
+    let row = |(r, counts): (&Response, bool)| match r.reward {
+        Some(reward) if counts => of(r, reward),
+        _ => vec![0.0; r.len()],
+    };
+    counted(batch, active).map(row).collect()
+}
+
 /// Evidence that the method declared to need.
 pub(crate) fn evidence<'a>(field: &'a Option<Vec<f64>>, name: &str) -> &'a [f64] {
     field.as_deref().unwrap_or_else(|| panic!("{name}: evidence the method needs is missing"))

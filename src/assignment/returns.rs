@@ -1,4 +1,4 @@
-use super::{Assignment, counted, evidence};
+use super::{Assignment, each_counted, evidence};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
@@ -36,11 +36,7 @@ impl ReturnsToGo {
 
 impl Assignment for ReturnsToGo {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let row = |(r, counts): (&Response, bool)| match r.reward {
-            Some(reward) if counts => self.of(r, reward),
-            _ => vec![0.0; r.len()],
-        };
-        counted(batch, active).map(row).collect()
+        each_counted(batch, active, |r, reward| self.of(r, reward))
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

@@ -1,4 +1,4 @@
-use super::{Assignment, counted};
+use super::{Assignment, each_counted};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::methods::Coupling;
@@ -38,11 +38,7 @@ impl StepDifference {
 
 impl Assignment for StepDifference {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let row = |(r, counts): (&Response, bool)| match r.reward {
-            Some(reward) if counts => self.of(r, reward),
-            _ => vec![0.0; r.len()],
-        };
-        counted(batch, active).map(row).collect()
+        each_counted(batch, active, |r, reward| self.of(r, reward))
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {
