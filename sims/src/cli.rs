@@ -1,5 +1,6 @@
 //! The command line of `sim`.
 
+use crate::atlas;
 use crate::estimate::{self, EstimateArgs};
 use crate::experiment::Experiment;
 use crate::experiments::REGISTRY;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 struct Cli {
-    /// Run only these experiments; --list shows the ids
+    /// Run only these experiments; --list shows the ids. `atlas` stands for all of the atlas
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// List the experiments and stop
@@ -47,6 +48,8 @@ Examples:
   sim --list                                what there is
   sim theorem_1 lemma_1 --out /tmp/look     two experiments, elsewhere
   sim learning --full --seed 7              one, long, another seed
+  sim atlas                                 every method on every task against exact ground truth
+  sim atlas --full                          the long version; the same command goes on after a stop
   sim methods grpo_lambda                   the settings of a method
   sim mdp task.toml --method grpo_lambda lambda=0.9   bias and credit on your own task
   sim estimate --method grpo < groups.jsonl check a trainer's advantages, loss and gradient
@@ -93,14 +96,15 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
         return dispatch(command);
     }
     let work = || {
-        let experiments = select(&cli.ids, REGISTRY).map_err(Failure::Refused)?;
+        let experiments = select(&cli.ids, REGISTRY, atlas::REGISTRY).map_err(Failure::Refused)?;
         if cli.list {
-            return terminal::print(&list(&experiments));
+            let all = if cli.ids.is_empty() { [REGISTRY, atlas::REGISTRY].concat() } else { experiments };
+            return terminal::print(&list(&all));
         }
         let options = Options { out: cli.out.clone(), seed: cli.seed, full: cli.full };
         let summary = run::run(&experiments, &options)?;
         terminal::print(&summary.text)?;
-        terminal::print(refresh(&cli.out)?)?;
+        terminal::print(&refresh(&cli.out)?)?;
         match summary.failed.len() {
             0 => Ok(()),
             n => {
@@ -112,15 +116,20 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
     work().map_err(|f| f.within("sim"))
 }
 
-/// Brings the generated blocks of the README files in and beside `out` up to date, once every claim has its verdicts there.
-fn refresh(out: &Path) -> Result<&'static str, Failure> {
-    let ids = REGISTRY.iter().map(|e| e.id);
-    let missing = |id| !out.join(format!("data/{id}_verdicts.csv")).exists();
-    if !out.join("README.md").exists() || ids.into_iter().any(missing) {
-        return Ok("");
+/// Brings the generated blocks of the pages in and beside `out` up to date, once every experiment of a page has its verdicts there.
+fn refresh(out: &Path) -> Result<String, Failure> {
+    let beside = out.parent().map(|folder| folder.join("README.md"));
+    let claims: Vec<PathBuf> = [Some(out.join("README.md")), beside].into_iter().flatten().collect();
+    let mut said = String::new();
+    for (registry, pages) in [(REGISTRY, claims), (atlas::REGISTRY, vec![out.join(atlas::PAGE)])] {
+        let missing = |e: &&Experiment| !out.join(format!("data/{}_verdicts.csv", e.id)).exists();
+        if !pages[0].exists() || registry.iter().any(missing) {
+            continue;
+        }
+        report::refresh(registry, out, &pages).map_err(|e| Failure::Failed(format!("report: {e:#}")))?;
+        said += &format!("The tables of {} are up to date with these results.\n", pages[0].display());
     }
-    report::refresh(REGISTRY, out).map_err(|e| Failure::Failed(format!("report: {e:#}")))?;
-    Ok("The tables of the README files are up to date with these results.\n")
+    Ok(said)
 }
 
 /// What the parser did not take: help and version are printed, everything else becomes one line.
@@ -138,8 +147,11 @@ fn refuse(error: &clap::Error) -> Result<(), Failure> {
         return Err(Failure::Refused(message).within(&command));
     }
     // `sim estimat --method grpo` is first of all a misspelt command, not a strange flag.
-    let named =
-        if first.starts_with('-') || first.is_empty() { Ok(Vec::new()) } else { select(&[first], REGISTRY) };
+    let named = if first.starts_with('-') || first.is_empty() {
+        Ok(Vec::new())
+    } else {
+        select(&[first], REGISTRY, atlas::REGISTRY)
+    };
     let message = named.err().unwrap_or_else(|| usage(error, "sim"));
     Err(Failure::Refused(message).within("sim"))
 }
@@ -166,29 +178,38 @@ fn takes_settings(command: &str) -> bool {
         .is_some_and(|c| c.get_arguments().any(|a| a.get_id() == "settings"))
 }
 
-/// The experiments with these ids, in the order given, each once; all of them for none.
+/// The word that stands for every experiment of the atlas.
+const ATLAS: &str = "atlas";
+
+/// The experiments with these ids, in the order given, each once; all claims for none.
 fn select(
     ids: &[String],
-    registry: &'static [&'static Experiment],
+    claims: &'static [&'static Experiment],
+    atlas: &'static [&'static Experiment],
 ) -> Result<Vec<&'static Experiment>, String> {
     if ids.is_empty() {
-        return Ok(registry.to_vec());
+        return Ok(claims.to_vec());
     }
+    let known = || claims.iter().chain(atlas).copied();
     let mut selected: Vec<&'static Experiment> = Vec::new();
     for id in ids {
-        let Some(found) = registry.iter().find(|e| e.id == id) else {
+        let found: Vec<_> =
+            if id == ATLAS { atlas.to_vec() } else { known().filter(|e| e.id == id).collect() };
+        if found.is_empty() {
             let commands = commands();
             if commands.contains(id) {
                 return Err(format!(
                     "{id} is a command, not an experiment; it comes first, as in sim {id} --help"
                 ));
             }
-            let known = registry.iter().map(|e| e.id).chain(commands.iter().map(String::as_str));
-            let hint = did_you_mean(id, known);
+            let words = known().map(|e| e.id).chain([ATLAS]).chain(commands.iter().map(String::as_str));
+            let hint = did_you_mean(id, words);
             return Err(format!("unknown experiment {}{hint}; sim --list shows the ids", quoted(id)));
-        };
-        if !selected.iter().any(|e| e.id == id) {
-            selected.push(found);
+        }
+        for experiment in found {
+            if !selected.iter().any(|e| e.id == experiment.id) {
+                selected.push(experiment);
+            }
         }
     }
     Ok(selected)
@@ -199,7 +220,9 @@ fn list(experiments: &[&Experiment]) -> String {
     for e in experiments {
         table.add_row([e.id, e.title, e.source]);
     }
-    format!("{table}\n\nsim ID... runs some of them, sim alone runs all.\n")
+    format!(
+        "{table}\n\nsim ID... runs some of them, sim alone all claims of the paper, sim atlas the whole atlas.\n"
+    )
 }
 
 #[cfg(test)]
@@ -213,10 +236,12 @@ mod tests {
     static LEMMA: Experiment = named("lemma_1");
     static THEOREM: Experiment = named("theorem_1");
     static BOTH: &[&Experiment] = &[&THEOREM, &LEMMA];
+    static MAP: Experiment = named("atlas_updates");
+    static MAPS: &[&Experiment] = &[&MAP];
 
     fn ids(words: &[&str]) -> Result<Vec<&'static str>, String> {
         let words: Vec<_> = words.iter().map(|w| (*w).to_owned()).collect();
-        Ok(select(&words, BOTH)?.iter().map(|e| e.id).collect())
+        Ok(select(&words, BOTH, MAPS)?.iter().map(|e| e.id).collect())
     }
 
     #[test]
@@ -228,6 +253,7 @@ mod tests {
     fn experiments_run_in_the_order_asked_for_and_once() {
         assert_eq!(ids(&["lemma_1", "theorem_1", "lemma_1"]).unwrap(), ["lemma_1", "theorem_1"]);
         assert_eq!(ids(&[]).unwrap(), ["theorem_1", "lemma_1"]);
+        assert_eq!(ids(&["atlas", "lemma_1", "atlas_updates"]).unwrap(), ["atlas_updates", "lemma_1"]);
     }
 
     #[test]

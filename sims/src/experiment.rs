@@ -1,6 +1,7 @@
 //! The shape of an experiment: what it claims, what it returns.
 
 use crate::figure::Figure;
+use crate::store::Store;
 use grpo_lambda::table::Table;
 
 /// A verdict on a claim, computed from numbers by the experiment, never typed in.
@@ -62,6 +63,8 @@ pub struct Context<'a> {
     pub full: bool,
     /// Told how much of the work (0..=1) is done and what is under way.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
+    /// Where a long version keeps what it has done; see [`Store::rows`].
+    pub store: &'a Store,
 }
 
 /// A claim of a paper together with the code that tests it.

@@ -1,5 +1,6 @@
 //! The laboratory of grpo-lambda: every claim with its verdict, data and figure, behind the command `sim`.
 
+pub mod atlas;
 pub mod cli;
 pub mod estimate;
 pub mod experiment;
@@ -13,6 +14,7 @@ pub mod method_args;
 pub mod methods_list;
 pub mod report;
 pub mod run;
+pub mod store;
 mod terminal;
 pub mod write;
 

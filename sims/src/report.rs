@@ -2,7 +2,7 @@
 //!
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use grpo_lambda::table::{Cell, Table};
@@ -136,20 +136,19 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
     Ok(vec![("claims", table), ("claims in brief", brief), ("findings", sections)])
 }
 
-/// Rewrites the generated blocks of `out/README.md` and of the `README.md` beside `out`, where they exist.
+/// Rewrites the generated blocks of those of `pages` that exist, from the results under `out`.
 ///
 /// # Errors
 /// When a verdict file is missing, a marker is broken, or a file cannot be written.
-pub fn refresh(experiments: &[&Experiment], out: &Path) -> anyhow::Result<()> {
-    let beside = out.parent().map(|p| p.join("README.md"));
-    for path in [Some(out.join("README.md")), beside].into_iter().flatten() {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+pub fn refresh(experiments: &[&Experiment], out: &Path, pages: &[PathBuf]) -> anyhow::Result<()> {
+    for path in pages {
+        let Ok(text) = std::fs::read_to_string(path) else { continue };
         if !text.contains("<!-- generated: ") {
             continue;
         }
         let new = fill(&text, &blocks(experiments, out)?).with_context(|| path.display().to_string())?;
         if new != text {
-            crate::write::atomically(&path, new.as_bytes())?;
+            crate::write::atomically(path, new.as_bytes())?;
         }
     }
     Ok(())

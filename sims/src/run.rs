@@ -2,6 +2,7 @@
 
 use crate::experiment::{Context, Experiment, Finding, Report};
 use crate::failure::{Failure, one_line};
+use crate::store::Store;
 use crate::terminal;
 use crate::write::Output;
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -117,10 +118,16 @@ fn one(
         let space = if doing.is_empty() { "" } else { ": " };
         bar.set_message(format!("{}{space}{doing}", experiment.id));
     };
-    let context = Context { seed: options.seed, full: options.full, progress: &progress };
     let work = || {
+        let command = options.command(experiment.id);
+        let partial = output.path("partial").join(format!("{}.jsonl", experiment.id));
+        let store = if options.full { Store::open(&partial, &command)? } else { Store::none() };
+        if !store.is_empty() {
+            bar.suspend(|| eprintln!("{}: going on after {} pieces of work", experiment.id, store.len()));
+        }
+        let context = Context { seed: options.seed, full: options.full, progress: &progress, store: &store };
         let report = (experiment.run)(&context)?;
-        let files = render(experiment.id, &report, &options.command(experiment.id))?;
+        let files = render(experiment.id, &report, &command)?;
         let mut figures = Vec::new();
         for (name, content) in files {
             let path = output.write(&name, &content)?;
@@ -128,6 +135,7 @@ fn one(
                 figures.push(path);
             }
         }
+        store.finish()?;
         Ok((report.findings, figures))
     };
     let result = panic::catch_unwind(AssertUnwindSafe(work))

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::table::{Cell, Table};
 use grpo_lambda_sims::experiment::{Context, Report};
 use grpo_lambda_sims::experiments::REGISTRY;
+use grpo_lambda_sims::store::Store;
 use grpo_lambda_sims::{report, run};
 
 /// Two machines may differ in the last bit of `exp`; nothing else.
@@ -79,7 +80,8 @@ fn difference(committed: &Table, fresh: &Table) -> Option<String> {
 fn committed_numbers_are_those_of_a_fresh_quick_run() {
     let mut wrong = Vec::new();
     for e in REGISTRY {
-        let context = Context { seed: run::DEFAULT_SEED, full: false, progress: &|_, _| {} };
+        let context =
+            Context { seed: run::DEFAULT_SEED, full: false, progress: &|_, _| {}, store: &Store::none() };
         let fresh: Report = (e.run)(&context).unwrap_or_else(|error| panic!("{}: {error:#}", e.id));
         for (file, table) in run::tables(e.id, &fresh) {
             let path = root().join("paper/data").join(&file);

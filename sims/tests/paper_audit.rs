@@ -5,6 +5,7 @@ use grpo_lambda_sims::experiments::paper_audit::data::{Benchmark, Column, Datase
 use grpo_lambda_sims::experiments::paper_audit::gains::{self, Estimate, Gain};
 use grpo_lambda_sims::experiments::paper_audit::statistics::minimal_detectable;
 use grpo_lambda_sims::experiments::paper_audit::{Audit, EXPERIMENT, text};
+use grpo_lambda_sims::store::Store;
 use std::path::Path;
 
 fn audit() -> Audit {
@@ -145,7 +146,8 @@ fn runs_scatter_more_than_test_items_explain() {
 #[test]
 fn the_report_leads_with_the_paper_s_claim_and_fills_every_number() {
     let report =
-        (EXPERIMENT.run)(&Context { seed: 0, full: false, progress: &|_, _| {} }).expect("no outside world");
+        (EXPERIMENT.run)(&Context { seed: 0, full: false, progress: &|_, _| {}, store: &Store::none() })
+            .expect("no outside world");
     assert!(report.findings[0].statement.contains("all the variations provide significant gains"));
     assert!(
         matches!(&report.findings[0].verdict, Verdict::Fails(why) if why.contains("recent/ε-weight/0.98"))

@@ -225,7 +225,7 @@ mod tests {
             full: false,
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        let ctx = Context { seed: 5, full: false, progress: &|_, _| {} };
+        let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store: &crate::store::Store::none() };
         pool.install(|| compare(&ctx, &size)).expect("it runs")
     }
 
