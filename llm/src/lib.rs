@@ -21,6 +21,8 @@ pub mod optim;
 pub mod policy;
 pub mod progress;
 pub mod record;
+pub mod reproduce;
+pub mod reward;
 pub mod rng;
 pub mod rollout;
 pub mod roofline;

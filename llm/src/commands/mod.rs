@@ -8,6 +8,7 @@ pub mod grade;
 pub mod info;
 mod lines;
 pub mod plot;
+pub mod reproduce;
 pub mod score;
 pub mod train;
 

@@ -19,6 +19,7 @@ mod statistics;
 
 pub use entrant::{Entrant, parse as parse_methods};
 pub use figure::figure;
+pub(crate) use members::{Clock, Kind, finished};
 pub use members::{CompareError, Outcome, Scores, run};
 pub use plan::{Plan, PlanError};
 pub use report::{csv, finding, json, table};
