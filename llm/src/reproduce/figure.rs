@@ -74,7 +74,7 @@ fn finding(layout: &Layout, scale: Scale) -> String {
             }
         }
     }
-    let what = if layout.number == 1 { "GRPO-λ rows" } else { "variants" };
+    let what = if layout.number == 1 { "GRPO-λ rows" } else { "runs of a variant" };
     let stand_ins = if scale == Scale::Full { "" } else { " on stand-ins" };
     match ours[1] {
         0 => format!(
@@ -99,7 +99,7 @@ mod tests {
         let paper = Paper::load();
         // The audit: on Table 3 21 of 32 variants win.
         let title = figure(&runs_table(&paper, 3, &[]).expect("a table"), Scale::Full).title;
-        assert_eq!(title, "The paper: 21 of 32 variants average above GRPO; none of ours is done");
+        assert_eq!(title, "The paper: 21 of 32 runs of a variant average above GRPO; none of ours is done");
         let title = figure(&averages_table(&paper, &[]), Scale::Tiny).title;
         assert!(title.starts_with("The paper: 4 of 4 GRPO-λ rows"), "{title}");
         figure(&runs_table(&paper, 6, &[]).expect("a table"), Scale::Tiny).to_svg().expect("it can be drawn");
