@@ -65,7 +65,8 @@ proptest! {
 fn the_sign_flip_test_of_single_attempts_is_mcnemars() {
     // b and c discordant problems: 2 P(X ≥ max(b, c)), X ~ Binomial(b + c, 1/2).
     for (b, c) in [(9u64, 2u64), (40, 25), (300, 240)] {
-        let d: Vec<i64> = std::iter::repeat_n(1, b as usize).chain(std::iter::repeat_n(-1, c as usize)).collect();
+        let d: Vec<i64> =
+            std::iter::repeat_n(1, b as usize).chain(std::iter::repeat_n(-1, c as usize)).collect();
         let fair = Binomial::new(0.5, b + c).expect("a probability");
         let tail: f64 = (b.max(c)..=b + c).map(|x| fair.pmf(x)).sum();
         close(sign_flip_test(&d).expect("little work"), 2.0 * tail, 1e-9);
@@ -73,7 +74,10 @@ fn the_sign_flip_test_of_single_attempts_is_mcnemars() {
     // 9 to 2: (C(11,9) + C(11,10) + C(11,11)) · 2 / 2¹¹ = 134/2048.
     let d: Vec<i64> = [1; 9].into_iter().chain([-1; 2]).collect();
     close(sign_flip_test(&d).expect("little work"), 134.0 / 2048.0, 1e-15);
-    assert_eq!((sign_flip_test(&[]), sign_flip_test(&[0, 0]), sign_flip_test(&[1, -1])), (Some(1.0), Some(1.0), Some(1.0)));
+    assert_eq!(
+        (sign_flip_test(&[]), sign_flip_test(&[0, 0]), sign_flip_test(&[1, -1])),
+        (Some(1.0), Some(1.0), Some(1.0))
+    );
     assert_eq!(sign_flip_test(&[i64::MAX, 1]), None);
     assert_eq!(sign_flip_test(&[1 << 40, 3]), None);
 }
@@ -101,7 +105,8 @@ fn the_power_of_mcnemars_test_is_how_often_it_finds_the_difference() {
     let trials = 2000;
     let found = (0..trials).filter(|_| {
         let draw = |u: f64| {
-            i64::from(u < (discordance + difference) / 2.0) - i64::from(u > 1.0 - (discordance - difference) / 2.0)
+            i64::from(u < (discordance + difference) / 2.0)
+                - i64::from(u > 1.0 - (discordance - difference) / 2.0)
         };
         let d: Vec<i64> = (0..n).map(|_| draw(rng.random())).collect();
         sign_flip_test(&d).expect("little work") <= 0.05
@@ -117,7 +122,9 @@ fn the_least_detectable_difference_has_the_power_asked_for() {
         let least = least_detectable_difference(n, discordance, 0.05, 0.8).expect("enough problems");
         close(mcnemar_power(n, discordance, least, 0.05), 0.8, 1e-3);
         // The textbook approximation (Connor 1987) is near for many problems: δ = (1.96 √ψ + 0.84 √(ψ − δ²)) / √n.
-        let normal = |d: f64| (1.959_964 * discordance.sqrt() + 0.841_621 * (discordance - d * d).sqrt()) / (n as f64).sqrt();
+        let normal = |d: f64| {
+            (1.959_964 * discordance.sqrt() + 0.841_621 * (discordance - d * d).sqrt()) / (n as f64).sqrt()
+        };
         assert!((normal(least) - least).abs() < 0.15 * least, "{least} and {}", normal(least));
     }
     // Five problems never suffice, and neither does a discordance of 0.
@@ -152,7 +159,8 @@ fn the_interval_of_a_mean_of_proportions_covers_it_and_has_width_at_zero() {
     close(mean, 0.95, 0.01);
     assert!(coverages.iter().all(|c| *c > 0.9), "{coverages:?}");
     // Nothing right anywhere is no proof of 0.
-    let none = mean_of_independent(&[wilson(0, 30, 0.95).expect("n"), wilson(0, 83, 0.95).expect("n")]).expect("parts");
+    let none = mean_of_independent(&[wilson(0, 30, 0.95).expect("n"), wilson(0, 83, 0.95).expect("n")])
+        .expect("parts");
     assert!(none.mid == 0.0 && none.low == 0.0 && none.high > 0.05, "{none:?}");
     // One part is itself, and k equal symmetric parts are narrower by √k.
     let part = normal_interval(0.4, 0.1, 0.95);

@@ -6,18 +6,19 @@ use super::plot::figure_lines;
 use super::{
     Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
 };
+use crate::data::OnBadRow;
 use crate::eval::benchmark::{self, Benchmark};
 use crate::eval::completion::{Completion, Outcome};
 use crate::eval::report::{self, Part};
 use crate::eval::respond::{RespondError, Respondent};
 use crate::eval::settings::{Protocol, Settings};
-use crate::eval::store::{EvalDir, Problem, StoreError};
+use crate::eval::store::{EvalDir, Head, Problem, StoreError};
 use crate::eval::summary::Summary;
-use crate::eval::template::Template;
 use crate::figures;
 use crate::grade::Extraction;
 use crate::model::Decoder;
 use crate::progress::{Progress, say};
+use crate::prompt::{Rendered, Template};
 use crate::tokens::{Prompt, Tokens};
 use crate::truncation::Truncation;
 
@@ -60,7 +61,10 @@ pub struct EvalArgs {
     /// The first so many problems of each benchmark only
     #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true, value_parser = count, allow_negative_numbers = true)]
     pub limit: usize,
-    /// The prompt template of the benchmarks
+    /// Leave out rows that cannot be used, instead of refusing their file
+    #[arg(long)]
+    pub skip_bad_rows: bool,
+    /// The prompt template of the benchmarks: a shipped one, chat for the checkpoint's own, or a Jinja file
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
     /// Where the answer stands in a response; as the template asks when not given
@@ -115,14 +119,21 @@ pub fn run(args: &EvalArgs) -> Result<(), Failure> {
         ));
     }
     use_threads(args.threads)?;
+    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
     let benchmarks =
-        benchmark::resolve(&names(args), &args.data, args.limit).map_err(Failure::refused)?;
+        benchmark::resolve(&names(args), &args.data, args.limit, on_bad_row).map_err(Failure::refused)?;
+    for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
+        say(&format!(
+            "warning: {}: {} rows cannot be used and are left out",
+            benchmark.name, benchmark.bad_rows
+        ));
+    }
     let directory = checkpoint(&args.model)?;
     let model = load_model(&directory)?;
     let tokens = load_tokens(&directory, &model)?;
     let (template_name, max_new_tokens, context) = args.protocol.defaults();
-    let template = Template::named(args.template.as_deref().unwrap_or(template_name), &directory)
-        .map_err(Failure::refused)?;
+    let template = Template::load(args.template.as_deref().unwrap_or(template_name), Some(&directory))
+        .map_err(|e| Failure::refused(format!("--template: {e}")))?;
     let longest = model.config().max_position_embeddings;
     if let Some(context) = args.context.filter(|context| *context > longest) {
         return Err(Failure::refused(format!(
@@ -132,8 +143,8 @@ pub fn run(args: &EvalArgs) -> Result<(), Failure> {
     let settings = Settings {
         model: directory.display().to_string(),
         weights: fingerprint(&directory)?,
-        template: template.name.clone(),
-        extract: args.extract.unwrap_or(template.extract),
+        template: template.name().to_owned(),
+        extract: args.extract.unwrap_or(template.extraction()),
         samples: args.samples,
         temperature,
         truncation,
@@ -141,11 +152,14 @@ pub fn run(args: &EvalArgs) -> Result<(), Failure> {
         context: args.context.unwrap_or(context).min(longest),
         seed: args.seed,
     };
-    let work = Work { model: &model, tokens: &tokens, settings: &settings, template: &template, batch: args.batch };
+    let work =
+        Work { model: &model, tokens: &tokens, settings: &settings, template: &template, batch: args.batch };
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
     announce(&settings, &benchmarks, &path);
-    let dir = EvalDir::open(&path, &settings, &benchmarks).map_err(store_failure)?;
+    let heads: Vec<Head> =
+        benchmarks.iter().zip(&asked).map(|(b, (problems, _))| Head::new(b, problems)).collect();
+    let dir = EvalDir::open(&path, &settings, &heads).map_err(store_failure)?;
     let mut completions = Vec::new();
     for (benchmark, (problems, prompts)) in benchmarks.iter().zip(&asked) {
         completions.push(work.responses(&dir, benchmark, problems, prompts)?);
@@ -225,8 +239,11 @@ fn fingerprint(directory: &Path) -> Result<String, Failure> {
         name.ends_with(".safetensors") && name != "optimiser.safetensors"
             || ["config.json", "tokenizer.json"].contains(&name)
     };
-    let mut files: Vec<String> =
-        entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| known(n)).collect();
+    let mut files: Vec<String> = entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .filter(|n| known(n))
+        .collect();
     files.sort();
     let mut sum = 0;
     for name in files {
@@ -274,11 +291,11 @@ impl Work<'_> {
         for item in &benchmark.items {
             let refused =
                 |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
-            let text = match benchmark.embedded {
-                true => item.problem.clone(),
-                false => self.template.render(&item.problem).map_err(|e| refused(&e.to_string()))?,
+            let rendered = match benchmark.embedded {
+                true => Rendered { text: item.problem.clone(), special_tokens: true },
+                false => self.template.prompt(&item.problem).map_err(|e| refused(&e.to_string()))?,
             };
-            let prompt = self.template.encode(self.tokens, &text).map_err(|e| {
+            let prompt = self.tokens.rendered(&rendered).map_err(|e| {
                 refused(&format!("the model's tokenizer has no tokens for it: {}", short(&e.to_string())))
             })?;
             if prompt.ids().is_empty() {
@@ -286,7 +303,7 @@ impl Work<'_> {
             }
             prompts.push(prompt);
             let (id, problem, golds) = (item.id.clone(), item.problem.clone(), item.golds.clone());
-            problems.push(Problem { id, problem, golds, prompt: text });
+            problems.push(Problem { id, problem, golds, prompt: rendered.text });
         }
         Ok((problems, prompts))
     }
@@ -304,7 +321,7 @@ impl Work<'_> {
             return Ok(all);
         }
         let mut settings = self.settings.clone();
-        let mut stops = self.template.stops.as_slice();
+        let mut stops = self.template.stop();
         if benchmark.embedded {
             (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::settings::did_you_mean;
 
 use crate::config::Config;
+use crate::data::{self, Columns, DataError, OnBadRow, Row};
 use crate::grade::{Extraction, Gold};
 use crate::task::{Split, Task};
 
@@ -30,6 +31,8 @@ pub struct Benchmark {
     pub items: Vec<Item>,
     /// Whether it is an embedded task, which is asked as it was trained: without a template.
     pub embedded: bool,
+    /// Rows that were left out because they cannot be used.
+    pub bad_rows: u64,
 }
 
 /// The five of the GRPO-lambda paper, in the order of its tables.
@@ -82,9 +85,9 @@ pub enum BenchmarkError {
     /// No problem.
     #[error("{0}: no problem in it; at least one is needed")]
     Empty(String),
-    /// A file.
-    #[error("{0}")]
-    File(String),
+    /// Its file.
+    #[error(transparent)]
+    Data(#[from] DataError),
 }
 
 fn holds(found: &Option<Vec<String>>) -> String {
@@ -95,16 +98,22 @@ fn holds(found: &Option<Vec<String>>) -> String {
     }
 }
 
-const EXTENSIONS: [&str; 3] = ["jsonl", "json", "parquet"];
+/// Endings of files of problems.
+const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
 
 /// The benchmarks of these names, in order, the first `limit` problems of each.
 ///
 /// # Errors
 /// [`BenchmarkError`].
-pub fn resolve(names: &[String], data: &Path, limit: usize) -> Result<Vec<Benchmark>, BenchmarkError> {
+pub fn resolve(
+    names: &[String],
+    data: &Path,
+    limit: usize,
+    on_bad_row: OnBadRow,
+) -> Result<Vec<Benchmark>, BenchmarkError> {
     let mut out: Vec<Benchmark> = Vec::new();
     for name in names {
-        let mut benchmark = one(name, data)?;
+        let mut benchmark = one(name, data, on_bad_row)?;
         benchmark.items.truncate(limit);
         if benchmark.items.is_empty() {
             return Err(BenchmarkError::Empty(name.clone()));
@@ -118,21 +127,21 @@ pub fn resolve(names: &[String], data: &Path, limit: usize) -> Result<Vec<Benchm
     Ok(out)
 }
 
-fn one(name: &str, data: &Path) -> Result<Benchmark, BenchmarkError> {
+fn one(name: &str, data: &Path, on_bad_row: OnBadRow) -> Result<Benchmark, BenchmarkError> {
     match name {
         "tiny:stories" => return Ok(embedded(name, &["task.kind=stories"])),
         "tiny:addition" => return Ok(embedded(name, &["task.kind=addition"])),
         _ => {}
     }
     let path = Path::new(name);
-    let is_path = name.contains(['/', '\\']) || path.extension().is_some_and(|e| EXTENSIONS.iter().any(|x| e == *x));
-    if is_path {
-        let stem = path.file_stem().map_or(name.to_owned(), |stem| stem.to_string_lossy().into_owned());
-        return file(&stem, path);
+    let is_file = path.extension().is_some_and(|e| EXTENSIONS.iter().any(|x| e == *x));
+    if is_file || name.contains(['/', '\\']) {
+        let stem = path.file_stem().filter(|_| is_file).map(|stem| stem.to_string_lossy().into_owned());
+        return file(stem.as_deref().unwrap_or(name), name, on_bad_row);
     }
     let paths = EXTENSIONS.map(|extension| data.join(format!("{name}.{extension}")));
     match paths.iter().find(|path| path.is_file()) {
-        Some(path) => file(name, path),
+        Some(path) => file(name, &path.display().to_string(), on_bad_row),
         None => {
             let found = available(data);
             let known = found.iter().flatten().map(String::as_str).chain(EMBEDDED);
@@ -168,28 +177,18 @@ fn embedded(name: &str, settings: &[&str]) -> Benchmark {
         gold: problem.gold,
     };
     let items = problems.into_iter().enumerate().map(item).collect();
-    Benchmark { name: name.to_owned(), items, embedded: true }
+    Benchmark { name: name.to_owned(), items, embedded: true, bad_rows: 0 }
 }
 
 /// Where an embedded task's answer stands.
 pub const EMBEDDED_EXTRACTION: Extraction = Extraction::Boxed;
 
-fn file(name: &str, path: &Path) -> Result<Benchmark, BenchmarkError> {
-    let text = std::fs::read_to_string(path).map_err(|e| BenchmarkError::File(format!("{}: {e}", path.display())))?;
-    let mut items = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-        let refused = |what: String| BenchmarkError::File(format!("{}:{}: {what}", path.display(), i + 1));
-        let value: serde_json::Value = serde_json::from_str(line).map_err(|e| refused(e.to_string()))?;
-        let problem = value["problem"].as_str().ok_or_else(|| refused("problem: missing".into()))?.to_owned();
-        let golds: Vec<String> = match (&value["answers"], &value["answer"]) {
-            (serde_json::Value::Array(list), _) => {
-                list.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
-            }
-            (_, serde_json::Value::String(one)) => vec![one.clone()],
-            _ => return Err(refused("answer: missing".into())),
-        };
-        let gold = Gold::any_of(golds.iter().map(String::as_str)).map_err(|e| refused(e.to_string()))?;
-        items.push(Item { id: (items.len()).to_string(), problem, golds, gold });
-    }
-    Ok(Benchmark { name: name.to_owned(), items, embedded: false })
+fn file(name: &str, at: &str, on_bad_row: OnBadRow) -> Result<Benchmark, BenchmarkError> {
+    let data = data::open(at, &Columns::default(), on_bad_row)?;
+    let item = |row: Result<Row, DataError>| {
+        let Row { index, problem, answers, gold, .. } = row?;
+        Ok(Item { id: index.to_string(), problem, golds: answers, gold })
+    };
+    let items = data.rows().map(item).collect::<Result<_, DataError>>()?;
+    Ok(Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: data.bad_count() })
 }

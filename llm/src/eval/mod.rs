@@ -30,7 +30,6 @@ pub mod score;
 pub mod settings;
 pub mod store;
 pub mod summary;
-pub mod template;
 pub mod vote;
 
 pub use held_out::{EvalError, Evaluation, LEVEL, evaluate};

@@ -60,7 +60,9 @@ impl Limits {
         let points = |x: f64| format!("{:.1} points", 100.0 * x);
         let n = self.n;
         let floor = match self.fewest {
-            Some(m) if m > n => format!("with {n} problems no difference can be significant ({m} are needed)"),
+            Some(m) if m > n => {
+                format!("with {n} problems no difference can be significant ({m} are needed)")
+            }
             Some(m) => format!(
                 "no difference under {} ({m} of {n} problems, all won by one side) can be significant",
                 points(m as f64 / n as f64)
@@ -69,7 +71,9 @@ impl Limits {
         };
         let spread = match self.fewest {
             Some(_) => format!("{:.0} % of problems discordant, {assumed}", 100.0 * self.spread),
-            None => format!("a standard deviation of {:.2} of a problem's difference, {assumed}", self.spread),
+            None => {
+                format!("a standard deviation of {:.2} of a problem's difference, {assumed}", self.spread)
+            }
         };
         match self.least {
             Some(least) => format!(
@@ -94,19 +98,28 @@ mod tests {
         assert_eq!((aime.n, aime.fewest), (30, Some(6)));
         assert!((aime.spread - 2.0 * (5.0 / 30.0) * (25.0 / 30.0)).abs() < 1e-12);
         let text = aime.sentence("as of two independent models");
-        assert!(text.starts_with("no difference under 20.0 points (6 of 30 problems, all won by one side)"), "{text}");
+        assert!(
+            text.starts_with("no difference under 20.0 points (6 of 30 problems, all won by one side)"),
+            "{text}"
+        );
         let math = limits(&tallies(375, 500)).expect("problems");
         // ψ = 0.375: δ ≈ 2.8 √(0.375/500) = 0.077.
         let least = math.least.expect("enough problems");
         assert!((0.07..0.085).contains(&least), "{least}");
         assert_eq!(limits(&tallies(0, 30)).expect("problems").least, None);
-        assert!(limits(&tallies(2, 4)).expect("problems").sentence("x").contains("no difference can be significant (6 are needed)"));
+        assert!(
+            limits(&tallies(2, 4))
+                .expect("problems")
+                .sentence("x")
+                .contains("no difference can be significant (6 are needed)")
+        );
         assert_eq!(limits(&[]), None);
     }
 
     #[test]
     fn several_samples_are_judged_by_the_spread_over_problems() {
-        let tallies: Vec<Tally> = (0..100).map(|i| Tally { right: i % 2 * 4, graded: 4, samples: 4 }).collect();
+        let tallies: Vec<Tally> =
+            (0..100).map(|i| Tally { right: i % 2 * 4, graded: 4, samples: 4 }).collect();
         let limits = limits(&tallies).expect("problems");
         // Var = 1/4, sd of a difference √(1/2), 2.8016 · 0.7071 / 10.
         assert!((limits.least.expect("spread") - 0.198_10).abs() < 1e-4, "{limits:?}");

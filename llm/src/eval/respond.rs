@@ -59,10 +59,8 @@ impl Respondent<'_> {
         let sampling =
             Sampling { max_new_tokens: s.max_new_tokens, min_new_tokens: 0, temperature: s.temperature };
         let complete = |tokens: &[u32]| self.stopped(tokens);
-        let ending = Ending {
-            limits: &limits,
-            complete: if self.stops.is_empty() { None } else { Some(&complete) },
-        };
+        let ending =
+            Ending { limits: &limits, complete: if self.stops.is_empty() { None } else { Some(&complete) } };
         // Benchmarks share no random numbers.
         let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.stream());
         let address = |i: usize, k: usize| base.prompt((start + fits[i]) as u64).response(k as u64);

@@ -99,11 +99,13 @@ pub struct Scores {
 /// When there is no problem, the problems have different numbers of samples, or an element of `pass_at` is 0 or above it.
 pub fn scores(name: &str, completions: &[Vec<Completion>], pass_at: &[usize]) -> Scores {
     let samples = completions.first().map_or(0, Vec::len);
-    assert!(samples > 0 && completions.iter().all(|c| c.len() == samples), "as many samples of every problem");
+    assert!(
+        samples > 0 && completions.iter().all(|c| c.len() == samples),
+        "as many samples of every problem"
+    );
     let tallies: Vec<Tally> = completions.iter().map(|c| Tally::of(c)).collect();
     let all = || completions.iter().flatten();
-    let made: Vec<f64> =
-        all().filter(|c| c.finish != Finish::NoRoom).map(|c| c.tokens as f64).collect();
+    let made: Vec<f64> = all().filter(|c| c.finish != Finish::NoRoom).map(|c| c.tokens as f64).collect();
     let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
     let graded: Vec<f64> = tallies.iter().filter_map(Tally::score).collect();
     let pass = pass_at.iter().map(|&k| {
@@ -162,7 +164,9 @@ pub fn over_problems(values: &[f64]) -> Option<Interval> {
     let statistic = |strata: &[Vec<f64>]| mean(&strata[0]).unwrap_or(f64::NAN);
     // One problem has no spread to resample.
     let alone = || Some(Interval { low: 0.0, mid: values[0], high: 1.0, level: LEVEL });
-    bootstrap.interval(&[values.to_vec()], statistic).or_else(|| if values.len() == 1 { alone() } else { None })
+    bootstrap
+        .interval(&[values.to_vec()], statistic)
+        .or_else(|| if values.len() == 1 { alone() } else { None })
 }
 
 #[cfg(test)]

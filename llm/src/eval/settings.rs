@@ -20,7 +20,7 @@ impl Protocol {
     /// The template, the most new tokens and the context.
     pub fn defaults(self) -> (&'static str, usize, usize) {
         match self {
-            Protocol::Plain => ("none", 3000, 4096),
+            Protocol::Plain => ("no", 3000, 4096),
             Protocol::Paper => ("qwen_math", 3000, 4096),
         }
     }
@@ -88,7 +88,7 @@ impl Settings {
     /// The prompt template, in words.
     pub fn template_in_words(&self) -> String {
         match self.template.as_str() {
-            "none" => "no prompt template".to_owned(),
+            "no" => "no prompt template".to_owned(),
             name => format!("prompt template {name}"),
         }
     }

@@ -23,7 +23,9 @@ pub enum StoreError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// It holds something else.
-    #[error("{path} is not an evaluation: it has no {FILE}, but it is not empty either; give another directory with --out")]
+    #[error(
+        "{path} is not an evaluation: it has no {FILE}, but it is not empty either; give another directory with --out"
+    )]
     NotOurs {
         /// The directory.
         path: PathBuf,
@@ -37,7 +39,9 @@ pub enum StoreError {
         problem: String,
     },
     /// It holds an evaluation with other settings.
-    #[error("{path} holds an evaluation with other settings; use its own, or another directory with --out: {differences}")]
+    #[error(
+        "{path} holds an evaluation with other settings; use its own, or another directory with --out: {differences}"
+    )]
     Changed {
         /// The directory.
         path: PathBuf,
@@ -53,7 +57,9 @@ pub enum StoreError {
         problem: String,
     },
     /// It is not done.
-    #[error("{path}: under way, {done} of {all} problems of {benchmark} are done; the llm-train eval command that began it goes on")]
+    #[error(
+        "{path}: under way, {done} of {all} problems of {benchmark} are done; the llm-train eval command that began it goes on"
+    )]
     UnderWay {
         /// The directory.
         path: PathBuf,
@@ -94,12 +100,23 @@ pub struct Head {
     pub problems: usize,
     /// Checksum of problems and accepted answers.
     pub fingerprint: String,
+    /// Checksum of what the model is given.
+    pub prompts: String,
 }
 
-impl From<&Benchmark> for Head {
-    fn from(benchmark: &Benchmark) -> Self {
-        let (name, problems) = (benchmark.name.clone(), benchmark.items.len());
-        Head { name, problems, fingerprint: benchmark.fingerprint() }
+impl Head {
+    /// Of a benchmark and its problems as they are asked.
+    pub fn new(benchmark: &Benchmark, problems: &[Problem]) -> Head {
+        let crc = |sum, problem: &Problem| {
+            let sum = crc32c::crc32c_append(sum, &(problem.prompt.len() as u64).to_le_bytes());
+            crc32c::crc32c_append(sum, problem.prompt.as_bytes())
+        };
+        Head {
+            name: benchmark.name.clone(),
+            problems: problems.len(),
+            fingerprint: benchmark.fingerprint(),
+            prompts: format!("{:08x}", problems.iter().fold(0, crc)),
+        }
     }
 }
 
@@ -124,13 +141,12 @@ impl EvalDir {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn open(path: &Path, settings: &Settings, benchmarks: &[Benchmark]) -> Result<EvalDir, StoreError> {
+    pub fn open(path: &Path, settings: &Settings, heads: &[Head]) -> Result<EvalDir, StoreError> {
         let disk = Disk::default();
         let file = path.join(FILE);
-        let heads: Vec<Head> = benchmarks.iter().map(Head::from).collect();
         match disk.read(&file)? {
             Some(_) => {
-                let differences = Written::read(path)?.differences(settings, &heads);
+                let differences = Written::read(path)?.differences(settings, heads);
                 if !differences.is_empty() {
                     let differences = differences.join("; ");
                     return Err(StoreError::Changed { path: path.to_owned(), differences });
@@ -145,7 +161,7 @@ impl EvalDir {
         }
         disk.create_directories(path)?;
         let lock = run_dir::lock(path)?;
-        disk.replace(&file, to_toml(settings, &heads).as_bytes())?;
+        disk.replace(&file, to_toml(settings, heads).as_bytes())?;
         Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, _lock: lock })
     }
 
@@ -158,7 +174,11 @@ impl EvalDir {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn benchmark(&self, name: &str, problems: &[Problem]) -> Result<(Log, Vec<Vec<Completion>>), StoreError> {
+    pub fn benchmark(
+        &self,
+        name: &str,
+        problems: &[Problem],
+    ) -> Result<(Log, Vec<Vec<Completion>>), StoreError> {
         let directory = self.path.join(slug(name));
         self.disk.create_directories(&directory)?;
         let line = |problem: &Problem| json_line(problem, &directory);
@@ -203,7 +223,10 @@ impl Log {
 }
 
 fn json_line(value: &impl Serialize, path: &Path) -> Result<String, StoreError> {
-    let damaged = |e: serde_json::Error| StoreError::Damaged { place: path.display().to_string(), problem: e.to_string() };
+    let damaged = |e: serde_json::Error| StoreError::Damaged {
+        place: path.display().to_string(),
+        problem: e.to_string(),
+    };
     serde_json::to_string(value).map(|text| text + "\n").map_err(damaged)
 }
 
@@ -211,12 +234,13 @@ fn to_toml(settings: &Settings, heads: &[Head]) -> String {
     let entry = |(key, value): (&str, toml::Value)| format!("{key} = {value}\n");
     let mut text = "[eval]\n".to_owned();
     text.extend(settings.entries().into_iter().map(entry));
-    for Head { name, problems, fingerprint } in heads {
+    for Head { name, problems, fingerprint, prompts } in heads {
         let quoted = |text: &str| toml::Value::from(text).to_string();
         text += &format!(
-            "\n[[benchmark]]\nname = {}\nproblems = {problems}\nfingerprint = {}\n",
+            "\n[[benchmark]]\nname = {}\nproblems = {problems}\nfingerprint = {}\nprompts = {}\n",
             quoted(name),
-            quoted(fingerprint)
+            quoted(fingerprint),
+            quoted(prompts)
         );
     }
     text
@@ -252,10 +276,13 @@ impl Written {
                 name: value.get("name")?.as_str()?.to_owned(),
                 problems: usize::try_from(value.get("problems")?.as_integer()?).ok()?,
                 fingerprint: value.get("fingerprint")?.as_str()?.to_owned(),
+                prompts: value.get("prompts")?.as_str()?.to_owned(),
             })
         };
         let heads = list.iter().map(head).collect::<Option<Vec<Head>>>();
-        let heads = heads.ok_or_else(|| damaged("a [[benchmark]] without name, problems or fingerprint".to_owned()))?;
+        let heads = heads.ok_or_else(|| {
+            damaged("a [[benchmark]] without name, problems, fingerprint or prompts".to_owned())
+        })?;
         Ok(Written { settings, heads })
     }
 
@@ -270,7 +297,10 @@ impl Written {
 
     /// The settings that matter, in the order of the alphabet.
     pub fn settings(&self) -> impl Iterator<Item = (&str, String)> {
-        self.settings.iter().filter(|(key, _)| *key != "model").map(|(key, _)| (key.as_str(), self.setting(key)))
+        self.settings
+            .iter()
+            .filter(|(key, _)| *key != "model")
+            .map(|(key, _)| (key.as_str(), self.setting(key)))
     }
 
     fn differences(&self, settings: &Settings, heads: &[Head]) -> Vec<String> {
@@ -287,9 +317,12 @@ impl Written {
         } else {
             for (old, new) in self.heads.iter().zip(heads) {
                 if old.problems != new.problems {
-                    differences.push(format!("problems of {}: {} -> {}", old.name, old.problems, new.problems));
-                } else if old != new {
+                    differences
+                        .push(format!("problems of {}: {} -> {}", old.name, old.problems, new.problems));
+                } else if old.fingerprint != new.fingerprint {
                     differences.push(format!("{}: its problems or references changed", old.name));
+                } else if old != new {
+                    differences.push(format!("{}: its prompts changed", old.name));
                 }
             }
         }
@@ -317,13 +350,16 @@ pub fn read(directory: &Path) -> Result<(Written, Vec<Recorded>), StoreError> {
     let disk = Disk::default();
     let samples = written.settings.get("samples").and_then(toml::Value::as_integer);
     let samples = samples.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or_else(|| {
-        let problem = format!("samples = {}: must be a whole number of at least 1", written.setting("samples"));
+        let problem =
+            format!("samples = {}: must be a whole number of at least 1", written.setting("samples"));
         StoreError::Damaged { place: directory.join(FILE).display().to_string(), problem }
     })?;
     let one = |head: &Head| {
         let at = directory.join(slug(&head.name));
         let problems: Vec<Problem> = match disk.read(&at.join(PROBLEMS))? {
-            Some(bytes) => lines(&bytes, &at.join(PROBLEMS))?.into_iter().map(|(problem, _)| problem).collect(),
+            Some(bytes) => {
+                lines(&bytes, &at.join(PROBLEMS))?.into_iter().map(|(problem, _)| problem).collect()
+            }
             None => Vec::new(),
         };
         let (completions, _) = read_completions(&disk, &at.join(COMPLETIONS), &problems, samples)?;
@@ -352,7 +388,10 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T
         end += line.len() as u64;
         let value = serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
             place: format!("{}:{}", path.display(), number + 1),
-            problem: format!("not a line of llm-train eval: {}", e.to_string().replace(" at line 1 column ", " at column ")),
+            problem: format!(
+                "not a line of llm-train eval: {}",
+                e.to_string().replace(" at line 1 column ", " at column ")
+            ),
         })?;
         out.push((value, end));
     }

@@ -46,11 +46,7 @@ impl Summary {
     ///
     /// # Panics
     /// When a benchmark has no problem or an element of `pass_at` is 0 or above the samples.
-    pub fn new(
-        settings: &Settings,
-        benchmarks: &[(&str, &[Vec<Completion>])],
-        pass_at: &[usize],
-    ) -> Summary {
+    pub fn new(settings: &Settings, benchmarks: &[(&str, &[Vec<Completion>])], pass_at: &[usize]) -> Summary {
         let all: Vec<Scores> = benchmarks.iter().map(|(name, c)| scores(name, c, pass_at)).collect();
         let tallies = |completions: &[Vec<Completion>]| -> Vec<Tally> {
             completions.iter().map(|c| Tally::of(c)).collect()
@@ -62,7 +58,8 @@ impl Summary {
 
     /// Whether these are the paper's five benchmarks.
     pub fn is_the_papers(&self) -> bool {
-        self.scores.len() == PAPER.len() && PAPER.iter().all(|name| self.scores.iter().any(|s| s.name == *name))
+        self.scores.len() == PAPER.len()
+            && PAPER.iter().all(|name| self.scores.iter().any(|s| s.name == *name))
     }
 
     /// What the accuracy is called: `accuracy`, or `avg@8`.
@@ -143,7 +140,8 @@ impl Summary {
             None => "none\ncounts".to_owned(),
         };
         for s in &self.scores {
-            let mut row = vec![s.name.clone(), s.problems.to_string(), cell(s.accuracy), cell(Some(s.as_wrong))];
+            let mut row =
+                vec![s.name.clone(), s.problems.to_string(), cell(s.accuracy), cell(Some(s.as_wrong))];
             row.extend(s.pass.iter().map(|p| cell(Some(p.value))));
             row.extend(s.majority.map(|m| cell(Some(m.value))));
             row.push(s.uncounted().to_string());

@@ -26,7 +26,9 @@ pub fn majority(samples: &[Completion]) -> Vote {
     }
     let mut classes: Vec<Class<'_>> = Vec::new();
     for sample in samples {
-        let Some(text) = sample.answer.as_deref().map(str::trim).filter(|text| !text.is_empty()) else { continue };
+        let Some(text) = sample.answer.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
+            continue;
+        };
         let known = classes.iter().position(|class| class.text == text);
         let answer = if known.is_none() { Some(Answer::read(text)) } else { None };
         let equal = |class: &Class<'_>| {
@@ -43,7 +45,10 @@ pub fn majority(samples: &[Completion]) -> Vote {
     let most = classes.iter().map(|class| class.votes).max().unwrap_or(0);
     let first: Vec<&Class<'_>> = classes.iter().filter(|class| class.votes == most).collect();
     let right = first.iter().filter(|class| class.right).count();
-    Vote { score: if first.is_empty() { 0.0 } else { right as f64 / first.len() as f64 }, tie: first.len() > 1 }
+    Vote {
+        score: if first.is_empty() { 0.0 } else { right as f64 / first.len() as f64 },
+        tie: first.len() > 1,
+    }
 }
 
 #[cfg(test)]

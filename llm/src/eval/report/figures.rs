@@ -27,8 +27,7 @@ pub fn accuracy(summary: &Summary) -> Figure {
         values.into_iter().enumerate().filter_map(place).collect::<Vec<_>>()
     };
     let average = summary.average.as_ref();
-    let counted =
-        summary.scores.iter().map(|s| s.accuracy).chain(average.map(|a| a.accuracy)).collect();
+    let counted = summary.scores.iter().map(|s| s.accuracy).chain(average.map(|a| a.accuracy)).collect();
     let as_wrong =
         summary.scores.iter().map(|s| Some(s.as_wrong)).chain(average.map(|a| Some(a.as_wrong))).collect();
     let measure = summary.measure();
@@ -73,11 +72,15 @@ pub fn lengths(benchmarks: &[(&str, &[Vec<Completion>])]) -> Figure {
         made.map(|c| (c.verdict == Outcome::Right, c.tokens as f64)).collect()
     };
     let columns = all.len().clamp(1, 3);
-    let responses: Vec<&&Completion> = all.iter().flat_map(|(_, c)| c).filter(|c| c.finish != Finish::NoRoom).collect();
+    let responses: Vec<&&Completion> =
+        all.iter().flat_map(|(_, c)| c).filter(|c| c.finish != Finish::NoRoom).collect();
     let cut = responses.iter().filter(|c| c.finish == Finish::Length).count();
     let title = match responses.len() {
         0 => "No prompt left room for a response".to_owned(),
-        n => format!("{:.1} % of {n} responses were cut off at the length limit", 100.0 * cut as f64 / n as f64),
+        n => format!(
+            "{:.1} % of {n} responses were cut off at the length limit",
+            100.0 * cut as f64 / n as f64
+        ),
     };
     let mut figure = Figure::new(title)
         .caption("Length of a response in tokens, its end token included; each bar a sixteenth of the range from 0 to the longest.")

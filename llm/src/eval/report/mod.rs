@@ -2,6 +2,7 @@
 
 pub mod figures;
 
+use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
@@ -129,8 +130,11 @@ pub fn page(summary: &Summary, parts: &[Part<'_>]) -> Result<String, ReportError
     figures.push(figures::lengths(&benchmarks));
     let svg = |(i, figure): (usize, &grpo_lambda_figure::Figure)| figure.to_svg().map(|svg| inline(&svg, i));
     let svgs = figures.iter().enumerate().map(svg).collect::<Result<Vec<_>, _>>().map_err(|e| failed(&e))?;
-    let sections: Vec<Section> =
-        parts.iter().zip(&summary.limits).map(|(part, limits)| section(part, limits.sentence(super::summary::ASSUMED))).collect();
+    let sections: Vec<Section> = parts
+        .iter()
+        .zip(&summary.limits)
+        .map(|(part, limits)| section(part, limits.sentence(super::summary::ASSUMED)))
+        .collect();
     let mut environment = Environment::new();
     // The name's ending turns escaping on.
     environment.add_template("page.html", PAGE).map_err(|e| failed(&e))?;
@@ -146,8 +150,8 @@ pub fn page(summary: &Summary, parts: &[Part<'_>]) -> Result<String, ReportError
         .collect();
     let headers = headers(summary);
     page.render(context! {
-        finding => summary.finding(), settings, headers, rows => Value::from_serialize(rows(summary)),
-        notes => summary.notes(), svgs, sections => Value::from_serialize(sections),
+        finding => summary.finding(), settings, headers, rows => Value::from(Serde(rows(summary))),
+        notes => summary.notes(), svgs, sections => Value::from(Serde(sections)),
         samples => summary.settings.samples, uncounted => summary.scores.iter().any(|s| s.uncounted() > 0),
     })
     .map_err(|e| failed(&e))
@@ -174,10 +178,9 @@ fn headers(summary: &Summary) -> Vec<String> {
 
 fn rows(summary: &Summary) -> Vec<Row> {
     let shown = |i: Option<Interval>| match i {
-        Some(i) => Shown {
-            value: percent(i.mid),
-            ends: format!("{} to {}", percent(i.low), percent(i.high)),
-        },
+        Some(i) => {
+            Shown { value: percent(i.mid), ends: format!("{} to {}", percent(i.low), percent(i.high)) }
+        }
         None => Shown { value: "–".to_owned(), ends: "none counts".to_owned() },
     };
     let mut rows: Vec<Row> = Vec::new();
