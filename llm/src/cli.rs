@@ -33,6 +33,7 @@ Examples:
   llm-train plot runs/tiny                           its curves, also while it runs
   llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
   llm-train reproduce --table 3 --dry-run            the runs of a table of the paper, and what they take
+  llm-train eval --model runs/tiny                   accuracy on problems it never met, with a report
   llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
@@ -59,6 +60,8 @@ enum Command {
     Generate(commands::generate::GenerateArgs),
     /// Log-probabilities and entropies of given tokens
     Score(commands::score::ScoreArgs),
+    /// Accuracy on benchmarks, with intervals and a report; resumes
+    Eval(commands::eval::EvalArgs),
     /// Compare answers with references, a JSON line each
     Grade(commands::grade::GradeArgs),
     /// Parameters of a checkpoint and the memory training it would take
@@ -139,6 +142,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Reproduce(args)) => commands::reproduce::run(&args),
         Some(Command::Generate(args)) => commands::generate::run(&args),
         Some(Command::Score(args)) => commands::score::run(&args),
+        Some(Command::Eval(args)) => commands::eval::run(&args),
         Some(Command::Grade(args)) => commands::grade::run(&args),
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),
