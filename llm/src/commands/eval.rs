@@ -107,6 +107,15 @@ pub struct EvalArgs {
 /// # Errors
 /// When the input is refused or the work breaks off.
 pub fn run(args: &EvalArgs) -> Result<(), Failure> {
+    use_threads(args.threads)?;
+    print(&evaluate(args)?.1)
+}
+
+/// What [`run`] does, in a process that has its threads: the numbers, and what is printed of them.
+///
+/// # Errors
+/// When the input is refused or the work breaks off.
+pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
     let temperature = temperature(args)?;
     let pass_at = pass_at(args)?;
     if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
@@ -118,7 +127,6 @@ pub fn run(args: &EvalArgs) -> Result<(), Failure> {
             "--top-k and --top-p choose among tokens that are drawn; at temperature 0 leave them out",
         ));
     }
-    use_threads(args.threads)?;
     let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
     let benchmarks =
         benchmark::resolve(&names(args), &args.data, args.limit, on_bad_row).map_err(Failure::refused)?;
@@ -358,8 +366,13 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Writes the numbers and the report, and prints the table.
-fn finish(settings: &Settings, parts: &[Part<'_>], pass_at: &[usize], dir: &EvalDir) -> Result<(), Failure> {
+/// Writes the numbers and the report; with the table as it is printed.
+fn finish(
+    settings: &Settings,
+    parts: &[Part<'_>],
+    pass_at: &[usize],
+    dir: &EvalDir,
+) -> Result<(Summary, String), Failure> {
     let benchmarks: Vec<_> = parts.iter().map(|p| (p.name, p.completions)).collect();
     let summary = Summary::new(settings, &benchmarks, pass_at);
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
@@ -375,7 +388,7 @@ fn finish(settings: &Settings, parts: &[Part<'_>], pass_at: &[usize], dir: &Eval
         Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };
     let notes: String = summary.notes().iter().map(|note| format!("- {note}\n")).collect();
-    print(&format!(
+    let text = format!(
         "{}\n{}\n95 % intervals. Not counted: answers the grader cannot read and prompts too long to ask.\n{notes}\n\
          report       {}\nresponses    {}/*/completions.jsonl\nall numbers  {}/summary.json\n{figures}",
         summary.finding(),
@@ -383,5 +396,6 @@ fn finish(settings: &Settings, parts: &[Part<'_>], pass_at: &[usize], dir: &Eval
         page.display(),
         dir.path().display(),
         dir.path().display()
-    ))
+    );
+    Ok((summary, text))
 }

@@ -6,9 +6,14 @@ use clap::ValueEnum;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::settings::did_you_mean;
 
+use super::eval::EvalArgs;
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
+use crate::data::OnBadRow;
 use crate::disk::{Disk, DiskError};
+use crate::eval::benchmark::{self, PAPER};
+use crate::eval::completion::Outcome;
+use crate::eval::settings::Protocol;
 use crate::figures;
 use crate::memory;
 use crate::progress::say;
@@ -17,10 +22,11 @@ use crate::reproduce::figure::figure;
 use crate::reproduce::grid::{Cell, Only, Selection, expand};
 use crate::reproduce::layout::{Layout, averages_table, runs_table};
 use crate::reproduce::models::PaperModel;
-use crate::reproduce::paper::Paper;
+use crate::reproduce::paper::{BENCHMARKS, Paper};
 use crate::reproduce::report::{Line, markdown, plan, terminal, tidy};
-use crate::reproduce::run::{Grid, GridError, Status};
+use crate::reproduce::run::{Grid, GridError, Status, Trained, on_stand_ins};
 use crate::reproduce::scale::Scale;
+use crate::reproduce::score::Score;
 use crate::reproduce::settings::Planned;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
@@ -69,6 +75,9 @@ pub struct ReproduceArgs {
     /// The directory of the grid; runs/reproduce-SCALE when not given. One found there is continued
     #[arg(long, value_name = "DIR")]
     pub run: Option<PathBuf>,
+    /// Where the files of the five benchmarks are, at full scale: aime24.jsonl and so on, as for llm-train eval --data
+    #[arg(long, value_name = "DIR", default_value = "benchmarks")]
+    pub data: PathBuf,
     /// The accelerator whose hours are estimated: h100, h200, a100, or cpu
     #[arg(long, value_name = "NAME", default_value = "h100")]
     pub gpu: String,
@@ -128,7 +137,18 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         kept.len(),
         grid.directory.display()
     ));
-    grid.run(&kept, &command).map_err(failed)?;
+    let full = |trained: Trained<'_>| on_benchmarks(trained, &args.data);
+    match scale {
+        Scale::Tiny => grid.run(&kept, &command, &on_stand_ins),
+        Scale::Full => {
+            grid.ready(&kept).map_err(failed)?;
+            // Found missing now rather than after days of training.
+            let names = PAPER.map(str::to_owned);
+            benchmark::resolve(&names, &args.data, usize::MAX, OnBadRow::Refuse).map_err(Failure::refused)?;
+            grid.run(&kept, &command, &full)
+        }
+    }
+    .map_err(failed)?;
     let mut cells = Vec::new();
     for cell in all {
         let status = grid.status(&cell).map_err(failed)?;
@@ -148,6 +168,52 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         text += &write(&layout, &grid, &command).map_err(Failure::broke)?;
     }
     print(&text)
+}
+
+/// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses and report are kept
+/// in the cell's directory.
+fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score>), GridError> {
+    let Trained { cell, checkpoint, directory, .. } = trained;
+    let args = EvalArgs {
+        model: checkpoint.to_owned(),
+        benchmarks: BENCHMARKS.iter().map(|b| b.key.to_owned()).collect(),
+        data: data.to_owned(),
+        protocol: Protocol::Paper,
+        out: Some(directory.join("eval")),
+        limit: usize::MAX,
+        skip_bad_rows: false,
+        template: Some(cell.model.template.clone()),
+        extract: None,
+        samples: 1,
+        pass_at: Vec::new(),
+        temperature: None,
+        top_k: None,
+        top_p: None,
+        max_new_tokens: None,
+        context: None,
+        seed: 0,
+        batch: 128,
+        threads: 0,
+    };
+    let failed =
+        |e: Failure| GridError::Eval { name: cell.to_string(), problem: e.message, refused: e.code == 2 };
+    let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
+    let scores = BENCHMARKS.iter().zip(&summary.scores).map(|(b, s)| {
+        let [right, wrong, none] =
+            [Outcome::Right, Outcome::Wrong, Outcome::NoAnswer].map(|o| s.count(o) as u64);
+        let n = right + wrong + none;
+        let ungradable = (s.problems as u64).saturating_sub(n);
+        Score { benchmark: b.name.to_owned(), correct: right, n, ungradable }
+    });
+    let settings = &summary.settings;
+    let how = format!(
+        "{}, {}, at most {} new tokens and {} in all",
+        settings.template_in_words(),
+        settings.decoding(),
+        settings.max_new_tokens,
+        settings.context
+    );
+    Ok((how, scores.collect()))
 }
 
 /// Settings that a cell or the grid decides.

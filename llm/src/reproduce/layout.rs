@@ -1,10 +1,10 @@
 //! A table of the paper, ours beside theirs.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda::stats::{Interval, mean_of_independent};
 
 use super::grid::{Cell, Dataset, averaged};
 use super::models;
-use super::paper::{BENCHMARKS, Paper, Printed, mean_of};
+use super::paper::{BENCHMARKS, Paper, Printed};
 use super::run::Status;
 use super::score::Scores;
 use super::variant::Variant;
@@ -79,9 +79,14 @@ fn accuracies(scores: &Scores) -> Option<[Vec<Ours>; 2]> {
         .iter()
         .map(|s| Some(Ours { value: s.interval()?, count: Some((s.correct, s.n)) }))
         .collect::<Option<Vec<_>>>()?;
-    let parts: Vec<_> = each.iter().map(|o| (o.value.mid, [o.value.low, o.value.high])).collect();
-    let mean = Ours { value: mean_of(&parts)?, count: None };
+    let mean = mean(&each)?;
     Some([each, vec![mean]])
+}
+
+/// The unweighted mean over benchmarks.
+fn mean(each: &[Ours]) -> Option<Ours> {
+    let parts: Vec<Interval> = each.iter().map(|o| o.value).collect();
+    Some(Ours { value: mean_of_independent(&parts)?, count: None })
 }
 
 /// The mean over runs on the same problems: value by value, and end by end, as wide as if the runs were right and wrong together.
@@ -142,10 +147,7 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> Layout {
             runs.map(|(d, v)| Some(accuracies(scores(cells, &model.name, d, v)?)?[0].clone())).collect()
         });
         let each = runs.and_then(|runs| mean_over_runs(&runs));
-        let mean = each.as_ref().and_then(|each| {
-            let parts: Vec<_> = each.iter().map(|o| (o.value.mid, [o.value.low, o.value.high])).collect();
-            Some(Ours { value: mean_of(&parts)?, count: None })
-        });
+        let mean = each.as_deref().and_then(mean);
         let ours: Vec<Option<Ours>> = match each {
             Some(each) => each.into_iter().map(Some).collect(),
             None => vec![None; BENCHMARKS.len()],

@@ -19,6 +19,8 @@ pub struct PaperModel {
     pub preset: String,
     /// `owner/name` on the Hugging Face hub.
     pub id: String,
+    /// The prompt template of its evaluation; the paper does not say which.
+    pub template: String,
     /// Parameters, as published.
     pub parameters: u64,
     /// Its shape.
@@ -51,6 +53,7 @@ fn read(text: &str) -> Option<Vec<PaperModel>> {
             size: word(model, "size")?,
             preset: word(model, "preset")?,
             id: word(model, "id")?,
+            template: word(model, "template")?,
             parameters: model["parameters"].as_u64()?,
             shape: Config::parse(&model["config"].to_string(), "models.json").ok()?,
         })

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::compare::{Clock, CompareError, Kind, finished};
 use crate::config::{Config, ConfigError};
 use crate::disk::{Disk, DiskError, TEMPORARY};
-use crate::eval::{self, EvalError};
+use crate::eval;
 use crate::model::{self, Decoder, weights};
 use crate::progress::{Progress, say};
 use crate::rollout::Sampling;
@@ -60,12 +60,14 @@ pub enum GridError {
     #[error(transparent)]
     Token(#[from] TokenError),
     /// The evaluation of a cell.
-    #[error("{name}: evaluation: {source}")]
+    #[error("{name}: evaluation: {problem}")]
     Eval {
         /// The cell.
         name: String,
         /// What happened.
-        source: EvalError,
+        problem: String,
+        /// Whether its input was refused, rather than the work broken off.
+        refused: bool,
     },
     /// The file system.
     #[error(transparent)]
@@ -79,7 +81,8 @@ impl GridError {
             GridError::Refused(_) | GridError::Config(_) | GridError::Directory(_) => true,
             GridError::Run { source, .. } => source.refused(),
             GridError::Done(e) => e.refused(),
-            GridError::Model(_) | GridError::Token(_) | GridError::Eval { .. } | GridError::Disk(_) => false,
+            GridError::Eval { refused, .. } => *refused,
+            GridError::Model(_) | GridError::Token(_) | GridError::Disk(_) => false,
         }
     }
 }
@@ -105,6 +108,22 @@ impl Status {
         }
     }
 }
+
+/// A trained cell that is to be evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct Trained<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// The configuration of its reinforcement learning.
+    pub config: &'a Config,
+    /// Its final checkpoint.
+    pub checkpoint: &'a Path,
+    /// Its directory, for what an evaluation keeps.
+    pub directory: &'a Path,
+}
+
+/// How a trained cell is evaluated: in words, and the scores on [`BENCHMARKS`] in their order.
+pub type Evaluate<'a> = dyn Fn(Trained<'_>) -> Result<(String, Vec<Score>), GridError> + 'a;
 
 /// A grid in its directory.
 #[derive(Clone, Debug)]
@@ -212,7 +231,7 @@ impl Grid {
     ///
     /// # Errors
     /// [`GridError`].
-    fn ready(&self, cells: &[&Cell]) -> Result<(), GridError> {
+    pub fn ready(&self, cells: &[Cell]) -> Result<(), GridError> {
         let mut seen = Vec::new();
         for cell in cells {
             if seen.contains(&&cell.model.name) {
@@ -245,22 +264,19 @@ impl Grid {
     ///
     /// # Errors
     /// [`GridError`]; what was done is kept, and the same call continues.
-    pub fn run(&self, cells: &[Cell], command: &str) -> Result<(), GridError> {
-        let left: Vec<&Cell> = cells
-            .iter()
-            .map(|cell| Ok((cell, self.status(cell)?)))
-            .collect::<Result<Vec<_>, GridError>>()?
-            .into_iter()
-            .filter(|(_, status)| !matches!(status, Status::Done(_)))
-            .map(|(cell, _)| cell)
-            .collect();
-        if self.check()?.is_none() {
-            self.ready(&left)?;
+    pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), GridError> {
+        let mut left: Vec<Cell> = Vec::new();
+        for cell in cells {
+            if !matches!(self.status(cell)?, Status::Done(_)) {
+                left.push(cell.clone());
+            }
+        }
+        let there = self.check()?.is_some();
+        self.ready(&left)?;
+        if !there {
             let disk = Disk::default();
             disk.create_directories(&self.directory)?;
             disk.replace(&self.directory.join(FILE), self.to_toml().as_bytes())?;
-        } else {
-            self.ready(&left)?;
         }
         let mut models: Vec<&PaperModel> = Vec::new();
         for cell in &left {
@@ -279,13 +295,17 @@ impl Grid {
             clock.done(Kind::Supervised, begun.elapsed().as_secs_f64());
             starts.insert(&model.name, (checkpoint(&path)?, preset));
         }
-        for cell in left {
+        for cell in &left {
             let Some((start, preset)) = starts.get(cell.model.name.as_str()) else { continue };
             let begun = std::time::Instant::now();
             let directory = self.cell(cell);
             let config = self.scale.cell(cell, preset, start)?;
             self.one(&cell.to_string(), &directory.join("run"), &config, command, &clock)?;
-            self.evaluate(cell, &directory, &config)?;
+            let last = checkpoint(&directory.join("run"))?;
+            let trained = Trained { cell, config: &config, checkpoint: &last, directory: &directory };
+            let (how, scores) = evaluate(trained)?;
+            let checkpoint = last.strip_prefix(&directory).unwrap_or(&last).to_owned();
+            Scores { checkpoint, how, scores }.write(&directory)?;
             clock.done(Kind::Reinforced, begun.elapsed().as_secs_f64());
         }
         Ok(())
@@ -307,41 +327,43 @@ impl Grid {
         let failed = |source| GridError::Run { name: name.to_owned(), source: Box::new(source) };
         train(config, path, command).map_err(failed)
     }
+}
 
-    /// Evaluates a trained cell and writes its scores.
-    fn evaluate(&self, cell: &Cell, directory: &Path, config: &Config) -> Result<(), GridError> {
-        let path = checkpoint(&directory.join("run"))?;
-        let shape = model::Config::load(&path)?;
-        let parameters = weights::load(&path, &shape)?;
-        let decoder = Decoder::new(shape, parameters)?;
-        let tokens = Tokens::load(&path)?;
-        let sampling =
-            Sampling { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
-        let mut scores = Vec::new();
-        for benchmark in BENCHMARKS {
-            let task = Scale::test(benchmark);
-            let mut progress = Progress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
-            let mut watch = |done: usize| progress.step(done as u64, &[], 0);
-            // One test for all models: another seed would be another set of problems.
-            let source = (&task, TEST_SEED, Split::Test);
-            let found =
-                eval::evaluate(&decoder, &tokens, source, benchmark.items as usize, sampling, &mut watch)
-                    .map_err(|source| GridError::Eval { name: cell.to_string(), source })?;
-            progress.finish();
-            scores.push(Score {
-                benchmark: benchmark.name.to_owned(),
-                correct: found.correct,
-                n: found.n,
-                ungradable: found.ungradable,
-            });
-        }
-        let how = format!(
-            "greedy, up to {} tokens, stand-in problems of seed {TEST_SEED}",
-            sampling.max_new_tokens
-        );
-        let checkpoint = path.strip_prefix(directory).unwrap_or(&path).to_owned();
-        Ok(Scores { checkpoint, how, scores }.write(directory)?)
+/// Evaluates a trained cell on the stand-ins of the benchmarks.
+///
+/// # Errors
+/// [`GridError`].
+pub fn on_stand_ins(trained: Trained<'_>) -> Result<(String, Vec<Score>), GridError> {
+    let Trained { cell, config, checkpoint, .. } = trained;
+    let shape = model::Config::load(checkpoint)?;
+    let parameters = weights::load(checkpoint, &shape)?;
+    let decoder = Decoder::new(shape, parameters)?;
+    let tokens = Tokens::load(checkpoint)?;
+    let sampling = Sampling { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
+    let mut scores = Vec::new();
+    for benchmark in BENCHMARKS {
+        let task = Scale::test(benchmark);
+        let mut progress = Progress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
+        let mut watch = |done: usize| progress.step(done as u64, &[], 0);
+        // One test for all models: another seed would be another set of problems.
+        let source = (&task, TEST_SEED, Split::Test);
+        let found = eval::evaluate(&decoder, &tokens, source, benchmark.items as usize, sampling, &mut watch);
+        let found = found.map_err(|e| GridError::Eval {
+            name: cell.to_string(),
+            problem: e.to_string(),
+            refused: false,
+        })?;
+        progress.finish();
+        scores.push(Score {
+            benchmark: benchmark.name.to_owned(),
+            correct: found.correct,
+            n: found.n,
+            ungradable: found.ungradable,
+        });
     }
+    let how =
+        format!("greedy, up to {} tokens, stand-in problems of seed {TEST_SEED}", sampling.max_new_tokens);
+    Ok((how, scores))
 }
 
 /// The seed of the stand-ins' problems.
