@@ -7,7 +7,7 @@ use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::{Policy, Scored};
 
 use crate::config::{Config, MemoryConfig};
-use crate::grade::Gold;
+use crate::grade::{Extraction, Gold};
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::reward::{Earned, RewardConfig, Seen};
@@ -79,6 +79,8 @@ pub struct LlmPolicy {
     pub rate: f64,
     /// Step of training, which addresses random numbers.
     pub step: u64,
+    /// Where the answer stands in a response.
+    pub extraction: Extraction,
     /// What the optimiser did with the batch: its first step that was skipped, or else its last step.
     pub last: Option<StepReport>,
     /// What the responses of the last sample earned, by group and response.
@@ -113,6 +115,7 @@ impl LlmPolicy {
             reference,
             rate: 0.0,
             step: 0,
+            extraction: Extraction::Boxed,
             last: None,
             earned: Vec::new(),
             tokens,
@@ -146,7 +149,7 @@ impl LlmPolicy {
     /// What a response earns by its text and length.
     fn judge(&self, tokens: &[u32], gold: &Gold) -> Result<Earned, TokenError> {
         let text = self.tokens.text(tokens)?;
-        Ok(self.reward.score(&Seen { text: &text, length: tokens.len(), gold }))
+        Ok(self.reward.score(&Seen { text: &text, length: tokens.len(), gold, extraction: self.extraction }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::llm_train;
 use grpo_lambda_llm::config::{Config, FIELDS};
-use grpo_lambda_llm::grade::Gold;
+use grpo_lambda_llm::grade::{Extraction, Gold};
 use grpo_lambda_llm::reward::{REGISTRY, Seen};
 
 fn refused(overrides: &[&str]) -> String {
@@ -24,7 +24,8 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
     let mut seen_both = [0, 0];
     for case in &cases {
         let text = case["text"].as_str().unwrap();
-        let earned = reward.score(&Seen { text, length: 1, gold: &Gold::from(1) });
+        let earned =
+            reward.score(&Seen { text, length: 1, gold: &Gold::from(1), extraction: Extraction::Boxed });
         assert_eq!(earned.parts[format], case["format"].as_f64(), "{text:?}");
         assert_eq!(earned.parts[tags], case["tag_count"].as_f64(), "{text:?}");
         seen_both[usize::from(earned.parts[format] == Some(1.0))] += 1;
@@ -45,7 +46,9 @@ fn the_overlong_penalty_is_dapos() {
     // DAPO's own numbers, scaled: limit 20480 and cache 4096, a fifth of it.
     let settings = ["rl.max_new_tokens=20480", "reward.overlong=1"];
     let reward = Config::resolve("tiny", &settings).unwrap().reward;
-    let at = |length| reward.score(&Seen { text: "", length, gold: &Gold::from(1) }).total;
+    let at = |length| {
+        reward.score(&Seen { text: "", length, gold: &Gold::from(1), extraction: Extraction::Boxed }).total
+    };
     assert_eq!([16384, 18432, 20480, 30000].map(at), [Some(0.0), Some(-0.5), Some(-1.0), Some(-1.0)]);
 }
 

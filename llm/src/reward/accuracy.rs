@@ -17,5 +17,5 @@ pub(super) static COMPONENT: Component = Component {
 };
 
 fn score(_: &RewardConfig, seen: &Seen<'_>) -> Option<f64> {
-    grade(&Prediction::of(seen.text), seen.gold).reward()
+    grade(&Prediction::extract(seen.text, seen.extraction), seen.gold).reward()
 }

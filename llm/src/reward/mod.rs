@@ -22,7 +22,7 @@ mod tag_count;
 
 use grpo_lambda::assignment::Overlong;
 
-use crate::grade::Gold;
+use crate::grade::{Extraction, Gold};
 
 pub use stuck::{Stuck, Watch};
 
@@ -35,6 +35,8 @@ pub struct Seen<'a> {
     pub length: usize,
     /// The answer that is wanted.
     pub gold: &'a Gold,
+    /// Where the answer stands in the text.
+    pub extraction: Extraction,
 }
 
 /// A part of the reward.
@@ -127,7 +129,7 @@ mod tests {
     const RIGHT: &str = "<think>\n1+1\n</think>\n<answer>\n\\boxed{2}\n</answer>";
 
     fn earned(weights: [f64; 4], text: &str, length: usize) -> Earned {
-        config(weights).score(&Seen { text, length, gold: &Gold::from(2) })
+        config(weights).score(&Seen { text, length, gold: &Gold::from(2), extraction: Extraction::Boxed })
     }
 
     #[test]
