@@ -59,8 +59,8 @@ pub struct EvalArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The first so many problems of each benchmark only
-    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true, value_parser = count, allow_negative_numbers = true)]
-    pub limit: usize,
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub limit: Option<usize>,
     /// Leave out rows that cannot be used, instead of refusing their file
     #[arg(long)]
     pub skip_bad_rows: bool,
@@ -129,7 +129,8 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
     }
     let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
     let benchmarks =
-        benchmark::resolve(&names(args), &args.data, args.limit, on_bad_row).map_err(Failure::refused)?;
+        benchmark::resolve(&names(args), &args.data, args.limit.unwrap_or(usize::MAX), on_bad_row)
+            .map_err(Failure::refused)?;
     for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
         say(&format!(
             "warning: {}: {} rows cannot be used and are left out",

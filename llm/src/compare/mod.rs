@@ -9,10 +9,14 @@
 //! ```
 //! A seed decides the initial weights, the problems of both stages and the held-out problems, and all methods share them, so that
 //! methods are compared in pairs by seed.
+//!
+//! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
 mod entrant;
 mod figure;
 mod members;
+pub mod paired;
+pub mod paired_report;
 mod plan;
 mod report;
 mod statistics;

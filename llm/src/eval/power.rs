@@ -80,7 +80,9 @@ impl Limits {
                 "{floor}; one under {} is missed more often than one time in five ({spread})",
                 points(least)
             ),
-            None => format!("{floor}; no difference at all is found four times in five ({spread})"),
+            // From scores that are all alike nothing follows for those of another model.
+            None if self.spread == 0.0 => floor,
+            None => format!("{floor}; none at all is found four times in five ({spread})"),
         }
     }
 }

@@ -31,9 +31,13 @@ pub fn accuracy(summary: &Summary) -> Figure {
     let as_wrong =
         summary.scores.iter().map(|s| Some(s.as_wrong)).chain(average.map(|a| Some(a.as_wrong))).collect();
     let measure = summary.measure();
+    // All of the range, unless that would leave everything at its foot.
+    let highest = summary.scores.iter().map(|s| s.as_wrong.high.max(s.accuracy.map_or(0.0, |a| a.high)));
+    let highest = highest.fold(0.0, f64::max);
+    let top = if highest > 0.45 { 100.0 } else { 10.0 * (10.5 * highest).ceil() };
     let mut panel = Panel::new("")
         .x(Axis::new("").categories(names.iter().cloned()))
-        .y(Axis::new(format!("{measure} (%)")).range(0.0, 100.0))
+        .y(Axis::new(format!("{measure} (%)")).range(0.0, top))
         .bars_with_intervals(&measure, bars(counted));
     if summary.scores.iter().any(|s| s.uncounted() > 0) {
         panel = panel.bars_with_intervals("the same, what cannot be graded as wrong", bars(as_wrong));
@@ -54,9 +58,9 @@ pub fn accuracy(summary: &Summary) -> Figure {
 
 fn intervals(summary: &Summary) -> &'static str {
     if summary.settings.samples == 1 {
-        "(Wilson; of the average, from those of the benchmarks)"
+        "(Wilson; of an average, from those of the benchmarks)"
     } else {
-        "(bootstrap over problems; of the average, from those of the benchmarks)"
+        "(bootstrap over problems; of an average, from those of the benchmarks)"
     }
 }
 
@@ -77,34 +81,39 @@ pub fn lengths(benchmarks: &[(&str, &[Vec<Completion>])]) -> Figure {
     let cut = responses.iter().filter(|c| c.finish == Finish::Length).count();
     let title = match responses.len() {
         0 => "No prompt left room for a response".to_owned(),
+        n if cut == 0 => format!("None of {n} responses was cut off at the length limit"),
         n => format!(
             "{:.1} % of {n} responses were cut off at the length limit",
             100.0 * cut as f64 / n as f64
         ),
     };
     let mut figure = Figure::new(title)
-        .caption("Length of a response in tokens, its end token included; each bar a sixteenth of the range from 0 to the longest.")
+        .caption("Length of a response in tokens, its end token included.")
         .columns(columns)
         .panel_size(if columns == 1 { 640 } else { 360 }, 260)
         .names([RIGHT, OTHER]);
     for (name, completions) in &all {
         let lengths = made(completions);
         let longest = lengths.iter().map(|l| l.1).fold(1.0, f64::max);
-        let width = longest / BINS as f64;
+        let width = (longest / BINS as f64).ceil();
         let bar = |right: bool| {
             let mut counts = vec![0.0; BINS];
             for (_, length) in lengths.iter().filter(|l| l.0 == right) {
-                counts[((length / width).ceil() as usize).clamp(1, BINS) - 1] += 1.0;
+                counts[((length / width).ceil() as usize).clamp(1, BINS) - 1] += 1.0; // lengths are at least 1
             }
-            let place = move |(i, n): (usize, f64)| ((i as f64 + 0.5) * width, n);
+            // A bar stands for the whole numbers from i width + 1 to (i + 1) width.
+            let place = move |(i, n): (usize, f64)| (i as f64 * width + (width + 1.0) / 2.0, n);
             counts.into_iter().enumerate().map(place).collect::<Vec<_>>()
         };
         figure = figure.panel(
             Panel::new(name.as_str())
-                .x(Axis::new("length (tokens)"))
+                .x(Axis::new(match width as usize {
+                    1 => "length (tokens)".to_owned(),
+                    n => format!("length (tokens; a bar for every {n})"),
+                }))
                 .y(Axis::new("responses"))
-                .bars(RIGHT, bar(true))
-                .bars(OTHER, bar(false)),
+                .bars(RIGHT, bar(true).into_iter().filter(|b| b.0 <= longest + width))
+                .bars(OTHER, bar(false).into_iter().filter(|b| b.0 <= longest + width)),
         );
     }
     figure
