@@ -180,7 +180,7 @@ fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score
         data: data.to_owned(),
         protocol: Protocol::Paper,
         out: Some(directory.join("eval")),
-        limit: usize::MAX,
+        limit: None,
         skip_bad_rows: false,
         template: Some(cell.model.template.clone()),
         extract: None,

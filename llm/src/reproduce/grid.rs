@@ -13,7 +13,7 @@ use super::variant::Variant;
 pub struct Dataset {
     /// As in Tables 3 to 6.
     pub name: &'static str,
-    /// `owner/name` on the Hugging Face hub. The paper links the two in the middle; for the others, where what it cites is kept.
+    /// `owner/name` on the Hugging Face hub, with subset and split where there are several. The paper links the two in the middle; for the others, where what it cites is kept.
     pub id: &'static str,
     /// Rows for training, as published (ORZ: of the name); for the share of them a run sees.
     pub rows: u64,
@@ -23,7 +23,7 @@ pub struct Dataset {
 pub static DATASETS: &[Dataset] = &[
     Dataset { name: "math12k", id: "hiyouga/math12k", rows: 12_000 },
     Dataset { name: "math-rl-16k", id: "riddickz/math-rl-16k", rows: 16_000 },
-    Dataset { name: "gsm8k", id: "openai/gsm8k", rows: 7_473 },
+    Dataset { name: "gsm8k", id: "openai/gsm8k:main/train", rows: 7_473 },
     Dataset { name: "orzmath57k", id: "Open-Reasoner-Zero/orz_math_57k_collection", rows: 57_000 },
 ];
 

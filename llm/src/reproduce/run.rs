@@ -256,6 +256,11 @@ impl Grid {
                     cell.model.slug()
                 )));
             }
+            for data in self.scale.data(&planned.config, cells, &cell.model) {
+                // Its words name the command that gets it.
+                crate::data::locate(&data)
+                    .map_err(|e| GridError::Refused(format!("{}: {e}", cell.model.name)))?;
+            }
         }
         Ok(())
     }
@@ -346,8 +351,8 @@ pub fn on_stand_ins(trained: Trained<'_>) -> Result<(String, Vec<Score>), GridEr
         let mut progress = Progress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);
         // One test for all models: another seed would be another set of problems.
-        let source = (&task, TEST_SEED, Split::Test);
-        let found = eval::evaluate(&decoder, &tokens, source, benchmark.items as usize, sampling, &mut watch);
+        let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items as usize);
+        let found = eval::evaluate(&decoder, &tokens, (&problems, TEST_SEED), sampling, &mut watch);
         let found = found.map_err(|e| GridError::Eval {
             name: cell.to_string(),
             problem: e.to_string(),

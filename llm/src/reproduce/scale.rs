@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, ConfigError};
-use crate::task::{Level, Task};
+use crate::task::{Level, Task, TaskSource};
 
 use super::cost::Assumptions;
 use super::grid::{Cell, Dataset};
@@ -109,12 +109,30 @@ impl Scale {
 
     fn task(self, dataset: &Dataset) -> Vec<String> {
         match self {
-            Scale::Full => Vec::new(),
+            Scale::Full => vec![format!("task.data={}", dataset.id)],
             Scale::Tiny => {
                 let s = stand_in(DATASETS, dataset.name);
                 vec![format!("task.levels={}", levels(s)), format!("task.max_operand={}", s.max_operand)]
             }
         }
+    }
+
+    /// The data sets that are needed for a model's cells, as they are given to [`crate::data::locate`].
+    pub fn data(self, preset: &Config, cells: &[Cell], model: &PaperModel) -> Vec<String> {
+        if self == Scale::Tiny {
+            return Vec::new();
+        }
+        let supervised = match &preset.task {
+            TaskSource::Dataset(task) => Some(task.data.clone()),
+            TaskSource::Embedded(_) => None,
+        };
+        let mut all: Vec<String> = supervised.into_iter().collect();
+        for cell in cells.iter().filter(|cell| cell.model == *model) {
+            if !all.iter().any(|known| known == cell.dataset.id) {
+                all.push(cell.dataset.id.to_owned());
+            }
+        }
+        all
     }
 
     /// The problems that stand for a benchmark at the tiny scale.
