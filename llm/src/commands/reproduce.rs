@@ -23,7 +23,7 @@ use crate::reproduce::grid::{Cell, Only, Selection, expand};
 use crate::reproduce::layout::{Layout, averages_table, runs_table};
 use crate::reproduce::models::PaperModel;
 use crate::reproduce::paper::{BENCHMARKS, Paper};
-use crate::reproduce::report::{Line, markdown, plan, terminal, tidy};
+use crate::reproduce::report::{Line, bytes, markdown, plan, terminal, tidy};
 use crate::reproduce::run::{Grid, GridError, Status, Trained, on_stand_ins};
 use crate::reproduce::scale::Scale;
 use crate::reproduce::score::Score;
@@ -133,8 +133,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         say(line);
     }
     say(&format!(
-        "{selection}: {} cells, in {} (the same command resumes)",
-        kept.len(),
+        "{selection}: {}, in {} (the same command resumes)",
+        cells_in_words(kept.len()),
         grid.directory.display()
     ));
     let full = |trained: Trained<'_>| on_benchmarks(trained, &args.data);
@@ -230,6 +230,10 @@ fn refuse_fixed(overrides: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+fn cells_in_words(n: usize) -> String {
+    if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
+}
+
 fn accelerator(name: &str) -> Result<&'static Accelerator, Failure> {
     let names = || ACCELERATORS.iter().map(|a| a.name);
     ACCELERATORS.iter().find(|a| a.name == name).ok_or_else(|| {
@@ -273,8 +277,8 @@ fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) ->
         lines.push((Line { names, work, status }, a));
     }
     let what = format!(
-        "{selection}, {} cells on {} in {}; nothing is run",
-        cells.len(),
+        "{selection}, {} on {} in {}; nothing is run",
+        cells_in_words(cells.len()),
         if grid.scale == Scale::Full { "the paper's models" } else { "stand-ins" },
         grid.directory.display()
     );
@@ -317,8 +321,9 @@ fn fact(
         None => {
             let peak = memory::estimate(shape, &step).peak(config.memory.recompute_layers) as f64;
             format!(
-                "{}: {name}, {all:.3e} parameters, all trained; this trainer holds {:.3e} bytes in f32 (llm-train info itemises them)",
-                model.name, peak
+                "{}: {name}, {all:.3e} parameters, all trained; this trainer holds {} in f32 (llm-train info itemises them)",
+                model.name,
+                bytes(peak)
             )
         }
         Some(lora) => format!(

@@ -181,8 +181,8 @@ pub struct Line {
     pub status: String,
 }
 
-/// A size in bytes.
-fn bytes(x: f64) -> String {
+/// A size in bytes, for people.
+pub fn bytes(x: f64) -> String {
     let units = ["B", "KB", "MB", "GB", "TB"];
     let (mut x, mut unit) = (x, 0);
     while x >= 1000.0 && unit + 1 < units.len() {
