@@ -114,13 +114,16 @@ pub fn sample_truncated(
     sample_until(model, prompts, group, eos, sampling, truncation, Ending::default(), address)
 }
 
+/// Whether a response of these tokens is complete.
+pub type Complete<'a> = dyn Fn(&[u32]) -> bool + 'a;
+
 /// What ends a response beside an end token and [`Sampling::max_new_tokens`]: for evaluation, not for training.
 #[derive(Clone, Copy, Default)]
 pub struct Ending<'a> {
     /// A lower length limit for the responses to each prompt, at least 1; empty for none.
     pub limits: &'a [usize],
     /// Whether a response of these tokens is complete without an end token.
-    pub complete: Option<&'a dyn Fn(&[u32]) -> bool>,
+    pub complete: Option<&'a Complete<'a>>,
 }
 
 impl Ending<'_> {

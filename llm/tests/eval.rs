@@ -292,10 +292,6 @@ fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
         (&["--context", "100000"], &["--context 100000", "max_position_embeddings"]),
         (&["--max-new-tokens", "0"], &["--max-new-tokens"]),
         (&["--template", "qwen_meth"], &["qwen_meth", "qwen_math"]),
-        (
-            &["--benchmarks", "aime24", "--data", at, "--template", "qwen_math"],
-            &["aime24, problem 0: the model's tokenizer"],
-        ),
     ] {
         let done = place.eval("out", more);
         done.refused(2, expected);
@@ -305,6 +301,21 @@ fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
     place.eval("out", SMALL).refused(2, &["tokenizer.json"]);
     let absent = llm_train(&["eval", "--model", "no/such/model"], "");
     absent.refused(2, &["--model no/such/model: no such directory"]);
+}
+
+#[test]
+fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
+    let place = Place::new();
+    let file = place.path("greek.jsonl");
+    std::fs::write(&file, "{\"problem\": \"Find $\\u03b1$ for \\u03c9 = 7.\", \"answer\": \"2\"}\n").unwrap();
+    let done = place.eval("out", &["--benchmarks", file.to_str().unwrap(), "--max-new-tokens", "5"]);
+    done.output();
+    assert!(
+        done.stderr.contains("warning: greek: 1 of 1 problems do not read back from their tokens"),
+        "{}",
+        done.stderr
+    );
+    assert!(!place.eval("tiny", SMALL).stderr.contains("warning"));
 }
 
 #[test]
@@ -366,6 +377,43 @@ fn bytes_checkpoint(directory: &Path) {
     weights::save(directory, &shape, &parameters, SaveDtype::F32, usize::MAX).unwrap();
 }
 
+/// The real benchmarks: `../shared/data` beside the repository, or where `GRPO_LAMBDA_DATA` says.
+fn real_benchmarks() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
+    let beside = [root.join("../../shared/data"), root.join("../../../shared/data")];
+    named.into_iter().chain(beside).map(|data| data.join("benchmarks")).find(|path| path.is_dir())
+}
+
+#[test]
+fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_how_little_that_shows() {
+    let Some(data) = real_benchmarks() else {
+        println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
+        return;
+    };
+    let place = Place::new();
+    bytes_checkpoint(&place.path("bytes"));
+    let (model, out) = (place.text("bytes"), place.text("out"));
+    let args =
+        ["eval", "--model", &model, "--out", &out, "--protocol", "paper", "--data", data.to_str().unwrap()];
+    let done =
+        llm_train(&[&args[..], &["--limit", "6", "--max-new-tokens", "16", "--context", "700"]].concat(), "");
+    let text = done.output();
+    assert!(text.contains("mean of 5 benchmarks: 0.0 % (0.0 to "), "{text}");
+    assert!(text.contains("no difference can be significant") || text.contains("6 of 6 problems"), "{text}");
+    let summary = place.json("out/summary.json");
+    assert_eq!(summary["settings"]["template"], "qwen_math");
+    assert_eq!(summary["settings"]["temperature"], 0.0);
+    assert!(summary["average"]["accuracy_not_counted_as_wrong"]["interval"][1].as_f64().unwrap() > 0.1);
+    // A token a byte: some problems are longer than 700, and those are not asked.
+    let no_room = summary["benchmarks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["responses"]["prompt too long"].as_u64().unwrap());
+    assert!(no_room.sum::<u64>() > 0, "{text}");
+}
+
 #[test]
 fn stop_strings_end_a_response_and_stand_in_it() {
     let place = Place::new();
@@ -373,7 +421,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     let file = place.path("two.jsonl");
     std::fs::write(
         &file,
-        "{\"problem\": \"What is $1+1$?\", \"answers\": [\"2\"]}\n{\"problem\": \"2?\", \"answer\": \"2\"}\n",
+        "{\"problem\": \"What is $1+1$?\", \"answers\": [\"2\"]}\n{\"problem\": \"2?\", \"answers\": [\"2\"]}\n",
     )
     .unwrap();
     let run = |out: &str, template: &str| {

@@ -63,7 +63,7 @@ fn templates_render_as_in_transformers() {
         }
         *count.entry(case.template).or_insert(0) += 1;
     }
-    assert!(count.len() == 3 && count.values().all(|n| *n >= 20), "{count:?}");
+    assert!(count.len() == 4 && count.values().all(|n| *n >= 20), "{count:?}");
 }
 
 #[test]

@@ -93,8 +93,15 @@ fn head(data: &DataSet) -> String {
     let files: Vec<String> = located.files.iter().map(|f| f.display().to_string()).collect();
     let more = files.len().saturating_sub(3);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let _ =
-        writeln!(text, "files     {}{more}", files.iter().take(3).cloned().collect::<Vec<_>>().join(", "));
+    let others = match located.others {
+        0 => String::new(),
+        n => format!(" (of other splits, or none: {n})"),
+    };
+    let _ = writeln!(
+        text,
+        "files     {}{more}{others}",
+        files.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+    );
     for (name, value) in [("subset", &located.subset), ("split", &located.split)] {
         if let Some(value) = value {
             let _ = writeln!(text, "{name:<10}{value}");

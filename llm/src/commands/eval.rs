@@ -246,7 +246,8 @@ fn fingerprint(directory: &Path) -> Result<String, Failure> {
         .map_err(|e| Failure::refused(format!("{}: cannot be read: {e}", directory.display())))?;
     let known = |name: &str| {
         name.ends_with(".safetensors") && name != "optimiser.safetensors"
-            || ["config.json", "tokenizer.json"].contains(&name)
+            || ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+                .contains(&name)
     };
     let mut files: Vec<String> = entries
         .flatten()
@@ -297,6 +298,7 @@ impl Work<'_> {
     fn prompts(&self, benchmark: &Benchmark) -> Result<(Vec<Problem>, Vec<Prompt>), Failure> {
         let mut problems = Vec::new();
         let mut prompts = Vec::new();
+        let mut misspelt = 0;
         for item in &benchmark.items {
             let refused =
                 |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
@@ -307,6 +309,7 @@ impl Work<'_> {
             let prompt = self.tokens.rendered(&rendered).map_err(|e| {
                 refused(&format!("the model's tokenizer has no tokens for it: {}", short(&e.to_string())))
             })?;
+            misspelt += usize::from(!self.spells(&item.problem));
             if prompt.ids().is_empty() {
                 return Err(refused("the prompt has no token; at least one is needed"));
             }
@@ -314,7 +317,20 @@ impl Work<'_> {
             let (id, problem, golds) = (item.id.clone(), item.problem.clone(), item.golds.clone());
             problems.push(Problem { id, problem, golds, prompt: rendered.text });
         }
+        if misspelt > 0 {
+            let (name, all) = (&benchmark.name, problems.len());
+            say(&format!(
+                "warning: {name}: {misspelt} of {all} problems do not read back from their tokens as they are, so the model is asked \
+                 something else; its tokenizer is not made for them"
+            ));
+        }
         Ok((problems, prompts))
+    }
+
+    /// Whether a text survives the tokenizer, blanks at its ends apart.
+    fn spells(&self, text: &str) -> bool {
+        let back = self.tokens.prompt(text).and_then(|prompt| self.tokens.text(prompt.ids()));
+        back.is_ok_and(|back| back.trim() == text.trim())
     }
 
     /// All responses to a benchmark, those that are left to make made.

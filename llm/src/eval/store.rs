@@ -144,6 +144,10 @@ impl EvalDir {
     pub fn open(path: &Path, settings: &Settings, heads: &[Head]) -> Result<EvalDir, StoreError> {
         let disk = Disk::default();
         let file = path.join(FILE);
+        if path.exists() && !path.is_dir() {
+            let problem = "not a directory; give another one with --out".to_owned();
+            return Err(StoreError::Damaged { place: path.display().to_string(), problem });
+        }
         match disk.read(&file)? {
             Some(_) => {
                 let differences = Written::read(path)?.differences(settings, heads);

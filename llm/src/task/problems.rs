@@ -300,8 +300,7 @@ fn dataset(
         say(&format!("{}: {contaminated} rows are held-out problems and are not trained on", task.data));
     }
     if unknown > 0 {
-        let share = 100.0 * unknown as f64 / all as f64;
-        say(&format!("warning: {share:.0} % of the tokens of the prompts are unknown to the tokenizer"));
+        say(&format!("warning: {unknown} of the prompts' {all} tokens are unknown to the tokenizer"));
     }
     let no_row =
         |split: Split| TaskError::NoRow { data: task.data.clone(), split: split.name(), of: data.len() };

@@ -34,7 +34,7 @@ pub fn accuracy(summary: &Summary) -> Figure {
     // All of the range, unless that would leave everything at its foot.
     let highest = summary.scores.iter().map(|s| s.as_wrong.high.max(s.accuracy.map_or(0.0, |a| a.high)));
     let highest = highest.fold(0.0, f64::max);
-    let top = if highest > 0.45 { 100.0 } else { 10.0 * (10.5 * highest).ceil() };
+    let top = if highest > 0.45 { 100.0 } else { 10.0 * (10.5 * highest).ceil().max(1.0) };
     let mut panel = Panel::new("")
         .x(Axis::new("").categories(names.iter().cloned()))
         .y(Axis::new(format!("{measure} (%)")).range(0.0, top))
