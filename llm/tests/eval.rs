@@ -92,7 +92,10 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
     };
     let tokens = Tokens::tiny();
     let config = grpo_lambda_llm::config::Config::resolve("tiny", &[""; 0]).unwrap();
-    let problems = config.task.distinct(0, Split::Test, 40);
+    let grpo_lambda_llm::task::TaskSource::Embedded(task) = config.task else {
+        panic!("the preset's task is the embedded one")
+    };
+    let problems = task.distinct(0, Split::Test, 40);
     assert_eq!(found.len(), 40);
     let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
     for (problem, completion) in problems.iter().zip(&found) {
