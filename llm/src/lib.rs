@@ -23,6 +23,8 @@ pub mod policy;
 pub mod progress;
 pub mod prompt;
 pub mod record;
+pub mod reproduce;
+pub mod reward;
 pub mod rng;
 pub mod rollout;
 pub mod roofline;

@@ -13,7 +13,7 @@ use grpo_lambda::learner;
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::{self, Configured, MissingEvidence};
 use grpo_lambda::metrics::Metrics;
-use grpo_lambda::stats::Interval;
+use grpo_lambda::stats::{self, Interval};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError, ModelSource};
@@ -22,6 +22,7 @@ use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::progress::{Progress, say};
+use crate::reward::{Earned, Watch};
 use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{self, Checkpoint, Columns, Opened, RunDir, RunError};
@@ -29,7 +30,7 @@ use crate::sft::{self, Example, SftError};
 use crate::task::{Problems, Split, Stage, TaskError};
 use crate::tokens::{TokenError, Tokens};
 
-/// Columns of `metrics.csv`: nothing of the clock or the machine.
+/// Columns of `metrics.csv`: nothing of the clock or the machine. Those of the reward's components come after them ([`metrics_columns`]).
 pub const METRICS: &[&str] = &[
     "loss",
     "lr",
@@ -56,6 +57,17 @@ pub const METRICS: &[&str] = &[
     "eval_low",
     "eval_high",
 ];
+
+/// Every column of a run's `metrics.csv`: [`METRICS`], the mean of each component of the reward that has a weight, and how many of
+/// those are stuck.
+pub fn metrics_columns(config: &Config) -> Vec<String> {
+    let fixed = METRICS.iter().map(|name| (*name).to_owned());
+    let components = config.reward.active().map(|(_, component)| component.column.to_owned());
+    fixed.chain(components).chain([STUCK.to_owned()]).collect()
+}
+
+/// How many components of the reward have not moved for `reward.stuck_steps` steps.
+const STUCK: &str = "reward_stuck";
 
 /// Columns of `timing.csv`.
 pub const TIMING: &[&str] =
@@ -188,6 +200,8 @@ struct State {
     dull_in_a_row: u64,
     /// Once a run is enough: a policy that collapsed would repeat it every few steps.
     dull_warned: bool,
+    #[serde(default)]
+    watch: Watch,
     before: Option<Evaluation>,
     /// What identifies the rows of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -264,7 +278,9 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     let limit = model.config().max_position_embeddings;
     let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
     check_room(config, &problems, &tokens, limit)?;
-    let columns = Columns { command, metrics: METRICS, timing: TIMING };
+    let metrics = metrics_columns(config);
+    let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    let columns = Columns { command, metrics: &metrics, timing: TIMING };
     let Opened { run: dir, checkpoint, damaged } =
         RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
     for path in damaged {
@@ -573,7 +589,7 @@ impl Run<'_> {
         let failed = |source: PolicyError| TrainError::Rl { step, source };
         policy.step = step;
         policy.rate = config.rl.schedule.rate(step);
-        let (exercises, batch) = self.sample(policy, step)?;
+        let Batch { exercises, groups: batch, earned } = self.sample(policy, step)?;
         let sample_seconds = clock.elapsed().as_secs_f64();
         let method = self.configured.method.as_ref();
         let metrics =
@@ -584,8 +600,10 @@ impl Run<'_> {
         if let Some(report) = policy.last.clone() {
             self.gradient_columns(step, &report.update, &mut row)?;
         }
-        let facts = batch_columns(&batch, &metrics);
+        let facts = batch_columns(&batch, &earned, &metrics);
         row.extend(facts.iter().copied());
+        let components = self.reward_columns(&earned);
+        row.extend(components);
         self.state.rl_done += 1;
         self.warn_when_dull(&batch);
         if config.eval.every > 0
@@ -606,14 +624,14 @@ impl Run<'_> {
             &row,
             &timing(seconds, sample_seconds, seconds - sample_seconds, per_second),
         )?;
-        self.keep_a_sample(step, &exercises, &batch)?;
+        self.keep_a_sample(step, &exercises, &batch, &earned)?;
         let of = |name: &str| facts.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, x)| *x);
         self.step_done(self.state.rl_done, &[("reward", of("reward")), ("KL", of("kl"))], tokens as usize);
         Ok(())
     }
 
     /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
-    fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<(Vec<Exercise>, Vec<Group>), TrainError> {
+    fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<Batch, TrainError> {
         let rl = &self.config.rl;
         let rounds = if rl.dynamic_sampling { MAX_ROUNDS } else { 1 };
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
@@ -623,16 +641,40 @@ impl Run<'_> {
             let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TrainError>>()?;
             let groups =
                 policy.sample(&fresh, rl.group_size).map_err(|source| TrainError::Rl { step, source })?;
-            for pair in fresh.into_iter().zip(groups) {
-                let known: Vec<f64> = pair.1.responses.iter().filter_map(|r| r.reward).collect();
+            for ((exercise, group), earned) in fresh.into_iter().zip(groups).zip(policy.earned.drain(..)) {
+                // Right and wrong decide, not what else is rewarded.
+                let known: Vec<f64> = earned.iter().filter_map(Earned::accuracy).collect();
                 let agrees = rl.dynamic_sampling && all_equal(&known);
-                if agrees { agreeing.push(pair) } else { kept.push(pair) }
+                if agrees { &mut agreeing } else { &mut kept }.push((exercise, group, earned));
             }
             if kept.len() >= rl.prompts_per_step {
                 break;
             }
         }
-        Ok(filled(kept, agreeing, rl.prompts_per_step).into_iter().unzip())
+        let mut batch = Batch::default();
+        for (exercise, group, earned) in filled(kept, agreeing, rl.prompts_per_step) {
+            batch.exercises.push(exercise);
+            batch.groups.push(group);
+            batch.earned.push(earned);
+        }
+        Ok(batch)
+    }
+
+    /// The mean of each component of the reward over the responses that it has a value for; a component that is stuck is told of once.
+    fn reward_columns(&mut self, earned: &[Vec<Earned>]) -> Vec<(&'static str, f64)> {
+        let reward = &self.config.reward;
+        let mut columns = Vec::new();
+        for (i, component) in reward.active() {
+            let values = || earned.iter().flatten().map(|e| e.parts[i]);
+            if let Some(stuck) = self.state.watch.step(component.name, values(), reward.stuck_steps) {
+                self.say(&stuck.to_string());
+            }
+            let known: Vec<f64> = values().flatten().collect();
+            // Nothing, where there is no value: an empty field.
+            columns.extend(stats::mean(&known).map(|mean| (component.column, mean)));
+        }
+        columns.push((STUCK, self.state.watch.stuck(reward.stuck_steps) as f64));
+        columns
     }
 
     fn exercise(&self, number: u64) -> Result<Exercise, TrainError> {
@@ -661,14 +703,19 @@ impl Run<'_> {
         step: u64,
         exercises: &[Exercise],
         batch: &[Group],
+        earned: &[Vec<Earned>],
     ) -> Result<(), TrainError> {
         let (Some(exercise), Some(group)) = (exercises.first(), batch.first()) else { return Ok(()) };
-        for response in group.responses.iter().take(2) {
+        let names: Vec<_> = self.config.reward.active().map(|(i, c)| (i, c.name)).collect();
+        for (response, earned) in group.responses.iter().zip(earned.iter().flatten()).take(2) {
+            let rewards: BTreeMap<&str, Option<f64>> =
+                names.iter().map(|(i, name)| (*name, earned.parts[*i])).collect();
             let sample = serde_json::json!({
                 "step": step,
                 "prompt": self.tokens.text(&exercise.prompt)?,
                 "response": self.tokens.text(&response.tokens)?,
                 "reward": response.reward,
+                "rewards": rewards,
                 "truncated": response.truncated,
             });
             self.dir.sample(&sample)?;
@@ -742,6 +789,14 @@ impl Run<'_> {
     }
 }
 
+/// What a step learns from, group by group.
+#[derive(Default)]
+struct Batch {
+    exercises: Vec<Exercise>,
+    groups: Vec<Group>,
+    earned: Vec<Vec<Earned>>,
+}
+
 /// The first `wanted` of `kept`, made up from those that were passed over where they are too few.
 fn filled<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
     kept.into_iter().chain(passed_over).take(wanted).collect()
@@ -767,7 +822,7 @@ fn timing(seconds: f64, sample: f64, update: f64, per_second: f64) -> [(&'static
 }
 
 /// Columns that describe a batch.
-fn batch_columns(batch: &[Group], metrics: &Metrics) -> Vec<(&'static str, f64)> {
+fn batch_columns(batch: &[Group], earned: &[Vec<Earned>], metrics: &Metrics) -> Vec<(&'static str, f64)> {
     let responses: Vec<_> = batch.iter().flat_map(|g| &g.responses).collect();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let rewards: Vec<f64> = responses.iter().filter_map(|r| r.reward).collect();
@@ -789,8 +844,8 @@ fn batch_columns(batch: &[Group], metrics: &Metrics) -> Vec<(&'static str, f64)>
     ];
     let mut out = vec![
         ("tokens", responses.iter().map(|r| r.len()).sum::<usize>() as f64),
-        ("reward", mean(rewards.clone())),
-        ("accuracy", mean(rewards.iter().map(|r| f64::from(*r > 0.5)).collect())),
+        ("reward", mean(rewards)),
+        ("accuracy", mean(earned.iter().flatten().filter_map(Earned::accuracy).collect())),
         ("entropy", mean(entropies)),
         ("length", mean(responses.iter().map(|r| r.len() as f64).collect())),
         ("truncated", mean(responses.iter().map(|r| f64::from(r.truncated)).collect())),

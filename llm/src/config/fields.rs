@@ -139,6 +139,7 @@ const fn integer(min: u64, max: u64) -> Kind {
 
 /// More than anyone needs, and a whole number that TOML and every sum of two can hold.
 const ANY: u64 = 1_000_000_000_000_000;
+const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0 };
 const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
@@ -188,6 +189,13 @@ pub static FIELDS: &[Field] = &[
     field("rl.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
     field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
+    field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
+    field("reward.format", WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1"),
+    field("reward.tag_count", WEIGHT, "0", "weight of the layout's four tags, each worth 0.25 when it stands there once"),
+    field("reward.overlong", WEIGHT, "0", "weight of the penalty of long responses, down to -1 (DAPO's soft overlong punishment)"),
+    field("reward.overlong_limit", Kind::OptionalPositive, "none", "tokens at which that penalty reaches -1; none: rl.max_new_tokens"),
+    field("reward.overlong_cache", Kind::OptionalPositive, "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO"),
+    field("reward.stuck_steps", integer(0, ANY), "20", "warn of a component that gave every response the same for so many steps in a row; 0: never"),
     field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
     field("eval.temperature", Kind::Number { min: 0.0, max: MOST_TEMPERATURE }, "0", "0: the most probable token; else sampling"),

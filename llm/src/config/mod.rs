@@ -6,6 +6,7 @@
 //! [`grpo_lambda::methods::configure`], so they are spelt as everywhere else.
 
 mod fields;
+mod rewards;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::data::{Columns, OnBadRow};
 use crate::optim::AdamWSettings;
+use crate::reward::RewardConfig;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::{Schedule, Shape};
 use crate::task::{DatasetTask, Level, Task, TaskSource};
@@ -36,7 +38,14 @@ pub struct Preset {
 }
 
 /// Every shipped preset.
-pub static PRESETS: &[Preset] = &[Preset { name: "tiny", text: include_str!("../../presets/tiny.toml") }];
+pub static PRESETS: &[Preset] = &[
+    Preset { name: "tiny", text: include_str!("../../presets/tiny.toml") },
+    Preset { name: "paper-qwen-1.5b", text: include_str!("../../presets/paper-qwen-1.5b.toml") },
+    Preset { name: "paper-r1-qwen-1.5b", text: include_str!("../../presets/paper-r1-qwen-1.5b.toml") },
+    Preset { name: "paper-r1-llama-3b", text: include_str!("../../presets/paper-r1-llama-3b.toml") },
+    Preset { name: "paper-r1-qwen-7b", text: include_str!("../../presets/paper-r1-qwen-7b.toml") },
+    Preset { name: "paper-tiny", text: include_str!("../../presets/paper-tiny.toml") },
+];
 
 /// A configuration that was refused.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +95,16 @@ pub enum ConfigError {
          from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
     )]
     Truncated {
+        /// Where it stands.
+        origin: String,
+        /// The key.
+        key: String,
+    },
+    /// A method of fine-tuning that the trainer does not have.
+    #[error(
+        "{origin}: {key}: this version trains every weight; it has no LoRA, so it cannot run this preset (llm-train reproduce --dry-run plans it all the same)"
+    )]
+    NoLora {
         /// Where it stands.
         origin: String,
         /// The key.
@@ -244,6 +263,8 @@ pub struct Config {
     pub sft: SftConfig,
     /// Reinforcement learning.
     pub rl: RlConfig,
+    /// What responses earn.
+    pub reward: RewardConfig,
     /// Evaluation.
     pub eval: EvalConfig,
     /// Checkpoints.
@@ -291,6 +312,10 @@ impl Given {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
         }
         if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
+            // Once there are such fields, this is an unknown key like any other.
+            if key.starts_with("lora.") && !FIELDS.iter().any(|f| f.key.starts_with("lora.")) {
+                return Err(ConfigError::NoLora { origin: origin.to_owned(), key: key.to_owned() });
+            }
             let hint = hint(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
         }
@@ -655,6 +680,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             dynamic_sampling: word("rl.dynamic_sampling") == "true",
             max_nan_steps: whole("rl.max_nan_steps"),
         },
+        reward: rewards::read(&values)?,
         eval: EvalConfig {
             n: size("eval.n"),
             every: whole("eval.every"),
