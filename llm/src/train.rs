@@ -269,9 +269,6 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     if let ModelSource::Checkpoint(directory) = &config.model {
         refuse_a_run(directory)?;
     }
-    if let ModelSource::Checkpoint(directory) = &config.model {
-        refuse_a_run(directory)?;
-    }
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
     let mut model = initial_model(config, &tokens)?;
