@@ -36,6 +36,7 @@ Examples:
   llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
+  llm-train data gsm8k.jsonl --template r1           what a data set holds, and what the model would see of it
   llm-train grade < cases.jsonl                      answers against references, as mathematics
   llm-train info --model DIR                         parameters and memory
 
@@ -59,6 +60,8 @@ enum Command {
     Score(commands::score::ScoreArgs),
     /// Accuracy on benchmarks, with intervals and a report; resumes
     Eval(commands::eval::EvalArgs),
+    /// What a data set holds: layout, bad rows, lengths, and its first rows as the model would see them
+    Data(commands::data::DataArgs),
     /// Compare answers with references, a JSON line each
     Grade(commands::grade::GradeArgs),
     /// Parameters of a checkpoint and the memory training it would take
@@ -139,6 +142,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Generate(args)) => commands::generate::run(&args),
         Some(Command::Score(args)) => commands::score::run(&args),
         Some(Command::Eval(args)) => commands::eval::run(&args),
+        Some(Command::Data(args)) => commands::data::run(&args),
         Some(Command::Grade(args)) => commands::grade::run(&args),
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),

@@ -7,7 +7,7 @@ use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::{Policy, Scored};
 
 use crate::config::{Config, MemoryConfig};
-use crate::grade::{Gold, Prediction, Verdict, grade};
+use crate::grade::{Extraction, Gold, Prediction, Verdict, grade};
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::rng::{Address, Purpose};
@@ -78,6 +78,8 @@ pub struct LlmPolicy {
     pub rate: f64,
     /// Step of training, which addresses random numbers.
     pub step: u64,
+    /// Where the answer stands in a response.
+    pub extraction: Extraction,
     /// What the optimiser did with the batch: its first step that was skipped, or else its last step.
     pub last: Option<StepReport>,
     gradients: Gradients<f32>,
@@ -109,6 +111,7 @@ impl LlmPolicy {
             reference,
             rate: 0.0,
             step: 0,
+            extraction: Extraction::Boxed,
             last: None,
             tokens,
             sampling,
@@ -139,7 +142,7 @@ impl LlmPolicy {
 
     /// Grades a response by its text.
     fn judge(&self, tokens: &[u32], gold: &Gold) -> Result<Verdict, TokenError> {
-        Ok(grade(&Prediction::of(&self.tokens.text(tokens)?), gold))
+        Ok(grade(&Prediction::extract(&self.tokens.text(tokens)?, self.extraction), gold))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{self, Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
-use crate::task::Split;
+use crate::task::{Problems, Split, Stage, TaskError};
 use crate::tokens::{TokenError, Tokens};
 
 /// Columns of `metrics.csv`: nothing of the clock or the machine.
@@ -60,9 +60,6 @@ pub const METRICS: &[&str] = &[
 /// Columns of `timing.csv`.
 pub const TIMING: &[&str] =
     &["seconds", "sample_seconds", "update_seconds", "tokens_per_second", "peak_rss_mib"];
-
-/// Supervised and RL problems are numbered from here, so that RL meets problems that supervised learning did not.
-const RL_PROBLEMS: u64 = 1 << 40;
 
 /// Batches sampled at most for one step of dynamic sampling.
 const MAX_ROUNDS: u64 = 4;
@@ -98,6 +95,12 @@ pub enum TrainError {
     /// The tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The problems, when they are opened.
+    #[error(transparent)]
+    Task(TaskError),
+    /// A problem, later.
+    #[error("a problem cannot be read: {0}")]
+    Problem(TaskError),
     /// Supervised learning.
     #[error("supervised step {step}: {source}")]
     Sft {
@@ -158,6 +161,7 @@ impl TrainError {
             | TrainError::Open(_)
             | TrainError::Model(_)
             | TrainError::Token(_)
+            | TrainError::Task(_)
             | TrainError::Optim(_)
             | TrainError::State { .. }
             | TrainError::Evidence(_) => true,
@@ -165,6 +169,7 @@ impl TrainError {
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
             TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
             TrainError::Run(_)
+            | TrainError::Problem(_)
             | TrainError::Save(_)
             | TrainError::Sft { .. }
             | TrainError::Rl { .. }
@@ -184,6 +189,9 @@ struct State {
     /// Once a run is enough: a policy that collapsed would repeat it every few steps.
     dull_warned: bool,
     before: Option<Evaluation>,
+    /// What identifies the rows of the data set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
 }
 
 impl State {
@@ -228,6 +236,7 @@ struct Run<'a> {
     config: &'a Config,
     configured: Configured,
     tokens: Tokens,
+    problems: Problems,
     dir: RunDir,
     state: State,
     /// Of the stage under way.
@@ -252,7 +261,9 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
     let mut model = initial_model(config, &tokens)?;
-    check_room(config, &tokens, model.config().max_position_embeddings)?;
+    let limit = model.config().max_position_embeddings;
+    let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
+    check_room(config, &problems, &tokens, limit)?;
     let columns = Columns { command, metrics: METRICS, timing: TIMING };
     let Opened { run: dir, checkpoint, damaged } =
         RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
@@ -261,8 +272,16 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     }
     let state = match &checkpoint {
         Some(c) => read_state(c)?,
-        None => State::default(),
+        None => State { data: problems.fingerprint(), ..State::default() },
     };
+    if let (Some(c), true) = (&checkpoint, state.data != problems.fingerprint()) {
+        let shown = |data: &Option<String>| data.clone().unwrap_or_else(|| "none".to_owned());
+        let (then, now) = (shown(&state.data), shown(&problems.fingerprint()));
+        let problem = format!(
+            "the rows of task.data are not those this run began with (checksum {now}, not {then}); put them back, or start another run"
+        );
+        return Err(TrainError::State { path: c.path().join("state.json"), problem });
+    }
     if let Some(c) = &checkpoint {
         c.verify().map_err(TrainError::Open)?;
         say(&format!("continuing from step {} in {}", c.step(), c.path().display()));
@@ -277,7 +296,7 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         say("the run is done; this is what it found");
         return Ok(Summary { checkpoint: c.path().to_owned(), ..summary });
     }
-    let mut run = Run { config, configured, tokens, dir, state, progress: None, started };
+    let mut run = Run { config, configured, tokens, problems, dir, state, progress: None, started };
     run.announce(&model);
 
     let model = run.supervised(model, checkpoint.as_ref())?;
@@ -301,11 +320,11 @@ fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
 }
 
 /// Refuses held-out prompts that leave no room for a response, before any learning rather than after it.
-fn check_room(config: &Config, tokens: &Tokens, limit: usize) -> Result<(), TrainError> {
+fn check_room(config: &Config, problems: &Problems, tokens: &Tokens, limit: usize) -> Result<(), TrainError> {
     let new = config.rl.max_new_tokens;
-    for (prompt, problem) in config.task.distinct(config.seed, Split::Test, config.eval.n).iter().enumerate()
-    {
-        let tokens = tokens.prompt(&problem.prompt)?.ids().len();
+    let held_out = problems.distinct(Split::Test, config.eval.n).map_err(TrainError::Task)?;
+    for (prompt, problem) in held_out.iter().enumerate() {
+        let tokens = problem.encode(tokens)?.ids().len();
         if tokens + new > limit {
             return Err(EvalError::from(RolloutError::TooLong { prompt, tokens, new, limit }).into());
         }
@@ -448,16 +467,16 @@ impl Run<'_> {
         Ok(model)
     }
 
-    fn examples(&self, step: u64) -> Result<Vec<Example>, TokenError> {
+    fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
         let sft = &self.config.sft;
         let batch = sft.batch as u64;
         let coin = Address::new(self.config.seed, Purpose::Demonstrations);
         let example = |index| {
-            let problem = self.config.task.problem(self.config.seed, Split::Train, index);
+            let problem = self.problems.problem(Stage::Supervised, index).map_err(TrainError::Problem)?;
             let worked = coin.unit(index) < sft.worked_share;
             let text = if worked { &problem.solution } else { problem.direct() };
             let response = self.tokens.target(text)?.ids().to_vec();
-            Ok(Example { prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(), response })
+            Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
         };
         (step * batch..(step + 1) * batch).map(example).collect()
     }
@@ -491,13 +510,14 @@ impl Run<'_> {
     }
 
     fn evaluate(&mut self, model: &Decoder<f32>) -> Result<Evaluation, TrainError> {
-        let Config { seed, task, rl, eval, .. } = self.config;
+        let Config { seed, rl, eval, .. } = self.config;
         let sampling =
             Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: eval.temperature };
+        // No two problems alike, so that no answer counts twice.
+        let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
         let mut progress = Progress::new("evaluation", 0, eval.n as u64);
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);
-        let done =
-            eval::evaluate(model, &self.tokens, (task, *seed, Split::Test), eval.n, sampling, &mut watch)?;
+        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), sampling, &mut watch)?;
         progress.finish();
         Ok(done)
     }
@@ -520,6 +540,7 @@ impl Run<'_> {
             (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
         };
         let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), config);
+        policy.extraction = self.problems.extraction();
         match &saved {
             Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
             None => {
@@ -599,7 +620,7 @@ impl Run<'_> {
         for round in 0..rounds {
             let wanted = rl.prompts_per_step as u64;
             let numbers = (step * MAX_ROUNDS + round) * wanted..(step * MAX_ROUNDS + round + 1) * wanted;
-            let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TokenError>>()?;
+            let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TrainError>>()?;
             let groups =
                 policy.sample(&fresh, rl.group_size).map_err(|source| TrainError::Rl { step, source })?;
             for pair in fresh.into_iter().zip(groups) {
@@ -614,13 +635,9 @@ impl Run<'_> {
         Ok(filled(kept, agreeing, rl.prompts_per_step).into_iter().unzip())
     }
 
-    fn exercise(&self, number: u64) -> Result<Exercise, TokenError> {
-        let problem = self.config.task.problem(self.config.seed, Split::Train, RL_PROBLEMS + number);
-        Ok(Exercise {
-            prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(),
-            gold: problem.gold,
-            number,
-        })
+    fn exercise(&self, number: u64) -> Result<Exercise, TrainError> {
+        let problem = self.problems.problem(Stage::Reinforced, number).map_err(TrainError::Problem)?;
+        Ok(Exercise { prompt: problem.encode(&self.tokens)?.ids().to_vec(), gold: problem.gold, number })
     }
 
     fn warn_when_dull(&mut self, batch: &[Group]) {

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod compare;
+pub mod data;
 pub mod eval;
 pub mod explain;
 pub mod generate;

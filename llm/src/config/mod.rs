@@ -20,10 +20,11 @@ use grpo_lambda::settings::{SettingError, did_you_mean};
 
 use toml::de::{DeTable, DeValue};
 
+use crate::data::{Columns, OnBadRow};
 use crate::optim::AdamWSettings;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::{Schedule, Shape};
-use crate::task::{Level, Task};
+use crate::task::{DatasetTask, Level, Task, TaskSource};
 
 /// A preset that ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +239,7 @@ pub struct Config {
     /// Where the model comes from.
     pub model: ModelSource,
     /// The task.
-    pub task: Task,
+    pub task: TaskSource,
     /// Supervised learning.
     pub sft: SftConfig,
     /// Reinforcement learning.
@@ -626,11 +627,6 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             number("eval.temperature")
         )));
     }
-    let max_operand = u32::try_from(whole("task.max_operand")).expect("within its bounds");
-    let levels = word("task.levels")
-        .split(',')
-        .map(|steps| Level { steps: steps.parse().expect("canonical list"), max_operand })
-        .collect();
     Ok(Config {
         seed: whole("seed"),
         threads: size("threads"),
@@ -639,7 +635,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             recompute_layers: word("memory.recompute_layers") == "true",
         },
         model,
-        task: if word("task.kind") == "addition" { Task::Addition } else { Task::Stories(levels) },
+        task: task(&values)?,
         sft: SftConfig {
             steps: whole("sft.steps"),
             batch: size("sft.batch"),
@@ -668,6 +664,45 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         method: word(METHOD_NAME).to_owned(),
         values,
     })
+}
+
+/// Values of the fields that only a data set has, where nothing is said.
+const UNSAID: [&str; 2] = ["none", "auto"];
+
+fn task(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {
+    let word = |key: &str| values[key].as_str();
+    let said = |key: &str| Some(word(key)).filter(|w| !UNSAID.contains(w)).map(str::to_owned);
+    if word("task.kind") == "dataset" {
+        let data = said("task.data").ok_or_else(|| {
+            let right = "must be a file, a directory, or owner/name in the Hugging Face cache";
+            ConfigError::Conflict(format!("task.kind = dataset: task.data is missing; {right}"))
+        })?;
+        let column = |name: &str| said(&format!("task.columns.{name}"));
+        return Ok(TaskSource::Dataset(DatasetTask {
+            data,
+            test: said("task.test"),
+            columns: Columns {
+                problem: column("problem"),
+                answer: column("answer"),
+                solution: column("solution"),
+            },
+            template: word("task.template").to_owned(),
+            system: said("task.system"),
+            on_bad_row: OnBadRow::parse(word("task.on_bad_row")).expect("one of the choices"),
+        }));
+    }
+    if let Some(data) = said("task.data") {
+        let kind = word("task.kind");
+        return Err(ConfigError::Conflict(format!(
+            "task.data = {data}: task.kind is {kind}; with data it must be dataset"
+        )));
+    }
+    let max_operand = values["task.max_operand"].parse().expect("within its bounds");
+    let level = |steps: &str| Level { steps: steps.parse().expect("canonical list"), max_operand };
+    Ok(TaskSource::Embedded(match word("task.kind") {
+        "addition" => Task::Addition,
+        _ => Task::Stories(word("task.levels").split(',').map(level).collect()),
+    }))
 }
 
 fn check_shape(shape: &ModelShape) -> Result<(), ConfigError> {

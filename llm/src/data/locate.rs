@@ -18,6 +18,8 @@ pub struct Located {
     pub subset: Option<String>,
     /// The split that was chosen, where files say which they belong to.
     pub split: Option<String>,
+    /// How many files of rows belong to other splits and subsets, or to none.
+    pub others: usize,
 }
 
 /// Endings of files that hold rows.
@@ -40,7 +42,7 @@ fn not_found<T>(message: String) -> Result<T, DataError> {
     Err(DataError::NotFound(message))
 }
 
-/// The cache of the Hugging Face hub: `HF_HUB_CACHE`, or `hub` under `HF_HOME`, or `huggingface/hub` under `XDG_CACHE_HOME` or `~/.cache`.
+/// The cache of the Hugging Face hub: `HF_HUB_CACHE` (once called `HUGGINGFACE_HUB_CACHE`), or `hub` under `HF_HOME`, or `huggingface/hub` under `XDG_CACHE_HOME` or `~/.cache`.
 pub fn hub_cache() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let home = || {
@@ -49,7 +51,9 @@ pub fn hub_cache() -> PathBuf {
             .unwrap_or_else(|| PathBuf::from(".cache"));
         cache.join("huggingface")
     };
-    variable("HF_HUB_CACHE").unwrap_or_else(|| variable("HF_HOME").unwrap_or_else(home).join("hub"))
+    variable("HF_HUB_CACHE")
+        .or_else(|| variable("HUGGINGFACE_HUB_CACHE"))
+        .unwrap_or_else(|| variable("HF_HOME").unwrap_or_else(home).join("hub"))
 }
 
 /// The files of the data set at `at`: `PATH`, or `owner/name` in [`hub_cache`], and after either `:SPLIT` or `:SUBSET/SPLIT`.
@@ -90,9 +94,13 @@ fn at_path(path: &Path, choice: Option<&str>) -> Result<Located, DataError> {
         (_, Some(choice)) => {
             not_found(format!("{}: a file has no split `{choice}`; leave it out", path.display()))
         }
-        (Some(_), None) => {
-            Ok(Located { root: path.to_owned(), files: vec![path.to_owned()], subset: None, split: None })
-        }
+        (Some(_), None) => Ok(Located {
+            root: path.to_owned(),
+            files: vec![path.to_owned()],
+            subset: None,
+            split: None,
+            others: 0,
+        }),
     }
 }
 
@@ -212,6 +220,7 @@ fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<Located, D
             endings()
         ));
     }
+    let all = entries.len();
     let subsets: BTreeSet<String> = entries.iter().filter_map(|e| e.subset.clone()).collect();
     // `main`, `main/train` or `train`; a subset may have a slash itself.
     let (subset, split) = match choice {
@@ -271,8 +280,8 @@ fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<Located, D
     check_formats(name, &entries)?;
     check_shards(&entries)?;
     let subset = entries.first().and_then(|e| e.subset.clone());
-    let files = entries.into_iter().map(|e| e.path).collect();
-    Ok(Located { root: root.to_owned(), files, subset, split: wanted })
+    let files: Vec<PathBuf> = entries.into_iter().map(|e| e.path).collect();
+    Ok(Located { root: root.to_owned(), others: all - files.len(), files, subset, split: wanted })
 }
 
 /// A split that is there as JSON and as Parquet would be read twice.
@@ -327,6 +336,9 @@ mod tests {
     fn found(files: &[&str], choice: Option<&str>) -> Result<Vec<String>, String> {
         let dir = tree(files);
         let located = directory(dir.path(), "DIR", choice).map_err(|e| e.to_string())?;
+        let data =
+            files.iter().filter(|f| !f.starts_with(['R', '.']) && !f.starts_with("dataset_info")).count();
+        assert_eq!(located.others + located.files.len(), data);
         let inside = |p: &PathBuf| p.strip_prefix(dir.path()).expect("inside").display().to_string();
         Ok(located.files.iter().map(inside).collect())
     }

@@ -384,6 +384,14 @@ impl DataSet {
         Ok(Row { index, file: source.path.clone(), line: span.line, problem, answers, gold, solution })
     }
 
+    /// Whether [`Row::line`] of a row counts rows rather than lines.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn counts_rows(&self, index: usize) -> bool {
+        self.sources[self.rows[index].file as usize].is_row
+    }
+
     /// All rows in the order of their files; one is in memory at a time.
     pub fn rows(&self) -> impl Iterator<Item = Result<Row, DataError>> + '_ {
         (0..self.len()).map(|index| self.row(index))

@@ -1,8 +1,11 @@
 //! The rows of a Parquet file as JSON lines in an anonymous temporary file, one row in memory at a time.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
+use std::sync::Once;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -10,8 +13,43 @@ use serde_json::{Map, Number, Value};
 
 use super::DataError;
 
-/// Unpacks `file`, which `path` names in refusals. The temporary file is gone when it is closed, whatever happens.
+/// Unpacks `file` without a panic: the reader of Parquet relies on lengths that a damaged file has wrong, and asserts them.
 pub(super) fn unpack(path: &Path, file: File) -> Result<File, DataError> {
+    caught(|| read(path, file)).unwrap_or_else(|what| {
+        Err(DataError::Damaged { path: path.to_owned(), problem: format!("damaged: {}", one_line(&what)) })
+    })
+}
+
+thread_local! {
+    /// Whether a panic of this thread is caught and told in other words.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `work` returns, or what its panic says; the panic itself is not shown.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                others(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    // Nothing that the work could have left half done outlives it.
+    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(false);
+    done.map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        text.or_else(|| payload.downcast_ref::<&str>().copied())
+            .unwrap_or("its lengths do not fit")
+            .to_owned()
+    })
+}
+
+/// Unpacks `file`, which `path` names in refusals. The temporary file is gone when it is closed, whatever happens.
+fn read(path: &Path, file: File) -> Result<File, DataError> {
     let bytes = file.metadata().map_or(0, |m| m.len());
     let damaged = |problem: String| DataError::Damaged { path: path.to_owned(), problem };
     let reader = SerializedFileReader::new(file)
@@ -33,6 +71,10 @@ fn words(error: &parquet::errors::ParquetError) -> String {
     let text = error.to_string();
     let text =
         text.split_once(": ").filter(|(kind, _)| !kind.contains(' ')).map_or(text.as_str(), |(_, rest)| rest);
+    one_line(text)
+}
+
+fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

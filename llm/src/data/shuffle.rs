@@ -24,29 +24,31 @@ pub fn permutation(seed: u64, epoch: u64, rows: u32) -> Vec<u32> {
     order
 }
 
-/// Epochs one after the other: position `p` is row `order(epoch)[p mod n]` of epoch `p / n`.
+/// Epochs one after the other: position `p` is row `order(epoch)[p mod n]` of epoch `first + p / n`.
 ///
 /// Keeps the order of the epoch it was last asked for, 4 bytes a row; what it answers does not depend on that.
 #[derive(Debug)]
 pub struct Shuffled {
     seed: u64,
     rows: u32,
+    first: u64,
     kept: Mutex<Option<(u64, Arc<[u32]>)>>,
 }
 
 impl Shuffled {
-    /// The order of `rows` rows under `seed`.
+    /// The order of `rows` rows under `seed`, from the epoch `first` on.
     ///
     /// # Panics
     /// If there is no row.
-    pub fn new(seed: u64, rows: u32) -> Shuffled {
+    pub fn new(seed: u64, rows: u32, first: u64) -> Shuffled {
         assert!(rows > 0, "an order needs a row");
-        Shuffled { seed, rows, kept: Mutex::new(None) }
+        Shuffled { seed, rows, first, kept: Mutex::new(None) }
     }
 
     /// The row at a position, from 0 on through all epochs.
     pub fn at(&self, position: u64) -> usize {
-        let (epoch, place) = (position / u64::from(self.rows), position % u64::from(self.rows));
+        let rows = u64::from(self.rows);
+        let (epoch, place) = (self.first + position / rows, position % rows);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let order = match &*kept {
             Some((of, order)) if *of == epoch => order.clone(),

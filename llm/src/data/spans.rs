@@ -200,6 +200,10 @@ impl Rows {
         let mut text = Vec::new();
         loop {
             let Some(byte) = bytes.peek()? else {
+                // A whole row: that the array is not closed is said when the next one is asked for.
+                if depth == 0 && !in_text && !text.trim_ascii().is_empty() {
+                    break;
+                }
                 return damaged(format!("cut short: the row that begins at line {line} has no end"));
             };
             if depth == 0 && !in_text && matches!(byte, b',' | b']' | b'}') {

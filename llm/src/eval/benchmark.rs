@@ -7,7 +7,7 @@ use grpo_lambda::settings::did_you_mean;
 use crate::config::Config;
 use crate::data::{self, Columns, DataError, OnBadRow, Row};
 use crate::grade::{Extraction, Gold};
-use crate::task::{Split, Task};
+use crate::task::{Split, Task, TaskSource};
 
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,8 +168,12 @@ fn available(data: &Path) -> Option<Vec<String>> {
 /// Problems that training never meets (all sums, of which none are held out), the same for every model.
 fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     let config = Config::resolve("tiny", settings).expect("the shipped preset is valid");
-    let all = if config.task == Task::Addition { 100 } else { config.eval.n };
-    let problems = config.task.distinct(config.seed, Split::Test, all);
+    let task = match config.task {
+        TaskSource::Embedded(task) => task,
+        _ => unreachable!("the shipped preset has an embedded task"),
+    };
+    let all = if task == Task::Addition { 100 } else { config.eval.n };
+    let problems = task.distinct(config.seed, Split::Test, all);
     let item = |(i, problem): (usize, crate::task::Problem)| Item {
         id: i.to_string(),
         problem: problem.prompt,

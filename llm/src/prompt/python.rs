@@ -35,7 +35,7 @@ fn repr(value: &Value) -> String {
     }
 }
 
-/// A text in the quotes that Python chooses. Characters that Python would escape as not printable are left, control characters apart.
+/// A text in the quotes that Python chooses, with escapes for what is not printable.
 fn quoted(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);
@@ -46,12 +46,22 @@ fn quoted(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if c == quote => out.extend(['\\', c]),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
+            c if printable(c) => out.push(c),
+            c => match c as u32 {
+                n @ 0..=0xff => out.push_str(&format!("\\x{n:02x}")),
+                n @ 0..=0xffff => out.push_str(&format!("\\u{n:04x}")),
+                n => out.push_str(&format!("\\U{n:08x}")),
+            },
         }
     }
     out.push(quote);
     out
+}
+
+/// Rust and Python call the same characters printable: none of the categories C and Z but the blank. Alone, Rust escapes marks that
+/// need a letter before them, too, so there is one.
+fn printable(c: char) -> bool {
+    c.is_ascii_graphic() || c == ' ' || (!c.is_ascii() && format!("a{c}").escape_debug().eq(['a', c]))
 }
 
 /// The filter `tojson` of transformers: `json.dumps` with `ensure_ascii=False`.
