@@ -14,7 +14,7 @@ use grpo_lambda_llm::model::Config;
 use grpo_lambda_llm::model::weights::{self, SaveDtype};
 use grpo_lambda_llm::rng::{Address, Purpose};
 use grpo_lambda_llm::rollout::{self, Sampling};
-use grpo_lambda_llm::task::{Split, Task};
+use grpo_lambda_llm::task::{Split, Task, TaskSource};
 use grpo_lambda_llm::tokens::Tokens;
 use serde_json::Value;
 
@@ -92,9 +92,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
     };
     let tokens = Tokens::tiny();
     let config = grpo_lambda_llm::config::Config::resolve("tiny", &[""; 0]).unwrap();
-    let grpo_lambda_llm::task::TaskSource::Embedded(task) = config.task else {
-        panic!("the preset's task is the embedded one")
-    };
+    let TaskSource::Embedded(task) = config.task else { panic!("the preset tiny is embedded") };
     let problems = task.distinct(0, Split::Test, 40);
     assert_eq!(found.len(), 40);
     let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };

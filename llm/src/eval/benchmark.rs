@@ -168,11 +168,11 @@ fn available(data: &Path) -> Option<Vec<String>> {
 /// Problems that training never meets (all sums, of which none are held out), the same for every model.
 fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     let config = Config::resolve("tiny", settings).expect("the shipped preset is valid");
-    let (task, all) = match config.task {
-        TaskSource::Embedded(Task::Addition) => (Task::Addition, 100),
-        TaskSource::Embedded(task) => (task, config.eval.n),
-        TaskSource::Dataset(_) => unreachable!("the shipped preset has the embedded task"),
+    let task = match config.task {
+        TaskSource::Embedded(task) => task,
+        _ => unreachable!("the shipped preset has an embedded task"),
     };
+    let all = if task == Task::Addition { 100 } else { config.eval.n };
     let problems = task.distinct(config.seed, Split::Test, all);
     let item = |(i, problem): (usize, crate::task::Problem)| Item {
         id: i.to_string(),
