@@ -6,6 +6,7 @@
 use crate::experiment::Experiment;
 
 pub mod entrants;
+pub mod tasks;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
