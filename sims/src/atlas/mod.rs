@@ -6,9 +6,14 @@
 use crate::experiment::Experiment;
 
 pub mod entrants;
+pub mod lucky_guess;
+pub mod multisets;
+pub mod off_policy;
+pub mod search;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[];
+pub static REGISTRY: &[&Experiment] =
+    &[&off_policy::EXPERIMENT, &lucky_guess::EXPERIMENT, &search::EXPERIMENT];
