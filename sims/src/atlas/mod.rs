@@ -10,6 +10,7 @@ pub mod lucky_guess;
 pub mod multisets;
 pub mod off_policy;
 pub mod search;
+pub mod tasks;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
