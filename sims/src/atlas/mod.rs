@@ -6,6 +6,7 @@
 use crate::experiment::Experiment;
 
 pub mod entrants;
+pub mod learning;
 pub mod lucky_guess;
 pub mod multisets;
 pub mod off_policy;
@@ -16,5 +17,9 @@ pub mod tasks;
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] =
-    &[&off_policy::EXPERIMENT, &lucky_guess::EXPERIMENT, &search::EXPERIMENT];
+pub static REGISTRY: &[&Experiment] = &[
+    &learning::EXPERIMENT,
+    &off_policy::EXPERIMENT,
+    &lucky_guess::EXPERIMENT,
+    &search::EXPERIMENT,
+];
