@@ -9,14 +9,24 @@
 //! Seven atoms in groups of eight are 3003 multisets, where tuples would be 5.8 million: small MDPs are exact for *every* method, with the
 //! whole distribution of the update, not only its mean.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::mdp::evidence::{Exact, Provider};
+use grpo_lambda::mdp::evidence::{Exact, Provider, critic};
 use grpo_lambda::mdp::{EdgeId, Oracle, Tabular, Tree};
 use grpo_lambda::methods::{Credit, Method};
 
+use super::entrants::Source;
+
 /// Limit on the number of multisets: a few seconds of one method.
 const LIMIT: f64 = 300_000.0;
+
+/// Seed of the errors of a noisy critic.
+const CRITIC_SEED: u64 = 1;
+
+/// Whether a table gives evidence of this source without chance.
+pub fn given(source: Source) -> bool {
+    matches!(source, Source::Table | Source::ConstantCritic | Source::NoisyCritic(_))
+}
 
 /// What the log-probabilities are that a method takes for those of the sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,19 +78,26 @@ pub struct Outcome<'a> {
 }
 
 impl<'t> Groups<'t> {
-    /// The groups of `size` responses that `behaviour` samples and `current` is updated with. Evidence is the sampler's, exact.
+    /// The groups of `size` responses that `behaviour` samples and `current` is updated with. Evidence is the sampler's.
     ///
     /// # Errors
-    /// When there are too many, with their number.
+    /// When there are too many, with their number, or when `source` is none that a table gives without chance.
     pub fn new(
         tree: &'t Tree,
         behaviour: &Tabular,
         current: &Tabular,
         ratios: Ratios,
         size: usize,
+        source: Source,
     ) -> anyhow::Result<Groups<'t>> {
         let sampler = Oracle::new(tree, behaviour);
         let exact = Exact::new(&sampler);
+        let exact = match source {
+            Source::Table => exact,
+            Source::ConstantCritic => exact.with_critic(critic::constant(&sampler, sampler.j)),
+            Source::NoisyCritic(scale) => exact.with_critic(critic::noisy(&sampler, scale, CRITIC_SEED)),
+            other => bail!("evidence from {other:?} is not a function of the response"),
+        };
         let updated = current.log_probs(tree);
         let old = match ratios {
             Ratios::Sampler => &sampler.log_probs,
@@ -207,7 +224,7 @@ mod tests {
         let family = LuckyGuess { answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
         let tree = family.tree().unwrap();
         let policy = family.initial(&tree);
-        let groups = Groups::new(&tree, &policy, &policy, Ratios::Sampler, 8).unwrap();
+        let groups = Groups::new(&tree, &policy, &policy, Ratios::Sampler, 8, Source::Table).unwrap();
         let (mut total, mut number) = (0.0, 0);
         let grpo = methods::parse("grpo", "").unwrap().method;
         groups.each(grpo.as_ref(), |o| {
@@ -224,7 +241,7 @@ mod tests {
         let behaviour = family.initial(&tree);
         let moved = Tabular::random(&tree, 3, 0.7);
         for current in [&behaviour, &moved] {
-            let groups = Groups::new(&tree, &behaviour, current, Ratios::Sampler, 3).unwrap();
+            let groups = Groups::new(&tree, &behaviour, current, Ratios::Sampler, 3, Source::Table).unwrap();
             let situation = Situation { current, ..Situation::on_policy(&tree, &behaviour, 3) };
             for name in ["grpo", "grpo_lambda", "tempo", "s_trace_reconstructed", "vine_ppo", "high_entropy"] {
                 let method = methods::parse(name, "").unwrap().method;
@@ -241,7 +258,7 @@ mod tests {
         let family = LuckyGuess { answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
         let tree = family.tree().unwrap();
         let (behaviour, current) = (family.initial(&tree), Tabular::random(&tree, 3, 0.7));
-        let groups = Groups::new(&tree, &behaviour, &current, Ratios::Ignored, 2).unwrap();
+        let groups = Groups::new(&tree, &behaviour, &current, Ratios::Ignored, 2, Source::Table).unwrap();
         assert!(groups.atoms().iter().all(|a| a.logps == a.response.old_logps));
     }
 
@@ -250,7 +267,7 @@ mod tests {
         let family = LuckyGuess::default();
         let tree = family.tree().unwrap();
         let policy = family.initial(&tree);
-        let refused = Groups::new(&tree, &policy, &policy, Ratios::Sampler, 8).unwrap_err().to_string();
+        let refused = Groups::new(&tree, &policy, &policy, Ratios::Sampler, 8, Source::Table).unwrap_err().to_string();
         assert!(refused.contains("the limit is 300000"), "{refused}");
     }
 }

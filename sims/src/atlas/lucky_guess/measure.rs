@@ -4,6 +4,7 @@ use grpo_lambda::mdp::zoo::{Family, Fork, LuckyGuess};
 use grpo_lambda::mdp::{Oracle, Tabular, Tree};
 use grpo_lambda::methods::Method;
 
+use crate::atlas::entrants::Source;
 use crate::atlas::multisets::{Groups, Ratios};
 
 /// Responses per group.
@@ -89,9 +90,9 @@ impl Measure {
     ///
     /// # Errors
     /// When there are too many groups.
-    pub fn new(case: &Case, method: &dyn Method) -> anyhow::Result<Measure> {
+    pub fn new(case: &Case, method: &dyn Method, source: Source) -> anyhow::Result<Measure> {
         let oracle = Oracle::new(&case.tree, &case.policy);
-        let groups = Groups::new(&case.tree, &case.policy, &case.policy, Ratios::Sampler, GROUP)?;
+        let groups = Groups::new(&case.tree, &case.policy, &case.policy, Ratios::Sampler, GROUP, source)?;
         let rewarded =
             |atom: usize| groups.atoms()[atom].response.reward.is_some_and(|reward| reward > 0.0);
         let first = |atom: usize| groups.atoms()[atom].path[0];
@@ -149,7 +150,8 @@ mod tests {
     use grpo_lambda::methods;
 
     fn measure(case: &Case, name: &str, settings: &str) -> Measure {
-        Measure::new(case, methods::parse(name, settings).unwrap().method.as_ref()).unwrap()
+        let method = methods::parse(name, settings).unwrap().method;
+        Measure::new(case, method.as_ref(), Source::Table).unwrap()
     }
 
     #[test]

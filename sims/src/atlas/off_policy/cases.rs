@@ -7,8 +7,8 @@ use grpo_lambda::table::{Cell, Table};
 
 use super::pairs::{Fit, Task, ascent, divergence, noisy, norm, rate_of, tempered};
 use super::regions::Regions;
-use crate::atlas::entrants::{ENTRANTS, Entrant, Family};
-use crate::atlas::multisets::{Groups, Ratios};
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, entrant};
+use crate::atlas::multisets::{Groups, Ratios, given};
 
 /// Nats per response of the first step, of every method.
 pub const FIRST_STEP: f64 = 0.01;
@@ -23,30 +23,15 @@ const NOISE: [f64; 3] = [0.01, 0.1, 0.3];
 
 /// Readings beside those of the whole atlas that matter off-policy only.
 static MORE: &[Entrant] = &[
-    Entrant {
-        name: "GRPO, printed clip",
-        method: "grpo",
-        settings: "reduction=token_mean clip=printed",
-        family: Family::Group,
-    },
-    Entrant {
-        name: "GRPO, no clip",
-        method: "grpo",
-        settings: "reduction=token_mean clip=none",
-        family: Family::Group,
-    },
-    Entrant {
-        name: "GRPO-λ recent, no clip, no clamp",
-        method: "grpo_lambda",
-        settings: "style=recent clip=none clamp=none",
-        family: Family::Trace,
-    },
-    Entrant {
-        name: "P-trace, history (recon.)",
-        method: "p_trace_reconstructed",
-        settings: "form=history",
-        family: Family::Trace,
-    },
+    entrant(Family::Group, "GRPO, printed clip", "grpo", "reduction=token_mean clip=printed"),
+    entrant(Family::Group, "GRPO, no clip", "grpo", "reduction=token_mean clip=none"),
+    entrant(
+        Family::Trace,
+        "GRPO-λ recent, no clip, no clamp",
+        "grpo_lambda",
+        "style=recent clip=none clamp=none",
+    ),
+    entrant(Family::Trace, "P-trace, history (recon.)", "p_trace_reconstructed", "form=history"),
 ];
 
 /// Everyone whose evidence a table gives, with the method on this task.
@@ -54,11 +39,11 @@ static MORE: &[Entrant] = &[
 /// # Errors
 /// If settings are refused.
 pub fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Configured)>> {
-    let given = Exact::kinds_on(&task.tree);
+    let kinds = Exact::kinds_on(&task.tree);
     let mut all = Vec::new();
     for entrant in ENTRANTS.iter().chain(MORE) {
         let configured = entrant.build(&task.tree)?;
-        if configured.require(&given).is_ok() {
+        if given(entrant.source) && configured.require(&kinds).is_ok() {
             all.push((entrant, configured));
         }
     }
@@ -181,12 +166,12 @@ pub fn rows(
     let tree = &task.tree;
     let mut all = Vec::new();
     let floor = {
-        let groups = Groups::new(tree, &task.start, &task.start, Ratios::Sampler, size)?;
+        let groups = Groups::new(tree, &task.start, &task.start, Ratios::Sampler, size, entrant.source)?;
         1e-9 * norm(&groups.expected(method))
     };
     let mut add = |mode, x, ignored: bool, behaviour: &Tabular, current: &Tabular| {
         let ratios = if ignored { Ratios::Ignored } else { Ratios::Sampler };
-        let groups = Groups::new(tree, behaviour, current, ratios, size)?;
+        let groups = Groups::new(tree, behaviour, current, ratios, size, entrant.source)?;
         let update = groups.expected(method);
         let regions = matches!(mode, Mode::Inner | Mode::Stale).then(|| Regions::of(&groups, method));
         all.push(Row {
@@ -257,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn everyone_takes_part_but_those_whose_scores_need_a_network() {
+    fn everyone_takes_part_but_those_whose_evidence_needs_a_network_or_is_drawn() {
         let task = &tasks().unwrap()[0];
         let present: Vec<_> = entrants(task).unwrap().iter().map(|(e, _)| e.name).collect();
         let missing: Vec<_> =
             ENTRANTS.iter().map(|e| e.name).filter(|name| !present.contains(name)).collect();
-        assert_eq!(missing, ["OAR-P", "OAR-G"]);
+        assert_eq!(missing, ["OAR-P", "OAR-G", "GRPO, 1/T, beside OAR", "VinePPO, K = 8"]);
     }
 }

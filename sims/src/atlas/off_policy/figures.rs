@@ -128,8 +128,8 @@ pub(super) fn regions(rows: &[Row], size: usize) -> Figure {
 
 /// Samplers that differ from the trainer.
 pub(super) fn mismatch(rows: &[Row], size: usize) -> Figure {
-    let mut figure = Figure::new("A sampler at another temperature: ratios repair most of the direction, ignoring it costs most far from 1")
-        .caption(format!("Exact over groups of {size}, mean cosine with ∇J over 4 tasks; the policy that is updated has temperature 1. Ratios taken from the sampler's log-probabilities, or recomputed by the trainer (then all are 1)."))
+    let mut figure = Figure::new("A sampler at another temperature: ignoring it costs little direction; ratios under a narrow clip (GSPO) cost more than they repair")
+        .caption(format!("Exact over groups of {size}, mean cosine with ∇J over 4 tasks; the policy that is updated has temperature 1. Ratios taken from the sampler's log-probabilities, or recomputed by the trainer (then all are 1). GSPO leaves the picture at the left."))
         .panel_size(480, 330);
     for (ignored, title) in [(false, "Ratios against the sampler"), (true, "Mismatch ignored: every ratio 1")] {
         let mut panel = Panel::new(title)
@@ -163,7 +163,7 @@ pub(super) fn reuse(reused: &[Reused], batches: usize) -> Figure {
             mdps.push(&r.mdp);
         }
     }
-    let mut figure = Figure::new("A batch is worth several updates: the clip decides when it stops")
+    let mut figure = Figure::new("A batch is worth several updates: a narrow clip (GSPO) or a summed trace (GRPO-λ) stops early, no clip (RLOO) goes on")
         .caption(format!(
             "Exact J after k updates on one batch of 8 responses, mean of {batches} batches with 95 % t-intervals; each method's expected first update moves {FIRST_STEP} nats."
         ))

@@ -15,7 +15,8 @@ use grpo_lambda::stats::mean;
 use grpo_lambda::table::{Cell, Table};
 use rayon::prelude::*;
 
-use crate::atlas::entrants::{BASELINE, Entrant};
+use crate::atlas::entrants::{BASELINE, Entrant, Source};
+use crate::atlas::multisets::{Groups, Ratios};
 use crate::experiment::{Context, Experiment, Finding, Report};
 use crate::experiments::common::{finding, holds_or, holds_when, short};
 use cases::{FIRST_STEP, Mode, Row, UPDATES};
@@ -114,8 +115,11 @@ fn piece(
     let rows: Option<Vec<Row>> = cells.iter().map(|c| Row::parse(c)).collect();
     let rows = rows.ok_or_else(|| anyhow::anyhow!("kept rows of {} cannot be read", entrant.name))?;
     let reused = ctx.store.rows(&key("reuse"), || {
-        let groups =
-            super::multisets::Groups::new(&task.tree, &task.start, &task.start, super::multisets::Ratios::Sampler, size)?;
+        if entrant.source != Source::Table {
+            return Ok(Vec::new()); // the learner's evidence is the table's
+        }
+        let (tree, start) = (&task.tree, &task.start);
+        let groups = Groups::new(tree, start, start, Ratios::Sampler, size, entrant.source)?;
         let update = groups.expected(configured.method.as_ref());
         let rate = pairs::rate_of(&task.tree, &task.start, &update, FIRST_STEP);
         let of = |rate| reuse::reuse(task, configured.method.as_ref(), rate, batches, ctx.seed);

@@ -129,12 +129,14 @@ pub fn norm(x: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::atlas::entrants::Source;
     use crate::atlas::multisets::{Groups, Ratios};
 
     #[test]
     fn every_task_is_small_enough_for_groups_of_eight_and_has_something_to_learn() {
         for task in tasks().unwrap() {
-            let groups = Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, 8).unwrap();
+            let groups =
+                Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, 8, Source::Table).unwrap();
             assert!(groups.atoms().len() <= 7, "{}: {}", task.name, groups.atoms().len());
             let gradient = Oracle::new(&task.tree, &task.start).grad_j();
             assert!(norm(&gradient) > 0.01, "{}", task.name);

@@ -124,6 +124,7 @@ fn part(credit: &Credit, keep: &dyn Fn(f64) -> bool) -> Credit {
 mod tests {
     use super::super::pairs::{ascent, tasks};
     use super::*;
+    use crate::atlas::entrants::Source;
     use crate::atlas::multisets::Ratios;
     use grpo_lambda::methods;
 
@@ -132,7 +133,7 @@ mod tests {
         let task = &tasks().unwrap()[2];
         let path = ascent(task, 4, 0.05).unwrap();
         for (current, on_policy) in [(&path[0], true), (&path[4], false)] {
-            let groups = Groups::new(&task.tree, &path[0], current, Ratios::Sampler, 3).unwrap();
+            let groups = Groups::new(&task.tree, &path[0], current, Ratios::Sampler, 3, Source::Table).unwrap();
             for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
                 let method = methods::parse(name, "").unwrap().method;
                 let r = Regions::of(&groups, method.as_ref());
@@ -148,7 +149,7 @@ mod tests {
         // By hand: a token is bound when its response's advantage is positive and its ratio above 1.2, or negative and below 0.8.
         let task = &tasks().unwrap()[2];
         let path = ascent(task, 6, 0.05).unwrap();
-        let groups = Groups::new(&task.tree, &path[0], &path[6], Ratios::Sampler, 3).unwrap();
+        let groups = Groups::new(&task.tree, &path[0], &path[6], Ratios::Sampler, 3, Source::Table).unwrap();
         let method = methods::parse("grpo", "reduction=response_sum").unwrap().method;
         let (mut high, mut low, mut all) = (0.0, 0.0, 0.0);
         groups.each(method.as_ref(), |o| {

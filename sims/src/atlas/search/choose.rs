@@ -51,16 +51,16 @@ fn score(all: &[(&Quadratic, f64)], alpha: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::instances::tasks;
+    use crate::atlas::tasks::tasks;
     use super::super::spans::find;
     use super::*;
 
     #[test]
     fn on_one_policy_it_is_the_closed_form_and_on_several_no_neighbour_is_better() {
         let span = find("start and entropy").unwrap();
-        let tasks = tasks().unwrap();
+        let tasks = tasks(false).unwrap();
         let all: Vec<Quadratic> =
-            tasks[2..6].iter().map(|t| Quadratic::new(&t.tree, &t.start, span.features, 8)).collect();
+            tasks[7..11].iter().map(|t| Quadratic::new(&t.tree, &t.start, span.features, 8)).collect();
         let one = choose(&[(&all[3], 1.0)]);
         assert!((all[3].efficiency(&one) - all[3].efficiency(&all[3].best())).abs() < 1e-9);
         let weighted: Vec<(&Quadratic, f64)> = all.iter().map(|q| (q, 0.25)).collect();

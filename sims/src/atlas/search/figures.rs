@@ -25,7 +25,7 @@ pub(super) fn overview(scores: &[Score], ceiling: Interval, learned: &[Overall])
     let efficiency = Panel::new("Efficiency of one group, families held out")
         .x(Axis::new("η / η(RLOO), more is better").log())
         .y(Axis::new("").categories(names))
-        .spans("weights of the papers, nothing chosen", part(false))
+        .spans("nothing chosen", part(false))
         .spans("chosen on the other families", part(true))
         .spans("oracle", [span(shown.len(), &ceiling)])
         .vline(1.0, "RLOO");
@@ -41,7 +41,7 @@ pub(super) fn overview(scores: &[Score], ceiling: Interval, learned: &[Overall])
     Figure::new(format!(
         "Better weights exist for one step, {best} more efficient on held-out families; in learning they give {top}"
     ))
-    .caption("η: share of |∇J|² that one group of 8 yields at the best step size, exact; geometric mean over families of MDPs with 95 % bootstrap intervals over families. Learning: mean over six tasks of the interquartile mean, runs paired, 95 % stratified bootstrap.")
+    .caption("η: share of |∇J|² that one group of 8 yields at the best step size, exact; geometric mean over families of MDPs with 95 % bootstrap intervals over families. Learning: mean over eight tasks of the interquartile mean, runs paired, 95 % stratified bootstrap.")
     .panel_size(620, 460)
     .panel(efficiency)
     .panel(learning)

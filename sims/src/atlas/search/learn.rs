@@ -1,22 +1,19 @@
 //! Learning curves with weights of a span, at rates tuned on runs that are not reported.
 
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::iterate;
 use grpo_lambda::mdp::TabularLearner;
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
-use grpo_lambda::group::Response;
-use grpo_lambda::stats::mean;
 
-use super::instances::Task;
 use super::quadratic::{Token, dot};
 use super::spans::Span;
+use crate::atlas::tasks::Task;
+use crate::training::GROUP;
+use crate::training::rates::{Grid, choose};
+use crate::training::stream::{Phase, stream};
 
-/// Responses per group, one group an update.
-pub const GROUP: usize = 8;
-/// Learning rates tried: powers of 2.
-const RATES: std::ops::RangeInclusive<i32> = -3..=10;
-/// Means this close to the greatest are as good; the smallest such rate is taken.
-const AS_GOOD: f64 = 0.005;
+/// Learning rates tried: powers of 2, more of them where the best is at an end.
+const GRID: Grid = Grid { low: -3, high: 10, per_octave: 1, widen: 6, seeds: 0 };
 
 /// A method whose token weights are multiplied with `Σ_j α_j φ_j`.
 #[derive(Debug)]
@@ -104,45 +101,32 @@ pub fn learn(
     (selection, runs, updates): (usize, usize, usize),
     seed: u64,
 ) -> Learned {
-    // Streams of selection and report never meet: even and odd.
-    let stream = |kind: u64, run: usize| {
-        let name = task.name.bytes().fold(seed, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        name.wrapping_add(2 * run as u64 + kind)
-    };
-    let tried: Vec<(i32, f64)> = RATES
-        .map(|k| {
-            let areas: Vec<f64> = (0..selection)
-                .map(|i| area(task, method, 2f64.powi(k), updates, stream(0, i)))
-                .collect();
-            (k, mean(&areas).unwrap_or(f64::NAN))
-        })
-        .collect();
-    let greatest = tried.iter().map(|t| t.1).fold(f64::NEG_INFINITY, f64::max);
-    let k = tried.iter().find(|t| t.1 >= greatest - AS_GOOD).map_or(*RATES.start(), |t| t.0);
-    let rate = 2f64.powi(k);
+    let run = |phase, rate, i| area(task, method, rate, updates, stream(seed, phase, task.name, i));
+    let choice = choose(Grid { seeds: selection, ..GRID }, |rate, i| run(Phase::Selection, rate, i));
     Learned {
-        rate,
-        inside: k != *RATES.start() && k != *RATES.end(),
-        areas: (0..runs).map(|i| area(task, method, rate, updates, stream(1, i))).collect(),
+        rate: choice.rate,
+        inside: !choice.at_edge,
+        areas: (0..runs).map(|i| run(Phase::Report, choice.rate, i)).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::instances::tasks;
     use super::super::spans::{UNIFORM, find};
     use super::*;
+    use crate::atlas::tasks::tasks;
     use grpo_lambda::methods;
 
     #[test]
     fn uniform_weights_are_rloo_and_the_length_is_what_the_trace_makes_of_it() {
-        let task = &tasks().unwrap()[0];
+        let tasks = tasks(false).unwrap();
+        let task = tasks.iter().find(|t| t.name == "fork").unwrap();
         let rloo = || methods::parse("rloo", "").unwrap().method;
         let weighted = |name: &str, factor: f64| Weighted {
             inner: rloo(),
             span: find(name).unwrap(),
             alpha: vec![factor],
-            longest: task.tree.max_len(),
+            longest: task.longest,
         };
         let run = |m: &dyn Method| area(task, m, 1.0, 20, 5);
         assert_eq!(run(rloo().as_ref()), run(&weighted(UNIFORM, 1.0)));

@@ -11,14 +11,16 @@ pub mod spans;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods;
-use grpo_lambda::stats::{Bootstrap, Interval, iqm, mean};
+use grpo_lambda::stats::{Bootstrap, Interval, mean};
 use grpo_lambda::table::{Cell, Table};
 use rayon::prelude::*;
 
 use crate::experiment::{Context, Experiment, Finding, Report};
 use crate::experiments::common::{finding, holds_or, holds_when, short};
-use instances::{Task, families, tasks};
-use learn::{GROUP, Learned, Weighted, learn};
+use crate::atlas::tasks::{Task, tasks};
+use crate::training::{GROUP, mean_of_iqms};
+use instances::{families, family, stages};
+use learn::{Learned, Weighted, learn};
 use quadratic::Quadratic;
 use spans::{SPANS, Span, UNIFORM, find};
 
@@ -32,7 +34,8 @@ pub static EXPERIMENT: Experiment = Experiment {
 };
 
 /// The tasks of the learning curves, one per family.
-const LEARNED: [&str; 6] = ["fork", "chain", "eos_hazard", "random 0", "deceptive", "lucky_guess"];
+const LEARNED: [&str; 8] =
+    ["fork", "chain", "eos_hazard", "random", "deceptive", "lucky_guess", "carry_add", "delayed_format"];
 
 /// The comparison in efficiency of one span.
 pub(crate) struct Score {
@@ -43,17 +46,17 @@ pub(crate) struct Score {
     in_sample: f64,
     /// Per family, log, held out.
     families: Vec<f64>,
-    /// Smallest cosine-like ratio `b·α / sqrt(..)` is not needed where the update points along `∇J`: policies at which it does not.
+    /// Policies at which the expected update, `α` chosen elsewhere, points away from `∇J`.
     astray: usize,
     /// `α` chosen on all families, first entry 1 where it is not 0.
     alpha: Vec<f64>,
 }
 
 fn run(ctx: &Context) -> anyhow::Result<Report> {
-    let tasks = tasks()?;
+    let tasks = tasks(ctx.full)?;
     let names = families(&tasks);
-    let stages: Vec<(&Task, Vec<grpo_lambda::mdp::Tabular>)> =
-        tasks.par_iter().map(|t| (t, t.stages())).collect();
+    let points: Vec<(&Task, Vec<grpo_lambda::mdp::Tabular>)> =
+        tasks.par_iter().map(|t| (t, stages(t))).collect();
     (ctx.progress)(0.1, "moments");
     // quadratics[span][task][stage]
     let quadratics: Vec<Vec<Vec<Quadratic>>> = SPANS
@@ -62,7 +65,7 @@ fn run(ctx: &Context) -> anyhow::Result<Report> {
             let of = |(task, stages): &(&Task, Vec<_>)| {
                 stages.iter().map(|p| Quadratic::new(&task.tree, p, span.features, GROUP)).collect()
             };
-            stages.iter().map(of).collect()
+            points.iter().map(of).collect()
         })
         .collect();
     (ctx.progress)(0.3, "weights");
@@ -120,7 +123,7 @@ fn fit(own: &[Vec<Quadratic>], tasks: &[Task], names: &[&'static str], without: 
         let members: Vec<&Quadratic> = own
             .iter()
             .zip(tasks)
-            .filter(|(_, t)| t.family == *name)
+            .filter(|(_, t)| family(t) == *name)
             .flat_map(|(qs, _)| qs)
             .collect();
         let weight = 1.0 / members.len() as f64;
@@ -143,10 +146,10 @@ fn score(
     for name in names {
         let out = alpha(Some(name));
         let of = |alpha: &[f64]| -> Vec<f64> {
-            let members = own.iter().zip(uniform).zip(tasks).filter(|(_, t)| t.family == *name);
+            let members = own.iter().zip(uniform).zip(tasks).filter(|(_, t)| family(t) == *name);
             members.flat_map(|((q, u), _)| ratios(q, u, alpha)).collect()
         };
-        let members = own.iter().zip(tasks).filter(|(_, t)| t.family == *name);
+        let members = own.iter().zip(tasks).filter(|(_, t)| family(t) == *name);
         astray += members.flat_map(|(q, _)| q).filter(|q| quadratic::dot(&q.b, &out) <= 0.0).count();
         held.push(mean(&of(&out))?);
         inside.push(mean(&of(&all))?);
@@ -170,7 +173,7 @@ fn ceiling(
     bootstrap: Bootstrap,
 ) -> Option<Interval> {
     let of = |name: &&str| {
-        let members = uniform.iter().zip(tasks).filter(|(_, t)| t.family == *name).flat_map(|(q, _)| q);
+        let members = uniform.iter().zip(tasks).filter(|(_, t)| family(t) == *name).flat_map(|(q, _)| q);
         mean(&members.map(|q| (q.ceiling / q.efficiency(&[1.0])).ln()).collect::<Vec<_>>())
     };
     let all: Vec<f64> = names.iter().map(of).collect::<Option<_>>()?;
@@ -193,10 +196,10 @@ fn curves(
     let size = if ctx.full { (20, 100, 160) } else { (6, 30, 60) };
     let names = families(tasks);
     let mut ranked: Vec<usize> =
-        (0..SPANS.len()).filter(|&i| SPANS[i].fitted && SPANS[i].trainable).collect();
+        (0..SPANS.len()).filter(|&i| SPANS[i].trainable && SPANS[i].name != UNIFORM).collect();
     ranked.sort_by(|&a, &b| scores[b].held_out.mid.total_cmp(&scores[a].held_out.mid));
     let by_prefix = ranked.iter().copied().find(|&i| SPANS[i].by_prefix);
-    let mut shown: Vec<usize> = ranked.into_iter().take(3).chain(by_prefix).collect();
+    let mut shown: Vec<usize> = ranked.into_iter().take(4).chain(by_prefix).collect();
     shown.extend(SPANS.iter().position(|s| s.name == "recent 0.99, fixed horizon"));
     shown.sort_unstable();
     shown.dedup();
@@ -232,12 +235,12 @@ fn curves(
                 Entrant::Span(i) => {
                     let span = &SPANS[*i];
                     let alpha = if span.fitted {
-                        fit(&quadratics[*i], tasks, &names, Some(tasks[index].family))
+                        fit(&quadratics[*i], tasks, &names, Some(family(&tasks[index])))
                     } else {
                         vec![1.0]
                     };
                     let inner = methods::parse("rloo", "")?.method;
-                    let longest = task.tree.max_len();
+                    let longest = task.longest;
                     (span.name.to_owned(), Box::new(Weighted { inner, span, alpha, longest }))
                 }
             };
@@ -264,7 +267,7 @@ fn curves(
                 Entrant::Registered(name, ..) => (*name).to_owned(),
                 Entrant::Span(i) => SPANS[*i].name.to_owned(),
             },
-            tasks: picked.iter().map(|(_, t)| t.name.clone()).zip(learned.by_ref()).collect(),
+            tasks: picked.iter().map(|(_, t)| t.name.to_owned()).zip(learned.by_ref()).collect(),
         })
         .collect())
 }
@@ -278,10 +281,6 @@ pub(crate) struct Overall {
     gains: [Interval; 2],
     /// Probability that a run beats one of RLOO, of GRPO.
     improves: [Interval; 2],
-}
-
-fn mean_of_iqms(strata: &[Vec<f64>]) -> f64 {
-    strata.iter().map(|x| iqm(x).unwrap_or(f64::NAN)).sum::<f64>() / strata.len() as f64
 }
 
 fn strata(curve: &Curve) -> Vec<Vec<f64>> {

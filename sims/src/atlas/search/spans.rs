@@ -67,7 +67,10 @@ pub static SPANS: &[Span] = &[
     fitted("start and entropy", true, |x| {
         vec![1.0, power(0.8, x.t), power(0.5, x.t), x.entropy, x.entropy * power(0.5, x.t)]
     }),
-    fitted("own probability", false, |x| vec![1.0, x.probability, x.probability * x.probability]),
+    fixed("own probability π", false, true, |x| vec![x.probability]),
+    fixed("own probability π²", false, true, |x| vec![x.probability * x.probability]),
+    fitted("1 and own probability", false, |x| vec![1.0, x.probability]),
+    fitted("own probability, quadratic", false, |x| vec![1.0, x.probability, x.probability * x.probability]),
     fitted("everything", false, everything),
 ];
 
