@@ -48,7 +48,8 @@ fn with_the_clamp_a_longer_flawed_response_is_raised_in_expectation_though_its_v
     let tree = family.tree().expect("valid");
     let policy = family.initial(&tree);
     let clamped = methods::parse("grpo", "reduction=token_mean clamp=-0.1").expect("valid").method;
-    let update = implied(clamped.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update;
+    let update =
+        implied(clamped.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update;
     assert!(update[FLAWED] < 0.0);
 }
 

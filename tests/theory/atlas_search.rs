@@ -33,9 +33,8 @@ fn a_trace_of_a_fixed_horizon_rescales_the_gradient_depth_by_depth_whatever_the_
             .enumerate()
             .map(|(e, g)| sums[tree.depth(tree.edge_node(e))] * g)
             .collect();
-        let off = |update: Vec<f64>| {
-            update.iter().zip(&rescaled).map(|(u, r)| (u - r).abs()).fold(0.0, f64::max)
-        };
+        let off =
+            |update: Vec<f64>| update.iter().zip(&rescaled).map(|(u, r)| (u - r).abs()).fold(0.0, f64::max);
         assert!(off(update(&|len| sums[..len].to_vec())) < 1e-12, "{seed}");
         ragged += usize::from(off(update(&|len| Recent { q: 0.9 }.column_sums(len))) > 1e-3);
     }

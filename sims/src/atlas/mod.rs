@@ -17,9 +17,5 @@ pub mod tasks;
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[
-    &learning::EXPERIMENT,
-    &off_policy::EXPERIMENT,
-    &lucky_guess::EXPERIMENT,
-    &search::EXPERIMENT,
-];
+pub static REGISTRY: &[&Experiment] =
+    &[&learning::EXPERIMENT, &off_policy::EXPERIMENT, &lucky_guess::EXPERIMENT, &search::EXPERIMENT];

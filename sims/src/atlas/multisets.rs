@@ -143,7 +143,8 @@ impl<'t> Groups<'t> {
         loop {
             let members: Vec<usize> =
                 counts.iter().enumerate().flat_map(|(atom, &n)| std::iter::repeat_n(atom, n)).collect();
-            let group = Group { responses: members.iter().map(|&a| self.atoms[a].response.clone()).collect() };
+            let group =
+                Group { responses: members.iter().map(|&a| self.atoms[a].response.clone()).collect() };
             let credits = method.credit(std::slice::from_ref(&group));
             let mut tokens = Vec::with_capacity(self.size);
             weights.fill(0.0);
@@ -243,7 +244,8 @@ mod tests {
         for current in [&behaviour, &moved] {
             let groups = Groups::new(&tree, &behaviour, current, Ratios::Sampler, 3, Source::Table).unwrap();
             let situation = Situation { current, ..Situation::on_policy(&tree, &behaviour, 3) };
-            for name in ["grpo", "grpo_lambda", "tempo", "s_trace_reconstructed", "vine_ppo", "high_entropy"] {
+            for name in ["grpo", "grpo_lambda", "tempo", "s_trace_reconstructed", "vine_ppo", "high_entropy"]
+            {
                 let method = methods::parse(name, "").unwrap().method;
                 let by_tuples = enumerated(method.as_ref(), &situation).unwrap().update;
                 let ours = groups.expected(method.as_ref());
@@ -267,7 +269,8 @@ mod tests {
         let family = LuckyGuess::default();
         let tree = family.tree().unwrap();
         let policy = family.initial(&tree);
-        let refused = Groups::new(&tree, &policy, &policy, Ratios::Sampler, 8, Source::Table).unwrap_err().to_string();
+        let refused =
+            Groups::new(&tree, &policy, &policy, Ratios::Sampler, 8, Source::Table).unwrap_err().to_string();
         assert!(refused.contains("the limit is 300000"), "{refused}");
     }
 }

@@ -86,13 +86,17 @@ pub(super) fn length(rows: &[Row]) -> Figure {
         let mut panel = Panel::new(format!("luck {luck}"))
             .x(Axis::new("tokens of a flawed response").log())
             .y("step of the flawed logit, relative");
-        for name in
-            [BASELINE, "GRPO, 1/T", "RLOO", "GRPO-λ recent", "GRPO-λ recent, no clamp", "GRPO, clamp -0.1", "P-trace (recon.)"]
-        {
+        for name in [
+            BASELINE,
+            "GRPO, 1/T",
+            "RLOO",
+            "GRPO-λ recent",
+            "GRPO-λ recent, no clamp",
+            "GRPO, clamp -0.1",
+            "P-trace (recon.)",
+        ] {
             let find = |length: usize| {
-                rows.iter().find(|r| {
-                    r.flawed_length == Some(length) && r.method == name && r.luck == luck
-                })
+                rows.iter().find(|r| r.flawed_length == Some(length) && r.method == name && r.luck == luck)
             };
             let Some(equal) = find(SOUND_LENGTH).map(|r| r.measure.step) else { continue };
             let points = LENGTHS.iter().filter_map(|&n| Some((n as f64, find(n)?.measure.step / equal)));

@@ -38,8 +38,14 @@ impl Case {
     /// # Errors
     /// When a knob is out of range.
     pub fn equal(luck: f64, sound: f64) -> anyhow::Result<Case> {
-        let family =
-            LuckyGuess { luck, initial_sound: sound, answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
+        let family = LuckyGuess {
+            luck,
+            initial_sound: sound,
+            answers: 2,
+            work: 1,
+            fillers: 1,
+            ..LuckyGuess::default()
+        };
         let tree = family.tree()?;
         let policy = family.initial(&tree);
         Ok(Case { luck, sound, flawed_length: None, tree, policy })
@@ -93,8 +99,7 @@ impl Measure {
     pub fn new(case: &Case, method: &dyn Method, source: Source) -> anyhow::Result<Measure> {
         let oracle = Oracle::new(&case.tree, &case.policy);
         let groups = Groups::new(&case.tree, &case.policy, &case.policy, Ratios::Sampler, GROUP, source)?;
-        let rewarded =
-            |atom: usize| groups.atoms()[atom].response.reward.is_some_and(|reward| reward > 0.0);
+        let rewarded = |atom: usize| groups.atoms()[atom].response.reward.is_some_and(|reward| reward > 0.0);
         let first = |atom: usize| groups.atoms()[atom].path[0];
         let share = oracle.probs[FLAWED];
         let mut mean = vec![0.0; case.tree.edge_count()];
@@ -171,7 +176,8 @@ mod tests {
         // sound ones, since both sums of centred rewards add up to zero. Counted here over the binomials.
         let case = Case::ragged(0.25, SOUND_LENGTH).unwrap();
         let choose = |n: usize, k: usize| (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product::<f64>();
-        let binomial = |n: usize, k: usize, p: f64| choose(n, k) * p.powi(k as i32) * (1.0 - p).powi((n - k) as i32);
+        let binomial =
+            |n: usize, k: usize, p: f64| choose(n, k) * p.powi(k as i32) * (1.0 - p).powi((n - k) as i32);
         let mut expected = 0.0;
         for flawed in 1..GROUP {
             for lucky in 0..=flawed {

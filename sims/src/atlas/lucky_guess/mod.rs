@@ -76,13 +76,7 @@ fn run(ctx: &Context) -> anyhow::Result<Report> {
         .collect::<anyhow::Result<_>>()?;
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
     Ok(Report {
-        findings: vec![
-            headline(&rows),
-            expectation(&rows),
-            within(&rows),
-            one_group(&rows),
-            ragged(&rows),
-        ],
+        findings: vec![headline(&rows), expectation(&rows), within(&rows), one_group(&rows), ragged(&rows)],
         tables: vec![(String::new(), table(&rows))],
         figures: vec![
             (String::new(), figures::overview(&rows)),
@@ -100,12 +94,14 @@ fn piece(ctx: &Context, case: &Case, entrant: &'static Entrant) -> anyhow::Resul
     }
     let key = format!("{} {} {} {:?}", entrant.name, case.luck, case.sound, case.flawed_length);
     let kept = ctx.store.rows(&key, || {
-        Ok(vec![cells(&Measure::new(case, configured.method.as_ref(), entrant.source)?).map(Cell::from).to_vec()])
+        Ok(vec![
+            cells(&Measure::new(case, configured.method.as_ref(), entrant.source)?).map(Cell::from).to_vec(),
+        ])
     })?;
-    let numbers: Option<Vec<f64>> =
-        kept.first().and_then(|row| row.iter().map(Cell::number).collect());
+    let numbers: Option<Vec<f64>> = kept.first().and_then(|row| row.iter().map(Cell::number).collect());
     let numbers: Option<[f64; 9]> = numbers.and_then(|n| n.try_into().ok());
-    let numbers = numbers.ok_or_else(|| anyhow::anyhow!("kept numbers of {} cannot be read", entrant.name))?;
+    let numbers =
+        numbers.ok_or_else(|| anyhow::anyhow!("kept numbers of {} cannot be read", entrant.name))?;
     Ok(Some(Row {
         method: entrant.name,
         luck: case.luck,
@@ -199,9 +195,8 @@ fn headline(rows: &[Row]) -> Finding {
     ) else {
         return finding("the case that is shown", holds_or(false, "it is missing"), "");
     };
-    let better = |m: &Measure| {
-        m.raises_when_lucky < grpo.raises_when_lucky - 1e-9 || m.lucky < grpo.lucky - 1e-9
-    };
+    let better =
+        |m: &Measure| m.raises_when_lucky < grpo.raises_when_lucky - 1e-9 || m.lucky < grpo.lucky - 1e-9;
     let say = |name: &str, m: &Measure| {
         format!(
             "{name}: weight of the flawed token in a rewarded response {} of a sound one's; one group raises the flaw with probability {} ({} when a guess in it was lucky); expected step {} of ∇J's",
@@ -255,9 +250,17 @@ fn expectation(rows: &[Row]) -> Finding {
         holds_or(wrong.is_empty(), format!("raised somewhere by {}", wrong.join(", "))),
         format!(
             "{total} methods, {cases} cases of luck and initial policy, all with A(flawed) < 0. Step of the flawed token relative to ∇J's at the method's own scale: {}",
-            [BASELINE, "RLOO", "GRPO-λ recent", "GRPO-λ both", "TEMPO", "PPO, exact critic", "VinePPO, exact values"]
-                .map(|n| format!("{n} {}", short(sizes(n))))
-                .join(", ")
+            [
+                BASELINE,
+                "RLOO",
+                "GRPO-λ recent",
+                "GRPO-λ both",
+                "TEMPO",
+                "PPO, exact critic",
+                "VinePPO, exact values"
+            ]
+            .map(|n| format!("{n} {}", short(sizes(n))))
+            .join(", ")
         ),
     )
 }
@@ -282,9 +285,16 @@ fn within(rows: &[Row]) -> Finding {
         format!(
             "mean weight of the flawed first token in rewarded responses over that of the sound one, luck {}: {}",
             SHOWN.0,
-            [BASELINE, "GRPO-λ recent", "RLSD (recon.)", "TEMPO", "PPO, exact critic", "SPO-chain, exact values"]
-                .map(|n| format!("{n} {}", short(shown(rows, n).map_or(f64::NAN, |m| m.lucky))))
-                .join(", ")
+            [
+                BASELINE,
+                "GRPO-λ recent",
+                "RLSD (recon.)",
+                "TEMPO",
+                "PPO, exact critic",
+                "SPO-chain, exact values"
+            ]
+            .map(|n| format!("{n} {}", short(shown(rows, n).map_or(f64::NAN, |m| m.lucky))))
+            .join(", ")
         ),
     )
 }
@@ -311,12 +321,7 @@ fn one_group(rows: &[Row]) -> Finding {
         .filter(|r| r.method == BASELINE)
         .max_by(|a, b| a.measure.raises.total_cmp(&b.measure.raises));
     let worst = worst.map_or(String::new(), |r| {
-        format!(
-            "; GRPO at worst {} (luck {}, sound step {})",
-            percent(r.measure.raises),
-            r.luck,
-            r.sound
-        )
+        format!("; GRPO at worst {} (luck {}, sound step {})", percent(r.measure.raises), r.luck, r.sound)
     });
     finding(
         format!("No method makes it less likely than GRPO that one group of {GROUP} raises the flawed token"),
@@ -331,13 +336,11 @@ fn one_group(rows: &[Row]) -> Finding {
 }
 
 fn ragged(rows: &[Row]) -> Finding {
-    // The text about the clamp below is about readings of GRPO-lambda with it; those without are among the rows.
     let all = || rows.iter().filter(|r| r.flawed_length.is_some());
     let wrong = any(all(), |r| r.measure.inverts());
     let worst = |name: &str| {
-        let row = all()
-            .filter(|r| r.method == name)
-            .min_by(|a, b| a.measure.step.total_cmp(&b.measure.step))?;
+        let row =
+            all().filter(|r| r.method == name).min_by(|a, b| a.measure.step.total_cmp(&b.measure.step))?;
         let m = &row.measure;
         row.measure.inverts().then(|| {
             format!(
@@ -351,6 +354,8 @@ fn ragged(rows: &[Row]) -> Finding {
             )
         })
     };
+    let unclamped: Vec<&str> = wrong.iter().copied().filter(|n| n.contains("no clamp")).collect();
+    let unclamped = if unclamped.is_empty() { "none".to_owned() } else { unclamped.join(", ") };
     let said: Vec<String> = ENTRANTS.iter().filter_map(|e| worst(e.name)).take(4).collect();
     finding(
         "Whatever the length of flawed responses, the flawed token is lowered in expectation",
@@ -361,7 +366,10 @@ fn ragged(rows: &[Row]) -> Finding {
         if said.is_empty() {
             format!("{} cases", all().count())
         } else {
-            format!("the clamp at -0.1 leaves failures hardly any credit, so that a flawed step keeps a positive one, which the trace multiplies by a number that grows with the length (without the clamp: none): {}", said.join("; "))
+            format!(
+                "of the readings of GRPO-λ without the clamp at -0.1: {unclamped}; with it failures count little, so that the mean credit of either step is positive, and the trace multiplies it by a number that grows with the length: {}",
+                said.join("; ")
+            )
         },
     )
 }

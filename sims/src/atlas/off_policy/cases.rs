@@ -135,8 +135,7 @@ impl Row {
         };
         let number = |i: usize| cells.get(i).and_then(Cell::number);
         let mode = text(0)?;
-        let fit = number(6)
-            .and_then(|cosine| Some(Fit { cosine, scale: number(7)?, bias: number(8)? }));
+        let fit = number(6).and_then(|cosine| Some(Fit { cosine, scale: number(7)?, bias: number(8)? }));
         let shares: Option<Vec<f64>> = (9..17).map(number).collect();
         Some(Row {
             mode: Mode::ALL.into_iter().find(|m| m.name() == mode)?,

@@ -9,15 +9,8 @@ use crate::atlas::entrants::BASELINE;
 use crate::figure::{Axis, Figure, Mark, Panel};
 
 /// Methods in figures of lines.
-const SHOWN: [&str; 7] = [
-    BASELINE,
-    "GRPO, printed clip",
-    "GRPO-λ recent",
-    "GRPO-λ both",
-    "P-trace (recon.)",
-    "GSPO",
-    "RLOO",
-];
+const SHOWN: [&str; 7] =
+    [BASELINE, "GRPO, printed clip", "GRPO-λ recent", "GRPO-λ both", "P-trace (recon.)", "GSPO", "RLOO"];
 
 /// Every method at a glance: how its direction ages, and how many of its tokens the clip holds.
 pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
@@ -47,7 +40,7 @@ pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
         at("GRPO-λ recent, no clip, no clamp")
     ))
     .caption(format!(
-        "Exact over all groups of {size}. Left: the sampler is k exact gradient steps old, the same policies for all; mean of 4 tasks, a silent update counts 0. Right: after k updates of the method on its own batch (first update {FIRST_STEP} nats). recon.: formulas are ours."
+        "Exact over all groups of {size}. Left: the sampler is k exact gradient steps old, the same policies for all; mean of 4 tasks, a silent update counts 0. Right: after k updates of the method on its own batch (first update {FIRST_STEP} nats). GSPO's published bounds are narrow for responses this short. recon.: formulas are ours."
     ))
     .panel_size(620, 900)
     .panel(heat(
@@ -86,10 +79,8 @@ pub(super) fn trust_region(synthetic: &Table, pairs: &[Pair]) -> Figure {
         .x(Axis::new("").categories(pairs.iter().map(|p| p.name.clone())))
         .y(Axis::new("share of trace ratios outside [0.8, 1.2]").range(0.0, 1.0));
     for (i, named) in traces(0.99).iter().enumerate() {
-        bars = bars.bars(
-            named.name,
-            pairs.iter().enumerate().map(|(x, p)| (x as f64, p.outside_though_inside[i])),
-        );
+        bars = bars
+            .bars(named.name, pairs.iter().enumerate().map(|(x, p)| (x as f64, p.outside_though_inside[i])));
     }
     Figure::new("A summed trace leaves the trust region that every token keeps; a weighted mean never does")
         .caption("Trace ratio exp(z_t). Above, the traces with weights of mean 1 per row lie on the line at 0. Below: a chain of 48 steps, each right with probability 0.97, expectation over all responses; where no bar stands the share is 0.")
@@ -109,7 +100,8 @@ pub(super) fn regions(rows: &[Row], size: usize) -> Figure {
     ))
     .panel_size(420, 280)
     .columns(3);
-    for name in [BASELINE, "GRPO, printed clip", "GRPO-λ recent", "GRPO-λ both", "P-trace (recon.)", "CISPO"] {
+    for name in [BASELINE, "GRPO, printed clip", "GRPO-λ recent", "GRPO-λ both", "P-trace (recon.)", "CISPO"]
+    {
         let at = |of: fn(&super::regions::Regions) -> f64| {
             (0..=UPDATES).map(move |k| (k as f64, mean_share(rows, Mode::Inner, name, k as f64, of)))
         };
@@ -129,12 +121,12 @@ pub(super) fn regions(rows: &[Row], size: usize) -> Figure {
 /// Samplers that differ from the trainer.
 pub(super) fn mismatch(rows: &[Row], size: usize) -> Figure {
     let mut figure = Figure::new("A sampler at another temperature: ignoring it costs little direction; ratios under a narrow clip (GSPO) cost more than they repair")
-        .caption(format!("Exact over groups of {size}, mean cosine with ∇J over 4 tasks; the policy that is updated has temperature 1. Ratios taken from the sampler's log-probabilities, or recomputed by the trainer (then all are 1). GSPO leaves the picture at the left."))
+        .caption(format!("Exact over groups of {size}, mean cosine with ∇J over 4 tasks; the policy that is updated has temperature 1. Ratios taken from the sampler's log-probabilities, or recomputed by the trainer (then all are 1). GSPO, with bounds narrow for responses this short, leaves the picture at the left."))
         .panel_size(480, 330);
-    for (ignored, title) in [(false, "Ratios against the sampler"), (true, "Mismatch ignored: every ratio 1")] {
-        let mut panel = Panel::new(title)
-            .x("temperature of the sampler")
-            .y(Axis::new("cosine with ∇J").range(0.5, 1.01));
+    for (ignored, title) in [(false, "Ratios against the sampler"), (true, "Mismatch ignored: every ratio 1")]
+    {
+        let mut panel =
+            Panel::new(title).x("temperature of the sampler").y(Axis::new("cosine with ∇J").range(0.5, 1.01));
         for name in SHOWN {
             let mut points: Vec<(f64, f64)> = Vec::new();
             for tau in [0.7, 0.9, 1.1, 1.4] {

@@ -39,13 +39,7 @@ pub enum Credit {
 }
 
 /// `|E - ∇J| / |∇J|` of the expected update under a trace.
-pub fn error(
-    tree: &Tree,
-    behaviour: &Tabular,
-    current: &Tabular,
-    trace: &dyn Trace,
-    credit: Credit,
-) -> f64 {
+pub fn error(tree: &Tree, behaviour: &Tabular, current: &Tabular, trace: &dyn Trace, credit: Credit) -> f64 {
     let (mu, pi) = (Oracle::new(tree, behaviour), Oracle::new(tree, current));
     let mut weights = vec![0.0; tree.edge_count()];
     for leaf in tree.leaves() {
@@ -118,7 +112,8 @@ pub fn products(seed: u64, n: usize) -> anyhow::Result<Products> {
     }
     let mut table = Table::new(&["ratio", "credit", "smallest_error", "largest_error", "exact"]);
     let (mut exact, mut least) = ([Vec::new(), Vec::new()], f64::INFINITY);
-    for (c, (credit, word)) in [(Credit::Outcome, "R/T"), (Credit::Advantage, "true advantage")].into_iter().enumerate()
+    for (c, (credit, word)) in
+        [(Credit::Outcome, "R/T"), (Credit::Advantage, "true advantage")].into_iter().enumerate()
     {
         for (name, trace) in traces {
             let errors: Vec<f64> =

@@ -133,7 +133,8 @@ mod tests {
         let task = &tasks().unwrap()[2];
         let path = ascent(task, 4, 0.05).unwrap();
         for (current, on_policy) in [(&path[0], true), (&path[4], false)] {
-            let groups = Groups::new(&task.tree, &path[0], current, Ratios::Sampler, 3, Source::Table).unwrap();
+            let groups =
+                Groups::new(&task.tree, &path[0], current, Ratios::Sampler, 3, Source::Table).unwrap();
             for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
                 let method = methods::parse(name, "").unwrap().method;
                 let r = Regions::of(&groups, method.as_ref());

@@ -28,8 +28,7 @@ pub fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: 
     let mut kl = vec![0.0; UPDATES];
     for i in 0..batches {
         let stream = seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
-        let mut learner =
-            TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
+        let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
         let before = learner.j();
         let batch = match learner.sample(&[()], GROUP) {
             Ok(batch) => batch,

@@ -114,8 +114,7 @@ pub struct Pair {
 /// When a knob is out of range, which a test excludes.
 pub fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
     let tree = Chain { steps: 48, options: 2, partial: true }.tree()?;
-    let policy =
-        Tabular::from_weights(&tree, |_, e| if tree.token_name(e) == "right" { 0.97 } else { 0.03 });
+    let policy = Tabular::from_weights(&tree, |_, e| if tree.token_name(e) == "right" { 0.97 } else { 0.03 });
     Ok((tree, policy))
 }
 

@@ -51,9 +51,9 @@ fn score(all: &[(&Quadratic, f64)], alpha: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::atlas::tasks::tasks;
     use super::super::spans::find;
     use super::*;
+    use crate::atlas::tasks::tasks;
 
     #[test]
     fn on_one_policy_it_is_the_closed_form_and_on_several_no_neighbour_is_better() {

@@ -2,7 +2,8 @@
 
 use grpo_lambda::stats::Interval;
 
-use super::{Overall, REFERENCE, Score};
+use super::spans::UNIFORM;
+use super::{Overall, Score};
 use crate::figure::{Axis, Figure, Panel};
 
 /// Efficiency on held-out families, and learning.
@@ -11,11 +12,14 @@ pub(super) fn overview(scores: &[Score], ceiling: Interval, learned: &[Overall])
     let best = best.map_or(String::new(), |s| {
         format!("{:.0} % ({})", 100.0 * (s.held_out.mid.exp() - 1.0), s.span.name)
     });
-    let top = learned.iter().max_by(|a, b| a.gains[1].mid.total_cmp(&b.gains[1].mid));
-    let top = top.map_or(String::new(), |o| {
-        format!("{:+.3} of J/J* over GRPO ({})", o.gains[1].mid, o.name)
-    });
-    let shown: Vec<&Score> = scores.iter().filter(|s| s.span.name != REFERENCE).collect();
+    let faster = learned.iter().filter(|o| o.gains.iter().all(|g| g.low > 0.0));
+    let faster: Vec<&str> = faster.map(|o| o.name.as_str()).collect();
+    let learns = if faster.is_empty() {
+        "none learns faster than GRPO and RLOO".to_owned()
+    } else {
+        format!("faster than GRPO and RLOO learns {}", faster.join(", "))
+    };
+    let shown: Vec<&Score> = scores.iter().filter(|s| s.span.name != UNIFORM).collect();
     let names = shown.iter().map(|s| s.span.name).chain(["ceiling: any weight per prefix (oracle)"]);
     let span = |y: usize, i: &Interval| (y as f64, i.low.exp(), i.mid.exp(), i.high.exp());
     let part = |fitted: bool| {
@@ -39,7 +43,7 @@ pub(super) fn overview(scores: &[Score], ceiling: Interval, learned: &[Overall])
     });
     learning = learning.spans("difference to GRPO", points);
     Figure::new(format!(
-        "Better weights exist for one step, {best} more efficient on held-out families; in learning they give {top}"
+        "One step can be better, {best} more efficient on held-out families; {learns}"
     ))
     .caption("η: share of |∇J|² that one group of 8 yields at the best step size, exact; geometric mean over families of MDPs with 95 % bootstrap intervals over families. Learning: mean over eight tasks of the interquartile mean, runs paired, 95 % stratified bootstrap.")
     .panel_size(620, 460)

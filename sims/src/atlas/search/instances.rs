@@ -71,7 +71,10 @@ mod tests {
         let names = families(&tasks);
         assert_eq!(names.len(), 14, "{names:?}");
         for (name, members) in KIN {
-            assert!(members.iter().all(|m| tasks.iter().any(|t| t.name == *m && family(t) == name)), "{name}");
+            assert!(
+                members.iter().all(|m| tasks.iter().any(|t| t.name == *m && family(t) == name)),
+                "{name}"
+            );
         }
     }
 }

@@ -68,8 +68,7 @@ impl Method for Weighted {
 
 /// Area under `J/J*` over `updates` updates.
 pub fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, stream: u64) -> f64 {
-    let mut learner =
-        TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
+    let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
     let mut before = learner.j();
     let mut area = 0.0;
     for _ in 0..updates {
@@ -130,7 +129,8 @@ mod tests {
         };
         let run = |m: &dyn Method| area(task, m, 1.0, 20, 5);
         assert_eq!(run(rloo().as_ref()), run(&weighted(UNIFORM, 1.0)));
-        let own = methods::parse("grpo_lambda", "clamp=none scale=none clip=none reduction=response_sum").unwrap();
+        let own =
+            methods::parse("grpo_lambda", "clamp=none scale=none clip=none reduction=response_sum").unwrap();
         // G/(G-1): RLOO's advantages against those centred on the mean of all.
         let ours = run(&weighted("recent 0.99 (GRPO-λ)", 7.0 / 8.0));
         assert!((ours - run(own.method.as_ref())).abs() < 1e-9);

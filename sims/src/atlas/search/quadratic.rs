@@ -134,8 +134,7 @@ impl Quadratic {
         let mut m = own;
         for j in 0..n {
             for k in 0..n {
-                let cross = (1.0 + h * h) * dot(&a[j], &a[k])
-                    - h * (dot(&q[j], &e[k]) + dot(&e[j], &q[k]))
+                let cross = (1.0 + h * h) * dot(&a[j], &a[k]) - h * (dot(&q[j], &e[k]) + dot(&e[j], &q[k]))
                     + h * h * (g - 2.0) * variance * dot(&e[j], &e[k]);
                 m[j][k] = m[j][k] / g + (g - 1.0) / g * cross;
             }
@@ -204,7 +203,13 @@ mod tests {
     use grpo_lambda::trace::{Recent, Trace};
 
     fn mdp(seed: u64) -> (Tree, Tabular) {
-        let family = Random { seed, symbols: 2, horizon: 4, rewards: RandomRewards::Probabilities, ..Random::default() };
+        let family = Random {
+            seed,
+            symbols: 2,
+            horizon: 4,
+            rewards: RandomRewards::Probabilities,
+            ..Random::default()
+        };
         let tree = family.tree().unwrap();
         let policy = family.initial(&tree);
         (tree, policy)
@@ -213,8 +218,7 @@ mod tests {
     #[test]
     fn moments_are_those_of_the_exact_oracle_for_rloo_and_for_weights_that_depend_on_the_length() {
         // Feature 0: RLOO. Feature 1: GRPO-lambda's column sums on RLOO's advantages, up to G/(G-1).
-        let features: Features =
-            |token| vec![1.0, Recent { q: 0.9 }.column_sums(token.len)[token.t]];
+        let features: Features = |token| vec![1.0, Recent { q: 0.9 }.column_sums(token.len)[token.t]];
         for seed in [1, 2, 5] {
             let (tree, policy) = mdp(seed);
             for size in [2, 5] {
@@ -222,7 +226,12 @@ mod tests {
                 let share = (size as f64 - 1.0) / size as f64;
                 for (alpha, name, settings, scale) in [
                     ([1.0, 0.0], "rloo", "", 1.0),
-                    ([0.0, 1.0], "grpo_lambda", "lambda=0.9 clamp=none scale=none reduction=response_sum", share),
+                    (
+                        [0.0, 1.0],
+                        "grpo_lambda",
+                        "lambda=0.9 clamp=none scale=none reduction=response_sum",
+                        share,
+                    ),
                 ] {
                     let method = methods::parse(name, settings).unwrap().method;
                     let e = implied(method.as_ref(), &Situation::on_policy(&tree, &policy, size)).unwrap();

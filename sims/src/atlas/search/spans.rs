@@ -109,7 +109,9 @@ mod tests {
                 let both = Both { q: 0.99 }.column_sums(len)[t];
                 assert!((of("recent 0.99 (GRPO-λ)") - recent).abs() < 1e-10);
                 assert!((of("both 0.99 (GRPO-λ)") - both).abs() < 1e-10, "{len} {t}");
-                assert!((of("recent 0.99, fixed horizon") - Recent { q: 0.99 }.column_sums(12)[t]).abs() < 1e-10);
+                assert!(
+                    (of("recent 0.99, fixed horizon") - Recent { q: 0.99 }.column_sums(12)[t]).abs() < 1e-10
+                );
             }
         }
     }
