@@ -7,9 +7,11 @@ use crate::experiment::Experiment;
 
 pub mod entrants;
 pub mod learning;
+pub mod tasks;
+pub mod updates;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[&learning::EXPERIMENT];
+pub static REGISTRY: &[&Experiment] = &[&updates::EXPERIMENT, &learning::EXPERIMENT];
