@@ -12,10 +12,16 @@ pub mod multisets;
 pub mod off_policy;
 pub mod search;
 pub mod tasks;
+pub mod updates;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] =
-    &[&learning::EXPERIMENT, &off_policy::EXPERIMENT, &lucky_guess::EXPERIMENT, &search::EXPERIMENT];
+pub static REGISTRY: &[&Experiment] = &[
+    &updates::EXPERIMENT,
+    &learning::EXPERIMENT,
+    &off_policy::EXPERIMENT,
+    &lucky_guess::EXPERIMENT,
+    &search::EXPERIMENT,
+];

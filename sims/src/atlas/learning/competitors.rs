@@ -4,7 +4,7 @@ use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::mdp::evidence::Exact;
 use grpo_lambda::methods::{self, Method};
 
-use crate::atlas::entrants::{ENTRANTS, Entrant, Family};
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
 use crate::training::task::Task;
 
 /// Completions per valued prefix where values are estimated.
@@ -37,6 +37,16 @@ pub(super) enum Valued {
     All,
 }
 
+impl Valued {
+    fn of(entrant: &Entrant, kinds: &[EvidenceKind]) -> Valued {
+        match (kinds.contains(&EvidenceKind::Values), entrant.method) {
+            (true, _) => Valued::All,
+            (false, "spo_chain") => Valued::Cuts,
+            (false, _) => Valued::Choices,
+        }
+    }
+}
+
 impl Knowledge {
     /// The word in tables.
     pub(super) fn name(self) -> &'static str {
@@ -62,15 +72,17 @@ pub(super) struct Competitor {
 }
 
 impl Competitor {
-    /// An entrant as it learns by default: from the oracle where it needs values.
+    /// An entrant as it learns by itself: from the oracle where it needs values and does not say otherwise.
     ///
     /// # Errors
     /// If its settings are refused.
-    pub(super) fn of(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
+    fn of(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
         use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
         let kinds = entrant.build(&task.tree)?.evidence();
         let needs = |of: &[EvidenceKind]| kinds.iter().any(|kind| of.contains(kind));
-        let knowledge = if needs(&[Values, Steps]) {
+        let knowledge = if matches!(entrant.source, Source::Completions(_)) {
+            Knowledge::Completions(Valued::of(entrant, &kinds))
+        } else if needs(&[Values, Steps]) {
             Knowledge::Oracle
         } else if needs(&[TeacherLogps]) {
             Knowledge::Teacher
@@ -87,10 +99,10 @@ impl Competitor {
         let name = self.entrant.name;
         let unit = if self.unit_mean { ", mean weight 1" } else { "" };
         match self.knowledge {
-            Knowledge::Oracle if name.ends_with("exact critic") => format!("{name} (free){unit}"),
-            Knowledge::Oracle => format!("{name}, exact values (free){unit}"),
-            Knowledge::Completions(_) => {
-                format!("{}, K = {COMPLETIONS}{unit}", name.trim_end_matches(", exact critic"))
+            Knowledge::Oracle => format!("{name} (free){unit}"),
+            Knowledge::Completions(_) if self.entrant.source == Source::Table => {
+                let stem = EXACT.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+                format!("{stem}, K = {COMPLETIONS}{unit}")
             }
             _ => format!("{name}{unit}"),
         }
@@ -119,6 +131,9 @@ impl Competitor {
     }
 }
 
+/// Ends of the names of entrants whose values are exact.
+const EXACT: [&str; 2] = [", exact critic", ", exact values"];
+
 /// An entrant that cannot learn on a table.
 #[derive(Clone, Debug)]
 pub(super) struct Excluded {
@@ -128,13 +143,13 @@ pub(super) struct Excluded {
     pub(super) reason: String,
 }
 
-/// Everyone, baseline first, and those that cannot take part. An entrant that needs values takes part twice: with exact ones, and with
-/// those that completions give.
+/// Everyone, baseline first, and those that cannot take part. An entrant that needs exact values takes part a second time with those that
+/// completions give.
 ///
 /// # Errors
 /// If settings are refused.
 pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>)> {
-    let (mut competitors, mut excluded) = (Vec::new(), Vec::new());
+    let (mut competitors, mut excluded): (Vec<Competitor>, Vec<Excluded>) = (Vec::new(), Vec::new());
     let given = Exact::kinds_on(&task.tree);
     for entrant in ENTRANTS {
         let configured = entrant.build(&task.tree)?;
@@ -142,14 +157,20 @@ pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>
             excluded.push(Excluded { entrant, reason: missing.to_string() });
             continue;
         }
+        if entrant.source == Source::Masked {
+            let reason = "stands beside OAR's policy, which is no table; on a table it is the entrant without these words";
+            excluded.push(Excluded { entrant, reason: reason.into() });
+            continue;
+        }
         let competitor = Competitor::of(entrant, task)?;
         competitors.push(competitor);
-        if competitor.knowledge == Knowledge::Oracle {
-            let valued = match (configured.evidence().contains(&EvidenceKind::Values), entrant.method) {
-                (true, _) => Valued::All,
-                (false, "spo_chain") => Valued::Cuts,
-                (false, _) => Valued::Choices,
-            };
+        let twin = |e: &Entrant| {
+            matches!(e.source, Source::Completions(_))
+                && (e.method, e.settings) == (entrant.method, entrant.settings)
+        };
+        let exact = competitor.knowledge == Knowledge::Oracle && entrant.source == Source::Table;
+        if exact && !ENTRANTS.iter().any(twin) {
+            let valued = Valued::of(entrant, &configured.evidence());
             competitors.push(Competitor { knowledge: Knowledge::Completions(valued), ..competitor });
         }
     }
@@ -173,11 +194,31 @@ mod tests {
         for entrant in ENTRANTS {
             let learns = all.iter().any(|c| c.entrant.name == entrant.name);
             assert_ne!(learns, excluded.iter().any(|e| e.entrant.name == entrant.name), "{}", entrant.name);
+            if let Source::Completions(k) = entrant.source {
+                assert_eq!(k, COMPLETIONS, "one number of completions for all");
+            }
         }
-        let reasons: Vec<_> = excluded.iter().map(|e| (e.entrant.name, e.reason.as_str())).collect();
-        assert!(reasons.iter().all(|(name, reason)| name.starts_with("OAR") && reason.contains("needs")));
-        assert_eq!(all.iter().filter(|c| c.knowledge == Knowledge::Oracle).count(), 3);
-        assert_eq!(all.iter().filter(|c| matches!(c.knowledge, Knowledge::Completions(_))).count(), 3);
+        assert!(excluded.iter().all(|e| e.entrant.name.contains("OAR")), "{excluded:?}");
+        let refused = |e: &&Excluded| e.entrant.name.starts_with("OAR") && e.reason.contains("needs");
+        assert_eq!(excluded.iter().filter(refused).count(), 2);
+    }
+
+    #[test]
+    fn exact_values_are_free_and_say_so_and_each_has_a_paid_twin() {
+        let task = &task::tasks(false).unwrap()[0];
+        let all = all(task).unwrap().0;
+        let free = |c: &&Competitor| c.knowledge == Knowledge::Oracle;
+        assert!(all.iter().filter(free).count() >= 6);
+        for c in all.iter().filter(free) {
+            assert!(c.name().ends_with("(free)"), "{}", c.name());
+            let paid = |o: &&Competitor| {
+                matches!(o.knowledge, Knowledge::Completions(_))
+                    && (o.entrant.method, o.entrant.settings) == (c.entrant.method, c.entrant.settings)
+            };
+            let twins: Vec<_> = all.iter().filter(paid).map(Competitor::name).collect();
+            assert_eq!(twins.len(), 1, "{}", c.name());
+            assert!(twins[0].ends_with(", K = 8"), "{}", twins[0]);
+        }
         for c in all.iter().filter(|c| c.entrant.method == "grpo_lambda") {
             assert!(c.with_unit_mean().build(task).is_ok(), "{}", c.name());
         }

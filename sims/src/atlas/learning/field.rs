@@ -54,9 +54,8 @@ impl Lab<'_> {
         let work = || {
             let method = who.build(task)?;
             let budget = self.budget(task).responses_only();
-            let area = |rate: f64, stream: u64| {
-                train(task, method.as_ref(), who.knowledge, rate, budget, stream).area[0]
-            };
+            let area =
+                |rate: f64, stream: u64| train(task, method.as_ref(), who, rate, budget, stream).area[0];
             Ok(to_rows(&select(self.effort.grid, self.ctx.seed, &task.name, area)))
         };
         let rows = self.ctx.store.rows(&format!("rate/{}/{}", who.name(), task.name), work)?;
@@ -72,7 +71,7 @@ impl Lab<'_> {
             let method = who.build(task)?;
             let run = |i: usize| {
                 let stream = stream(self.ctx.seed, Phase::Report, &task.name, i);
-                train(task, method.as_ref(), who.knowledge, rate, self.budget(task), stream).to_row()
+                train(task, method.as_ref(), who, rate, self.budget(task), stream).to_row()
             };
             Ok((0..self.effort.runs).map(run).collect())
         };
@@ -150,7 +149,7 @@ impl Field {
         self.cells.iter().map(|row| row.iter().map(cell).collect()).collect()
     }
 
-    /// The index of an entrant by its name.
+    /// The index of an entrant by its name; where it takes part twice, as it stands in the list of entrants.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.competitors.iter().position(|c| c.entrant.name == name && !c.unit_mean)
     }

@@ -3,7 +3,6 @@
 use grpo_lambda::stats::{Bootstrap, Interval};
 
 use super::Ranking;
-use super::competitors::Knowledge;
 use super::run::{Budget, Spent};
 use super::why::{QUANTITIES, READINGS, Regime};
 use crate::atlas::entrants::{BASELINE, Family};
@@ -12,24 +11,8 @@ use crate::training::GROUP;
 
 /// The methods whose curves are drawn and kept.
 pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
-    let named = |name: &str, knowledge: fn(Knowledge) -> bool| {
-        let fits = |c: &super::competitors::Competitor| c.entrant.name == name && knowledge(c.knowledge);
-        r.field.competitors.iter().position(fits)
-    };
-    let completions = |k: Knowledge| matches!(k, Knowledge::Completions(_));
-    let oracle = |k: Knowledge| k == Knowledge::Oracle;
-    let any = |_: Knowledge| true;
-    [
-        named(BASELINE, any),
-        named(READINGS[0], any),
-        named("RLOO", any),
-        named("TEMPO", any),
-        named("VinePPO", completions),
-        named("PPO, exact critic", oracle),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let names = [BASELINE, READINGS[0], "RLOO", "TEMPO", "VinePPO, K = 8", "PPO, exact critic"];
+    names.iter().filter_map(|name| r.field.find(name)).collect()
 }
 
 /// A kept curve: what was spent, and `J/J*` as the IQM over runs.
@@ -122,11 +105,12 @@ pub(super) fn curves(r: &Ranking, title: &str) -> Figure {
         for axis in Spent::ALL {
             let task = &r.field.tasks[t];
             let mut panel = Panel::new(format!("{}: {}", task.name, task.about))
-                .x(format!("{} spent", axis.name()))
+                .x(Axis::new(format!("{} spent", axis.name())).log())
                 .y("J / J*");
             let mut low = 1.0f64;
             for &c in &methods {
-                let points = curve(r, c, t, axis);
+                // A logarithmic axis, without the common start: at best rates learning is over within a few groups.
+                let points = curve(r, c, t, axis).split_off(1);
                 low = points.iter().map(|(_, j)| j.low).fold(low, f64::min);
                 let name = r.name(c);
                 panel = panel
@@ -145,7 +129,7 @@ pub(super) fn why(r: &Ranking, title: &str) -> Figure {
     let cases: Vec<_> = r.why.cases.iter().filter(|case| case.reading == 0).collect();
     let caption = format!(
         "{} against GRPO, each at its own best rate: difference of the area under J/J* against responses, interquartile mean of {} pairs of runs, 95 % bootstrap; one \
-         dot a task ({} ranked ones, the others random trees). Quantities are exact and known before training, but for the last. rho: Spearman's correlation, 95 % over \
+         dot a task ({} ranked ones, the others random trees). The first four quantities are exact and known before training, the last two measured. rho: Spearman's correlation, 95 % over \
          draws of tasks.",
         READINGS[0],
         r.effort.runs,
@@ -154,7 +138,7 @@ pub(super) fn why(r: &Ranking, title: &str) -> Figure {
     let mut figure = Figure::new(title).caption(caption).columns(3).panel_size(400, 300);
     figure = figure.names(["ranked task", "random tree"]);
     for (q, quantity) in QUANTITIES.iter().enumerate() {
-        if !["cosine", "log2_step", "log2_snr_half", "helpful_length_bias", "start", "clamp_gain"]
+        if !["cosine", "log2_step", "log2_snr_half", "length_bias", "clamp_gain", "final_gain"]
             .contains(&quantity.name)
         {
             continue;
@@ -178,6 +162,13 @@ pub(super) fn why(r: &Ranking, title: &str) -> Figure {
             });
             panel = panel.intervals(name, points);
         }
+        // The largest decided losses and gains of ranked tasks, by name.
+        let mut told: Vec<_> = cases.iter().filter(|c| c.named && c.sign(Regime::Tuned) != 0).collect();
+        told.sort_by(|a, b| b.gains[0].mid.abs().total_cmp(&a.gains[0].mid.abs()));
+        for case in told.into_iter().take(4) {
+            let under = case.gains[0].low - 0.012;
+            panel = panel.text(case.quantities[q], under, case.task.as_str());
+        }
         figure = figure.panel(panel);
     }
     figure
@@ -188,9 +179,9 @@ fn short(name: &str) -> &'static str {
         "cosine" => "direction",
         "log2_step" => "step size",
         "log2_snr_half" => "signal to noise",
-        "helpful_length_bias" => "length bias",
-        "start" => "start",
-        _ => "the clamp alone",
+        "length_bias" => "length bias",
+        "clamp_gain" => "the clamp alone",
+        _ => "the end",
     }
 }
 
@@ -199,8 +190,8 @@ fn label(name: &str) -> &'static str {
         "cosine" => "cosine with ∇J less GRPO's",
         "log2_step" => "log2 of |E[g]| over GRPO's",
         "log2_snr_half" => "log2 of SNR over GRPO's, half-learned",
-        "helpful_length_bias" => "length bias x (longer is better)",
-        "start" => "J / J* of the initial policy",
-        _ => "gain of GRPO, clamp -0.1",
+        "length_bias" => "correlation of credit and length less GRPO's",
+        "clamp_gain" => "gain of GRPO, clamp -0.1",
+        _ => "J / J* after the last update less GRPO's",
     }
 }

@@ -6,11 +6,13 @@ use std::ops::Range;
 
 use grpo_lambda::group::{Group, Response, StepValue};
 use grpo_lambda::learner::{Policy, Scored};
-use grpo_lambda::mdp::{NodeId, Sampler, TabularLearner, Target, Tree, sample_reward};
+use grpo_lambda::mdp::evidence::critic;
+use grpo_lambda::mdp::{NodeId, Oracle, Sampler, TabularLearner, Target, Tree, sample_reward};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::competitors::{COMPLETIONS, Knowledge, Valued};
+use super::competitors::{COMPLETIONS, Competitor, Knowledge, Valued};
+use crate::atlas::entrants::Source;
 use crate::training::stream::splitmix64;
 use crate::training::task::Task;
 
@@ -28,6 +30,7 @@ pub(super) struct Charged<'t> {
     inner: TabularLearner<'t>,
     tree: &'t Tree,
     knowledge: Knowledge,
+    source: Source,
     /// Completions have a stream of their own, so that the groups' draws stay those of every other method.
     completions: ChaCha8Rng,
     cost: Cost,
@@ -35,13 +38,15 @@ pub(super) struct Charged<'t> {
 
 impl<'t> Charged<'t> {
     /// Starts from a task's initial policy.
-    pub(super) fn new(task: &'t Task, knowledge: Knowledge, rate: f64, stream: u64) -> Self {
+    pub(super) fn new(task: &'t Task, who: &Competitor, rate: f64, stream: u64) -> Self {
+        let knowledge = who.knowledge;
         let inner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream);
         let free = matches!(knowledge, Knowledge::Distribution | Knowledge::Oracle | Knowledge::Teacher);
         Charged {
             inner: if free { inner.with_evidence() } else { inner },
             tree: &task.tree,
             knowledge,
+            source: who.entrant.source,
             completions: ChaCha8Rng::seed_from_u64(splitmix64(stream ^ COMPLETIONS as u64)),
             cost: Cost::default(),
         }
@@ -52,11 +57,27 @@ impl<'t> Charged<'t> {
         self.inner.j()
     }
 
+    /// A critic that errs, by prefix; `None` where the evidence of the table stands.
+    fn critic(&self) -> Option<Vec<f64>> {
+        let oracle = || Oracle::new(self.tree, self.inner.policy());
+        match self.source {
+            Source::NoisyCritic(scale) => Some(critic::noisy(&oracle(), scale, CRITIC)),
+            Source::ConstantCritic => {
+                let oracle = oracle();
+                Some(critic::constant(&oracle, oracle.j))
+            }
+            _ => None,
+        }
+    }
+
     /// What has been spent so far.
     pub(super) fn cost(&self) -> Cost {
         self.cost
     }
 }
+
+/// Seed of a noisy critic's errors, which stay the same for all runs and all of a run.
+const CRITIC: u64 = 1;
 
 /// The values of prefixes within one group: each is estimated once, however many responses pass it.
 struct Values<'a, 't> {
@@ -148,7 +169,15 @@ impl<'t> Policy for Charged<'t> {
         self.cost.responses += responses;
         self.cost.tokens += tokens;
         match self.knowledge {
-            Knowledge::Group | Knowledge::Distribution | Knowledge::Oracle => {}
+            Knowledge::Group | Knowledge::Distribution => {}
+            Knowledge::Oracle => {
+                if let Some(critic) = self.critic() {
+                    for response in batch.iter_mut().flat_map(|g| &mut g.responses) {
+                        let along = prefixes(self.tree, &response.tokens);
+                        response.evidence.values = Some(along.into_iter().map(|node| critic[node]).collect());
+                    }
+                }
+            }
             Knowledge::Teacher => self.cost.tokens += tokens,
             Knowledge::Completions(valued) => {
                 for group in &mut batch {
@@ -186,9 +215,10 @@ impl<'t> Policy for Charged<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::atlas::entrants::ENTRANTS;
+    use grpo_lambda::mdp::Tabular;
     use grpo_lambda::mdp::evidence::rollouts;
     use grpo_lambda::mdp::zoo::{self, Family};
-    use grpo_lambda::mdp::{Oracle, Tabular};
 
     /// `fork` with a policy that gives the short answer, of two tokens, for certain.
     fn short() -> Task {
@@ -198,8 +228,13 @@ mod tests {
         Task::of("short", "", tree, start)
     }
 
+    /// Some entrant with this knowledge.
+    fn who(knowledge: Knowledge) -> Competitor {
+        Competitor { entrant: &ENTRANTS[0], knowledge, unit_mean: false }
+    }
+
     fn cost(task: &Task, knowledge: Knowledge) -> (usize, usize) {
-        let mut learner = Charged::new(task, knowledge, 1.0, 3);
+        let mut learner = Charged::new(task, &who(knowledge), 1.0, 3);
         learner.sample(&[()], 8).unwrap();
         (learner.cost().responses, learner.cost().tokens)
     }
@@ -231,9 +266,9 @@ mod tests {
         let exact = rollouts::expected(&Oracle::new(&task.tree, &task.start));
         let (mut sums, mut counts) = (vec![0.0; task.tree.node_count()], vec![0.0; task.tree.node_count()]);
         for stream in 0..300 {
-            let plain = Charged::new(&task, Knowledge::Group, 1.0, stream).sample(&[()], 8).unwrap();
+            let plain = Charged::new(&task, &who(Knowledge::Group), 1.0, stream).sample(&[()], 8).unwrap();
             let valued = Knowledge::Completions(Valued::Choices);
-            let with = Charged::new(&task, valued, 1.0, stream).sample(&[()], 8).unwrap();
+            let with = Charged::new(&task, &who(valued), 1.0, stream).sample(&[()], 8).unwrap();
             for (a, b) in plain[0].responses.iter().zip(&with[0].responses) {
                 assert_eq!((&a.tokens, a.reward), (&b.tokens, b.reward));
                 let nodes = prefixes(&task.tree, &b.tokens);
@@ -256,7 +291,7 @@ mod tests {
         let tree = zoo::Parity { bits: 5 }.tree().unwrap();
         let task = Task::of("parity", "", tree.clone(), Tabular::uniform(&tree));
         let knowledge = Knowledge::Completions(Valued::Cuts);
-        let batch = Charged::new(&task, knowledge, 1.0, 1).sample(&[()], 2).unwrap();
+        let batch = Charged::new(&task, &who(knowledge), 1.0, 1).sample(&[()], 2).unwrap();
         let response = &batch[0].responses[0];
         let starts: Vec<_> = response.evidence.steps.as_ref().unwrap().iter().map(|s| s.start).collect();
         let unsure: Vec<_> = (0..response.len()).filter(|&t| response.old_logps[t].exp() < 0.9).collect();
@@ -264,5 +299,21 @@ mod tests {
             [0].into_iter().chain((2..unsure.len()).step_by(2).map(|i| unsure[i])).collect();
         assert!(starts.len() > 1);
         assert_eq!(starts, expected);
+    }
+
+    #[test]
+    fn critics_that_err_say_what_their_entrant_says() {
+        let task = short();
+        let values = |name: &str| {
+            let entrant = ENTRANTS.iter().find(|e| e.name == name).unwrap();
+            let who = Competitor { entrant, knowledge: Knowledge::Oracle, unit_mean: false };
+            let batch = Charged::new(&task, &who, 1.0, 1).sample(&[()], 2).unwrap();
+            batch[0].responses[0].evidence.values.clone().unwrap()
+        };
+        // The short answer for certain: J = V = 0.9 everywhere.
+        assert_eq!(values("GAE, exact critic"), [0.9, 0.9]);
+        assert_eq!(values("GAE, constant critic"), [0.9, 0.9]);
+        let noisy = values("GAE, noisy critic");
+        assert!(noisy.iter().all(|v| (v - 0.9).abs() > 1e-6 && (v - 0.9).abs() < 1.0), "{noisy:?}");
     }
 }

@@ -5,6 +5,7 @@
 //! says so in its name) and once more from fresh completions that are charged in full.
 
 mod competitors;
+mod exact;
 mod field;
 mod figures;
 mod learner;
@@ -41,6 +42,8 @@ pub static EXPERIMENT: Experiment = Experiment {
 #[derive(Clone, Copy, Debug)]
 struct Size {
     effort: Effort,
+    /// Ranked tasks at most.
+    ranked: usize,
     /// Random tasks beside the ranked ones.
     random: usize,
     resamples: usize,
@@ -52,7 +55,8 @@ impl Size {
     fn of(full: bool) -> Size {
         let grid = Grid { low: -3, high: 12, per_octave: 1, widen: 4, seeds: 6 };
         let quick = Size {
-            effort: Effort { runs: 32, updates: 64, pieces: 64, grid },
+            effort: Effort { runs: 32, updates: 48, pieces: 48, grid },
+            ranked: usize::MAX,
             random: 16,
             resamples: 1000,
             all_tasks: false,
@@ -62,7 +66,7 @@ impl Size {
         }
         let grid = Grid { per_octave: 2, seeds: 30, ..grid };
         let effort = Effort { runs: 100, updates: 240, pieces: 120, grid };
-        Size { effort, random: 60, resamples: 4000, all_tasks: true }
+        Size { effort, random: 60, resamples: 4000, all_tasks: true, ..quick }
     }
 }
 
@@ -103,7 +107,8 @@ fn compare(ctx: &Context, size: &Size) -> anyhow::Result<Report> {
 
 impl Ranking {
     fn run(ctx: &Context, size: &Size) -> anyhow::Result<Ranking> {
-        let named = tasks::named(size.all_tasks)?;
+        let mut named = tasks::named(size.all_tasks)?;
+        named.truncate(size.ranked);
         let random = tasks::random(size.random)?;
         let (competitors, excluded) = competitors::all(&named[0])?;
         let compared = |c: &competitors::Competitor| {
@@ -144,14 +149,6 @@ impl Ranking {
         self.field.competitors[competitor].name()
     }
 
-    /// Names of tasks.
-    fn tasks(&self, tasks: &[usize]) -> String {
-        if tasks.is_empty() {
-            return "none".into();
-        }
-        tasks.iter().map(|&t| self.field.tasks[t].name.as_str()).collect::<Vec<_>>().join(", ")
-    }
-
     /// What it takes to reach 90 % of `J*`, as a share of the budget, a run that does not reach it counting 1; `[task][run]`.
     fn effort_to_learn(&self, competitor: usize, axis: Spent) -> Vec<Vec<f64>> {
         let of = |(cell, task): (&field::Cell, &crate::training::task::Task)| {
@@ -180,6 +177,7 @@ mod tests {
         let grid = Grid { low: 2, high: 3, per_octave: 1, widen: 0, seeds: 2 };
         Size {
             effort: Effort { runs: 3, updates: 2, pieces: 4, grid },
+            ranked: 4,
             random: 2,
             resamples: 20,
             all_tasks: false,

@@ -23,6 +23,8 @@ pub(super) struct Standing {
     pub(super) rank_over_tasks: Interval,
     /// Difference to the baseline on each task.
     pub(super) gains: Vec<Interval>,
+    /// Mean difference to the baseline over all pairs: what `p` is about.
+    pub(super) difference: f64,
     /// Two-sided paired permutation test against the baseline, over all tasks and runs.
     pub(super) p: f64,
     /// The same corrected for the number of competitors (Holm).
@@ -40,11 +42,11 @@ impl Standing {
         (0..self.gains.len()).filter(|&t| self.gains[t].high < -SAME).collect()
     }
 
-    /// Better (1), worse (-1) or not distinguishable (0) after correction.
+    /// Better (1), worse (-1) or not distinguishable (0) after correction; mean and interquartile mean must agree.
     pub(super) fn sign(&self) -> i8 {
         match self.p_holm <= 0.05 {
-            true if self.gain.mid > 0.0 => 1,
-            true if self.gain.mid < 0.0 => -1,
+            true if self.gain.mid > 0.0 && self.difference > 0.0 => 1,
+            true if self.gain.mid < 0.0 && self.difference < 0.0 => -1,
             _ => 0,
         }
     }
@@ -111,13 +113,17 @@ pub(super) fn standings(scores: &[Vec<Vec<f64>>], bootstrap: Bootstrap) -> Optio
             places(&iqms.iter().map(level).collect::<Vec<_>>())
         })
     };
-    let tests = || -> Option<Vec<f64>> {
+    let tests = || -> Option<Vec<(f64, f64)>> {
         let flat: Vec<Vec<f64>> = scores.iter().map(|tasks| tasks.concat()).collect();
-        let test = |c: usize| Some(paired_permutation(&flat[c], &flat[0], FLIPS, bootstrap.seed)?.p);
+        let test = |c: usize| {
+            let test = paired_permutation(&flat[c], &flat[0], FLIPS, bootstrap.seed)?;
+            Some((test.difference, test.p))
+        };
         (1..n).into_par_iter().map(test).collect()
     };
-    let (fixed, (with_tasks, p)) = rayon::join(fixed, || rayon::join(with_tasks, tests));
-    let (fixed, with_tasks, p) = (fixed?, with_tasks?, p?);
+    let (fixed, (with_tasks, tests)) = rayon::join(fixed, || rayon::join(with_tasks, tests));
+    let (fixed, with_tasks, tests) = (fixed?, with_tasks?, tests?);
+    let (differences, p): (Vec<f64>, Vec<f64>) = tests.into_iter().unzip();
     let corrected = holm(&p);
     let standing = |c: usize| Standing {
         level: fixed[c],
@@ -126,6 +132,7 @@ pub(super) fn standings(scores: &[Vec<Vec<f64>>], bootstrap: Bootstrap) -> Optio
         rank: fixed[3 * n + c],
         gains: fixed[4 * n + c * tasks..][..tasks].to_vec(),
         rank_over_tasks: with_tasks[c],
+        difference: if c == 0 { 0.0 } else { differences[c - 1] },
         p: if c == 0 { 1.0 } else { p[c - 1] },
         p_holm: if c == 0 { 1.0 } else { corrected[c - 1] },
     };

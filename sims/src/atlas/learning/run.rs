@@ -5,7 +5,7 @@ use grpo_lambda::mdp::Oracle;
 use grpo_lambda::methods::Method;
 use grpo_lambda::table::Cell;
 
-use super::competitors::Knowledge;
+use super::competitors::Competitor;
 use super::learner::Charged;
 use crate::training::task::Task;
 use crate::training::{GROUP, LEARNED};
@@ -106,12 +106,12 @@ impl Steps {
 pub(super) fn train(
     task: &Task,
     method: &dyn Method,
-    knowledge: Knowledge,
+    who: &Competitor,
     rate: f64,
     budget: Budget,
     stream: u64,
 ) -> Run {
-    let mut learner = Charged::new(task, knowledge, rate, stream);
+    let mut learner = Charged::new(task, who, rate, stream);
     let mut steps = Steps { at: vec![[0.0; 2]], j: vec![learner.j() / task.best] };
     let mut updates = 0;
     while updates < budget.updates {
@@ -171,7 +171,6 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atlas::entrants::ENTRANTS;
     use crate::training::task;
 
     #[test]
@@ -188,16 +187,17 @@ mod tests {
     #[test]
     fn a_run_spends_its_budgets_and_no_more_updates_than_allowed() {
         let task = &task::tasks(false).unwrap()[0];
-        let method = ENTRANTS[0].build(&task.tree).unwrap().method;
+        let who = &super::super::competitors::all(task).unwrap().0[0];
+        let method = who.build(task).unwrap();
         let budget = Budget::new(task, 5, 4);
-        let run = train(task, method.as_ref(), Knowledge::Group, 0.5, budget, 1);
+        let run = train(task, method.as_ref(), who, 0.5, budget, 1);
         assert_eq!((run.updates, run.curve[0].len()), (5, 5));
         assert_eq!(run.curve[0][0], task.start_j / task.best);
         // Responses are all spent at the last update, so the last point of the curve is the last policy.
         assert_eq!(run.curve[0][4], run.last);
         assert_eq!(Run::from_row(&run.to_row()), Some(run.clone()));
         assert_eq!(Run::from_row(&run.to_row()[1..]), None);
-        let short = train(task, method.as_ref(), Knowledge::Group, 0.5, budget.responses_only(), 1);
+        let short = train(task, method.as_ref(), who, 0.5, budget.responses_only(), 1);
         assert_eq!((short.area[0], short.updates), (run.area[0], 5));
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn ranking(r: &Ranking) -> Table {
         "improvement",
         "improvement_low",
         "improvement_high",
+        "mean_difference",
         "p",
         "p_holm",
         "tasks_better",
@@ -58,7 +59,13 @@ pub(super) fn ranking(r: &Ranking) -> Table {
             row.extend(cells(s.level));
             row.extend(cells(s.gain));
             row.extend(cells(s.improvement));
-            row.extend([s.p.into(), s.p_holm.into(), s.better().len().into(), s.worse().len().into()]);
+            row.extend([
+                s.difference.into(),
+                s.p.into(),
+                s.p_holm.into(),
+                s.better().len().into(),
+                s.worse().len().into(),
+            ]);
             match level(&r.effort_to_learn(c, axis), r.bootstrap) {
                 Some(spent) => row.extend(cells(spent)),
                 None => row.extend([Cell::Empty, Cell::Empty, Cell::Empty]),
@@ -198,6 +205,7 @@ pub(super) fn correlations(r: &Ranking) -> Table {
         "reading",
         "regime",
         "quantity",
+        "about",
         "tasks",
         "rho",
         "rho_low",
@@ -211,7 +219,8 @@ pub(super) fn correlations(r: &Ranking) -> Table {
     ]);
     for c in &r.why.correlations {
         let mut row: Vec<Cell> = vec![READINGS[c.reading].into(), c.regime.name().into()];
-        row.extend([QUANTITIES[c.quantity].name.into(), c.tasks.into()]);
+        row.extend([QUANTITIES[c.quantity].name.into(), QUANTITIES[c.quantity].about.into()]);
+        row.push(c.tasks.into());
         row.extend(cells(c.rho));
         row.extend([c.p.into(), c.p_holm.into(), usize::from(c.explains()).into()]);
         if QUANTITIES[c.quantity].signed {

@@ -3,7 +3,8 @@
 use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda::mdp::{Oracle, RewardKind};
 
-use crate::training::task::{self, Task};
+use crate::atlas::tasks;
+use crate::training::task::Task;
 
 /// The ranked tasks: those whose rewards are 0 or 1, so that a teacher who knows the answer is defined and every competitor can learn on
 /// every task.
@@ -11,9 +12,9 @@ use crate::training::task::{self, Task};
 /// # Errors
 /// If a knob is out of range.
 pub(super) fn named(full: bool) -> anyhow::Result<Vec<Task>> {
-    let mut tasks = task::tasks(full)?;
-    tasks.retain(|task| task.tree.reward_kind() == RewardKind::Binary);
-    Ok(tasks)
+    let atlas = tasks::tasks(full)?;
+    let binary = atlas.into_iter().filter(|task| task.tree.reward_kind() == RewardKind::Binary);
+    Ok(binary.map(|task| Task::of(task.name, task.about, task.tree, task.start)).collect())
 }
 
 /// The first `n` random trees with something to learn (`J < 0.9 J*`) and lengths that differ, rewards 0 or 1 or noisy by turns.

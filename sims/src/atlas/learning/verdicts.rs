@@ -4,10 +4,11 @@ use grpo_lambda::stats::Interval;
 use grpo_lambda::table::significant;
 
 use super::Ranking;
-use super::competitors::{COMPLETIONS, Knowledge};
+use super::competitors::{COMPLETIONS, Competitor, Knowledge};
 use super::ranking::{Standing, identical};
 use super::run::Spent;
 use super::why::{CLAMP, Case, Correlation, QUANTITIES, READINGS, Regime};
+use crate::atlas::entrants::Source;
 use crate::experiment::{Finding, Verdict};
 use crate::training::GROUP;
 
@@ -142,6 +143,18 @@ fn best(r: &Ranking) -> Finding {
         )
     });
     let both = Spent::ALL.map(honest);
+    let (first, s) = (r.order[0], &r.standings[0][r.order[0]]);
+    let leader = format!(
+        "first by area against responses: {} ({}), better on {} and worse on {} of {} tasks, Holm p {}, place {} to {} when tasks are drawn as well",
+        r.name(first),
+        interval(s.gain),
+        s.better().len(),
+        s.worse().len(),
+        r.field.tasks.len(),
+        p(s.p_holm),
+        s.rank_over_tasks.low.round(),
+        s.rank_over_tasks.high.round()
+    );
     let verdict = match (both[0].is_empty(), both[1].is_empty()) {
         (true, true) => Verdict::Fails("none of them, after correction for the number of methods".into()),
         (false, false) => Verdict::Holds,
@@ -154,7 +167,7 @@ fn best(r: &Ranking) -> Finding {
     finding(
         "Some method that needs neither the oracle nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)",
         verdict,
-        numbers.join(". "),
+        format!("{}. {leader}", numbers.join(". ")),
     )
 }
 
@@ -218,11 +231,9 @@ fn values(r: &Ranking) -> Finding {
         if !matches!(competitor.knowledge, Knowledge::Completions(_)) {
             continue;
         }
-        let oracle = r
-            .field
-            .competitors
-            .iter()
-            .position(|o| o.entrant.name == competitor.entrant.name && o.knowledge == Knowledge::Oracle);
+        let same = |c: &Competitor| (c.entrant.method, c.entrant.settings);
+        let exact = |o: &Competitor| o.knowledge == Knowledge::Oracle && o.entrant.source == Source::Table;
+        let oracle = r.field.competitors.iter().position(|o| exact(o) && same(o) == same(competitor));
         let gain = |c: usize, axis: Spent| interval(r.standings[axis as usize][c].gain);
         for axis in Spent::ALL {
             all += 1;
@@ -268,22 +279,30 @@ fn per_task(r: &Ranking) -> Finding {
         let all = cases(r, i);
         let sign = |case: &Case| match case.p_holm <= 0.05 {
             true if case.gains[0].mid > 0.0 => 1,
-            true => -1,
-            false => 0,
+            true if case.gains[0].mid < 0.0 => -1,
+            _ => 0,
         };
         let of = |wanted: i8| all.iter().filter(|case| sign(case) == wanted).collect::<Vec<_>>();
-        let ties = of(0).len();
+        let (won, lost) = (of(1), of(-1));
+        let ties = all.len() - won.len() - lost.len();
         numbers.push(format!(
             "{name}: wins {}; loses {}; ties {ties} of {}",
-            names(&of(1)),
-            names(&of(-1)),
+            names(&won),
+            names(&lost),
             all.len()
         ));
-        losses.extend(of(-1).into_iter().map(|case| format!("{name} on {}", case.task)));
+        if !lost.is_empty() {
+            losses.push(format!(
+                "{name} wins {}, loses {}, ties {ties} of {}",
+                won.len(),
+                lost.len(),
+                all.len()
+            ));
+        }
     }
     finding(
         "GRPO-λ loses to GRPO on no task, each at its own best rate",
-        if losses.is_empty() { Verdict::Holds } else { Verdict::Fails(losses.join(", ")) },
+        if losses.is_empty() { Verdict::Holds } else { Verdict::Fails(losses.join("; ")) },
         format!(
             "paired permutation tests, Holm-corrected over the tasks of a reading: {}",
             numbers.join(". ")
@@ -291,36 +310,55 @@ fn per_task(r: &Ranking) -> Finding {
     )
 }
 
-fn mean_gain(cases: &[&Case], regime: Regime) -> f64 {
-    cases.iter().map(|case| case.gains[regime as usize].mid).sum::<f64>() / cases.len() as f64
+/// The mean over tasks with its interval over draws of tasks.
+fn mean_gain(r: &Ranking, cases: &[&Case], regime: Regime) -> Option<Interval> {
+    let mids = cases.iter().map(|case| case.gains[regime as usize].mid).collect();
+    r.bootstrap.interval(&[mids], |drawn| drawn[0].iter().sum::<f64>() / drawn[0].len() as f64)
 }
 
-/// How much of a gain at equal rates is the length of the step.
+/// How much of a gain at a small equal rate is the length of the step.
 fn step_size(r: &Ranking) -> Finding {
     let mut numbers = Vec::new();
-    let mut larger = true;
+    let (mut gain_there, mut gone, mut kept) = (0, Vec::new(), Vec::new());
     for (i, name) in READINGS.iter().enumerate() {
         let all = cases(r, i);
         let ratios: Vec<f64> = all.iter().map(|case| case.quantities[2]).collect();
-        let of = |regime| mean_gain(&all, regime);
-        larger &= of(Regime::Cautious) > of(Regime::Tuned).max(of(Regime::EqualUnit));
+        let of = |regime| mean_gain(r, &all, regime);
+        let said = |regime| of(regime).map_or(String::from("unknown"), interval);
+        if of(Regime::Cautious).is_some_and(|g| g.low > 0.0) {
+            gain_there += 1;
+            let above = |regime| of(regime).is_some_and(|g| g.low > 0.0);
+            if above(Regime::CautiousUnit) || above(Regime::Tuned) {
+                kept.push(*name)
+            } else {
+                gone.push(*name)
+            }
+        }
         numbers.push(format!(
-            "{name}: |E[g]| is {:.1} times GRPO's (geometric mean; {:.1} to {:.1}); mean gain {:+.3} at a sixteenth of GRPO's best rate, {:+.3} at that rate, {:+.3} there with mean weight 1, {:+.3} each at its best, {:+.3} at its best with mean weight 1",
+            "{name}: |E[g]| is {:.1} times GRPO's (geometric mean; {:.1} to {:.1}); mean gain at a sixteenth of GRPO's best rate {}, there with mean weight 1 {}, at GRPO's best rate {}, there with mean weight 1 {}, each at its best {}, at its best with mean weight 1 {}",
             (ratios.iter().sum::<f64>() / ratios.len() as f64).exp2(),
             ratios.iter().copied().fold(f64::INFINITY, f64::min).exp2(),
             ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max).exp2(),
-            of(Regime::Cautious),
-            of(Regime::Equal),
-            of(Regime::EqualUnit),
-            of(Regime::Tuned),
-            of(Regime::TunedUnit)
+            said(Regime::Cautious),
+            said(Regime::CautiousUnit),
+            said(Regime::Equal),
+            said(Regime::EqualUnit),
+            said(Regime::Tuned),
+            said(Regime::TunedUnit)
         ));
     }
-    let numbers = numbers.join(". ");
+    let verdict = match (gain_there, kept.is_empty()) {
+        (0, _) => Verdict::Fails("no reading gains at a small equal rate, averaged over tasks".into()),
+        (n, true) if n == READINGS.len() => Verdict::Holds,
+        (_, true) => {
+            Verdict::HoldsWhen(format!("it gains there at all: {}; the others do not", gone.join(", ")))
+        }
+        (_, false) => Verdict::Fails(format!("{} keep a gain", kept.join(", "))),
+    };
     finding(
-        "What GRPO-λ gains at a small equal rate it gains by a longer step: it is gone at own best rates and with weights of mean 1",
-        if larger { Verdict::Holds } else { Verdict::Fails(numbers.clone()) },
-        numbers,
+        "What GRPO-λ gains at a small equal rate it gains by a longer step: nothing is left with weights of mean 1, nor at own best rates",
+        verdict,
+        format!("mean over tasks, 95 % over draws of tasks: {}", numbers.join(". ")),
     )
 }
 
@@ -388,9 +426,12 @@ fn said(c: &Correlation) -> String {
     )
 }
 
+/// Quantities that take training to know.
+const MEASURED: [&str; 2] = ["clamp_gain", "final_gain"];
+
 /// The quantities known before training.
 fn explained(r: &Ranking) -> Finding {
-    let before = |c: &&Correlation| QUANTITIES[c.quantity].name != "clamp_gain";
+    let before = |c: &&Correlation| !MEASURED.contains(&QUANTITIES[c.quantity].name);
     let all: Vec<&Correlation> = correlations(r, Regime::Tuned).filter(before).collect();
     let yes: Vec<String> = all.iter().filter(|c| c.explains()).map(|c| said(c)).collect();
     let no: Vec<String> = all.iter().filter(|c| !c.explains()).map(|c| said(c)).collect();
@@ -421,6 +462,7 @@ fn by_hindsight(r: &Ranking) -> Finding {
     let step = of(Regime::Cautious, "log2_step");
     let others = [
         ("each at its best", of(Regime::Tuned, "clamp_gain")),
+        ("each at its best", of(Regime::Tuned, "final_gain")),
         ("at a sixteenth of GRPO's best rate", of(Regime::Cautious, "cosine")),
         ("at GRPO's best rate", of(Regime::Equal, "log2_step")),
         ("at GRPO's best rate", of(Regime::Equal, "cosine")),
@@ -493,54 +535,59 @@ fn everyone(r: &Ranking) -> Finding {
 }
 
 fn titles(r: &Ranking) -> Titles {
-    let reading = readings(r)[0];
     let at = |c: usize, axis: Spent| &r.standings[axis as usize][c];
-    let s = at(reading, Spent::Responses);
-    let first = r.order[0];
-    let honest = r
-        .order
-        .iter()
-        .copied()
-        .find(|&c| !matches!(r.field.competitors[c].knowledge, Knowledge::Oracle | Knowledge::Teacher));
-    let ranking = format!(
-        "{} leads{}; {} is {} than GRPO ({}), place {} to {} of {}",
-        r.name(first),
-        match honest {
-            Some(c) if c != first => format!(", {} among those that pay for what they know", r.name(c)),
-            _ => String::new(),
-        },
-        READINGS[0],
-        word(s.sign()),
-        interval(s.gain),
-        s.rank.low.round(),
-        s.rank.high.round(),
-        r.field.competitors.len()
-    );
-    let vine = super::figures::drawn(r)
-        .into_iter()
-        .find(|&c| matches!(r.field.competitors[c].knowledge, Knowledge::Completions(_)));
-    let curves = match vine {
-        Some(c) => format!(
-            "Paid completions cost {} {:+.3} of area against responses and {:+.3} against tokens; the others are within {:.3} of GRPO",
-            r.name(c),
-            at(c, Spent::Responses).gain.mid,
-            at(c, Spent::Tokens).gain.mid,
-            super::figures::drawn(r)
-                .into_iter()
-                .filter(|&d| d != c)
-                .map(|d| at(d, Spent::Responses).gain.mid.abs())
-                .fold(0.0, f64::max)
-        ),
+    let faster = with_sign(r, Spent::Responses, 1);
+    let beyond = match faster.is_empty() {
+        true => "No method learns faster than GRPO beyond noise".to_owned(),
+        false => format!("Faster than GRPO beyond noise: {} only", faster.join(", ")),
+    };
+    let ranking = match readings(r).first() {
+        Some(&reading) => {
+            let s = at(reading, Spent::Responses);
+            let (low, high) = (s.rank.low.round(), s.rank.high.round());
+            let all = r.field.competitors.len();
+            format!(
+                "{beyond}; {} is {} ({}), place {low} to {high} of {all}",
+                READINGS[0],
+                word(s.sign()),
+                interval(s.gain)
+            )
+        }
+        None => beyond,
+    };
+    let drawn = super::figures::drawn(r);
+    let paid = |&c: &usize| matches!(r.field.competitors[c].knowledge, Knowledge::Completions(_));
+    let curves = match drawn.iter().copied().find(|c| paid(c)) {
+        Some(c) => {
+            let others = drawn.iter().filter(|&&d| d != c);
+            let apart = others.map(|&d| at(d, Spent::Responses).gain.mid.abs()).fold(0.0, f64::max);
+            format!(
+                "{} pays for its completions: {:+.3} in area against responses, {:+.3} against tokens; the other five are within {apart:.3} of GRPO",
+                r.name(c),
+                at(c, Spent::Responses).gain.mid,
+                at(c, Spent::Tokens).gain.mid
+            )
+        }
         None => "Learning curves".into(),
     };
-    let explains: Vec<&str> = correlations(r, Regime::Tuned)
-        .filter(|c| c.explains())
-        .map(|c| QUANTITIES[c.quantity].name)
-        .collect();
-    let why = if explains.is_empty() {
-        format!("Tuned, no exact quantity of the first update tells where {} beats GRPO", READINGS[0])
-    } else {
-        format!("Tuned, where {} gains over GRPO goes with {}", READINGS[0], explains.join(", "))
+    let explain = |measured: bool| -> Vec<&str> {
+        let found = correlations(r, Regime::Tuned).filter(|c| c.explains());
+        let names = found.map(|c| QUANTITIES[c.quantity].name);
+        names.filter(|name| MEASURED.contains(name) == measured).collect()
     };
+    let (before, after) = (explain(false), explain(true));
+    let mut why = match before.is_empty() {
+        true => {
+            format!("Tuned, no exact quantity of the first update tells where {} beats GRPO", READINGS[0])
+        }
+        false => format!("Tuned, where {} gains over GRPO goes with {}", READINGS[0], before.join(", ")),
+    };
+    if !after.is_empty() {
+        let words = after.iter().map(|name| match *name {
+            "clamp_gain" => "what the clamp alone does",
+            _ => "where the runs end",
+        });
+        why += &format!("; {} does", words.collect::<Vec<_>>().join(" and "));
+    }
     Titles { ranking, curves, why }
 }

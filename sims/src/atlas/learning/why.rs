@@ -1,6 +1,5 @@
 //! Where GRPO-lambda gains or loses, and which exact quantities say so beforehand.
 
-use grpo_lambda::mdp::expected::{Expected, Situation, compare, implied, sampled};
 use grpo_lambda::mdp::{Oracle, Tabular};
 use grpo_lambda::stats::{Bootstrap, Interval, holm, iqm, paired_permutation, spearman};
 use rand::SeedableRng;
@@ -9,9 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::competitors::Competitor;
+use super::exact::{Update, half_learned, with_length};
 use super::field::{Cell, Field, Lab};
-use crate::training::GROUP;
-use crate::training::task::Task;
 
 /// The readings of GRPO-lambda that are explained; the first is the headline's.
 pub(super) const READINGS: [&str; 4] =
@@ -32,12 +30,20 @@ pub(super) enum Regime {
     EqualUnit,
     /// Both at a sixteenth of GRPO's best rate.
     Cautious,
+    /// Both at a sixteenth of GRPO's best rate, weights divided by their mean over each response.
+    CautiousUnit,
 }
 
 impl Regime {
     /// In the order of tables.
-    pub(super) const ALL: [Regime; 5] =
-        [Regime::Tuned, Regime::TunedUnit, Regime::Equal, Regime::EqualUnit, Regime::Cautious];
+    pub(super) const ALL: [Regime; 6] = [
+        Regime::Tuned,
+        Regime::TunedUnit,
+        Regime::Equal,
+        Regime::EqualUnit,
+        Regime::Cautious,
+        Regime::CautiousUnit,
+    ];
 
     /// The word in tables.
     pub(super) fn name(self) -> &'static str {
@@ -47,6 +53,7 @@ impl Regime {
             Regime::Equal => "equal_rate",
             Regime::EqualUnit => "equal_rate_unit_mean",
             Regime::Cautious => "equal_rate_16th",
+            Regime::CautiousUnit => "equal_rate_16th_unit_mean",
         }
     }
 }
@@ -55,7 +62,7 @@ impl Regime {
 pub(super) struct Quantity {
     /// The word in tables.
     pub(super) name: &'static str,
-    /// For a reader.
+    /// For a reader of the table of correlations.
     pub(super) about: &'static str,
     /// Whether a positive value should go with a gain.
     pub(super) signed: bool,
@@ -65,22 +72,23 @@ const fn quantity(name: &'static str, about: &'static str, signed: bool) -> Quan
     Quantity { name, about, signed }
 }
 
-/// The quantities, of the reading against GRPO. All but the last are exact and known before any training.
-pub(super) const QUANTITIES: [Quantity; 10] = [
+/// The quantities, of the reading against GRPO. All but the last two are exact and known before any training.
+pub(super) const QUANTITIES: [Quantity; 11] = [
     quantity("cosine", "cosine of E[g] with ∇J, less GRPO's, initial policy", true),
     quantity("cosine_half", "the same at the half-learned policy", true),
     quantity("log2_step", "log2 of |E[g]| over GRPO's, initial policy", true),
     quantity("log2_snr", "log2 of the signal to noise of the update over GRPO's, initial policy", true),
     quantity("log2_snr_half", "the same at the half-learned policy", true),
     quantity("longer_is_better", "correlation of advantage and expected length, initial policy", false),
-    quantity(
-        "length_bias",
-        "error of the credit per sd of expected length over the rms advantage, less GRPO's",
-        false,
-    ),
+    quantity("length_bias", "correlation of credit and expected length, less GRPO's, initial policy", false),
     quantity("helpful_length_bias", "length_bias times longer_is_better", true),
     quantity("start", "J/J* of the initial policy", false),
     quantity("clamp_gain", "measured gain of GRPO with the clamp alone, each at its own best rate", true),
+    quantity(
+        "final_gain",
+        "measured difference of J/J* after the last update, each at its own best rate",
+        true,
+    ),
 ];
 
 /// One reading on one task.
@@ -95,13 +103,13 @@ pub(super) struct Case {
     /// Whether expectations are exact; else from sampled groups.
     pub(super) exact: bool,
     /// Difference of the area against responses, per [`Regime`].
-    pub(super) gains: [Interval; 5],
+    pub(super) gains: [Interval; 6],
     /// Paired permutation test of the tuned gain.
     pub(super) p: f64,
     /// The same, corrected over the tasks of this reading.
     pub(super) p_holm: f64,
     /// One per [`QUANTITIES`].
-    pub(super) quantities: [f64; 10],
+    pub(super) quantities: [f64; 11],
 }
 
 impl Case {
@@ -160,18 +168,22 @@ pub(super) fn explain(
     bootstrap: Bootstrap,
     tick: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Why> {
+    let grounds = |field: &Field| -> anyhow::Result<Vec<Ground>> {
+        (0..field.tasks.len()).into_par_iter().map(|t| Ground::new(lab, field, t)).collect()
+    };
+    let (of_named, of_random) = (grounds(named)?, grounds(random)?);
     let mut cases = Vec::new();
     for (reading, &name) in READINGS.iter().enumerate() {
-        let of_field = |field: &Field, is_named: bool| -> anyhow::Result<Vec<Case>> {
+        let of_field = |field: &Field, ground: &[Ground], is_named: bool| -> anyhow::Result<Vec<Case>> {
             let case = |t: usize| {
-                let case = one(lab, field, t, (reading, name), is_named, bootstrap);
+                let case = one(lab, (field, &ground[t]), t, (reading, name), is_named, bootstrap);
                 tick();
                 case
             };
             (0..field.tasks.len()).into_par_iter().filter_map(|t| case(t).transpose()).collect()
         };
-        let mut own = of_field(named, true)?;
-        own.extend(of_field(random, false)?);
+        let mut own = of_field(named, &of_named, true)?;
+        own.extend(of_field(random, &of_random, false)?);
         let corrected = holm(&own.iter().map(|case| case.p).collect::<Vec<_>>());
         own.iter_mut().zip(corrected).for_each(|(case, p)| case.p_holm = p);
         cases.extend(own);
@@ -183,13 +195,38 @@ pub(super) fn explain(
     Ok(Why { cases, correlations })
 }
 
+/// What all readings share on a task.
+struct Ground {
+    /// GRPO at a sixteenth of its best rate.
+    slow: Cell,
+    /// A policy in the middle of learning.
+    half: Tabular,
+    /// The correlation of advantage and expected length, initial policy.
+    longer: f64,
+    /// GRPO's expected update at the initial and at the half-learned policy.
+    grpo: [Update; 2],
+}
+
+impl Ground {
+    fn new(lab: &Lab, field: &Field, t: usize) -> anyhow::Result<Ground> {
+        let (task, grpo) = (&field.tasks[t], &field.competitors[0]);
+        let slow = lab.report(grpo, task, field.cells[0][t].rate / 16.0)?;
+        let (method, half) = (grpo.build(task)?, half_learned(task));
+        let update = |policy| Update::new(task, method.as_ref(), policy, lab.ctx.seed);
+        let updates = [update(&task.start), update(&half)];
+        let oracle = Oracle::new(&task.tree, &task.start);
+        let longer = with_length(&oracle, &oracle.advantages());
+        Ok(Ground { slow, half, longer, grpo: updates })
+    }
+}
+
 /// Flips and shuffles drawn per test.
 const DRAWS: usize = 4999;
 
 /// `None` where a quantity is not defined: an update that is 0.
 fn one(
     lab: &Lab,
-    field: &Field,
+    (field, ground): (&Field, &Ground),
     t: usize,
     (reading, name): (usize, &str),
     named: bool,
@@ -200,15 +237,24 @@ fn one(
     let (task, competitor) = (&field.tasks[t], field.competitors[who]);
     let unit = competitor.with_unit_mean();
     let grpo = &field.cells[0][t];
-    let equal = |c: &Competitor, rate: f64| lab.report(c, task, rate);
+    let tuned = field.cells[who][t].clone();
     let tuned_unit = lab.report(&unit, task, lab.choose(&unit, task)?.rate)?;
-    let cautious = grpo.rate / 16.0;
+    // A rate that was run already is not run again.
+    let at = |c: &Competitor, done: &[&Cell], rate: f64| match done.iter().find(|cell| cell.rate == rate) {
+        Some(&cell) => Ok(cell.clone()),
+        None => lab.report(c, task, rate),
+    };
+    let equal = at(&competitor, &[&tuned], grpo.rate)?;
+    let equal_unit = at(&unit, &[&tuned_unit], grpo.rate)?;
+    let cautious = at(&competitor, &[&tuned, &equal], ground.slow.rate)?;
+    let cautious_unit = at(&unit, &[&tuned_unit, &equal_unit], ground.slow.rate)?;
     let pairs = [
-        (field.cells[who][t].clone(), grpo.clone()),
+        (tuned, grpo.clone()),
         (tuned_unit, grpo.clone()),
-        (equal(&competitor, grpo.rate)?, grpo.clone()),
-        (equal(&unit, grpo.rate)?, grpo.clone()),
-        (equal(&competitor, cautious)?, equal(&field.competitors[0], cautious)?),
+        (equal, grpo.clone()),
+        (equal_unit, grpo.clone()),
+        (cautious, ground.slow.clone()),
+        (cautious_unit, ground.slow.clone()),
     ];
     let areas = |cell: &Cell| cell.runs.iter().map(|run| run.area[0]).collect::<Vec<f64>>();
     let gain = |(x, y): &(Cell, Cell)| gain(&areas(x), &areas(y), bootstrap);
@@ -216,57 +262,43 @@ fn one(
     let test = paired_permutation(&areas(&pairs[0].0), &areas(grpo), DRAWS, bootstrap.seed);
 
     let method = competitor.build(task)?;
-    let baseline = field.competitors[0].build(task)?;
-    let half = half_learned(task);
-    let (mut exact, seed) = (true, lab.ctx.seed);
-    let mut update = |method: &dyn grpo_lambda::methods::Method, policy: &Tabular| {
-        let situation = Situation::on_policy(&task.tree, policy, GROUP);
-        implied(method, &situation).unwrap_or_else(|_| {
-            exact = false;
-            sampled(method, &situation, SAMPLED_GROUPS, seed).estimate
-        })
-    };
-    let pair =
-        |policy: &Tabular,
-         update: &mut dyn FnMut(&dyn grpo_lambda::methods::Method, &Tabular) -> Expected| {
-            let oracle = Oracle::new(&task.tree, policy);
-            let both = [update(method.as_ref(), policy), update(baseline.as_ref(), policy)];
-            let numbers = [0, 1].map(|i| compare(&both[i], &oracle));
-            let bias = [0, 1].map(|i| length_bias(&both[i], numbers[i].scale, &oracle));
-            let norm = [0, 1].map(|i| both[i].update.iter().map(|x| x * x).sum::<f64>().sqrt());
-            (numbers, bias, norm, longer_is_better(&oracle))
-        };
-    let (start, bias, norm, longer) = pair(&task.start, &mut update);
-    let (later, ..) = pair(&half, &mut update);
-    let helpful = (bias[0] - bias[1]) * longer;
+    let policies = [&task.start, &ground.half];
+    let ours = policies.map(|policy| Update::new(task, method.as_ref(), policy, lab.ctx.seed));
+    let theirs = &ground.grpo;
+    let cosine = |i: usize| ours[i].comparison.cosine - theirs[i].comparison.cosine;
+    let snr = |i: usize| ours[i].comparison.signal_to_noise / theirs[i].comparison.signal_to_noise;
+    let length_bias = ours[0].with_length - theirs[0].with_length;
     let clamped = gain(&(field.cells[clamp][t].clone(), grpo.clone())).map_or(f64::NAN, |g| g.mid);
+    let ends = |cell: &Cell| cell.runs.iter().map(|run| run.last).collect::<Vec<f64>>();
+    let last = match (iqm(&ends(&pairs[0].0)), iqm(&ends(grpo))) {
+        (Some(ours), Some(theirs)) => ours - theirs,
+        _ => f64::NAN,
+    };
     let quantities = [
-        start[0].cosine - start[1].cosine,
-        later[0].cosine - later[1].cosine,
-        (norm[0] / norm[1]).log2(),
-        (start[0].signal_to_noise / start[1].signal_to_noise).log2(),
-        (later[0].signal_to_noise / later[1].signal_to_noise).log2(),
-        longer,
-        bias[0] - bias[1],
-        helpful,
+        cosine(0),
+        cosine(1),
+        (ours[0].norm / theirs[0].norm).log2(),
+        snr(0).log2(),
+        snr(1).log2(),
+        ground.longer,
+        length_bias,
+        length_bias * ground.longer,
         task.start_j / task.best,
         clamped,
+        last,
     ];
     let known = quantities.iter().all(|x| x.is_finite());
     Ok(known.then(|| Case {
         reading,
         task: task.name.clone(),
         named,
-        exact,
+        exact: ours.iter().chain(theirs).all(|update| update.exact),
         gains: std::array::from_fn(|i| gains[i]),
         p: test.map_or(1.0, |test| test.p),
         p_holm: 1.0,
         quantities,
     }))
 }
-
-/// Groups where the exact sum would take too long.
-const SAMPLED_GROUPS: usize = 4000;
 
 /// The difference of IQMs, runs drawn in pairs.
 fn gain(x: &[f64], y: &[f64], bootstrap: Bootstrap) -> Option<Interval> {
@@ -275,61 +307,6 @@ fn gain(x: &[f64], y: &[f64], bootstrap: Bootstrap) -> Option<Interval> {
         iqm(&drawn.iter().map(|&i| of[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
     bootstrap.interval(&[numbers], |drawn| pick(x, &drawn[0]) - pick(y, &drawn[0]))
-}
-
-/// Where exact gradient ascent has gone half of the way from `J` to `J*`: a policy in the middle of learning that no method
-/// has chosen.
-fn half_learned(task: &Task) -> Tabular {
-    let mut policy = task.start.clone();
-    let goal = task.start_j + 0.5 * (task.best - task.start_j);
-    // Steps of one length: only the path matters. A path this long ends in a corner for certain.
-    for _ in 0..2000 {
-        let oracle = Oracle::new(&task.tree, &policy);
-        let gradient = oracle.grad_j();
-        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        if oracle.j >= goal || norm == 0.0 {
-            break;
-        }
-        policy.step(&gradient, 0.05 / norm);
-    }
-    policy
-}
-
-/// `Σ b f(s,a)` over edges, `b` the probability of the edge.
-fn weighted(oracle: &Oracle, f: impl Fn(usize) -> f64) -> f64 {
-    oracle.tree.edges().map(|e| oracle.edge_visit(e) * f(e)).sum()
-}
-
-/// A number per edge less its mean at the prefix.
-fn centred(oracle: &Oracle, values: &[f64]) -> Vec<f64> {
-    let mut out = values.to_vec();
-    for node in oracle.tree.nodes() {
-        let edges = oracle.tree.edges_of(node);
-        let mean: f64 = edges.clone().map(|e| oracle.probs[e] * values[e]).sum();
-        edges.for_each(|e| out[e] -= mean);
-    }
-    out
-}
-
-/// How much longer than its siblings each edge makes a response, in expectation.
-fn lengths(oracle: &Oracle) -> Vec<f64> {
-    centred(oracle, &oracle.expect_given_edge(|leaf| oracle.tree.leaf_len(leaf) as f64))
-}
-
-/// The correlation of advantage and expected length over visited edges, in `[-1, 1]`; 0 where all lengths agree.
-fn longer_is_better(oracle: &Oracle) -> f64 {
-    let (a, l) = (oracle.advantages(), lengths(oracle));
-    let product = (weighted(oracle, |e| a[e] * a[e]) * weighted(oracle, |e| l[e] * l[e])).sqrt();
-    if product > 1e-12 { weighted(oracle, |e| a[e] * l[e]) / product } else { 0.0 }
-}
-
-/// How the error of the credit, at the scale `κ` that fits best, goes with expected length: its covariance with it over the
-/// root mean squares of advantage and length. Positive: longer responses get too much.
-fn length_bias(expected: &Expected, scale: f64, oracle: &Oracle) -> f64 {
-    let (a, l, credit) = (oracle.advantages(), lengths(oracle), centred(oracle, &expected.credit));
-    let product = (weighted(oracle, |e| a[e] * a[e]) * weighted(oracle, |e| l[e] * l[e])).sqrt();
-    let error = weighted(oracle, |e| (credit[e] / scale - a[e]) * l[e]);
-    if product > 1e-12 { error / product } else { 0.0 }
 }
 
 /// The correlations of all quantities with the gains of a reading.
@@ -383,59 +360,22 @@ fn association(x: &[f64], y: &[f64], seed: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::task;
-    use grpo_lambda::mdp::zoo::{self, Family};
-    use grpo_lambda::methods;
-
-    #[test]
-    fn length_bias_of_fork_by_hand() {
-        // At the root: short (T = 2, Q .9, π .1), long (T = 50, Q .8, π .2), astray (T = 10, Q 0, π .7); elsewhere no choice.
-        let tree = zoo::Fork::default().tree().unwrap();
-        let policy = zoo::Fork::default().initial(&tree);
-        let oracle = Oracle::new(&tree, &policy);
-        let (pi, q, t) = ([0.1, 0.2, 0.7], [0.9, 0.8, 0.0], [2.0, 50.0, 10.0]);
-        let mean = |x: [f64; 3]| (0..3).map(|i| pi[i] * x[i]).sum::<f64>();
-        let (v, m) = (mean(q), mean(t));
-        let sum = |f: &dyn Fn(usize) -> f64| (0..3).map(|i| pi[i] * f(i)).sum::<f64>();
-        let product = (sum(&|i| (q[i] - v).powi(2)) * sum(&|i| (t[i] - m).powi(2))).sqrt();
-        let correlation = sum(&|i| (q[i] - v) * (t[i] - m)) / product;
-        assert!((longer_is_better(&oracle) - correlation).abs() < 1e-12);
-        // Credit that is the advantage plus 0.01 per token, at scale 3.
-        let credit = tree.edges().map(|e| if e < 3 { 3.0 * (q[e] + 0.01 * t[e]) } else { 0.0 }).collect();
-        let expected = Expected { credit, update: Vec::new(), variance: Vec::new() };
-        let by_hand = sum(&|i| 0.01 * (t[i] - m) * (t[i] - m)) / product;
-        assert!((length_bias(&expected, 3.0, &oracle) - by_hand).abs() < 1e-12);
-        // RLOO is unbiased: nothing goes with length.
-        let rloo = methods::parse("rloo", "reduction=constant max_length=1");
-        if let Ok(rloo) = rloo {
-            let update = implied(rloo.method.as_ref(), &Situation::on_policy(&tree, &policy, GROUP)).unwrap();
-            assert!(length_bias(&update, compare(&update, &oracle).scale, &oracle).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn the_half_learned_policy_is_half_way() {
-        for task in task::tasks(false).unwrap() {
-            let j = Oracle::new(&task.tree, &half_learned(&task)).j;
-            let share = (j - task.start_j) / (task.best - task.start_j);
-            assert!((0.5..0.6).contains(&share), "{}: {share}", task.name);
-        }
-    }
 
     #[test]
     fn a_planted_explanation_is_found_and_noise_is_not() {
         let level = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
         let case = |i: usize| {
             let x = (i as f64 - 9.5) / 100.0;
-            let noise = ((i * 7919) % 20) as f64 - 9.5;
-            let mut quantities = [noise; 10];
+            let noise =
+                [3, 17, 8, 12, 0, 19, 5, 10, 14, 1, 7, 16, 2, 11, 18, 6, 13, 4, 9, 15][i] as f64 - 9.5;
+            let mut quantities = [noise; 11];
             quantities[0] = x;
             Case {
                 reading: 0,
                 task: format!("{i}"),
                 named: true,
                 exact: true,
-                gains: [level(x); 5],
+                gains: [level(x); 6],
                 p: 1.0,
                 p_holm: 1.0,
                 quantities,
