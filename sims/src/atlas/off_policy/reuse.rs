@@ -24,7 +24,7 @@ pub struct Reuse {
 
 /// Updates `batches` batches of their own, each [`UPDATES`] times, at learning rate `rate`.
 pub fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: u64) -> Option<Reuse> {
-    let mut gains = vec![Vec::with_capacity(batches); UPDATES];
+    let mut gains = vec![Vec::new(); UPDATES];
     let mut kl = vec![0.0; UPDATES];
     for i in 0..batches {
         let stream = seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
