@@ -16,6 +16,7 @@ mod bootstrap;
 mod compare;
 mod interval;
 mod power;
+mod rank;
 mod sign_flip;
 
 pub use attempts::pass_at_k;
@@ -25,6 +26,7 @@ pub use interval::{
     Estimate, Interval, clopper_pearson, mean_of_independent, normal_interval, t_interval, wilson,
 };
 pub use power::{fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power};
+pub use rank::{ranks, spearman};
 pub use sign_flip::sign_flip_test;
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
