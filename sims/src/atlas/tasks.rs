@@ -60,7 +60,8 @@ pub fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
     let hazard = zoo::EosHazard { horizon: 5, ..zoo::EosHazard::default() };
     let dependent = zoo::EosHazardDependent { horizon: 5, ..zoo::EosHazardDependent::default() };
     let noisy = zoo::Noisy { flip: 0.3, ..zoo::Noisy::default() };
-    let partial = zoo::Chain { partial: true, ..zoo::Chain::default() };
+    // Each step more is a reward more, and sums over the rewards of a group of 16 grow with the power of their number.
+    let partial = zoo::Chain { partial: true, steps: 4, ..zoo::Chain::default() };
     let random = |seed| zoo::Random { seed, rewards: RandomRewards::Probabilities, ..zoo::Random::default() };
     let mut tasks = vec![
         Task::new("pivot", "one early token decides", &zoo::Pivot::default())?,

@@ -33,11 +33,12 @@ pub fn conditional(method: &dyn Method, situation: &Situation, draws: usize, see
     let (tree, g) = (setting.tree, setting.group_size);
     let sampler = Sampler::new(tree, situation.behaviour);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let atoms = setting.atoms();
     let edges = tree.edge_count();
     let (mut total, mut all) = (vec![0.0; edges], Vec::with_capacity(draws));
     let mut path = Vec::new();
     for _ in 0..draws {
+        // Anew for every draw: evidence may be random.
+        let atoms = setting.atoms();
         let mut responses = vec![atoms[0].response.clone()];
         for _ in 1..g {
             let leaf = sampler.sample_into(&mut rng, &mut path);

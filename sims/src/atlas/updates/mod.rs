@@ -53,7 +53,7 @@ impl Size {
             let effort = Effort { multisets: 1e6, draws: 400, samples: 20_000 };
             return Size { groups: vec![2, 4, 8, 16, 32], effort, full, tasks: None };
         }
-        let effort = Effort { multisets: 4000.0, draws: 24, samples: 800 };
+        let effort = Effort { multisets: 4000.0, draws: 24, samples: 400 };
         Size { groups: vec![2, 4, 8, 16], effort, full, tasks: None }
     }
 }
@@ -181,6 +181,8 @@ fn run(ctx: &Context, size: &Size) -> anyhow::Result<Report> {
         (String::new(), tables::long(&atlas)),
         ("error".into(), tables::error(&atlas)),
         ("summary".into(), tables::summary(&atlas)),
+        ("parts".into(), tables::parts(&atlas)),
+        ("costs".into(), tables::costs(&atlas)),
         ("tasks".into(), tables::tasks(&atlas)),
         ("identities".into(), tables::identities(&atlas)),
     ];

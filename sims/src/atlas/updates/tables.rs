@@ -1,7 +1,7 @@
 //! The tables.
 
 use grpo_lambda::mdp::Oracle;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda::table::{Cell, Table, significant};
 
 use super::row::{NUMBERS, Row};
 use super::{Atlas, GROUP, agreement};
@@ -80,6 +80,13 @@ pub(super) struct Overall {
     means: Vec<Option<f64>>,
 }
 
+impl Overall {
+    /// The mean of a column of [`MEANS`] over tasks.
+    fn mean(&self, column: &str) -> Option<f64> {
+        self.means[MEANS.iter().position(|c| *c == column)?]
+    }
+}
+
 /// What is averaged for the summary beside the rest.
 const MEANS: [&str; 7] = [
     "bias",
@@ -143,45 +150,80 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
     ENTRANTS.iter().enumerate().map(of).collect()
 }
 
-/// One row per entrant.
+/// One row per entrant: what a reader asks first.
 pub(super) fn summary(atlas: &Atlas) -> Table {
-    let first = [
+    let mut table = Table::new(&[
         "method",
-        "family",
         "provenance",
-        "tasks",
-        "of_them_sampled",
-        "unbiased_on",
-        "mean_cosine",
-        "min_cosine",
-        "on_task",
-        "reversed_visits",
-        "reversed_on",
-    ];
-    let last = ["mse_8", "mse_equal_cost", "passes", "extra_forwards", "extra_rollouts", "needs", "command"];
-    let columns: Vec<&str> = first.into_iter().chain(MEANS).chain(last).collect();
-    let mut table = Table::new(&columns);
+        "unbiased on",
+        "mean cosine",
+        "lowest cosine",
+        "on task",
+        "sign agreement",
+        "reversed visits, most",
+        "credit rank correlation",
+        "error, G = 8",
+        "error, equal cost",
+        "cost",
+    ]);
     for o in overall(atlas) {
-        let e = o.entrant;
-        let reversed = o.reversed.0 > 0.0;
-        let mut row: Vec<Cell> = vec![
-            e.name.into(),
-            e.family.name().into(),
-            e.provenance().name().into(),
-            o.tasks.into(),
-            o.sampled.into(),
-            o.unbiased.into(),
+        let reversed = format!("{} ({})", significant(o.reversed.0, 2), o.reversed.1);
+        table.push(vec![
+            o.entrant.name.into(),
+            o.entrant.provenance().name().into(),
+            format!("{} of {}", o.unbiased, o.tasks).into(),
             o.mean_cosine.into(),
             o.worst.0.into(),
             o.worst.1.as_str().into(),
-            o.reversed.0.into(),
-            (if reversed { o.reversed.1.as_str() } else { "" }).into(),
-        ];
+            o.mean("sign_agreement").into(),
+            if o.reversed.0 > 0.0 { reversed } else { "0".into() }.into(),
+            o.mean("credit_rank_correlation").into(),
+            o.mse.into(),
+            o.mse_at_budget.into(),
+            o.passes.into(),
+        ]);
+    }
+    table
+}
+
+/// One row per entrant: its bias and its error taken apart.
+pub(super) fn parts(atlas: &Atlas) -> Table {
+    let last = ["mse_bias", "mse_variance", "tasks", "of_them_sampled"];
+    let columns: Vec<&str> = ["method", "family"].into_iter().chain(MEANS).chain(last).collect();
+    let mut table = Table::new(&columns);
+    for o in overall(atlas) {
+        let mut row: Vec<Cell> = vec![o.entrant.name.into(), o.entrant.family.name().into()];
         row.extend(o.means.iter().map(|m| Cell::from(*m)));
-        row.extend([Cell::from(o.mse), o.mse_at_budget.into(), o.passes.into()]);
-        row.extend([words(e.cost.forwards).into(), words(e.cost.rollouts).into()]);
-        row.extend([Cell::from(e.cost.needs), e.command().into()]);
+        row.extend([o.mse_bias.into(), o.mse_variance.into(), Cell::from(o.tasks), o.sampled.into()]);
         table.push(row);
+    }
+    table
+}
+
+/// One row per entrant: what it costs, needs and rests on, and its command.
+pub(super) fn costs(atlas: &Atlas) -> Table {
+    let mut table = Table::new(&[
+        "method",
+        "family",
+        "provenance",
+        "extra_forwards",
+        "extra_rollouts",
+        "needs",
+        "responses_in_all",
+        "command",
+    ]);
+    for o in overall(atlas) {
+        let e = o.entrant;
+        table.push(vec![
+            e.name.into(),
+            e.family.name().into(),
+            e.provenance().name().into(),
+            words(e.cost.forwards).into(),
+            words(e.cost.rollouts).into(),
+            e.cost.needs.into(),
+            o.passes.into(),
+            e.command().into(),
+        ]);
     }
     table
 }
