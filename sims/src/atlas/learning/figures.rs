@@ -3,6 +3,7 @@
 use grpo_lambda::stats::{Bootstrap, Interval};
 
 use super::Ranking;
+use super::competitors::Knowledge;
 use super::run::{Budget, Spent};
 use super::why::{QUANTITIES, READINGS, Regime};
 use crate::atlas::entrants::{BASELINE, Family};
@@ -29,10 +30,12 @@ pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: Spent) -> Vec<(f64, I
     (0..=budget.pieces).filter_map(at).collect()
 }
 
-/// The tasks whose curves are drawn: the three on which the drawn methods differ most.
+/// The tasks whose curves are drawn: the three on which the drawn methods differ most, those that pay for completions left out.
 fn drawn_tasks(r: &Ranking) -> Vec<usize> {
+    let paid = |&c: &usize| matches!(r.field.competitors[c].knowledge, Knowledge::Completions(_));
+    let unpaid: Vec<usize> = drawn(r).into_iter().filter(|c| !paid(c)).collect();
     let spread = |t: usize| {
-        let areas: Vec<f64> = drawn(r).into_iter().map(|c| r.standings[0][c].gains[t].mid).collect();
+        let areas: Vec<f64> = unpaid.iter().map(|&c| r.standings[0][c].gains[t].mid).collect();
         let high = areas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         high - areas.iter().copied().fold(f64::INFINITY, f64::min)
     };
@@ -92,7 +95,7 @@ pub(super) fn ranking(r: &Ranking, title: &str) -> Figure {
 pub(super) fn curves(r: &Ranking, title: &str) -> Figure {
     let caption = format!(
         "Exact J over J*: interquartile mean of {} runs, band: 95 % bootstrap; a curve rises when an update is done and keeps its level after the last one. Each method at \
-         its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle. The three tasks on which these methods differ most. Vertical axes differ.",
+         its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle. The three tasks on which these methods, K = 8 aside, differ most. Vertical axes differ.",
         r.effort.runs
     );
     let methods = drawn(r);
@@ -165,7 +168,7 @@ pub(super) fn why(r: &Ranking, title: &str) -> Figure {
         // The largest decided losses and gains of ranked tasks, by name.
         let mut told: Vec<_> = cases.iter().filter(|c| c.named && c.sign(Regime::Tuned) != 0).collect();
         told.sort_by(|a, b| b.gains[0].mid.abs().total_cmp(&a.gains[0].mid.abs()));
-        for case in told.into_iter().take(4) {
+        for case in told.into_iter().take(2) {
             let under = case.gains[0].low - 0.012;
             panel = panel.text(case.quantities[q], under, case.task.as_str());
         }

@@ -167,7 +167,7 @@ pub(super) fn curves(r: &Ranking) -> Table {
     for (t, task) in r.field.tasks.iter().enumerate() {
         for c in super::figures::drawn(r) {
             for axis in Spent::ALL {
-                for (spent, j) in super::figures::curve(r, c, t, axis).into_iter().step_by(4) {
+                for (spent, j) in super::figures::curve(r, c, t, axis).into_iter().step_by(6) {
                     let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into()];
                     row.extend([axis.name().into(), spent.into()]);
                     row.extend(cells(j));

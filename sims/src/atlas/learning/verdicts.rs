@@ -536,10 +536,16 @@ fn everyone(r: &Ranking) -> Finding {
 
 fn titles(r: &Ranking) -> Titles {
     let at = |c: usize, axis: Spent| &r.standings[axis as usize][c];
-    let faster = with_sign(r, Spent::Responses, 1);
-    let beyond = match faster.is_empty() {
-        true => "No method learns faster than GRPO beyond noise".to_owned(),
-        false => format!("Faster than GRPO beyond noise: {} only", faster.join(", ")),
+    let faster: Vec<usize> =
+        r.order.iter().copied().filter(|&c| at(c, Spent::Responses).sign() > 0).collect();
+    let free = |c: &usize| r.field.competitors[*c].knowledge == Knowledge::Oracle;
+    let beyond = if faster.is_empty() {
+        "No method learns faster than GRPO beyond noise".to_owned()
+    } else if faster.iter().all(free) {
+        "Beyond noise only methods with free values from the oracle learn faster than GRPO".to_owned()
+    } else {
+        let names: Vec<String> = faster.iter().filter(|c| !free(c)).map(|&c| r.name(c)).collect();
+        format!("Faster than GRPO beyond noise, without free values: {}", names.join(", "))
     };
     let ranking = match readings(r).first() {
         Some(&reading) => {
