@@ -108,6 +108,7 @@ pub static ENTRANTS: &[Entrant] = &[
     entrant(Family::Score, "OAR-P", "oar_p", ""),
     entrant(Family::Score, "OAR-G", "oar_g", ""),
     entrant(Family::Score, "RLSD (recon.)", "rlsd_reconstructed", ""),
+    entrant(Family::Score, "SHEAR (recon.)", "shear_reconstructed", ""),
     entrant(Family::Value, "optimal token baseline", "optimal_token_baseline", ""),
     entrant(Family::Value, "TEMPO", "tempo", ""),
     entrant(Family::Value, "PPO, exact critic", "ppo", ""),
