@@ -13,6 +13,7 @@ pub mod config;
 pub mod curves;
 pub mod disk;
 pub mod eval;
+pub mod evidence;
 pub mod figures;
 pub mod grade;
 pub mod memory;
