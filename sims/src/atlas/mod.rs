@@ -6,9 +6,10 @@
 use crate::experiment::Experiment;
 
 pub mod entrants;
+pub mod oar;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[];
+pub static REGISTRY: &[&Experiment] = &[&oar::EXPERIMENT];
