@@ -14,6 +14,7 @@ pub mod curves;
 pub mod data;
 pub mod disk;
 pub mod eval;
+pub mod evidence;
 pub mod figures;
 pub mod grade;
 pub mod memory;

@@ -7,6 +7,7 @@ use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::{Policy, Scored};
 
 use crate::config::{Config, MemoryConfig};
+use crate::evidence::{self, Cost, EvidenceError, Pass, Question};
 use crate::grade::{Extraction, Gold};
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
 use crate::optim::{AdamW, OptimError, Update};
@@ -41,6 +42,9 @@ pub enum PolicyError {
     /// The optimiser refused.
     #[error(transparent)]
     Optim(#[from] OptimError),
+    /// The method's evidence could not be found.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
     /// Sampler and trainer disagree: training would be off-policy without saying so.
     #[error(
         "response {response}, token {token}: the sampler gave it log-probability {sampled}, the trainer {trained}; \
@@ -85,6 +89,10 @@ pub struct LlmPolicy {
     pub last: Option<StepReport>,
     /// What the responses of the last sample earned, by group and response.
     pub earned: Vec<Vec<Earned>>,
+    /// What the method asks of every response beside its log-probabilities.
+    pub question: Option<Question>,
+    /// What asking has cost so far.
+    pub cost: Cost,
     gradients: Gradients<f32>,
     tokens: Tokens,
     sampling: Sampling,
@@ -96,7 +104,7 @@ pub struct LlmPolicy {
 }
 
 impl LlmPolicy {
-    /// A policy on `model` with the settings of `config`.
+    /// A policy on `model` with the settings of `config`, which asks no question of its responses; see [`LlmPolicy::question`].
     pub fn new(
         model: Decoder<f32>,
         reference: Option<Decoder<f32>>,
@@ -118,6 +126,8 @@ impl LlmPolicy {
             extraction: Extraction::Boxed,
             last: None,
             earned: Vec::new(),
+            question: None,
+            cost: Cost::default(),
             tokens,
             sampling,
             reward: config.reward.clone(),
@@ -209,6 +219,18 @@ impl Policy for LlmPolicy {
             for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
                 response.ref_logps = Some(logps);
             }
+        }
+        if let Some(question) = self.question {
+            let pass = Pass {
+                temperature: self.sampling.temperature,
+                tokens: self.memory.micro_batch_tokens,
+                recompute: self.memory.recompute_layers,
+            };
+            let base = Address::new(self.seed, Purpose::Perturbation).step(self.step);
+            let prompt = |g: usize| prompts[g].prompt.as_slice();
+            let address = |g: usize, i: usize| base.prompt(prompts[g].number).response(i as u64);
+            self.cost +=
+                evidence::ask(&self.model, question, &self.tokens, pass, &mut batch, prompt, address)?;
         }
         self.on_policy.set(true);
         self.last = None;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::{self, EvalError, Evaluation};
+use crate::evidence::{Cost, PROVIDED, Question, QuestionError, why_not};
 use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
@@ -53,6 +54,8 @@ pub const METRICS: &[&str] = &[
     "groups",
     "zero_variance_groups",
     "ungraded",
+    "evidence_forward_tokens",
+    "evidence_backward_tokens",
     "eval_accuracy",
     "eval_low",
     "eval_high",
@@ -79,8 +82,10 @@ const MAX_ROUNDS: u64 = 4;
 /// Steps in a row in which no group taught anything before a warning.
 const DULL_STEPS: u64 = 5;
 
-/// What the language model provides beside log-probabilities and rewards.
-const PROVIDED: &[EvidenceKind] = &[EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
+/// Why there is none of the evidence of this name.
+fn lacks(name: &str) -> &'static str {
+    EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_not)
+}
 
 fn names(kinds: &[EvidenceKind]) -> String {
     kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
@@ -145,10 +150,13 @@ pub enum TrainError {
     },
     /// Evidence the method needs and this policy does not have.
     #[error(
-        "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; the language model provides {}",
-        names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
+        "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; {}; the language model provides {}",
+        lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
+    /// Settings of the method's evidence that this model cannot take.
+    #[error(transparent)]
+    Question(#[from] QuestionError),
     /// Too many NaN gradients.
     #[error(
         "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
@@ -176,7 +184,8 @@ impl TrainError {
             | TrainError::Task(_)
             | TrainError::Optim(_)
             | TrainError::State { .. }
-            | TrainError::Evidence(_) => true,
+            | TrainError::Evidence(_)
+            | TrainError::Question(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
             TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
@@ -275,6 +284,7 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     let limit = model.config().max_position_embeddings;
     let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
     check_room(config, &problems, &tokens, limit)?;
+    Question::of(&configured, &tokens, model.config().vocab_size)?;
     let metrics = metrics_columns(config);
     let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let columns = Columns { command, metrics: &metrics, timing: TIMING };
@@ -552,8 +562,10 @@ impl Run<'_> {
             }
             (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
         };
+        let question = Question::of(&self.configured, &self.tokens, model.config().vocab_size)?;
         let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), config);
         policy.extraction = self.problems.extraction();
+        policy.question = question;
         match &saved {
             Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
             None => {
@@ -586,6 +598,7 @@ impl Run<'_> {
         let failed = |source: PolicyError| TrainError::Rl { step, source };
         policy.step = step;
         policy.rate = config.rl.schedule.rate(step);
+        policy.cost = Cost::default();
         let Batch { exercises, groups: batch, earned } = self.sample(policy, step)?;
         let sample_seconds = clock.elapsed().as_secs_f64();
         let method = self.configured.method.as_ref();
@@ -601,6 +614,13 @@ impl Run<'_> {
         row.extend(facts.iter().copied());
         let components = self.reward_columns(&earned);
         row.extend(components);
+        if policy.question.is_some() {
+            let Cost { forward, backward } = policy.cost;
+            row.extend([
+                ("evidence_forward_tokens", forward as f64),
+                ("evidence_backward_tokens", backward as f64),
+            ]);
+        }
         self.state.rl_done += 1;
         self.warn_when_dull(&batch);
         if config.eval.every > 0
