@@ -1,6 +1,6 @@
 //! The figures.
 
-use super::tables::overall;
+use super::tables::{Overall, overall};
 use super::{Atlas, GROUP};
 use crate::atlas::entrants::{ENTRANTS, Family};
 use crate::figure::{Axis, Figure, Mark, Panel};
@@ -32,8 +32,9 @@ pub(super) fn map(atlas: &Atlas) -> Figure {
     );
     let caption = format!(
         "Angle in degrees between the expected update of one group of {GROUP} responses and ∇J, at the start policy: rounded; 0 (white) is unbiased up to scale, 90 and more (darkest) \
-         no longer climbs. {} of {rows} cells are exact, {sampled} simulated (see the table); grey: impossible, for a reason in the table, or no update at all. Left seven tasks: all responses equally long.",
-        rows - sampled
+         no longer climbs. {} of {rows} cells are exact, {sampled} simulated (see the table); grey: impossible, for a reason in the table, or no update at all. In the {equal} tasks at the left all responses are equally long.",
+        rows - sampled,
+        equal = atlas.tasks.iter().take_while(|t| t.equal_lengths()).count()
     );
     let groups =
         FAMILIES.map(|(family, name)| (name, ENTRANTS.iter().filter(|e| e.family == family).count()));
@@ -51,46 +52,82 @@ pub(super) fn map(atlas: &Atlas) -> Figure {
 }
 
 /// Who is named beside the point.
-const NAMED: [&str; 11] = [
+const NAMED: [&str; 14] = [
     "GRPO",
+    "GRPO, 1/T",
     "RLOO",
     "GRPO-λ recent",
-    "GRPO-λ both",
     "GRPO-λ both, ε-weight",
+    "P-trace (recon.)",
     "TEMPO",
-    "SPO-tree",
+    "TreeRPO (recon.)",
     "GAE, exact critic",
+    "VinePPO, exact values",
     "VinePPO, K = 8",
     "high entropy 80/20",
-    "TreeRL",
+    "OAR-P",
+    "RLSD (recon.)",
 ];
 
-/// Bias part against variance part of the error of one update, means over tasks.
+/// Direction lost against the error of one update, means over tasks.
 pub(super) fn error(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
-    let free =
-        all.iter().filter(|o| o.entrant.cost.needs != "a critic" && o.passes.is_finite() && o.passes < 2.0);
-    let best = free.min_by(|a, b| a.mse.total_cmp(&b.mse)).map_or("", |o| o.entrant.name);
+    let free: Vec<&Overall> = all.iter().filter(|o| o.passes <= 1.0 + 1e-12).collect();
+    let least =
+        |all: &[&Overall]| all.iter().min_by(|a, b| a.mse.total_cmp(&b.mse)).map(|o| (o.entrant.name, o.mse));
+    let (best, error) = least(&free).unwrap_or(("none", f64::NAN));
+    let rloo = all.iter().find(|o| o.entrant.name == "RLOO").map_or(f64::NAN, |o| o.mse);
     let title = format!(
-        "The error of one update is noise first, bias second; without a critic and at no extra cost {best} has the least"
+        "No bias is not the least error: at no extra cost {best} errs least in one update ({error:.2}), unbiased RLOO by {rloo:.2}"
     );
     let caption = format!(
-        "E|c g - ∇J|² / |∇J|² at the best step size c, split into bias |c E g - ∇J|² and variance c² tr Cov g, relative to |∇J|²; one update from {GROUP} responses, mean over \
-         {} tasks. On a dashed line the error is the same. A small best step leaves |c E g - ∇J|² large: the bias part holds the step not taken as well as the wrong direction.",
+        "Across: share of the expected step that is not along the policy gradient. Up: E|c g - ∇J|² / |∇J|² of one update from {GROUP} responses at the best step size c; 1 is no step at all. \
+         Means over {} tasks, each method with groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
         atlas.tasks.len()
     );
-    let mut panel = Panel::new("").x("bias part").y("variance part");
+    let mut panel = Panel::new("").x("direction lost, 1 - cos²").y("error of one update");
     for (family, name) in FAMILIES {
-        let points = all.iter().filter(|o| o.entrant.family == family).map(|o| (o.mse_bias, o.mse_variance));
+        let points = all.iter().filter(|o| o.entrant.family == family).map(|o| (o.lost, o.mse));
         panel = panel.points(name, points);
     }
-    for o in all.iter().filter(|o| NAMED.contains(&o.entrant.name)) {
-        panel = panel.text(o.mse_bias, o.mse_variance + 0.004, o.entrant.name);
+    for (x, y, name) in labels(&all) {
+        panel = panel.text(x, y, name);
     }
     Figure::new(title)
         .caption(caption)
         .columns(1)
-        .panel_size(820, 520)
+        .panel_size(900, 560)
         .names(FAMILIES.map(|f| f.1))
         .panel(panel)
+}
+
+/// Where the names go: above their point, or as near to that as leaves points and other names uncovered.
+fn labels(all: &[Overall]) -> Vec<(f64, f64, &'static str)> {
+    let range = |f: &dyn Fn(&Overall) -> f64| {
+        let ends = all.iter().map(f).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+        ends.1 - ends.0
+    };
+    let (wide, high) = (range(&|o| o.lost), range(&|o| o.mse));
+    // Half a name's width and a line, as shares of the panel.
+    let half = |name: &str| 0.0055 * wide * name.chars().count() as f64;
+    let line = 0.032 * high;
+    let mut placed: Vec<(f64, f64, &'static str)> = Vec::new();
+    for o in all.iter().filter(|o| NAMED.contains(&o.entrant.name)) {
+        let name = o.entrant.name;
+        let free = |&(x, y): &(f64, f64)| {
+            let apart = |other: &(f64, f64, &str)| {
+                (other.0 - x).abs() > half(name) + half(other.2) || (other.1 - y).abs() > line
+            };
+            let clear = |p: &Overall| (p.lost - x).abs() > half(name) || (p.mse - y).abs() > 0.7 * line;
+            placed.iter().all(apart) && all.iter().all(clear)
+        };
+        let steps = [1.0, -1.0, 1.6, -1.6, 2.4, -2.4, 3.2, -3.2];
+        let sides = [0.0, 1.0, -1.0];
+        let places =
+            steps.iter().flat_map(|dy| sides.map(|dx| (o.lost + dx * half(name), o.mse + dy * line)));
+        let level = [1.0, -1.0].map(|dx| (o.lost + dx * (half(name) + 0.012 * wide), o.mse));
+        let at = level.into_iter().chain(places).find(free).unwrap_or((o.lost, o.mse + line));
+        placed.push((at.0, at.1, name));
+    }
+    placed
 }

@@ -71,6 +71,8 @@ pub(super) struct Overall {
     pub(super) worst: (f64, String),
     /// The largest share of visits at reversed prefixes with its task.
     pub(super) reversed: (f64, String),
+    /// Mean of `1 - cos²`.
+    pub(super) lost: f64,
     pub(super) mse: f64,
     pub(super) mse_bias: f64,
     pub(super) mse_variance: f64,
@@ -98,14 +100,17 @@ const MEANS: [&str; 7] = [
     "credit_r2",
 ];
 
-/// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact, within three standard errors where it was
-/// simulated.
+/// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
+pub(super) const SHARP: f64 = 0.005;
+
+/// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact; where it was simulated, within three standard
+/// errors of at most [`SHARP`].
 pub(super) fn unbiased(row: &Row) -> bool {
     let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return false };
     if row.exact() {
         cosine > 0.0 && row.get("bias").is_some_and(|b| b < 1e-6)
     } else {
-        1.0 - cosine <= 3.0 * error
+        1.0 - cosine <= 3.0 * error && error <= SHARP
     }
 }
 
@@ -139,6 +144,7 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             mean_cosine: mean(column("cosine")).unwrap_or(f64::NAN),
             worst: extreme("cosine", -1.0),
             reversed: extreme("reversed_visits", 1.0),
+            lost: mean(column("cosine").map(|c| 1.0 - c * c)).unwrap_or(f64::NAN),
             mse: mean(column("mse")).unwrap_or(f64::NAN),
             mse_bias: mean(column("mse_bias")).unwrap_or(f64::NAN),
             mse_variance: mean(column("mse_variance")).unwrap_or(f64::NAN),

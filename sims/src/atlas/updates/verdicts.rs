@@ -2,10 +2,14 @@
 
 use grpo_lambda::table::significant;
 
-use super::tables::{BUDGET, Overall, overall, unbiased};
+use super::tables::{BUDGET, Overall, SHARP, overall, unbiased};
 use super::{Atlas, GROUP, agreement};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
 use crate::experiment::{Finding, Verdict};
+
+fn holds_or(ok: bool, counterexample: String) -> Verdict {
+    if ok { Verdict::Holds } else { Verdict::Fails(counterexample) }
+}
 
 fn finding(statement: impl Into<String>, verdict: Verdict, numbers: impl Into<String>) -> Finding {
     Finding { statement: statement.into(), verdict, numbers: numbers.into() }
@@ -51,24 +55,26 @@ fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
     let verdict = if good.len() == all.len() {
         Verdict::Holds
     } else {
+        let of = |families: &[Family]| {
+            names(good.iter().copied().filter(|o| families.contains(&o.entrant.family)))
+        };
         Verdict::HoldsWhen(format!(
-            "the finer credit is a value: of {} readings {} are unbiased up to scale on all {} tasks, {}. No trace and no score is among them{}",
-            all.len(),
-            good.len(),
+            "the finer credit is the difference of sound values. Unbiased up to scale on all {} tasks are {} of {} readings: with one number per response {}; with a trace {}; \
+             with scores {}; with values {}",
             atlas.tasks.len(),
-            names(good.iter().copied()),
-            if good.iter().any(|o| matches!(o.entrant.family, Family::Trace | Family::Score)) {
-                " but those named"
-            } else {
-                ""
-            }
+            good.len(),
+            all.len(),
+            of(&[Family::Group]),
+            of(&[Family::Trace]),
+            of(&[Family::Score]),
+            of(&[Family::Value])
         ))
     };
     finding(
         statement,
         verdict,
         format!(
-            "lowest cosines of expected update and ∇J: {}; {} of {rows} cells exact, {sampled} simulated (unbiased there: within three standard errors)",
+            "lowest cosines of expected update and ∇J: {}; {} of {rows} cells exact, {sampled} simulated (unbiased there: within three standard errors of at most {SHARP})",
             worst.join(", "),
             rows - sampled
         ),
@@ -192,7 +198,8 @@ fn lambda(traced: &Overall, plain: &Overall) -> Finding {
         plain.worst.1
     );
     let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
-    finding(statement, if ok { Verdict::Holds } else { Verdict::Fails(numbers.clone()) }, numbers)
+    let counterexample = format!("{} by cosine {}", traced.worst.1, short(traced.worst.0));
+    finding(statement, holds_or(ok, counterexample), numbers)
 }
 
 /// Whether prefix-tree methods keep the direction within prefixes.
@@ -229,8 +236,12 @@ fn rescaling(atlas: &Atlas) -> Finding {
 fn equal_cost(all: &[Overall]) -> Finding {
     let mut paid: Vec<(&Overall, f64)> = all.iter().filter_map(|o| Some((o, o.mse_at_budget?))).collect();
     paid.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let top: Vec<String> =
-        paid.iter().take(6).map(|(o, m)| format!("{} {}", o.entrant.name, short(*m))).collect();
+    let top: Vec<String> = paid
+        .iter()
+        .filter(|(o, _)| o.entrant.name != BASELINE)
+        .take(6)
+        .map(|(o, m)| format!("{} {}", o.entrant.name, short(*m)))
+        .collect();
     let base = paid.iter().find(|(o, _)| o.entrant.name == BASELINE).map_or(f64::NAN, |p| p.1);
     let beyond = names(all.iter().filter(|o| o.mse_at_budget.is_none()));
     let best_traced = paid.iter().find(|(o, _)| o.entrant.family == Family::Trace);
