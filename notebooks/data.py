@@ -29,7 +29,9 @@ def read(file, columns):
     path = FOLDER / file
     if not path.is_file():
         known = sorted(p.name for p in FOLDER.glob("*.csv"))
-        raise DataError(f"paper/data/{file} does not exist{_nearest(file, known)}. `cargo run --bin sim` writes the files.")
+        raise DataError(
+            f"paper/data/{file} does not exist{_nearest(file, known)}. `cargo run --bin sim` writes the files."
+        )
     with path.open(encoding="utf-8") as text:
         first = text.readline().strip()
     frame = pd.read_csv(path, skiprows=1 if first.startswith("#") else 0, keep_default_na=False, na_values=[""])
@@ -54,7 +56,9 @@ def pick(frame, **wanted):
     """The rows with these values; a value (or one of a list of them) that no row has is refused by name."""
     for column, value in wanted.items():
         if column not in frame.columns:
-            raise DataError(f"no column {column!r}{_nearest(column, frame.columns)}. There is {', '.join(frame.columns)}.")
+            raise DataError(
+                f"no column {column!r}{_nearest(column, frame.columns)}. There is {', '.join(frame.columns)}."
+            )
         for v in value if isinstance(value, (list, tuple)) else [value]:
             if not (frame[column] == v).any():
                 known = ", ".join(map(repr, frame[column].drop_duplicates()))

@@ -8,30 +8,39 @@ from IPython.display import display
 from PIL import Image
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, BLACK, GREY = (
-    "#0072B2", "#D55E00", "#009E73", "#AA4499", "#56B4E9", "#E69F00", "#222222", "#8A8A8A",
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#AA4499",
+    "#56B4E9",
+    "#E69F00",
+    "#222222",
+    "#8A8A8A",
 )
 
 GOOD, BAD, NEITHER = BLUE, ORANGE, BLACK
 VERDICTS = {"Holds": BLUE, "Holds when": YELLOW, "Fails": ORANGE}
 
-plt.rcParams.update({
-    "figure.dpi": 110,
-    "figure.figsize": (8, 3.6),
-    "figure.constrained_layout.use": True,
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.8,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.8,
-})
+plt.rcParams.update(
+    {
+        "figure.dpi": 110,
+        "figure.figsize": (8, 3.6),
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "axes.titlesize": 10,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#E4E4E4",
+        "grid.linewidth": 0.8,
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "lines.linewidth": 1.8,
+    }
+)
 
 
 def show(figure, text):
@@ -46,7 +55,9 @@ def show(figure, text):
     plt.close(figure)
     small = Image.open(drawn).convert("RGB").quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     small.save(stored, format="png", optimize=True)
-    display({"image/png": base64.b64encode(stored.getvalue()).decode("ascii"), "text/plain": f"Figure: {text}"}, raw=True)
+    display(
+        {"image/png": base64.b64encode(stored.getvalue()).decode("ascii"), "text/plain": f"Figure: {text}"}, raw=True
+    )
 
 
 def rows(axes, labels):
