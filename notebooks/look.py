@@ -2,6 +2,7 @@
 
 import base64
 import io
+import textwrap
 
 import matplotlib.pyplot as plt
 from IPython.display import display
@@ -23,7 +24,7 @@ VERDICTS = {"Holds": BLUE, "Holds when": YELLOW, "Fails": ORANGE}
 
 plt.rcParams.update(
     {
-        "figure.dpi": 110,
+        "figure.dpi": 100,
         "figure.figsize": (8, 3.6),
         "figure.constrained_layout.use": True,
         "font.size": 10,
@@ -49,11 +50,12 @@ def show(figure, text):
     Stored with a palette, a third of the size, and with neither version nor date: running a notebook again changes a
     figure only where its data changed. The finding is also what a reader without images gets.
     """
-    figure.suptitle(text, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+    title = textwrap.fill(text, int(10.3 * figure.get_size_inches()[0]))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     drawn, stored = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", facecolor="white")
     plt.close(figure)
-    small = Image.open(drawn).convert("RGB").quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    small = Image.open(drawn).convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(stored, format="png", optimize=True)
     display(
         {"image/png": base64.b64encode(stored.getvalue()).decode("ascii"), "text/plain": f"Figure: {text}"}, raw=True
