@@ -3,6 +3,8 @@
 //! All but the last two tests read the files only. Those run where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
 //! that `NOTEBOOK_PYTHON` names) and say so where it is not.
 
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
