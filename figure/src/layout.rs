@@ -26,6 +26,8 @@ pub(super) const SAMPLE_GAP: f64 = 6.0;
 /// Length of ticks, and the space between a tick and its label.
 pub(super) const TICK_LENGTH: f64 = 4.0;
 pub(super) const TICK_GAP: f64 = 4.0;
+/// Between the names of positions and those of their groups.
+pub(super) const GROUP_GAP: f64 = 8.0;
 /// The colour bar: space before it and its breadth.
 const BAR_GAP: f64 = 12.0;
 const BAR: f64 = 12.0;
@@ -127,6 +129,17 @@ impl Frame {
     /// Where a share of the vertical axis is; positions with names count from the top.
     pub(super) fn y(&self, share: f64, from_top: bool) -> f64 {
         if from_top { self.top + share * self.height() } else { self.bottom - share * self.height() }
+    }
+}
+
+impl Colours {
+    /// The place of a value on the colour map, in 0..=1 within the range: that of zero is the middle of a diverging map.
+    pub(super) fn place(&self, v: f64) -> f64 {
+        if self.diverging {
+            0.5 + 0.5 * v / self.low.abs().max(self.high.abs())
+        } else {
+            (v - self.low) / (self.high - self.low)
+        }
     }
 }
 
@@ -259,6 +272,9 @@ impl Cell {
         let mut left = TICK_LENGTH + TICK_GAP + y_ticks.depth;
         if !y_label.is_empty() {
             left += 6.0 + y_label.len() as f64 * LABEL * LEADING;
+        }
+        if !panel.y.groups.is_empty() {
+            left += GROUP_GAP + LABEL * LEADING;
         }
         // Half of a label at the end of the horizontal axis.
         let margins = Margins { left: left.max(14.0), right: right.max(18.0), ..Margins::default() };

@@ -82,6 +82,9 @@ pub struct Axis {
     /// Names of the positions 0, 1, 2, …; empty for a numeric axis. A vertical axis with categories
     /// counts from the top.
     pub categories: Vec<String>,
+    /// Names of runs of positions with the number of positions in each, in order: a vertical axis with categories shows them
+    /// beside the names, with a rule between neighbours. Empty for none.
+    pub groups: Vec<(String, usize)>,
 }
 
 /// The stroke of a line.
@@ -155,7 +158,8 @@ pub enum Mark {
         annotate: bool,
         /// Values at both ends of the colours; `None` takes the data's.
         range: Option<(f64, f64)>,
-        /// Blue through white at zero to red, instead of dark to bright.
+        /// Blue through white at zero to red, instead of dark to bright. White stays at zero whatever the range; the end that lies
+        /// farther from it has the full colour.
         diverging: bool,
         /// What the colour measures.
         label: String,
@@ -378,6 +382,11 @@ impl Axis {
     /// Names the positions 0, 1, 2, ….
     pub fn categories<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.categories = names.into_iter().map(Into::into).collect();
+        self
+    }
+    /// Gathers the positions of a vertical axis with categories: a name and how many of them, from the top.
+    pub fn groups<S: Into<String>>(mut self, groups: impl IntoIterator<Item = (S, usize)>) -> Self {
+        self.groups = groups.into_iter().map(|(name, n)| (name.into(), n)).collect();
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Draws a laid-out figure.
 
-use super::canvas::{Anchor, Canvas, Pen, Shape, width};
+use super::canvas::{Anchor, Canvas, Pen, Shape, width, wrap};
 use super::layout::*;
 use super::palette::{GRID, INK, Look, MISSING, MUTED, REFERENCE, WHITE, contrast, map_colour};
 use super::scale::{bar_spacing, cell_labels, usable};
@@ -8,6 +8,8 @@ use super::{Figure, Mark, Panel, Style};
 
 const STROKE: f64 = 1.8;
 const THIN: f64 = 1.0;
+/// Between groups of positions.
+const GROUP_RULE: f64 = 2.0;
 const BAND_ALPHA: f64 = 0.2;
 const MARKER: f64 = 3.2;
 /// Annotations of a heat map are left out below this size.
@@ -205,12 +207,37 @@ impl Painter<'_, '_> {
             let y = below + (i as f64 + 0.5) * LABEL * LEADING;
             self.canvas.text((f.x(0.5), y), text, pen(LABEL), Anchor::Middle, false)?;
         }
-        let beside = f.left - TICK_LENGTH - TICK_GAP - cell.y_ticks.depth - 6.0;
+        let mut beside = f.left - TICK_LENGTH - TICK_GAP - cell.y_ticks.depth - 6.0;
+        if !self.panel.y.groups.is_empty() {
+            beside = self.groups(beside - GROUP_GAP)?;
+        }
         for (i, text) in cell.y_label.iter().rev().enumerate() {
             let x = beside - (i as f64 + 0.5) * LABEL * LEADING;
             self.canvas.text((x, f.y(0.5, true)), text, pen(LABEL), Anchor::Middle, true)?;
         }
         Ok(())
+    }
+
+    /// The names of groups of positions, right of which `right` is free, and the rules between them; returns what is free left of them.
+    fn groups(&mut self, right: f64) -> anyhow::Result<f64> {
+        let (f, cell) = (self.cell.frame, self.cell);
+        let left = right - LABEL * LEADING;
+        let mut first = 0.0;
+        for (i, (name, n)) in self.panel.y.groups.iter().enumerate() {
+            let last = first + *n as f64;
+            let (top, bottom) = (cell.py(first - 0.5).max(f.top), cell.py(last - 0.5).min(f.bottom));
+            if i > 0 && top < f.bottom {
+                self.canvas.rule((left, top), (f.right, top), GROUP_RULE, INK)?;
+            }
+            if top < bottom {
+                let pen = Pen { bold: true, ..pen(LABEL) };
+                let name = wrap(name, LABEL, true, bottom - top, true).into_iter().next().unwrap_or_default();
+                let at = ((left + right) / 2.0, (top + bottom) / 2.0);
+                self.canvas.text(at, &name, pen, Anchor::Middle, true)?;
+            }
+            first = last;
+        }
+        Ok(left)
     }
 
     fn mark(&mut self, mark: &Mark) -> Done {
@@ -492,7 +519,7 @@ impl Painter<'_, '_> {
             if !usable(v) {
                 return MISSING;
             }
-            map_colour((v - colours.low) / (colours.high - colours.low), colours.diverging)
+            map_colour(colours.place(v), colours.diverging)
         };
         let labels = cell_labels(values);
         let (w, h) = (cell.px(1.0) - cell.px(0.0), cell.py(1.0) - cell.py(0.0));
@@ -533,7 +560,8 @@ impl Painter<'_, '_> {
         // From the top, each step down to the bottom of the bar: where two meet, nothing shines through.
         for i in (0..STEPS).rev() {
             let top = f.y((i + 1) as f64 / STEPS as f64, false).max(f.top);
-            let colour = map_colour((i as f64 + 0.5) / STEPS as f64, c.diverging);
+            let value = c.low + (i as f64 + 0.5) / STEPS as f64 * (c.high - c.low);
+            let colour = map_colour(c.place(value), c.diverging);
             self.canvas.rect((c.left, top), (c.right, f.bottom), colour, 1.0)?;
         }
         for (a, b) in [

@@ -162,3 +162,41 @@ fn impossible_ranges_are_errors() {
     assert!(figure(Axis::new("x").log().range(-1.0, 1.0)).to_svg().is_err());
     assert!(figure(Axis::new("x").range(0.0, f64::NAN)).to_png(1.0).is_err());
 }
+
+#[test]
+fn groups_of_positions_are_named_and_ruled_off() {
+    let figure = |groups: &[(&'static str, usize)]| {
+        let axis = Axis::new("").categories(["a", "b", "c", "d", "e"]).groups(groups.iter().copied());
+        let panel = Panel::new("p").x(Axis::new("x").categories(["k"])).y(axis);
+        Figure::new("t").panel(panel.heat_map("v", (0..5).map(|i| vec![f64::from(i)]).collect()))
+    };
+    let (none, two) =
+        (figure(&[]).to_svg().expect("SVG"), figure(&[("first", 3), ("second", 2)]).to_svg().expect("SVG"));
+    assert!(two.contains("first") && two.contains("second") && well_formed(&two));
+    let rules = |svg: &str| svg.matches("<rect").count();
+    assert_eq!(rules(&two), rules(&none) + 1);
+    // Too many positions, none, or an empty name are drawn as far as they go.
+    for odd in [&[("first", 9), ("second", 2)][..], &[("", 2), ("none", 0), ("rest", 3)]] {
+        assert!(well_formed(&figure(odd).to_svg().expect("SVG")));
+    }
+}
+
+#[test]
+fn white_is_zero_on_a_diverging_map_of_any_range() {
+    let map = |range, values: [f64; 3]| {
+        let mark = Mark::HeatMap {
+            values: vec![values.to_vec()],
+            annotate: false,
+            range: Some(range),
+            diverging: true,
+            label: String::new(),
+        };
+        Figure::new("t").panel(Panel::new("p").mark(mark))
+    };
+    let layout =
+        |f: &Figure| layout::Layout::new(f).expect("layout").panels.remove(0).colours.expect("a map");
+    let one_sided = layout(&map((0.0, 90.0), [0.0, 45.0, 90.0]));
+    assert_eq!([0.0, 45.0, 90.0].map(|v| one_sided.place(v)), [0.5, 0.75, 1.0]);
+    let even = layout(&map((-2.0, 2.0), [0.0, 1.0, 2.0]));
+    assert_eq!([-2.0, 0.0, 1.0].map(|v| even.place(v)), [0.0, 0.5, 0.75]);
+}

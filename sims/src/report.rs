@@ -133,7 +133,12 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         }
         sections += "\n";
     }
-    Ok(vec![("claims", table), ("claims in brief", brief), ("findings", sections)])
+    let mut blocks = vec![("claims", table), ("claims in brief", brief), ("findings", sections)];
+    // A table short enough for a page.
+    if let Ok(text) = std::fs::read_to_string(out.join("tables").join("atlas_updates_summary.md")) {
+        blocks.push(("atlas summary", text));
+    }
+    Ok(blocks)
 }
 
 /// Rewrites the generated blocks of those of `pages` that exist, from the results under `out`.

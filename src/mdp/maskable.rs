@@ -14,7 +14,8 @@ use crate::group::{Evidence, EvidenceKind};
 /// c       = sum_k g_k * e(a_k)                          g_k: a gain per position and unit, e: an embedding per token and for the mask
 /// u       = tanh(c),      logit(v | s) = sum_h W[v,h] u_h + b_v          over the legal tokens of the prefix
 /// ```
-/// Its answer is the distribution of a response's last token: all before it is reasoning. Masking token `t` replaces its
+/// Its answer is the distribution of the last token of a response that was a choice: all before it is reasoning. (An EOS that nothing else could have
+/// been answers nothing: its distribution never moves.) Masking token `t` replaces its
 /// embedding by the mask's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maskable {
@@ -41,14 +42,88 @@ impl Maskable {
         Maskable { width, embeddings, gains, output, bias: vec![0.0; tokens] }
     }
 
+    /// The policy of this shape nearest to `target`: full-batch Adam on `KL(P_target(response) || P(response))` from random parameters. With it the divergence
+    /// that is left, in nats per response.
+    ///
+    /// The mask's embedding takes no part in any response and keeps its random start, as a padding token that was never trained.
+    ///
+    /// # Panics
+    /// If `target` belongs to a tree of another size.
+    pub fn fitted(tree: &Tree, target: &Tabular, width: usize, seed: u64, steps: usize) -> (Maskable, f64) {
+        let oracle = Oracle::new(tree, target);
+        let mut policy = Maskable::random(tree, width, 0.5, seed);
+        let (mut mean, mut square) = (policy.zeros(), policy.zeros());
+        for step in 1..=steps {
+            let (_, mut gradient) = policy.divergence_from(&oracle);
+            let rate = 0.05 * (1.0 - (step - 1) as f64 / steps as f64);
+            let (a, b) = (1.0 - 0.9f64.powi(step as i32), 1.0 - 0.999f64.powi(step as i32));
+            let moments = mean.parameters().zip(square.parameters());
+            for ((x, g), (m, s)) in policy.parameters().zip(gradient.parameters()).zip(moments) {
+                *m = 0.9 * *m + 0.1 * *g;
+                *s = 0.999 * *s + 0.001 * *g * *g;
+                *x -= rate * (*m / a) / ((*s / b).sqrt() + 1e-8);
+            }
+        }
+        let (left, _) = policy.divergence_from(&oracle);
+        (policy, left)
+    }
+
+    /// The same shape with every parameter 0.
+    fn zeros(&self) -> Maskable {
+        let mut zeros = self.clone();
+        zeros.parameters().for_each(|x| *x = 0.0);
+        zeros
+    }
+
+    fn parameters(&mut self) -> impl Iterator<Item = &mut f64> {
+        let rows = self.embeddings.iter_mut().chain(&mut self.gains).chain(&mut self.output);
+        rows.flatten().chain(&mut self.bias)
+    }
+
+    /// `Σ_s d(s) KL(π(.|s) || this(.|s))` and its gradient, in the shape of a policy.
+    fn divergence_from(&self, target: &Oracle) -> (f64, Maskable) {
+        let (tree, mut gradient, mut total) = (target.tree, self.zeros(), 0.0);
+        for node in tree.nodes() {
+            let (prefix, visit) = (tree.prefix(node), target.visit[node]);
+            let inputs: Vec<Vec<f64>> =
+                prefix.iter().map(|&token| self.embeddings[token as usize].clone()).collect();
+            let hidden = self.hidden(&inputs);
+            let own = self.log_probs_at(tree, node, &inputs);
+            let mut slope = vec![0.0; self.width];
+            for (edge, log_p) in tree.edges_of(node).zip(own) {
+                total += visit * target.probs[edge] * (target.log_probs[edge] - log_p);
+                let (v, d) = (tree.token(edge) as usize, visit * (log_p.exp() - target.probs[edge]));
+                gradient.bias[v] += d;
+                for h in 0..self.width {
+                    gradient.output[v][h] += d * hidden[h];
+                    slope[h] += d * self.output[v][h];
+                }
+            }
+            for h in 0..self.width {
+                let d = slope[h] * (1.0 - hidden[h] * hidden[h]);
+                for (k, &token) in prefix.iter().enumerate() {
+                    gradient.embeddings[token as usize][h] += d * self.gains[k][h];
+                    gradient.gains[k][h] += d * inputs[k][h];
+                }
+            }
+        }
+        (total, gradient)
+    }
+
     /// The embedding that stands for a masked token.
     pub fn mask(&self) -> &[f64] {
         &self.embeddings[self.embeddings.len() - 1]
     }
 
-    /// The embeddings of a response's reasoning tokens: all but its last.
+    /// The position of a response's answer: its last token that was a choice, the last of all where none was.
+    pub fn answer(tree: &Tree, path: &[EdgeId]) -> usize {
+        let choice = |&e: &EdgeId| tree.edges_of(tree.edge_node(e)).len() > 1;
+        path.iter().rposition(choice).unwrap_or(path.len() - 1)
+    }
+
+    /// The embeddings of a response's reasoning tokens: all before its answer.
     pub fn inputs(&self, tree: &Tree, path: &[EdgeId]) -> Vec<Vec<f64>> {
-        let reasoning = &path[..path.len() - 1];
+        let reasoning = &path[..Maskable::answer(tree, path)];
         reasoning.iter().map(|&e| self.embeddings[tree.token(e) as usize].clone()).collect()
     }
 
@@ -94,7 +169,7 @@ impl Maskable {
 
     /// OAR-P: `KL(P(answer) || P(answer | token t masked))` of every reasoning token.
     pub fn shifts(&self, tree: &Tree, path: &[EdgeId]) -> Vec<f64> {
-        let node = tree.edge_node(path[path.len() - 1]);
+        let node = tree.edge_node(path[Maskable::answer(tree, path)]);
         let mut inputs = self.inputs(tree, path);
         let clean = self.log_probs_at(tree, node, &inputs);
         let mut shift = |t: usize| {
@@ -103,7 +178,7 @@ impl Maskable {
             inputs[t] = own;
             divergence(&clean, &masked)
         };
-        (0..path.len() - 1).map(&mut shift).collect()
+        (0..Maskable::answer(tree, path)).map(&mut shift).collect()
     }
 
     /// The gradient of `J = KL(p0 || P(answer | inputs))` in the embeddings of the reasoning tokens, `log p0` held.
@@ -134,7 +209,7 @@ impl Maskable {
     /// response are its own: seeded with `seed` and its last edge.
     pub fn saliencies(&self, tree: &Tree, path: &[EdgeId], noise: f64, draws: usize, seed: u64) -> Vec<f64> {
         let last = path[path.len() - 1];
-        let node = tree.edge_node(last);
+        let node = tree.edge_node(path[Maskable::answer(tree, path)]);
         let inputs = self.inputs(tree, path);
         let clean = self.log_probs_at(tree, node, &inputs);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -190,5 +265,47 @@ impl Provider for Scored<'_> {
 
     fn kinds(&self) -> Vec<EvidenceKind> {
         [self.exact.kinds(), vec![EvidenceKind::Shifts, EvidenceKind::Saliencies]].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::zoo::{self, Family};
+    use super::*;
+
+    #[test]
+    fn the_gradient_of_the_fit_is_that_of_finite_differences_and_the_fit_lowers_it() {
+        let family = zoo::LuckyGuess::default();
+        let tree = family.tree().unwrap();
+        let target = family.initial(&tree);
+        let oracle = Oracle::new(&tree, &target);
+        let policy = Maskable::random(&tree, 3, 0.5, 1);
+        let (start, mut gradient) = policy.divergence_from(&oracle);
+        let gradient: Vec<f64> = gradient.parameters().map(|x| *x).collect();
+        for (i, g) in gradient.iter().enumerate() {
+            let at = |step: f64| {
+                let mut moved = policy.clone();
+                *moved.parameters().nth(i).unwrap() += step;
+                moved.divergence_from(&oracle).0
+            };
+            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!((g - slope).abs() < 1e-8, "{i}: {g} {slope}");
+        }
+        let (fitted, left) = Maskable::fitted(&tree, &target, 6, 1, 300);
+        assert!(left < 0.02 && start > 10.0 * left, "{start} {left}");
+        // The divergence of whole responses, by enumeration.
+        let other = Oracle::new(&tree, &fitted.tabular(&tree));
+        let kl = oracle.expect(|leaf| (oracle.leaf_prob(leaf) / other.leaf_prob(leaf)).ln());
+        assert!((kl - left).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_answer_is_the_last_choice() {
+        let tree = zoo::LuckyGuess::default().tree().unwrap();
+        let path = tree.path(0); // step, three of work, answer, EOS
+        assert_eq!((path.len(), Maskable::answer(&tree, &path)), (6, 4));
+        let policy = Maskable::random(&tree, 4, 0.8, 2);
+        assert_eq!(policy.shifts(&tree, &path).len(), 4);
+        assert!(policy.shifts(&tree, &path).iter().any(|s| *s > 1e-6));
     }
 }

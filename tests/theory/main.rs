@@ -1,5 +1,6 @@
 //! The claims, one module each; `cargo test theorem_1` reads as a list of results.
 
+mod atlas_updates;
 mod bound_in_advantage;
 mod clamp;
 mod clip_form;

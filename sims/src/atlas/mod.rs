@@ -6,9 +6,11 @@
 use crate::experiment::Experiment;
 
 pub mod entrants;
+pub mod tasks;
+pub mod updates;
 
 /// The page of the atlas under the output folder.
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[];
+pub static REGISTRY: &[&Experiment] = &[&updates::EXPERIMENT];

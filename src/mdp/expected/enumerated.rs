@@ -1,6 +1,6 @@
-//! [`enumerated`]: the expected update by brute force over every tuple of responses.
+//! [`enumerated`] and [`multisets`]: the expected update by brute force over groups of responses.
 
-use super::{Expected, ExpectedError, Setting, Situation};
+use super::{Atom, Expected, ExpectedError, Setting, Situation};
 use crate::group::Group;
 use crate::methods::{Method, evaluate};
 
@@ -15,34 +15,72 @@ const LIMIT: f64 = 4e6;
 /// [`ExpectedError::TooMany`] above four million tuples.
 pub fn enumerated(method: &dyn Method, situation: &Situation) -> Result<Expected, ExpectedError> {
     let setting = Setting::new(situation);
-    let (tree, g) = (setting.tree, setting.group_size);
-    let mut atoms = Vec::new();
-    for leaf in tree.leaves() {
-        let path = tree.path(leaf);
-        let logps: Vec<f64> = path.iter().map(|&e| setting.current.log_probs[e]).collect();
-        for (reward, p) in tree.outcomes(leaf) {
-            let probability = p * setting.behaviour.leaf_prob(leaf);
-            if probability > 0.0 {
-                atoms.push((probability, setting.response(leaf, &path, reward), path.clone(), logps.clone()));
-            }
-        }
-    }
-    let terms = (atoms.len() as f64).powi(g as i32);
-    if terms > LIMIT {
-        return Err(ExpectedError::TooMany { terms, limit: LIMIT });
-    }
+    let atoms = setting.atoms();
+    refuse_above(LIMIT, (atoms.len() as f64).powi(setting.group_size as i32))?;
+    // The next tuple, as an odometer.
+    let next = |tuple: &mut [usize]| {
+        let turn = tuple.iter().rposition(|&i| i + 1 < atoms.len())?;
+        tuple[turn] += 1;
+        tuple[turn + 1..].fill(0);
+        Some(turn)
+    };
+    Ok(sum(method, &setting, &atoms, next, |_| 1.0))
+}
 
+/// [`enumerated`] with tuples that differ in their order only summed as one, for methods to which the order of a group means nothing.
+///
+/// A conformance test holds every registered method to that. `C(n+G-1, G)` terms for `n` (response, reward) pairs.
+///
+/// # Errors
+/// [`ExpectedError::TooMany`] above `limit` terms.
+pub fn multisets(method: &dyn Method, situation: &Situation, limit: f64) -> Result<Expected, ExpectedError> {
+    let setting = Setting::new(situation);
+    let atoms = setting.atoms();
+    let (n, g) = (atoms.len(), setting.group_size);
+    refuse_above(limit, (0..g).map(|i| (n + i) as f64 / (i + 1) as f64).product())?;
+    // The next tuple that does not descend.
+    let next = |tuple: &mut [usize]| {
+        let turn = tuple.iter().rposition(|&i| i + 1 < n)?;
+        let value = tuple[turn] + 1;
+        tuple[turn..].fill(value);
+        Some(turn)
+    };
+    // G! over the factorials of how often each occurs.
+    let orders = |tuple: &[usize]| {
+        let (mut orders, mut run) = (1.0, 0.0);
+        for (i, k) in tuple.iter().enumerate() {
+            run = if i > 0 && tuple[i - 1] == *k { run + 1.0 } else { 1.0 };
+            orders *= (i + 1) as f64 / run;
+        }
+        orders
+    };
+    Ok(sum(method, &setting, &atoms, next, orders))
+}
+
+fn refuse_above(limit: f64, terms: f64) -> Result<(), ExpectedError> {
+    if terms > limit { Err(ExpectedError::TooMany { terms, limit }) } else { Ok(()) }
+}
+
+/// The sum over the tuples that `next` goes through from all zeros on; it returns the first place that changed. Each counts `orders` times.
+fn sum(
+    method: &dyn Method,
+    setting: &Setting,
+    atoms: &[Atom],
+    next: impl Fn(&mut [usize]) -> Option<usize>,
+    orders: impl Fn(&[usize]) -> f64,
+) -> Expected {
+    let (tree, g) = (setting.tree, setting.group_size);
     let edges = tree.edge_count();
     let (mut weights, mut squares) = (vec![0.0; edges], vec![0.0; edges]);
     let mut tuple = vec![0; g];
-    let mut group = Group { responses: vec![atoms[0].1.clone(); g] };
-    let mut logps = vec![atoms[0].3.clone(); g];
+    let mut group = Group { responses: vec![atoms[0].response.clone(); g] };
+    let mut logps = vec![atoms[0].logps.clone(); g];
     loop {
-        let probability: f64 = tuple.iter().map(|&i| atoms[i].0).product();
+        let probability = orders(&tuple) * tuple.iter().map(|&i| atoms[i].probability).product::<f64>();
         let batch = evaluate(method, std::slice::from_ref(&group), &logps);
         let mut per_edge = vec![0.0; edges];
         for (&i, dlogps) in tuple.iter().zip(&batch.dlogps) {
-            for (&edge, d) in atoms[i].2.iter().zip(dlogps) {
+            for (&edge, d) in atoms[i].path.iter().zip(dlogps) {
                 per_edge[edge] -= d;
             }
         }
@@ -50,16 +88,13 @@ pub fn enumerated(method: &dyn Method, situation: &Situation) -> Result<Expected
             weights[edge] += probability * per_edge[edge];
             squares[edge] += probability * step * step;
         }
-        // The next tuple, as an odometer.
-        let Some(turn) = (0..g).rev().find(|&i| tuple[i] + 1 < atoms.len()) else { break };
-        tuple[turn] += 1;
-        tuple[turn + 1..].fill(0);
+        let Some(turn) = next(&mut tuple) else { break };
         for i in turn..g {
-            group.responses[i].clone_from(&atoms[tuple[i]].1);
-            logps[i].clone_from(&atoms[tuple[i]].3);
+            group.responses[i].clone_from(&atoms[tuple[i]].response);
+            logps[i].clone_from(&atoms[tuple[i]].logps);
         }
     }
     let update = setting.pull_back(&weights);
     let variance = squares.iter().zip(&update).map(|(s, u)| (s - u * u).max(0.0)).collect();
-    Ok(Expected { credit: setting.per_visit(&weights), update, variance })
+    Expected { credit: setting.per_visit(&weights), update, variance }
 }

@@ -49,7 +49,9 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
             }
         }
     }
-    let fewer = others(&kinds, rewards.len(), g - 2);
+    // Every state of the others meets every response: refused before the states of many rewards fill the memory.
+    let most = (LIMIT / (tree.leaf_count() * tree.max_len()) as f64) as usize;
+    let fewer = others(&kinds, rewards.len(), g - 2, most)?;
     let all = extend(&fewer, &kinds);
     let states: Vec<(&Others, f64)> = all.iter().map(|(k, p)| (k, *p)).collect();
     let terms = tree.leaf_count() as f64 * states.len() as f64 * tree.max_len() as f64
@@ -138,13 +140,22 @@ fn own_square(setting: &Setting, squares: &[f64]) -> Vec<f64> {
     out
 }
 
-/// The distribution of what `n` responses look like together.
-fn others(kinds: &BTreeMap<Kind, f64>, rewards: usize, n: usize) -> BTreeMap<Others, f64> {
+/// The distribution of what `n` responses look like together, unless it has more than `most` values.
+fn others(
+    kinds: &BTreeMap<Kind, f64>,
+    rewards: usize,
+    n: usize,
+    most: usize,
+) -> Result<BTreeMap<Others, f64>, ExpectedError> {
     let mut states = BTreeMap::from([((vec![0u16; rewards], 0), 1.0)]);
     for _ in 0..n {
         states = extend(&states, kinds);
+        if states.len() > most {
+            let scale = LIMIT / most.max(1) as f64;
+            return Err(ExpectedError::TooMany { terms: states.len() as f64 * scale, limit: LIMIT });
+        }
     }
-    states
+    Ok(states)
 }
 
 /// One response more.

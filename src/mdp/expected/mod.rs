@@ -1,4 +1,4 @@
-//! The exact expected update of any method, three ways that must agree.
+//! The exact expected update of any method, in ways that must agree.
 //!
 //! On-policy or off it, a group of `G` responses moves the logits by
 //!
@@ -16,21 +16,25 @@
 //! | --- | --- | --- |
 //! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::methods::Coupling)) | rewards (and lengths) of others are all that matters |
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
+//! | [`multisets`] | the same without regard to order | small MDPs |
+//! | [`conditional`] | own response; the others sampled | anything, mean only |
 //! | [`sampled`] | seeded groups, with standard errors | anything |
 
 mod compare;
+mod conditional;
 mod enumerated;
 mod implied;
 mod sampled;
 
 pub use compare::{Comparison, compare, cosine};
-pub use enumerated::enumerated;
+pub use conditional::{Conditional, conditional};
+pub use enumerated::{enumerated, multisets};
 pub use implied::implied;
 pub use sampled::{Sampled, sampled};
 
 use super::evidence::{Exact, Provider};
 use super::policy::pull_back;
-use super::{LeafId, Oracle, Tabular, Tree};
+use super::{EdgeId, LeafId, Oracle, Tabular, Tree};
 use crate::group::Response;
 
 /// What is asked: which policy sampled, which is being updated, in groups of what size.
@@ -104,6 +108,14 @@ struct Setting<'a> {
     group_size: usize,
 }
 
+/// A response with a reward, its probability under the policy that samples, and what the policy being updated says of it.
+struct Atom {
+    probability: f64,
+    response: Response,
+    path: Vec<EdgeId>,
+    logps: Vec<f64>,
+}
+
 impl<'a> Setting<'a> {
     fn new(s: &Situation<'a>) -> Self {
         assert!(s.group_size >= 2, "a group has at least two responses, not {}", s.group_size);
@@ -130,6 +142,23 @@ impl<'a> Setting<'a> {
             truncated: self.tree.truncated(leaf),
             evidence: self.evidence.unwrap_or(&self.exact).evidence(leaf, path),
         }
+    }
+
+    /// Every (response, reward) of positive probability.
+    fn atoms(&self) -> Vec<Atom> {
+        let mut atoms = Vec::new();
+        for leaf in self.tree.leaves() {
+            let path = self.tree.path(leaf);
+            let logps: Vec<f64> = path.iter().map(|&e| self.current.log_probs[e]).collect();
+            for (reward, p) in self.tree.outcomes(leaf) {
+                let probability = p * self.behaviour.leaf_prob(leaf);
+                if probability > 0.0 {
+                    let response = self.response(leaf, &path, reward);
+                    atoms.push(Atom { probability, response, path: path.clone(), logps: logps.clone() });
+                }
+            }
+        }
+        atoms
     }
 
     /// Pulls token weights, summed per edge, back to logits under the current policy.

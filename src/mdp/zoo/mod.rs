@@ -20,13 +20,23 @@
 //! | `parity` | [`Parity`] | 64 | 0.5 | 1 | credit appears only at the last token |
 //! | `random` | [`Random`] | 43 | 0.753 | 1 | nothing in particular: for theory tests, by seed |
 //! | `full` | [`Full`] | 364 | 0.699 | 1 | every token legal everywhere: for size and speed |
+//! | `carry_add` | [`CarryAdd`] | 1110 | 0.175 | 1 | a sum digit by digit, the carry matters |
+//! | `copy` | [`CopyString`] | 224 | 0.254 | 1 | an error that can be taken back, at the price of length |
+//! | `delayed_format` | [`DelayedFormat`] | 48 | 0.18 | 1 | an early format token that only matters at the end |
+//! | `distractor_length` | [`DistractorLength`] | 27 | 0.4 | 1 | filler changes the length and not the reward |
+//! | `forking_chain` | [`ForkingChain`] | 12 | 0.203 | 0.9 | forks along a chain, of different length and success |
 //!
 //! To add one: its file, its row here, its line in [`all`].
 
+mod carry_add;
 mod chain;
+mod copy;
 mod deceptive;
+mod delayed_format;
+mod distractor_length;
 mod eos_hazard;
 mod fork;
+mod forking_chain;
 mod full;
 mod lemma;
 mod lucky_guess;
@@ -40,10 +50,15 @@ use super::build::TreeError;
 use super::policy::Tabular;
 use super::tree::Tree;
 
+pub use carry_add::CarryAdd;
 pub use chain::Chain;
+pub use copy::CopyString;
 pub use deceptive::Deceptive;
+pub use delayed_format::DelayedFormat;
+pub use distractor_length::DistractorLength;
 pub use eos_hazard::{EosHazard, EosHazardDependent};
 pub use fork::{Branch, Fork};
+pub use forking_chain::ForkingChain;
 pub use full::{Full, full_tree};
 pub use lemma::LemmaCounterexample;
 pub use lucky_guess::LuckyGuess;
@@ -118,6 +133,11 @@ pub fn all() -> Vec<Named> {
         Named::of::<Parity>(),
         Named::of::<Random>(),
         Named::of::<Full>(),
+        Named::of::<CarryAdd>(),
+        Named::of::<CopyString>(),
+        Named::of::<DelayedFormat>(),
+        Named::of::<DistractorLength>(),
+        Named::of::<ForkingChain>(),
     ]
 }
 
@@ -186,6 +206,14 @@ mod tests {
         ("noisy", 32, 0.5, 0.9),
         ("lemma_counterexample", 2, 0.5, 1.0),
         ("parity", 64, 0.5, 1.0),
+        // 0.6^3 0.9^2: three digits, no early stop; 10 + 100 + 1000 responses
+        ("carry_add", 1110, 0.216 * 0.81, 1.0),
+        // 0.6^4 without a detour, one at each of four steps has 0.4 * 0.6
+        ("copy", 224, 0.1296 * 1.96, 1.0),
+        ("delayed_format", 48, 0.3 * 0.6, 1.0),
+        ("distractor_length", 27, 0.4, 1.0),
+        // 0.3 (1 + 2 * 0.4 + 3 * 0.16) / 4 + 0.064 * 0.5
+        ("forking_chain", 12, 0.171 + 0.032, 0.9),
         // Not by hand, but frozen.
         ("eos_hazard_dependent", 511, 0.7727085044525148, 1.0),
         ("random", 43, 0.7527189170691243, 1.0),

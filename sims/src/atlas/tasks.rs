@@ -1,0 +1,132 @@
+//! On what methods are compared: the MDPs of the atlas, each with the policy that learning starts from.
+
+use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
+use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree};
+
+/// An MDP with its start policy and what is known of both.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its name in tables: that of its family in the zoo, with what differs from the family's defaults.
+    pub name: &'static str,
+    /// What it shows, for the reader of a figure.
+    pub about: &'static str,
+    /// The MDP.
+    pub tree: Tree,
+    /// The policy that learning starts from.
+    pub start: Tabular,
+    /// `J` of the start policy.
+    pub j: f64,
+    /// `J*`.
+    pub best: f64,
+    /// Tokens of the shortest response.
+    pub shortest: usize,
+    /// Tokens of the longest response.
+    pub longest: usize,
+}
+
+impl Task {
+    /// The task of a family's instance.
+    ///
+    /// # Errors
+    /// If a knob is out of range.
+    pub fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
+        let tree = family.tree()?;
+        let start = family.initial(&tree);
+        let (j, best) = (Oracle::new(&tree, &start).j, Optimal::new(&tree).j);
+        let lengths = || tree.leaves().map(|leaf| tree.leaf_len(leaf));
+        let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
+        Ok(Task { name, about, start, j, best, shortest, longest, tree })
+    }
+
+    /// Whether all responses have one length.
+    pub fn equal_lengths(&self) -> bool {
+        self.shortest == self.longest
+    }
+}
+
+/// The tasks. Trees of the zoo that are large at their defaults take part with a shorter horizon, so that exact sums stay feasible; the long version
+/// adds those defaults and more random trees. Not among them: `lemma_counterexample`, which is one choice between two tokens.
+///
+/// # Errors
+/// If a knob is out of range, which a test excludes.
+pub fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
+    let fork_long = zoo::Fork {
+        branches: vec![
+            zoo::Branch::new("short", 2, 0.8, 0.1),
+            zoo::Branch::new("long", 50, 0.9, 0.2),
+            zoo::Branch::new("astray", 10, 0.0, 0.7),
+        ],
+    };
+    let hazard = zoo::EosHazard { horizon: 5, ..zoo::EosHazard::default() };
+    let dependent = zoo::EosHazardDependent { horizon: 5, ..zoo::EosHazardDependent::default() };
+    let noisy = zoo::Noisy { flip: 0.3, ..zoo::Noisy::default() };
+    // Each step more is a reward more, and sums over the rewards of a group of 16 grow with the power of their number.
+    let partial = zoo::Chain { partial: true, steps: 4, ..zoo::Chain::default() };
+    let random = |seed| zoo::Random { seed, rewards: RandomRewards::Probabilities, ..zoo::Random::default() };
+    let mut tasks = vec![
+        Task::new("pivot", "one early token decides", &zoo::Pivot::default())?,
+        Task::new("lucky_guess", "a flawed step may be lucky", &zoo::LuckyGuess::default())?,
+        Task::new("delayed_format", "an early tag matters at the end", &zoo::DelayedFormat::default())?,
+        Task::new("deceptive", "good on average, worse at best", &zoo::Deceptive::default())?,
+        Task::new("parity", "only the last bit counts", &zoo::Parity { bits: 5 })?,
+        Task::new("needle", "one rewarded response", &zoo::Needle { symbols: 3, length: 3 })?,
+        Task::new("noisy", "30 % of grades are wrong", &noisy)?,
+        Task::new("carry_add", "a sum, digit by digit", &zoo::CarryAdd::default())?,
+        Task::new("copy", "errors can be taken back", &zoo::CopyString::default())?,
+        Task::new("distractor_length", "filler changes the length only", &zoo::DistractorLength::default())?,
+        Task::new("eos_hazard", "EOS legal everywhere", &hazard)?,
+        Task::new("eos_hazard_dependent", "EOS follows one symbol", &dependent)?,
+        Task::new("chain", "the first error ends it", &zoo::Chain::default())?,
+        Task::new("chain_partial", "share of right steps (real rewards)", &partial)?,
+        Task::new("forking_chain", "forks along a chain", &zoo::ForkingChain::default())?,
+        Task::new("fork", "the short answer is better", &zoo::Fork::default())?,
+        Task::new("fork_long", "the long answer is better", &fork_long)?,
+        Task::new("random", "random tree, noisy grades", &random(zoo::Random::default().seed))?,
+    ];
+    if full {
+        tasks.push(Task::new("random_1", "random tree, noisy grades", &random(101))?);
+        tasks.push(Task::new("random_2", "random tree, noisy grades", &random(102))?);
+        tasks.push(Task::new("random_3", "random tree, noisy grades", &random(103))?);
+        let real = zoo::Random { rewards: RandomRewards::Real, ..random(104) };
+        tasks.push(Task::new("random_real", "random tree, real rewards", &real)?);
+        tasks.push(Task::new("full", "every token legal everywhere", &zoo::Full::default())?);
+        tasks.push(Task::new("needle_243", "one rewarded response of 243", &zoo::Needle::default())?);
+        tasks.push(Task::new("eos_hazard_511", "EOS legal everywhere, long", &zoo::EosHazard::default())?);
+        let long = zoo::EosHazardDependent::default();
+        tasks.push(Task::new("eos_hazard_dependent_511", "EOS follows one symbol, long", &long)?);
+    }
+    Ok(tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tasks_have_something_to_learn_and_names_of_their_own() {
+        for full in [false, true] {
+            let tasks = tasks(full).unwrap();
+            let mut names: Vec<_> = tasks.iter().map(|t| t.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), tasks.len());
+            for t in &tasks {
+                assert!(t.j < t.best - 0.05, "{}: J = {}, J* = {}", t.name, t.j, t.best);
+                let gradient = Oracle::new(&t.tree, &t.start).grad_j();
+                assert!(gradient.iter().any(|g| g.abs() > 1e-4), "{}", t.name);
+                assert!(t.tree.leaf_count() <= 1200 && t.longest <= 50, "{}", t.name);
+            }
+            assert!(tasks.iter().filter(|t| t.equal_lengths()).count() >= 5);
+            assert!(tasks.iter().filter(|t| !t.equal_lengths()).count() >= 8);
+        }
+    }
+
+    #[test]
+    fn every_family_of_the_zoo_takes_part_but_the_one_named() {
+        let tasks = tasks(true).unwrap();
+        for entry in zoo::all() {
+            let there = tasks.iter().any(|t| t.name.starts_with(entry.name));
+            assert_eq!(there, entry.name != "lemma_counterexample", "{}", entry.name);
+        }
+    }
+}

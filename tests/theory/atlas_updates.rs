@@ -1,0 +1,84 @@
+//! Claim `atlas_updates`: what the MDPs of the atlas show, by the exact expected update.
+
+use grpo_lambda::mdp::expected::{Situation, conditional, enumerated, implied, multisets};
+use grpo_lambda::mdp::zoo::{self, Family};
+use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda::methods;
+
+use crate::tolerance::{IDENTITY, assert_close};
+
+fn update(words: &str, tree: &Tree, policy: &Tabular, g: usize) -> Vec<f64> {
+    let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
+    let method = methods::parse(name, settings).expect("valid").method;
+    implied(method.as_ref(), &Situation::on_policy(tree, policy, g)).expect("feasible").update
+}
+
+#[test]
+fn filler_without_an_advantage_is_left_alone_by_rloo_and_pushed_by_averages_over_length_and_by_traces() {
+    let family = zoo::DistractorLength::default();
+    let tree = family.tree().expect("knobs in range");
+    let policy = family.initial(&tree);
+    let filler = |words: &str| -> f64 {
+        let step = update(words, &tree, &policy, 8);
+        let own = |e: &usize| tree.token_name(*e) == "um";
+        tree.edges().filter(own).map(|e| step[e].abs()).fold(0.0, f64::max)
+    };
+    assert!(filler("rloo") < IDENTITY && filler("grpo reduction=response_sum") < IDENTITY);
+    // A right answer is a shorter rest: dividing by the length, or weighing by position, pays for it although the reward does not.
+    for words in
+        ["grpo reduction=response_mean", "grpo reduction=token_mean", "grpo_lambda", "grpo_lambda style=both"]
+    {
+        assert!(filler(words) > 1e-4, "{words}: {}", filler(words));
+    }
+}
+
+#[test]
+fn on_a_format_token_that_matters_at_the_end_a_trace_changes_the_weight_of_positions_and_not_the_direction_at_any_of_them()
+ {
+    // One length: T3, the update of depth k is c_k times the gradient's.
+    let family = zoo::DelayedFormat::default();
+    let tree = family.tree().expect("knobs in range");
+    let policy = family.initial(&tree);
+    let grad = Oracle::new(&tree, &policy).grad_j();
+    let step = update(
+        "grpo_lambda style=recent clamp=none scale=none lambda=0.9 reduction=response_sum",
+        &tree,
+        &policy,
+        4,
+    );
+    let (length, q) = (tree.max_len(), 0.9f64);
+    let want = |e: usize| {
+        let k = tree.depth(tree.edge_node(e)) as i32;
+        let column: f64 = (1.0 - q.powi(length as i32 - k)) / (1.0 - q);
+        0.75 * column * grad[e]
+    };
+    assert_close(&step, &tree.edges().map(want).collect::<Vec<_>>(), IDENTITY, "c_k per depth");
+}
+
+#[test]
+fn groups_summed_without_regard_to_order_and_with_it_agree_for_every_registered_method() {
+    let family = zoo::Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..zoo::Random::default() };
+    let tree = family.tree().expect("knobs in range");
+    let policy = Tabular::random(&tree, 104, 0.8);
+    let situation = Situation::on_policy(&tree, &policy, 3);
+    let mut compared = 0;
+    for spec in methods::REGISTRY {
+        let configured = methods::configure(spec.name, &[]).expect("defaults");
+        let kinds = grpo_lambda::mdp::evidence::Exact::kinds_on(&tree);
+        if configured.require(&kinds).is_err() {
+            continue;
+        }
+        let method = configured.method.as_ref();
+        let tuples = enumerated(method, &situation).expect("feasible");
+        let sets = multisets(method, &situation, 1e5).expect("feasible");
+        assert_close(&tuples.update, &sets.update, IDENTITY, spec.name);
+        assert_close(&tuples.variance, &sets.variance, IDENTITY, spec.name);
+        // The mean over all draws of the others would be the same; over a few it is near.
+        let near = conditional(method, &situation, 64, 1);
+        let size = tuples.update.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+        let apart = near.update.iter().zip(&tuples.update).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
+        assert!(apart < 0.5 * size + IDENTITY, "{}: {apart} of {size}", spec.name);
+        compared += 1;
+    }
+    assert!(compared >= methods::REGISTRY.len() - 2, "{compared}: only the scores of OAR are missing");
+}
