@@ -16,6 +16,7 @@ pub mod report;
 pub mod run;
 pub mod store;
 mod terminal;
+mod training;
 pub mod write;
 
 pub use grpo_lambda_figure as figure;

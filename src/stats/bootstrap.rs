@@ -37,29 +37,56 @@ impl Bootstrap {
     /// When a value is not finite, there are no resamples, or the level lies outside 0..1.
     #[track_caller]
     pub fn interval(&self, strata: &[Vec<f64>], statistic: impl Fn(&[Vec<f64>]) -> f64) -> Option<Interval> {
+        self.intervals(strata, |drawn| vec![statistic(drawn)])?.pop()
+    }
+
+    /// [`interval`](Bootstrap::interval) for several statistics of the same draws, so that their order can be one of them.
+    ///
+    /// `None` as [`Bootstrap::interval`], and no interval at all where `statistics` gives none.
+    ///
+    /// # Panics
+    /// As [`Bootstrap::interval`]; also when the number of statistics differs between draws.
+    ///
+    /// ```
+    /// # use grpo_lambda::stats::{Bootstrap, iqm, ranks};
+    /// let methods = [vec![0.1, 0.2, 0.3, 0.2], vec![0.5, 0.6, 0.6, 0.7]];
+    /// let of = |drawn: &[Vec<f64>]| ranks(&[iqm(&drawn[0]).unwrap(), iqm(&drawn[1]).unwrap()]);
+    /// let order = Bootstrap::default().intervals(&methods, of).unwrap();
+    /// assert_eq!((order[1].low, order[1].mid, order[1].high), (2.0, 2.0, 2.0)); // never the lesser
+    /// ```
+    #[track_caller]
+    pub fn intervals(
+        &self,
+        strata: &[Vec<f64>],
+        statistics: impl Fn(&[Vec<f64>]) -> Vec<f64>,
+    ) -> Option<Vec<Interval>> {
         check_level(self.level);
         assert!(self.resamples > 0, "a bootstrap needs resamples");
         strata.iter().for_each(|s| check(s));
         if strata.iter().any(Vec::is_empty) || strata.iter().all(|s| s.len() < 2) {
             return None;
         }
+        let mids = statistics(strata);
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut drawn = strata.to_vec();
-        let mut statistics: Vec<f64> = (0..self.resamples)
-            .map(|_| {
-                for (drawn, stratum) in drawn.iter_mut().zip(strata) {
-                    // A u32 index draws the same numbers on 32- and 64-bit machines.
-                    let n = u32::try_from(stratum.len()).expect("fewer than 2³² runs");
-                    drawn.iter_mut().for_each(|d| *d = stratum[rng.random_range(0..n) as usize]);
-                }
-                statistic(&drawn)
-            })
-            .collect();
-        statistics.sort_by(f64::total_cmp);
+        let mut samples = vec![Vec::with_capacity(self.resamples); mids.len()];
+        for _ in 0..self.resamples {
+            for (drawn, stratum) in drawn.iter_mut().zip(strata) {
+                // A u32 index draws the same numbers on 32- and 64-bit machines.
+                let n = u32::try_from(stratum.len()).expect("fewer than 2³² runs");
+                drawn.iter_mut().for_each(|d| *d = stratum[rng.random_range(0..n) as usize]);
+            }
+            let values = statistics(&drawn);
+            assert_eq!(values.len(), samples.len(), "as many statistics of every draw");
+            samples.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
+        }
         let tail = (1.0 - self.level) / 2.0;
-        let low = quantile_of_sorted(&statistics, tail)?;
-        let high = quantile_of_sorted(&statistics, 1.0 - tail)?;
-        Some(Interval { low, mid: statistic(strata), high, level: self.level })
+        let interval = |(mut all, mid): (Vec<f64>, f64)| {
+            all.sort_by(f64::total_cmp);
+            let (low, high) = (quantile_of_sorted(&all, tail)?, quantile_of_sorted(&all, 1.0 - tail)?);
+            Some(Interval { low, mid, high, level: self.level })
+        };
+        samples.into_iter().zip(mids).map(interval).collect()
     }
 
     /// The interquartile mean of all scores of all tasks together, with its stratified bootstrap interval,

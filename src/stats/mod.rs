@@ -13,10 +13,12 @@
 mod bootstrap;
 mod compare;
 mod interval;
+mod rank;
 
 pub use bootstrap::{Bootstrap, probability_of_improvement};
 pub use compare::{Permutation, holm, paired_permutation, two_proportions};
 pub use interval::{Estimate, Interval, clopper_pearson, normal_interval, t_interval, wilson};
+pub use rank::{ranks, spearman};
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 

@@ -6,6 +6,7 @@
 use crate::experiment::Experiment;
 
 pub mod entrants;
+pub mod learning;
 pub mod tasks;
 pub mod updates;
 
@@ -13,4 +14,4 @@ pub mod updates;
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[&updates::EXPERIMENT];
+pub static REGISTRY: &[&Experiment] = &[&updates::EXPERIMENT, &learning::EXPERIMENT];

@@ -5,8 +5,8 @@ use grpo_lambda::mdp::expected::{Comparison, Situation, compare, implied};
 use grpo_lambda::trace::Trace;
 
 use super::reading::Reading;
-use super::run::GROUP;
-use super::task::Task;
+use crate::training::GROUP;
+use crate::training::task::Task;
 
 /// The expected first update of a reading against the policy gradient; `None` where the exact sum would take too long.
 ///

@@ -2,8 +2,8 @@
 
 use super::Comparison;
 use super::reading::{BASELINE, PAPER};
-use super::run::GROUP;
 use super::scores::Regime;
+use crate::training::GROUP;
 use grpo_lambda::stats::Interval;
 
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
@@ -131,7 +131,7 @@ pub(super) fn map(c: &Comparison, title: &str) -> Figure {
             .map(|reading| (0..c.tasks.len()).map(|task| value(reading, task)).collect())
             .collect();
         let panel = Panel::new(title)
-            .x(Axis::new("MDP").categories(c.tasks.iter().map(|t| t.name)))
+            .x(Axis::new("MDP").categories(c.tasks.iter().map(|t| t.name.as_str())))
             .y(Axis::new("").categories(c.readings[1..].iter().map(|r| r.name.as_str())))
             .mark(Mark::HeatMap {
                 values: rows,

@@ -6,12 +6,10 @@
 
 mod exact;
 mod figures;
-mod rates;
 mod reading;
 mod run;
 mod scores;
 mod tables;
-mod task;
 mod verdicts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,11 +19,12 @@ use grpo_lambda::stats::Bootstrap;
 use rayon::prelude::*;
 
 use crate::experiment::{Context, Experiment, Report};
-use rates::{Choice, Grid};
+use crate::training::rates::{self, Choice, Grid, Sweep};
+use crate::training::stream::{Phase, stream};
+use crate::training::task::{self, Task};
 use reading::{PAPER, Reading};
-use run::Plan;
+use run::{Plan, train};
 use scores::{Overall, Regime, Scores};
-use task::Task;
 
 /// The experiment.
 pub static EXPERIMENT: Experiment = Experiment {
@@ -38,9 +37,6 @@ pub static EXPERIMENT: Experiment = Experiment {
 
 /// Ends the name of a sweep with weights normalised to mean 1.
 const UNIT: &str = ", unit mean";
-
-/// Rates or ratios of rates with a mean area and its standard error.
-type Sweep = Vec<(f64, f64, f64)>;
 
 /// How much is run.
 struct Size {
@@ -133,7 +129,10 @@ impl Comparison {
         let choose = |reading: &Reading, unit_mean: bool| -> anyhow::Result<Vec<Choice>> {
             let of_task = |task: &Task| {
                 let method = reading.build(task, unit_mean)?;
-                let choice = rates::choose(task, method.as_ref(), grid, plan, ctx.seed);
+                let choice = rates::choose(grid, |rate, run| {
+                    let stream = stream(ctx.seed, Phase::Selection, &task.name, run);
+                    train(task, method.as_ref(), rate, plan, stream).area
+                });
                 tick(0.0, 0.5, selections, "learning rates");
                 Ok(choice)
             };

@@ -2,7 +2,7 @@
 
 use grpo_lambda::methods::{self, Method};
 
-use super::task::Task;
+use crate::training::task::Task;
 
 /// The name of the method that all others are compared with.
 pub(super) const BASELINE: &str = "GRPO";

@@ -1,11 +1,13 @@
 //! All runs of the comparison, and what the statistics say about them.
 
-use grpo_lambda::stats::{Bootstrap, Interval, iqm, probability_of_improvement};
+use grpo_lambda::stats::{Bootstrap, Interval, probability_of_improvement};
 use rayon::prelude::*;
 
 use super::reading::Reading;
-use super::run::{Phase, Plan, Run, stream, train};
-use super::task::Task;
+use super::run::{Plan, Run, train};
+use crate::training::mean_of_iqms;
+use crate::training::stream::{Phase, stream};
+use crate::training::task::Task;
 
 /// At what learning rate methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,7 @@ impl Scores {
                     method.as_ref(),
                     rate,
                     plan,
-                    stream(seed, Phase::Report, tasks[task].name, i),
+                    stream(seed, Phase::Report, &tasks[task].name, i),
                 )
             };
             let runs = (0..runs).map(run).collect();
@@ -257,9 +259,4 @@ impl Cell {
     pub(super) fn share_learned(&self) -> f64 {
         self.runs.iter().filter(|run| run.learned.is_some()).count() as f64 / self.runs.len() as f64
     }
-}
-
-/// The mean over tasks of each task's IQM. A pooled IQM would leave out the easiest and the hardest tasks altogether.
-fn mean_of_iqms(tasks: &[Vec<f64>]) -> f64 {
-    tasks.iter().map(|runs| iqm(runs).unwrap_or(f64::NAN)).sum::<f64>() / tasks.len() as f64
 }

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::Comparison;
 use super::figures::CURVES;
-use super::run::GROUP;
 use super::scores::Regime;
+use crate::training::GROUP;
 
 /// The three cells of an interval.
 fn cells(interval: Option<Interval>) -> [Cell; 3] {
@@ -69,8 +69,11 @@ pub(super) fn by_mdp(c: &Comparison) -> Table {
     let row = |(task, (regime, reading)): (usize, (Regime, usize))| -> Option<Vec<Cell>> {
         let cell = c.scores.cell(regime, reading, task)?;
         let one = task..task + 1;
-        let mut row: Vec<Cell> =
-            vec![c.tasks[task].name.into(), regime.name().into(), c.readings[reading].name.as_str().into()];
+        let mut row: Vec<Cell> = vec![
+            c.tasks[task].name.as_str().into(),
+            regime.name().into(),
+            c.readings[reading].name.as_str().into(),
+        ];
         row.push(cell.rate.into());
         row.extend(cells(c.scores.level(regime, reading, one.clone(), |run| run.area)));
         row.extend(cells(c.overall(regime, reading).map(|o| o.gains[task])));
@@ -110,7 +113,7 @@ pub(super) fn rates(c: &Comparison) -> Table {
             let choice = &c.choices[r][t];
             let (exact, grpo) = (c.exact[r][t], c.exact[0][t]);
             table.push(vec![
-                task.name.into(),
+                task.name.as_str().into(),
                 task.start_j.into(),
                 task.best.into(),
                 shortest.into(),
@@ -140,7 +143,8 @@ pub(super) fn curves(c: &Comparison) -> Table {
                 // Every fourth point: the table stays readable, the figure shows them all.
                 for (i, point) in curve.into_iter().enumerate().step_by(4) {
                     let responses = i * c.plan.every * GROUP;
-                    let mut row = vec![task.name.into(), regime.name().into(), name.into(), responses.into()];
+                    let mut row =
+                        vec![task.name.as_str().into(), regime.name().into(), name.into(), responses.into()];
                     row.extend(cells(Some(point)));
                     table.push(row);
                 }

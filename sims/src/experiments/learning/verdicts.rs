@@ -77,7 +77,7 @@ fn names(c: &Comparison, tasks: &[usize]) -> String {
     if tasks.is_empty() {
         return "none".into();
     }
-    tasks.iter().map(|&t| c.tasks[t].name).collect::<Vec<_>>().join(", ")
+    tasks.iter().map(|&t| c.tasks[t].name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// A reading against GRPO, by name; every reading named here has a place in every regime asked for.

@@ -1,51 +1,48 @@
 //! Each method's own best learning rate, on runs that are not reported.
 
-use grpo_lambda::methods::Method;
 use grpo_lambda::stats::{mean, standard_error};
 
-use super::run::{Phase, Plan, stream, train};
-use super::task::Task;
+/// Rates or ratios of rates with a mean area and its standard error.
+pub(crate) type Sweep = Vec<(f64, f64, f64)>;
 
 /// The declared grid: `2^(k/per_octave)` from `low` to `high`, widened while the best rate is an end of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// Exponent of the smallest rate.
-    pub(super) low: i32,
+    pub(crate) low: i32,
     /// Exponent of the greatest rate.
-    pub(super) high: i32,
+    pub(crate) high: i32,
     /// Rates per doubling.
-    pub(super) per_octave: i32,
+    pub(crate) per_octave: i32,
     /// How many rates may be added at either end.
-    pub(super) widen: i32,
+    pub(crate) widen: i32,
     /// Runs per rate.
-    pub(super) seeds: usize,
+    pub(crate) seeds: usize,
 }
 
 /// Areas this close to the greatest are as good: where the area hardly depends on the rate any more, the smallest such rate is
 /// taken, not one from the noise of the plateau.
-pub(super) const AS_GOOD: f64 = 0.005;
+pub(crate) const AS_GOOD: f64 = 0.005;
 
 /// What the selection found for one method on one MDP.
-#[derive(Clone, Debug)]
-pub(super) struct Choice {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
     /// The smallest rate whose mean area is within [`AS_GOOD`] of the greatest. The mean, not the interquartile mean: a rate at
     /// which a quarter of the runs lock into a wrong answer should pay for them.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Rates in ascending order with the mean of their areas and its standard error.
-    pub(super) tried: super::Sweep,
+    pub(crate) tried: Sweep,
     /// How many rates were added because the best one was an end of the declared grid.
-    pub(super) widened: usize,
+    pub(crate) widened: usize,
     /// Whether the best rate still is an end of what was tried.
-    pub(super) at_edge: bool,
+    pub(crate) at_edge: bool,
 }
 
-/// Tries the grid and widens it while that helps.
-pub(super) fn choose(task: &Task, method: &dyn Method, grid: Grid, plan: Plan, seed: u64) -> Choice {
+/// Tries the grid and widens it while that helps. `area(rate, run)` is the score of selection run `run` at a rate.
+pub(crate) fn choose(grid: Grid, area: impl Fn(f64, usize) -> f64) -> Choice {
     let rate = |k: i32| 2f64.powf(f64::from(k) / f64::from(grid.per_octave));
     let score = |k: i32| {
-        let area =
-            |run| train(task, method, rate(k), plan, stream(seed, Phase::Selection, task.name, run)).area;
-        let areas: Vec<f64> = (0..grid.seeds).map(area).collect();
+        let areas: Vec<f64> = (0..grid.seeds).map(|run| area(rate(k), run)).collect();
         (k, mean(&areas).unwrap_or(f64::NAN), standard_error(&areas).unwrap_or(f64::NAN))
     };
     let (mut low, mut high) = (grid.low * grid.per_octave, grid.high * grid.per_octave);
@@ -85,5 +82,16 @@ mod tests {
     fn the_plateau_begins_at_its_smallest_rate() {
         let tried = [(-1, 0.1), (0, 0.5), (1, 0.896), (2, 0.9), (3, 0.899)].map(|(k, area)| (k, area, 0.0));
         assert_eq!(best(&tried), 1);
+    }
+
+    #[test]
+    fn an_end_of_the_grid_that_wins_is_widened_and_then_flagged() {
+        let grid = Grid { low: 0, high: 2, per_octave: 1, widen: 2, seeds: 2 };
+        let inside = choose(grid, |rate, _| -(rate.log2() - 1.0).abs());
+        assert_eq!((inside.rate, inside.widened, inside.at_edge), (2.0, 0, false));
+        let above = choose(grid, |rate, _| -(rate.log2() - 3.0).abs());
+        assert_eq!((above.rate, above.widened, above.at_edge), (8.0, 2, false));
+        let never = choose(grid, |rate, _| rate);
+        assert_eq!((never.rate, never.widened, never.at_edge), (16.0, 2, true));
     }
 }

@@ -1,41 +1,46 @@
-//! On what is learned: the MDPs of the comparison.
+//! On what is learned: MDPs with the policy that learning starts from.
 
 use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree};
 
 /// An MDP with the policy that learning starts from.
-pub(super) struct Task {
+pub(crate) struct Task {
     /// Its name in tables.
-    pub(super) name: &'static str,
+    pub(crate) name: String,
     /// What it shows, for the reader of a figure.
-    pub(super) about: &'static str,
+    pub(crate) about: String,
     /// The MDP.
-    pub(super) tree: Tree,
+    pub(crate) tree: Tree,
     /// The initial policy.
-    pub(super) start: Tabular,
+    pub(crate) start: Tabular,
     /// `J*`.
-    pub(super) best: f64,
+    pub(crate) best: f64,
     /// `J` of the initial policy.
-    pub(super) start_j: f64,
+    pub(crate) start_j: f64,
 }
 
 impl Task {
     fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
         let tree = family.tree()?;
         let start = family.initial(&tree);
+        Ok(Task::of(name, about, tree, start))
+    }
+
+    /// An MDP and a policy to start from.
+    pub(crate) fn of(name: impl Into<String>, about: impl Into<String>, tree: Tree, start: Tabular) -> Task {
         let (best, start_j) = (Optimal::new(&tree).j, Oracle::new(&tree, &start).j);
-        Ok(Task { name, about, tree, start, best, start_j })
+        Task { name: name.into(), about: about.into(), tree, start, best, start_j }
     }
 
     /// Shortest and longest response.
-    pub(super) fn lengths(&self) -> (usize, usize) {
+    pub(crate) fn lengths(&self) -> (usize, usize) {
         let lengths = || self.tree.leaves().map(|leaf| self.tree.leaf_len(leaf));
         (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
     }
 }
 
-/// The MDPs, small enough (under 200 logits) that a step costs microseconds. The first six have ragged lengths.
-pub(super) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
+/// The MDPs of `learning`, small enough (under 200 logits) that a step costs microseconds. The first six have ragged lengths.
+pub(crate) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
     let long_better = zoo::Fork {
         branches: vec![
             zoo::Branch::new("short", 2, 0.8, 0.1),

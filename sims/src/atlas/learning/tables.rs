@@ -1,0 +1,234 @@
+//! The tables.
+
+use grpo_lambda::stats::{Interval, iqm};
+use grpo_lambda::table::{Cell, Table};
+
+use super::Ranking;
+use super::ranking::level;
+use super::run::Spent;
+use super::why::{QUANTITIES, READINGS, Regime};
+
+/// The three cells of an interval.
+fn cells(interval: Interval) -> [Cell; 3] {
+    [interval.mid.into(), interval.low.into(), interval.high.into()]
+}
+
+/// One row per competitor and axis, best first, then those that cannot take part.
+pub(super) fn ranking(r: &Ranking) -> Table {
+    let mut table = Table::new(&[
+        "against",
+        "method",
+        "family",
+        "knowledge",
+        "rank",
+        "rank_low",
+        "rank_high",
+        "rank_low_over_tasks",
+        "rank_high_over_tasks",
+        "area",
+        "area_low",
+        "area_high",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "improvement",
+        "improvement_low",
+        "improvement_high",
+        "mean_difference",
+        "p",
+        "p_holm",
+        "tasks_better",
+        "tasks_worse",
+        "spent_to_90",
+        "spent_to_90_low",
+        "spent_to_90_high",
+        "share_reaching_90",
+        "final",
+        "command",
+        "note",
+    ]);
+    let last = r.field.scores(|run| run.last);
+    for axis in Spent::ALL {
+        let standings = &r.standings[axis as usize];
+        for c in super::ranking::order(standings) {
+            let (s, competitor) = (&standings[c], &r.field.competitors[c]);
+            let mut row: Vec<Cell> = vec![axis.name().into(), competitor.name().into()];
+            row.extend([competitor.family().name().into(), competitor.knowledge.name().into()]);
+            row.extend(cells(s.rank));
+            row.extend([s.rank_over_tasks.low.into(), s.rank_over_tasks.high.into()]);
+            row.extend(cells(s.level));
+            row.extend(cells(s.gain));
+            row.extend(cells(s.improvement));
+            row.extend([
+                s.difference.into(),
+                s.p.into(),
+                s.p_holm.into(),
+                s.better().len().into(),
+                s.worse().len().into(),
+            ]);
+            match level(&r.effort_to_learn(c, axis), r.bootstrap) {
+                Some(spent) => row.extend(cells(spent)),
+                None => row.extend([Cell::Empty, Cell::Empty, Cell::Empty]),
+            }
+            let level = last[c].iter().filter_map(|runs| iqm(runs)).sum::<f64>() / last[c].len() as f64;
+            row.extend([r.share_learned(c).into(), level.into()]);
+            row.extend([competitor.entrant.command().into(), Cell::Empty]);
+            table.push(row);
+        }
+        for excluded in &r.excluded {
+            let mut row: Vec<Cell> = vec![axis.name().into(), excluded.entrant.name.into()];
+            row.extend([excluded.entrant.family.name().into(), "none".into()]);
+            row.resize(table.columns.len() - 2, Cell::Empty);
+            row.extend([excluded.entrant.command().into(), excluded.reason.as_str().into()]);
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// The median, `None` where it is not finite.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+    median.is_finite().then_some(median)
+}
+
+/// One row per task and competitor.
+pub(super) fn by_task(r: &Ranking) -> Table {
+    let mut table = Table::new(&[
+        "task",
+        "method",
+        "rate",
+        "area_responses",
+        "gain_responses",
+        "gain_responses_low",
+        "gain_responses_high",
+        "area_tokens",
+        "gain_tokens",
+        "gain_tokens_low",
+        "gain_tokens_high",
+        "responses_to_90",
+        "tokens_to_90",
+        "share_reaching_90",
+        "final",
+        "updates",
+    ]);
+    for (t, task) in r.field.tasks.iter().enumerate() {
+        for &c in &r.order {
+            let cell = &r.field.cells[c][t];
+            let of = |score: &dyn Fn(&super::run::Run) -> f64| {
+                iqm(&cell.runs.iter().map(score).collect::<Vec<_>>())
+            };
+            let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), cell.rate.into()];
+            for axis in [0, 1] {
+                row.push(of(&|run| run.area[axis]).into());
+                row.extend(cells(r.standings[axis][c].gains[t]));
+            }
+            for axis in [0, 1] {
+                let spent = cell.runs.iter().map(|run| run.learned[axis].unwrap_or(f64::INFINITY)).collect();
+                row.push(median(spent).into());
+            }
+            let reached = cell.runs.iter().filter(|run| run.learned[0].is_some()).count();
+            row.push((reached as f64 / cell.runs.len() as f64).into());
+            row.extend([of(&|run| run.last).into(), of(&|run| run.updates as f64).into()]);
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// The selection: one row per task and competitor, the mean area at every rate tried.
+pub(super) fn rates(r: &Ranking) -> Table {
+    let grid = r.effort.grid;
+    let (low, high) = (grid.low * grid.per_octave - grid.widen, grid.high * grid.per_octave + grid.widen);
+    let rate = |k: i32| 2f64.powf(f64::from(k) / f64::from(grid.per_octave));
+    let head = ["task", "method", "best_rate", "rates_added", "at_edge"].map(str::to_owned);
+    let names = (low..=high).map(|k| format!("area_at_2^{}", f64::from(k) / f64::from(grid.per_octave)));
+    let columns: Vec<String> = head.into_iter().chain(names).collect();
+    let mut table = Table::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
+    for (t, task) in r.field.tasks.iter().enumerate() {
+        for &c in &r.order {
+            let choice = &r.field.choices[c][t];
+            let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), choice.rate.into()];
+            row.extend([choice.widened.into(), usize::from(choice.at_edge).into()]);
+            row.extend((low..=high).map(|k| {
+                let same = |tried: &&(f64, f64, f64)| (tried.0 / rate(k) - 1.0).abs() < 1e-9;
+                Cell::from(choice.tried.iter().find(same).map(|tried| tried.1))
+            }));
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// Thinned learning curves of the methods that are drawn.
+pub(super) fn curves(r: &Ranking) -> Table {
+    let mut table = Table::new(&["task", "method", "against", "spent", "j", "j_low", "j_high"]);
+    for (t, task) in r.field.tasks.iter().enumerate() {
+        for c in super::figures::drawn(r) {
+            for axis in Spent::ALL {
+                for (spent, j) in super::figures::curve(r, c, t, axis).into_iter().step_by(6) {
+                    let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into()];
+                    row.extend([axis.name().into(), spent.into()]);
+                    row.extend(cells(j));
+                    table.push(row);
+                }
+            }
+        }
+    }
+    table
+}
+
+/// One row per reading and task: gains under every regime, and the quantities.
+pub(super) fn why(r: &Ranking) -> Table {
+    let mut columns: Vec<String> = ["reading", "task", "ranked", "exact"].map(str::to_owned).to_vec();
+    for regime in Regime::ALL {
+        columns.extend(["", "_low", "_high"].map(|end| format!("gain_{}{end}", regime.name())));
+    }
+    columns.extend(["p", "p_holm"].map(str::to_owned));
+    columns.extend(QUANTITIES.iter().map(|q| q.name.to_owned()));
+    let mut table = Table::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
+    for case in &r.why.cases {
+        let mut row: Vec<Cell> = vec![READINGS[case.reading].into(), case.task.as_str().into()];
+        row.extend([usize::from(case.named).into(), usize::from(case.exact).into()]);
+        row.extend(case.gains.iter().flat_map(|&gain| cells(gain)));
+        row.extend([case.p.into(), case.p_holm.into()]);
+        row.extend(case.quantities.iter().map(|&x| Cell::from(x)));
+        table.push(row);
+    }
+    table
+}
+
+/// One row per reading, regime and quantity.
+pub(super) fn correlations(r: &Ranking) -> Table {
+    let mut table = Table::new(&[
+        "reading",
+        "regime",
+        "quantity",
+        "about",
+        "tasks",
+        "rho",
+        "rho_low",
+        "rho_high",
+        "p",
+        "p_holm",
+        "explains",
+        "sign_agrees",
+        "decided",
+        "against",
+    ]);
+    for c in &r.why.correlations {
+        let mut row: Vec<Cell> = vec![READINGS[c.reading].into(), c.regime.name().into()];
+        row.extend([QUANTITIES[c.quantity].name.into(), QUANTITIES[c.quantity].about.into()]);
+        row.push(c.tasks.into());
+        row.extend(cells(c.rho));
+        row.extend([c.p.into(), c.p_holm.into(), usize::from(c.explains()).into()]);
+        if QUANTITIES[c.quantity].signed {
+            row.extend([c.agree.0.into(), c.agree.1.into(), c.against.join(" | ").into()]);
+        } else {
+            row.extend([Cell::Empty, Cell::Empty, Cell::Empty]);
+        }
+        table.push(row);
+    }
+    table
+}

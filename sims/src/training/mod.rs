@@ -1,0 +1,17 @@
+//! What experiments that train policies share: tasks, streams of random numbers, the choice of learning rates.
+
+pub(crate) mod rates;
+pub(crate) mod stream;
+pub(crate) mod task;
+
+use grpo_lambda::stats::iqm;
+
+/// Responses per group, one group per update.
+pub(crate) const GROUP: usize = 8;
+/// The share of `J*` that counts as learned.
+pub(crate) const LEARNED: f64 = 0.9;
+
+/// The mean over tasks of each task's IQM. A pooled IQM would leave out the easiest and the hardest tasks altogether.
+pub(crate) fn mean_of_iqms(tasks: &[Vec<f64>]) -> f64 {
+    tasks.iter().map(|runs| iqm(runs).unwrap_or(f64::NAN)).sum::<f64>() / tasks.len() as f64
+}
