@@ -7,6 +7,7 @@
 import difflib
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from IPython.display import display
 
@@ -46,9 +47,10 @@ def read(file, columns):
 
 
 def _summary(column):
-    """The mean of a column of numbers, the number of different values of one of text."""
+    """The mean of a column of numbers (the finite ones), the number of different values of one of text."""
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return {"mean": float(f"{column.mean():.10g}") if column.notna().any() else None}
+        finite = column[np.isfinite(column)]
+        return {"mean": float(f"{finite.mean():.10g}") if len(finite) else None}
     return {"different": int(column.nunique())}
 
 

@@ -268,14 +268,15 @@ fn no_result_is_typed_into_their_prose() {
     }
 }
 
-/// What `data.py` keeps of a column: the mean of numbers, how many different values of a text.
+/// What `data.py` keeps of a column: the mean of the finite numbers, how many different values of a text.
 fn summary(table: &Table, column: &str) -> (&'static str, Option<f64>) {
     let at = table.columns.iter().position(|c| c == column).unwrap();
     let cells: Vec<&Cell> = table.rows.iter().map(|row| &row[at]).filter(|c| **c != Cell::Empty).collect();
     let numbers: Vec<f64> = cells.iter().filter_map(|c| c.number()).collect();
     if numbers.len() == cells.len() {
-        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
-        ("mean", (!numbers.is_empty()).then_some(mean))
+        let finite: Vec<f64> = numbers.into_iter().filter(|x| x.is_finite()).collect();
+        let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+        ("mean", (!finite.is_empty()).then_some(mean))
     } else {
         let different: BTreeSet<String> = cells.iter().map(|c| c.format(12)).collect();
         ("different", Some(different.len() as f64))

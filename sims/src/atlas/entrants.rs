@@ -176,7 +176,7 @@ impl Entrant {
     }
 }
 
-const fn entrant(
+pub(super) const fn entrant(
     family: Family,
     name: &'static str,
     method: &'static str,

@@ -7,6 +7,10 @@ use crate::experiment::Experiment;
 
 pub mod entrants;
 pub mod learning;
+pub mod lucky_guess;
+pub mod multisets;
+pub mod off_policy;
+pub mod search;
 pub mod tasks;
 pub mod updates;
 
@@ -14,4 +18,10 @@ pub mod updates;
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[&updates::EXPERIMENT, &learning::EXPERIMENT];
+pub static REGISTRY: &[&Experiment] = &[
+    &updates::EXPERIMENT,
+    &learning::EXPERIMENT,
+    &off_policy::EXPERIMENT,
+    &lucky_guess::EXPERIMENT,
+    &search::EXPERIMENT,
+];

@@ -5,7 +5,7 @@ use crate::experiment::Experiment;
 pub mod bound_in_advantage;
 pub mod clamp;
 pub mod clip_form;
-mod common;
+pub(crate) mod common;
 pub mod credit_profile;
 pub mod equation_15;
 mod exact;

@@ -1,0 +1,165 @@
+//! The policies that sample and the policies that are updated.
+
+use grpo_lambda::mdp::expected::cosine;
+use grpo_lambda::mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
+use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+
+/// An MDP small enough that every group can be listed, with the policy to start from.
+pub struct Task {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// The MDP.
+    pub tree: Tree,
+    /// The policy to start from.
+    pub start: Tabular,
+}
+
+/// The MDPs: at most seven responses and rewards each. Only the lucky guess has responses of one length.
+///
+/// # Errors
+/// When a knob is out of range, which a test excludes.
+pub fn tasks() -> anyhow::Result<Vec<Task>> {
+    let fork = Fork::default();
+    let chain = Chain::default();
+    let lucky = LuckyGuess { answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
+    let random = Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..Random::default() };
+    let right = |tree: &Tree| {
+        Tabular::from_weights(tree, |_, edge| if tree.token_name(edge) == "right" { 3.0 } else { 1.0 })
+    };
+    let (fork_tree, chain_tree) = (fork.tree()?, chain.tree()?);
+    let (lucky_tree, random_tree) = (lucky.tree()?, random.tree()?);
+    Ok(vec![
+        Task { name: "fork", start: fork.initial(&fork_tree), tree: fork_tree },
+        Task { name: "chain", start: right(&chain_tree), tree: chain_tree },
+        Task { name: "lucky_guess", start: lucky.initial(&lucky_tree), tree: lucky_tree },
+        Task { name: "random", start: random.initial(&random_tree), tree: random_tree },
+    ])
+}
+
+/// `KL(behaviour || current)` over responses, in nats.
+pub fn divergence(tree: &Tree, behaviour: &Tabular, current: &Tabular) -> f64 {
+    let sampler = Oracle::new(tree, behaviour);
+    let updated = current.log_probs(tree);
+    tree.edges().map(|e| sampler.edge_visit(e) * (sampler.log_probs[e] - updated[e])).sum::<f64>().max(0.0)
+}
+
+/// The rate at which one step along `update` moves `policy` by `kl` nats per response; none where `update` does not move it.
+pub fn rate_of(tree: &Tree, policy: &Tabular, update: &[f64], kl: f64) -> Option<f64> {
+    let moved = |rate: f64| {
+        let mut next = policy.clone();
+        next.step(update, rate);
+        divergence(tree, policy, &next)
+    };
+    let norm = norm(update);
+    if norm < 1e-12 {
+        return None;
+    }
+    let mut high = 1e-3 / norm;
+    for _ in 0..40 {
+        if moved(high) >= kl {
+            break;
+        }
+        high *= 2.0;
+    }
+    if moved(high) < kl {
+        return None;
+    }
+    let mut low = 0.0;
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if moved(middle) < kl { low = middle } else { high = middle }
+    }
+    Some(high)
+}
+
+/// The policies after `0..=steps` steps along the exact gradient of `J`, the first of which moves by `kl` nats.
+pub fn ascent(task: &Task, steps: usize, kl: f64) -> Option<Vec<Tabular>> {
+    let gradient = |policy: &Tabular| Oracle::new(&task.tree, policy).grad_j();
+    let rate = rate_of(&task.tree, &task.start, &gradient(&task.start), kl)?;
+    let mut path = vec![task.start.clone()];
+    for k in 0..steps {
+        let mut next = path[k].clone();
+        next.step(&gradient(&path[k]), rate);
+        path.push(next);
+    }
+    Some(path)
+}
+
+/// The policy at temperature `tau`: logits divided by it.
+pub fn tempered(policy: &Tabular, tau: f64) -> Tabular {
+    Tabular { logits: policy.logits.iter().map(|x| x / tau).collect() }
+}
+
+/// The policy with normal noise of standard deviation `sigma` on every logit.
+pub fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tabular {
+    let noise = Tabular::random(tree, seed, sigma).logits;
+    Tabular { logits: policy.logits.iter().zip(noise).map(|(x, n)| x + n).collect() }
+}
+
+/// How an expected update compares with the gradient of `J` at the policy that is updated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// Cosine with `∇J`.
+    pub cosine: f64,
+    /// The multiple `κ` of `∇J` that fits best.
+    pub scale: f64,
+    /// `|E[g] - κ ∇J| / |κ ∇J|`.
+    pub bias: f64,
+}
+
+impl Fit {
+    /// The comparison; none where the update is silent: below `floor`.
+    pub fn new(update: &[f64], gradient: &[f64], floor: f64) -> Option<Fit> {
+        if norm(update) <= floor || norm(gradient) == 0.0 {
+            return None;
+        }
+        let dot: f64 = update.iter().zip(gradient).map(|(u, g)| u * g).sum();
+        let scale = dot / norm(gradient).powi(2);
+        let rest: Vec<f64> = update.iter().zip(gradient).map(|(u, g)| u - scale * g).collect();
+        let bias = norm(&rest) / (scale.abs() * norm(gradient));
+        Some(Fit { cosine: cosine(update, gradient), scale, bias })
+    }
+}
+
+/// The Euclidean norm.
+pub fn norm(x: &[f64]) -> f64 {
+    x.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atlas::entrants::Source;
+    use crate::atlas::multisets::{Groups, Ratios};
+
+    #[test]
+    fn every_task_is_small_enough_for_groups_of_eight_and_has_something_to_learn() {
+        for task in tasks().unwrap() {
+            let groups =
+                Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, 8, Source::Table).unwrap();
+            assert!(groups.atoms().len() <= 7, "{}: {}", task.name, groups.atoms().len());
+            let gradient = Oracle::new(&task.tree, &task.start).grad_j();
+            assert!(norm(&gradient) > 0.01, "{}", task.name);
+        }
+    }
+
+    #[test]
+    fn a_step_at_the_rate_found_has_the_divergence_asked_for() {
+        for task in tasks().unwrap() {
+            let path = ascent(&task, 2, 0.02).unwrap();
+            let kl = divergence(&task.tree, &path[0], &path[1]);
+            assert!((kl - 0.02).abs() < 1e-9, "{}: {kl}", task.name);
+            assert!(divergence(&task.tree, &path[0], &path[2]) > kl);
+        }
+        let task = &tasks().unwrap()[0];
+        assert_eq!(rate_of(&task.tree, &task.start, &vec![0.0; task.tree.edge_count()], 0.02), None);
+    }
+
+    #[test]
+    fn a_multiple_of_the_gradient_fits_perfectly_and_nothing_does_not() {
+        let gradient = [1.0, -2.0, 0.5];
+        let fit = Fit::new(&gradient.map(|g| 3.0 * g), &gradient, 0.0).unwrap();
+        assert!((fit.cosine - 1.0).abs() < 1e-15 && (fit.scale - 3.0).abs() < 1e-15 && fit.bias < 1e-15);
+        assert_eq!(Fit::new(&[0.0; 3], &gradient, 0.0), None);
+    }
+}

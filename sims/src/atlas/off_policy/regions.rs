@@ -1,0 +1,174 @@
+//! Which clip regions bind: the expected share of tokens in each, by the sign of their advantage.
+
+use grpo_lambda::methods::{Credit, Method};
+
+use crate::atlas::multisets::Groups;
+
+/// Expected shares of the tokens of a batch; `raised`: advantage above 0, `lowered`: below.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Regions {
+    /// Raised, ratio inside what the clip allows.
+    pub raised_free: f64,
+    /// Raised, on the upper bound: PPO's clip stops pushing.
+    pub raised_high: f64,
+    /// Raised, on the lower bound: only where the bound is a weight.
+    pub raised_low: f64,
+    /// Lowered, inside.
+    pub lowered_free: f64,
+    /// Lowered, on the lower bound: PPO's clip stops pushing.
+    pub lowered_low: f64,
+    /// Lowered, on the upper bound: the printed clip does not pull back.
+    pub lowered_high: f64,
+    /// Advantage 0.
+    pub idle: f64,
+    /// Tokens with an advantage whose own gradient is 0: no surrogate that reads them is inside.
+    pub silent: f64,
+}
+
+impl Regions {
+    /// The shares over all groups.
+    pub fn of(groups: &Groups, method: &dyn Method) -> Regions {
+        let (mut all, mut sum) = (0.0, Regions::default());
+        groups.each(method, |o| {
+            for (i, (&atom, credit)) in o.members.iter().zip(o.credits).enumerate() {
+                let count = |keep: &dyn Fn(f64) -> bool| {
+                    let part = part(credit, keep);
+                    let m = method.loss(&o.group.responses[i], &part, &groups.atoms()[atom].logps).metrics;
+                    let of = |n: usize| o.probability * n as f64;
+                    (of(m.tokens), of(m.clipped_low), of(m.clipped_high))
+                };
+                let (raised, low, high) = count(&|a| a > 0.0);
+                sum.raised_low += low;
+                sum.raised_high += high;
+                sum.raised_free += raised - low - high;
+                let (lowered, low, high) = count(&|a| a < 0.0);
+                sum.lowered_low += low;
+                sum.lowered_high += high;
+                sum.lowered_free += lowered - low - high;
+                let tokens = o.probability * credit.advantages.len() as f64;
+                sum.idle += tokens - raised - lowered;
+                all += tokens;
+                let silent = |(w, a): &(&f64, &f64)| **w == 0.0 && **a != 0.0;
+                let silent = o.tokens[i].iter().zip(&credit.advantages).filter(silent).count();
+                sum.silent += o.probability * silent as f64;
+            }
+        });
+        let share = |x: f64| (x / all).max(0.0);
+        Regions {
+            raised_free: share(sum.raised_free),
+            raised_high: share(sum.raised_high),
+            raised_low: share(sum.raised_low),
+            lowered_free: share(sum.lowered_free),
+            lowered_low: share(sum.lowered_low),
+            lowered_high: share(sum.lowered_high),
+            idle: share(sum.idle),
+            silent: share(sum.silent),
+        }
+    }
+
+    /// Tokens on a bound.
+    pub fn bound(&self) -> f64 {
+        self.raised_high + self.raised_low + self.lowered_low + self.lowered_high
+    }
+
+    /// Names of [`Regions::shares`], as columns.
+    pub const NAMES: [&'static str; 8] = [
+        "raised_free",
+        "raised_high",
+        "raised_low",
+        "lowered_free",
+        "lowered_low",
+        "lowered_high",
+        "idle",
+        "silent",
+    ];
+
+    /// Back from [`Regions::shares`].
+    pub fn from_shares(shares: [f64; 8]) -> Regions {
+        let [raised_free, raised_high, raised_low, lowered_free, lowered_low, lowered_high, idle, silent] =
+            shares;
+        Regions {
+            raised_free,
+            raised_high,
+            raised_low,
+            lowered_free,
+            lowered_low,
+            lowered_high,
+            idle,
+            silent,
+        }
+    }
+
+    /// All shares.
+    pub fn shares(&self) -> [f64; 8] {
+        [
+            self.raised_free,
+            self.raised_high,
+            self.raised_low,
+            self.lowered_free,
+            self.lowered_low,
+            self.lowered_high,
+            self.idle,
+            self.silent,
+        ]
+    }
+}
+
+/// The credit with weight on the tokens whose advantage is kept only. The trace still reads all.
+fn part(credit: &Credit, keep: &dyn Fn(f64) -> bool) -> Credit {
+    let weights = credit.weights.iter().zip(&credit.advantages).map(|(&w, &a)| if keep(a) { w } else { 0.0 });
+    Credit { weights: weights.collect(), ..credit.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pairs::{ascent, tasks};
+    use super::*;
+    use crate::atlas::entrants::Source;
+    use crate::atlas::multisets::Ratios;
+    use grpo_lambda::methods;
+
+    #[test]
+    fn on_policy_nothing_is_bound_and_shares_sum_to_one() {
+        let task = &tasks().unwrap()[2];
+        let path = ascent(task, 4, 0.05).unwrap();
+        for (current, on_policy) in [(&path[0], true), (&path[4], false)] {
+            let groups =
+                Groups::new(&task.tree, &path[0], current, Ratios::Sampler, 3, Source::Table).unwrap();
+            for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
+                let method = methods::parse(name, "").unwrap().method;
+                let r = Regions::of(&groups, method.as_ref());
+                let sum: f64 = r.shares()[..7].iter().sum();
+                assert!((sum - 1.0).abs() < 1e-12, "{name}: {sum}");
+                assert!(!on_policy || (r.bound() == 0.0 && r.silent == 0.0), "{name}: {r:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_regions_of_grpo_are_those_of_its_ratios() {
+        // By hand: a token is bound when its response's advantage is positive and its ratio above 1.2, or negative and below 0.8.
+        let task = &tasks().unwrap()[2];
+        let path = ascent(task, 6, 0.05).unwrap();
+        let groups = Groups::new(&task.tree, &path[0], &path[6], Ratios::Sampler, 3, Source::Table).unwrap();
+        let method = methods::parse("grpo", "reduction=response_sum").unwrap().method;
+        let (mut high, mut low, mut all) = (0.0, 0.0, 0.0);
+        groups.each(method.as_ref(), |o| {
+            for (i, &atom) in o.members.iter().enumerate() {
+                let response = &o.group.responses[i];
+                let others: f64 = o.group.responses.iter().map(|r| r.reward.unwrap()).sum();
+                let a = response.reward.unwrap() - others / 3.0;
+                for (new, old) in groups.atoms()[atom].logps.iter().zip(&response.old_logps) {
+                    let ratio = (new - old).exp();
+                    all += o.probability;
+                    high += if a > 1e-9 && ratio > 1.2 { o.probability } else { 0.0 };
+                    low += if a < -1e-9 && ratio < 0.8 { o.probability } else { 0.0 };
+                }
+            }
+        });
+        let r = Regions::of(&groups, method.as_ref());
+        assert!(high > 0.0 && low > 0.0);
+        assert!((r.raised_high - high / all).abs() < 1e-12 && (r.lowered_low - low / all).abs() < 1e-12);
+        assert!((r.silent - (high + low) / all).abs() < 1e-12, "each token has its own surrogate only");
+    }
+}
