@@ -2,6 +2,7 @@
 
 mod atlas_learning;
 mod atlas_lucky_guess;
+mod atlas_oar;
 mod atlas_off_policy;
 mod atlas_search;
 mod atlas_updates;

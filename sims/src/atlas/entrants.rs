@@ -123,12 +123,20 @@ pub struct Entrant {
     pub source: Source,
     /// What it costs.
     pub cost: Cost,
+    /// Whether it compares responses in pairs at such length that only small trees can be simulated.
+    pub pairwise: bool,
 }
 
 impl Entrant {
     /// With evidence from elsewhere than the table.
     const fn from(mut self, source: Source) -> Entrant {
         self.source = source;
+        self
+    }
+
+    /// Compares responses in pairs, at length.
+    const fn pairwise(mut self) -> Entrant {
+        self.pairwise = true;
         self
     }
 
@@ -182,7 +190,7 @@ pub(super) const fn entrant(
     method: &'static str,
     settings: &'static str,
 ) -> Entrant {
-    Entrant { name, method, settings, family, source: Source::Table, cost: FREE }
+    Entrant { name, method, settings, family, source: Source::Table, cost: FREE, pairwise: false }
 }
 
 /// The one all others are compared with.
@@ -229,6 +237,7 @@ pub static ENTRANTS: &[Entrant] = &[
         .needs("gradients of the answer's distribution in the inputs"),
     entrant(Family::Score, "SHEAR (recon.)", "shear_reconstructed", "")
         .from(Source::Masked)
+        .pairwise()
         .needs("hidden states of the responses"),
     entrant(Family::Score, "GRPO, 1/T, beside OAR", "grpo", "reduction=response_mean").from(Source::Masked),
     entrant(Family::Score, "RLSD (recon.)", "rlsd_reconstructed", "")

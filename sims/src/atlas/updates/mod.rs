@@ -38,6 +38,9 @@ pub(crate) const GROUP: usize = 8;
 /// Hidden units and steps of the fit of the policy with maskable input.
 const MASKED: (usize, usize) = (8, 400);
 
+/// The most responses of a task on which an entrant that compares responses in pairs at length takes part.
+const PAIRWISE: usize = 64;
+
 /// How much is run.
 struct Size {
     groups: Vec<usize>,
@@ -116,10 +119,17 @@ fn piece(lab: &Laboratory, entrant: &Entrant, size: &Size, seed: u64) -> anyhow:
             row.impossible(&missing.to_string());
             return row;
         }
+        if entrant.pairwise && tree.leaf_count() > PAIRWISE {
+            row.impossible(&format!(
+                "a transport problem per pair of responses: simulated on tasks of at most {PAIRWISE} responses only"
+            ));
+            return row;
+        }
         let situation =
             Situation { evidence: Some(evidence.as_ref()), ..Situation::on_policy(tree, policy, g) };
         // The error at other group sizes is mostly spread, to which the mean adds little.
         let effort = if g == GROUP { size.effort } else { size.effort.over(4.0) };
+        let effort = if entrant.pairwise { effort.over(8.0) } else { effort };
         let found = expectation(method.method.as_ref(), &situation, effort, repeats, seed);
         row.fill(&Anatomy::of(&found, &oracle), &found);
         row
