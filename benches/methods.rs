@@ -25,6 +25,7 @@ fn group(size: usize, len: usize) -> (Vec<Group>, Vec<Vec<f64>>) {
                 shifts: Some(vec![0.5; len]),
                 saliencies: Some(vec![0.5; len]),
                 teacher_logps: Some(vec![-0.6; len]),
+                hidden: Some(vec![vec![0.5]; len]),
             },
             ..Response::graded(old(i), f64::from(i % 2 == 0))
         })

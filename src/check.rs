@@ -78,6 +78,20 @@ pub enum BatchError {
         /// Its length.
         len: usize,
     },
+    /// Hidden states of different widths.
+    #[error(
+        "hidden[{response}][{token}] has {found} numbers, hidden[{response}][0] has {expected}; all states of a response have one width"
+    )]
+    Width {
+        /// The response.
+        response: usize,
+        /// The token.
+        token: usize,
+        /// Its width.
+        found: usize,
+        /// The first token's width.
+        expected: usize,
+    },
     /// Evidence the method needs and the response lacks.
     #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
     MissingEvidence {
@@ -157,10 +171,30 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     if let Some(steps) = &r.evidence.steps {
         check_steps(i, steps, expected)?;
     }
+    if let Some(hidden) = &r.evidence.hidden {
+        check_hidden(i, hidden, expected)?;
+    }
     match r.reward {
         Some(value) if !value.is_finite() => Err(BatchError::Reward { response: i, value }),
         _ => Ok(()),
     }
+}
+
+/// One state per token, all of one width, their numbers finite.
+fn check_hidden(i: usize, hidden: &[Vec<f64>], len: usize) -> Result<(), BatchError> {
+    if hidden.len() != len {
+        return Err(BatchError::Length { field: "hidden", response: i, found: hidden.len(), expected: len });
+    }
+    let expected = hidden.first().map_or(0, Vec::len);
+    for (token, state) in hidden.iter().enumerate() {
+        if state.len() != expected {
+            return Err(BatchError::Width { response: i, token, found: state.len(), expected });
+        }
+        if let Some(&value) = state.iter().find(|x| !x.is_finite()) {
+            return Err(BatchError::NotFinite { field: "hidden", response: i, token, value });
+        }
+    }
+    Ok(())
 }
 
 /// Steps begin at token 0, each starts after the one before and inside the response, and their values are finite.
@@ -207,7 +241,7 @@ mod tests {
     #[test]
     fn each_defect_is_named_with_its_place() {
         type Spoil = fn(&mut Group, &mut Vec<Vec<f64>>);
-        let cases: [(Spoil, &str); 16] = [
+        let cases: [(Spoil, &str); 19] = [
             (|_, l| drop(l.pop()), "logps: 1 entries for 2 rewards"),
             (
                 |g, l| {
@@ -241,6 +275,15 @@ mod tests {
             ),
             (|g, _| g.responses[0].evidence.steps = Some(steps(&[0, 2])), "and before token 2"),
             (|g, _| g.responses[0].evidence.steps = Some(steps(&[])), "steps[0]: the first step"),
+            (
+                |g, _| g.responses[0].evidence.hidden = Some(vec![vec![0.5]]),
+                "hidden[0] has 1 entries, logps[0] has 2",
+            ),
+            (
+                |g, _| g.responses[0].evidence.hidden = Some(vec![vec![0.5], vec![]]),
+                "hidden[0][1] has 0 numbers, hidden[0][0] has 1",
+            ),
+            (|g, _| g.responses[1].evidence.hidden = Some(vec![vec![f64::NAN]]), "hidden[1][0] = NaN"),
             (
                 |g, _| g.responses[0].ref_logps = Some(vec![-1.0; 2]),
                 "ref_logps: missing for response 1; beta",

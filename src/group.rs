@@ -22,6 +22,8 @@ pub struct Evidence {
     pub saliencies: Option<Vec<f64>>,
     /// `log pi(a_t|s_t)` of the same policy once it has seen the reference answer, in nats.
     pub teacher_logps: Option<Vec<f64>>,
+    /// The policy's last hidden state once it has read a token (SHEAR): one vector per token, all of one width.
+    pub hidden: Option<Vec<Vec<f64>>>,
 }
 
 impl Evidence {
@@ -38,6 +40,7 @@ impl Evidence {
             shifts: zeros(&self.shifts),
             saliencies: zeros(&self.saliencies),
             teacher_logps: zeros(&self.teacher_logps),
+            hidden: self.hidden.as_ref().map(|h| vec![vec![0.0; h.first().map_or(0, Vec::len)]; len]),
         }
     }
 
@@ -82,13 +85,15 @@ pub enum EvidenceKind {
     Saliencies,
     /// [`Evidence::teacher_logps`].
     TeacherLogps,
+    /// [`Evidence::hidden`].
+    Hidden,
     /// [`Response::ref_logps`]: log-probabilities under a frozen reference policy.
     RefLogps,
 }
 
 impl EvidenceKind {
     /// Every kind.
-    pub const ALL: [EvidenceKind; 9] = [
+    pub const ALL: [EvidenceKind; 10] = [
         EvidenceKind::Tokens,
         EvidenceKind::Entropies,
         EvidenceKind::Values,
@@ -97,6 +102,7 @@ impl EvidenceKind {
         EvidenceKind::Shifts,
         EvidenceKind::Saliencies,
         EvidenceKind::TeacherLogps,
+        EvidenceKind::Hidden,
         EvidenceKind::RefLogps,
     ];
 
@@ -111,6 +117,7 @@ impl EvidenceKind {
             EvidenceKind::Shifts => "shifts",
             EvidenceKind::Saliencies => "saliencies",
             EvidenceKind::TeacherLogps => "teacher_logps",
+            EvidenceKind::Hidden => "hidden",
             EvidenceKind::RefLogps => "ref_logps",
         }
     }
@@ -132,6 +139,7 @@ impl EvidenceKind {
             EvidenceKind::TeacherLogps => {
                 "a policy that can score a response after seeing the reference answer"
             }
+            EvidenceKind::Hidden => "a policy that keeps its last hidden state at every token",
             EvidenceKind::RefLogps => "a policy with a frozen reference",
         }
     }
@@ -148,6 +156,7 @@ impl EvidenceKind {
             EvidenceKind::Shifts => evidence.shifts.is_some(),
             EvidenceKind::Saliencies => evidence.saliencies.is_some(),
             EvidenceKind::TeacherLogps => evidence.teacher_logps.is_some(),
+            EvidenceKind::Hidden => evidence.hidden.is_some(),
             EvidenceKind::RefLogps => response.ref_logps.is_some(),
         }
     }

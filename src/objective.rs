@@ -73,18 +73,29 @@ impl Objective {
 impl Method for Objective {
     fn credit(&self, batch: &[Group]) -> Vec<Credit> {
         let active = |r: &Response| !(self.mask_truncated && r.truncated);
-        let length = |r: &Response| active(r).then_some(r.len());
-        let lengths: Vec<Vec<_>> = batch.iter().map(|g| g.responses.iter().map(length).collect()).collect();
+        let kept = |r: &Response| active(r).then(|| self.assignment.kept(r)).flatten();
+        let mut kept: Vec<Option<Vec<bool>>> = batch.iter().flat_map(|g| &g.responses).map(kept).collect();
+        let mut tokens = kept.iter().map(|k| k.as_ref().map(|k| k.iter().filter(|k| **k).count()));
+        let mut length = |r: &Response| {
+            let left = tokens.next().flatten();
+            // A response of which no token is left is masked.
+            Some(left.unwrap_or(r.len())).filter(|n| active(r) && *n > 0)
+        };
+        let lengths: Vec<Vec<_>> =
+            batch.iter().map(|g| g.responses.iter().map(&mut length).collect()).collect();
         let active: Vec<bool> = batch.iter().flat_map(|g| &g.responses).map(active).collect();
         let weights = self.reduction.weights_of_groups(&lengths);
         let advantages = self.assignment.advantages(batch, &active);
         let mut eligible = self.update.select(batch, &active).map(Vec::into_iter);
-        let credit = |(advantages, weight): (Vec<f64>, f64)| Credit {
-            weights: vec![weight; advantages.len()],
+        let credit = |((advantages, weight), kept): ((Vec<f64>, f64), &mut Option<Vec<bool>>)| Credit {
+            weights: match kept.take() {
+                Some(kept) => kept.into_iter().map(|kept| if kept { weight } else { 0.0 }).collect(),
+                None => vec![weight; advantages.len()],
+            },
             advantages,
             eligible: eligible.as_mut().and_then(Iterator::next),
         };
-        advantages.into_iter().zip(weights).map(credit).collect()
+        advantages.into_iter().zip(weights).zip(&mut kept).map(credit).collect()
     }
 
     fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {

@@ -13,9 +13,9 @@
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn compress<T: Copy>(row: &[T], mask: &[bool]) -> Vec<T> {
+pub fn compress<T: Clone>(row: &[T], mask: &[bool]) -> Vec<T> {
     assert_eq!(row.len(), mask.len(), "one mask entry per slot");
-    row.iter().zip(mask).filter(|(_, mask)| **mask).map(|(x, _)| *x).collect()
+    row.iter().zip(mask).filter(|(_, mask)| **mask).map(|(x, _)| x.clone()).collect()
 }
 
 /// The inverse of [`compress`], with `fill` in the slots where `mask` does not hold.
@@ -27,9 +27,11 @@ pub fn compress<T: Copy>(row: &[T], mask: &[bool]) -> Vec<T> {
 ///
 /// # Panics
 /// If `row` does not have one entry per slot where the mask holds.
-pub fn scatter<T: Copy>(row: &[T], mask: &[bool], fill: T) -> Vec<T> {
+pub fn scatter<T: Clone>(row: &[T], mask: &[bool], fill: T) -> Vec<T> {
     let trained = mask.iter().filter(|mask| **mask).count();
     assert_eq!(row.len(), trained, "one entry per slot where the mask holds");
     let mut next = row.iter();
-    mask.iter().map(|&mask| if mask { *next.next().expect("counted above") } else { fill }).collect()
+    mask.iter()
+        .map(|&mask| if mask { next.next().expect("counted above").clone() } else { fill.clone() })
+        .collect()
 }

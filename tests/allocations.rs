@@ -60,6 +60,7 @@ fn response(len: usize) -> Response {
             shifts: Some(vec![0.5; len]),
             saliencies: Some(vec![0.5; len]),
             teacher_logps: Some(vec![-0.6; len]),
+            hidden: Some(vec![vec![0.5]; len]),
         },
         ..Response::graded(vec![-0.7; len], 1.0)
     }

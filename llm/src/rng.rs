@@ -28,6 +28,10 @@ pub enum Purpose {
     Weights,
     /// Which supervised examples show their working.
     Demonstrations,
+    /// The order in which a data set is read.
+    Order,
+    /// Moving input embeddings for saliencies.
+    Perturbation,
 }
 
 impl Purpose {
@@ -38,6 +42,8 @@ impl Purpose {
             Purpose::Problems => b"problems",
             Purpose::Weights => b"weights ",
             Purpose::Demonstrations => b"demonstr",
+            Purpose::Order => b"order   ",
+            Purpose::Perturbation => b"perturb ",
         }
     }
 }
@@ -107,6 +113,12 @@ impl Address {
 /// The top 53 of 64 random bits as a number in `[0, 1)`.
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// A standard normal number from the next two of `rng` (Box-Muller, one of the pair).
+pub fn normal(rng: &mut impl Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - unit(rng.next_u64())).ln()).sqrt();
+    radius * (std::f64::consts::TAU * unit(rng.next_u64())).cos()
 }
 
 /// A number in `0..n` from the next 64 bits of `rng`, by multiplication: `floor(bits n / 2^64)`; the bias is below `n / 2^64`.
@@ -245,6 +257,17 @@ mod tests {
         let chi2: f64 = bins.iter().map(|&b| (f64::from(b) - expected).powi(2) / expected).sum();
         assert!(chi2 < 37.7, "chi2 {chi2} beyond its 0.999 quantile at 15 degrees of freedom");
         assert!((sum / n as f64 - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn normal_numbers_have_the_moments_of_the_normal_distribution() {
+        let n = 40_000;
+        let mut rng = Address::new(3, Purpose::Perturbation).stream(0);
+        let draws: Vec<f64> = (0..n).map(|_| normal(&mut rng)).collect();
+        let moment = |k: i32| draws.iter().map(|x| x.powi(k)).sum::<f64>() / f64::from(n);
+        for (k, want, error) in [(1, 0.0, 0.02), (2, 1.0, 0.03), (3, 0.0, 0.08), (4, 3.0, 0.2)] {
+            assert!((moment(k) - want).abs() < error, "moment {k}: {}", moment(k));
+        }
     }
 
     #[test]

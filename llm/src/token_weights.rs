@@ -57,6 +57,7 @@ fn neutral(len: usize) -> Evidence {
         shifts: Some(vec![1.0; len]),
         saliencies: Some(vec![1.0; len]),
         teacher_logps: Some(vec![LOG_PROB; len]),
+        hidden: Some(vec![vec![1.0]; len]),
     }
 }
 
@@ -77,6 +78,9 @@ pub fn assumed(kind: EvidenceKind) -> Option<&'static str> {
         EvidenceKind::Shifts => Some("masking moves the answer alike at every token"),
         EvidenceKind::Saliencies => Some("every token has the same saliency"),
         EvidenceKind::TeacherLogps => Some("the teacher agrees with the policy at every token"),
+        EvidenceKind::Hidden => {
+            Some("hidden states are the same in both responses, which leaves nothing to weigh")
+        }
         // The KL term is left out, and a penalty in the reward is 0 where the policy is the reference.
         EvidenceKind::RefLogps => None,
     }
@@ -137,6 +141,7 @@ mod tests {
             ("spo_chain", "", 3, vec![1.0; 3]),
             ("spo_chain", "sure=0.3", 3, vec![0.0; 3]), // e^-1 is more
             ("rlsd_reconstructed", "", 3, vec![1.0; 3]),
+            ("shear_reconstructed", "", 3, vec![0.0; 3]),
             // The KL term pulls on tokens of its own accord; k1 does so at every distance.
             ("grpo", "beta=0.7 kl=k1", 2, vec![1.0; 2]),
         ] {

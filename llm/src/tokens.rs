@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tokenizers::Tokenizer;
 
+use crate::prompt::Rendered;
+
 /// What is wrong with a tokenizer or its use.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
@@ -243,6 +245,13 @@ impl Tokens {
         &self.eos
     }
 
+    /// The padding token of `tokenizer_config.json`, where it names one that the tokenizer has.
+    pub fn pad(&self) -> Option<u32> {
+        let (_, bytes) = self.files.iter().find(|(name, _)| name == "tokenizer_config.json")?;
+        let json: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+        self.id(json["pad_token"].as_str().or_else(|| json["pad_token"]["content"].as_str())?)
+    }
+
     /// The id of a token by its exact spelling.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.tokenizer.token_to_id(token)
@@ -262,6 +271,14 @@ impl Tokens {
     /// [`TokenError::Encode`].
     pub fn prompt(&self, text: &str) -> Result<Prompt, TokenError> {
         self.encode(text, true).map(Prompt)
+    }
+
+    /// A prompt that a template wrote; special tokens are put around it only where the template leaves that to the tokenizer.
+    ///
+    /// # Errors
+    /// [`TokenError::Encode`].
+    pub fn rendered(&self, prompt: &Rendered) -> Result<Prompt, TokenError> {
+        self.encode(&prompt.text, prompt.special_tokens).map(Prompt)
     }
 
     /// A response to imitate: the text's ids, then the end token.
@@ -387,6 +404,18 @@ mod tests {
             eos(&[all[0], ("config.json", "{}"), ("tokenizer_config.json", named)]).expect("a name"),
             [1]
         );
+    }
+
+    #[test]
+    fn the_padding_token_is_the_configured_one() {
+        assert_eq!(Tokens::tiny().pad(), Tokens::tiny().id(crate::vocabulary::PAD));
+        let pad = |config: &str| {
+            let eos = r#"{"eos_token_id": 1}"#;
+            let files = [("tokenizer.json", TINY), ("config.json", eos), ("tokenizer_config.json", config)];
+            Tokens::load(directory(&files).path()).expect("complete").pad()
+        };
+        assert_eq!(pad(r#"{"pad_token": {"content": "<unk>"}}"#), Some(2));
+        assert_eq!([pad("{}"), pad(r#"{"pad_token": "</s>"}"#), pad(r#"{"pad_token": null}"#)], [None; 3]);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{checkpoint, llm_train, shape};
-use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods;
+use grpo_lambda_llm::evidence::{PROVIDED, why_not};
 use grpo_lambda_llm::model::{Decoder, Rows};
 use grpo_lambda_llm::rng::{Address, Purpose};
 use grpo_lambda_llm::rollout::{self, Sampling};
@@ -300,7 +300,7 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
 #[test]
 fn train_takes_every_method_the_language_model_has_the_evidence_for() {
     let dir = tempfile::tempdir().unwrap();
-    let provided = [EvidenceKind::Tokens, EvidenceKind::Entropies, EvidenceKind::RefLogps];
+    let provided = PROVIDED;
     let small =
         ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
     let steps =
@@ -317,17 +317,20 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
                 continue;
             };
             let line = format!(
-                "method.name={}: needs {} under these settings, which comes from {}; the language model provides tokens, entropies, \
-                 ref_logps",
+                "method.name={}: needs {} under these settings, which comes from {}; {}; the language model provides tokens, entropies, \
+                 ref_logps, shifts, saliencies, hidden",
                 spec.name,
                 missing.name(),
-                missing.provided_by()
+                missing.provided_by(),
+                why_not(*missing)
             );
+            assert!(!why_not(*missing).is_empty(), "{}", missing.name());
             done.refused(2, &[&line]);
             assert!(!run.exists(), "{}", spec.name);
         }
     }
     assert!(dir.path().join("tempo-0.1").exists() && !dir.path().join("ppo-0").exists());
+    assert!(dir.path().join("oar_p-0.1").exists() && dir.path().join("oar_g-0").exists());
 }
 
 #[test]
@@ -350,6 +353,15 @@ fn explain_shows_the_equation_and_the_weights_of_every_method() {
     let assumed = "Assumed of the evidence: the two responses part at their first token.\n";
     assert!(llm_train(&["explain", "tiny", "method.name=tempo"], "").output().contains(assumed));
     assert!(!llm_train(&["explain", "tiny", "method.name=grpo"], "").output().contains("Assumed"));
+    let oar =
+        llm_train(&["explain", "tiny", "method.name=oar_p", "method.pfinal=last"], "").output().to_owned();
+    for part in
+        ["P the distribution of the answer's first token", "Cost of the evidence `shifts`: one forward pass"]
+    {
+        assert!(oar.contains(part), "{part} is not in\n{oar}");
+    }
+    let refused = "`llm-train train` refuses it: llm-train trains no critic beside the policy.";
+    assert!(llm_train(&["explain", "tiny", "method.name=ppo"], "").output().contains(refused));
     let silent = ["explain", "tiny", "method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"];
     assert!(llm_train(&silent, "").output().contains("at this log pi the KL term stands alone"));
     let explain = |settings: &[&str]| {

@@ -104,6 +104,82 @@ fn every_gradient_agrees_with_central_differences_in_double_precision() {
     }
 }
 
+/// A function of the logits of [`rows`] that is neither linear nor symmetric in them, with its derivative by each.
+fn of_logits(logits: &[f64]) -> (f64, Vec<f64>) {
+    let weight = |i: usize| ((i * 5) % 11) as f64 / 4.0 - 1.0;
+    let value = logits.iter().enumerate().map(|(i, z)| weight(i) * (0.3 * z).sin()).sum();
+    (value, logits.iter().enumerate().map(|(i, z)| weight(i) * 0.3 * (0.3 * z).cos()).collect())
+}
+
+#[test]
+fn the_gradient_in_the_input_embeddings_agrees_with_central_differences() {
+    const STEP: f64 = 1e-4;
+    for config in configs() {
+        let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let rows = rows();
+        let mut shift: Vec<f64> = (0..rows.tokens().len() * config.hidden_size)
+            .map(|i| ((i * 3) % 7) as f64 / 20.0 - 0.15)
+            .collect();
+        let gradient = |checkpoint: bool| {
+            decoder.embedding_gradient(&rows, Some(&shift), checkpoint, |z| of_logits(z).1).unwrap()
+        };
+        let found = gradient(false);
+        assert!(found == gradient(true), "computing layers again changes bits");
+        for i in 0..shift.len() {
+            let mut at = |step: f64| {
+                let own = shift[i];
+                shift[i] = own + step;
+                let value = of_logits(&decoder.target_logits(&rows, Some(&shift)).unwrap()).0;
+                shift[i] = own;
+                value
+            };
+            let difference =
+                (8.0 * (at(STEP) - at(-STEP)) - (at(2.0 * STEP) - at(-2.0 * STEP))) / (12.0 * STEP);
+            let error = (difference - found[i]).abs() / found[i].abs().max(1.0);
+            assert!(error < 1e-8, "{i}: {} for {difference}", found[i]);
+        }
+        // Row 3 scores nothing; neither do the last tokens of the others, which predict nothing.
+        let h = config.hidden_size;
+        let at = |token: usize| &found[token * h..(token + 1) * h];
+        assert!([6, 8, 13, 14, 15, 16].iter().all(|&t| at(t).iter().all(|g| *g == 0.0)));
+        assert!((0..6).all(|t| at(t).iter().any(|g| g.abs() > 1e-6)));
+    }
+}
+
+#[test]
+fn the_gradient_of_log_probs_in_the_embedding_matrix_is_the_sum_of_those_in_its_uses() {
+    for config in configs().into_iter().filter(|c| !c.tie_word_embeddings) {
+        let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let expected = &gradients(&decoder, |name| name == EMBEDDING)[EMBEDDING];
+        let rows = rows();
+        let (h, v) = (config.hidden_size, config.vocab_size);
+        let scores = decoder.score(&rows, TEMPERATURE).unwrap();
+        let slopes: Vec<f64> = slopes(&scores.logps).into_iter().flatten().collect();
+        let targets: Vec<u32> = (0..rows.len())
+            .flat_map(|i| {
+                rows.tokens()[rows.offsets()[i + 1] - rows.scored(i)..rows.offsets()[i + 1]].to_vec()
+            })
+            .collect();
+        let slope = |logits: &[f64]| {
+            let mut d = Vec::new();
+            for ((z, target), slope) in logits.chunks(v).zip(&targets).zip(&slopes) {
+                let z: Vec<f64> = z.iter().map(|z| z / TEMPERATURE.temperature).collect();
+                let sum: f64 = z.iter().map(|z| z.exp()).sum();
+                let one = |j: usize| f64::from(j == *target as usize) - z[j].exp() / sum;
+                d.extend((0..v).map(|j| slope * one(j) / TEMPERATURE.temperature));
+            }
+            d
+        };
+        let found = decoder.embedding_gradient(&rows, None, false, slope).unwrap();
+        let mut summed = vec![0.0; v * h];
+        for (d, &token) in found.chunks(h).zip(rows.tokens()) {
+            summed[token as usize * h..][..h].iter_mut().zip(d).for_each(|(s, d)| *s += d);
+        }
+        let same = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-11;
+        assert!(summed.iter().zip(&expected.data).all(same));
+    }
+}
+
 #[test]
 fn every_parameter_by_name_receives_a_gradient() {
     for config in configs() {

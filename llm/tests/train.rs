@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use grpo_lambda_llm::run_dir;
 
-/// A run of the test task small enough for every test.
+/// A model small enough for every test.
 const SMALL: &[&str] = &[
-    "task.kind=addition",
     "model.hidden=32",
     "model.layers=2",
     "model.heads=2",
@@ -40,6 +39,7 @@ fn lasting(directory: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     let settings = [
+        "task.kind=addition",
         "sft.steps=30",
         "rl.steps=12",
         "rl.prompts_per_step=4",
@@ -50,15 +50,21 @@ fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         "checkpoint.every=3",
         "method.beta=0.04",
     ];
+    assert!(killed_again_and_again(&settings) >= 3, "the run is too short to be interrupted");
+}
+
+/// Runs these settings once in one go and once with kills at ever later moments, and compares every byte that lasts; returns the number
+/// of kills.
+fn killed_again_and_again(settings: &[&str]) -> usize {
     let whole = tempfile::tempdir().unwrap();
-    let done = llm_train(whole.path(), &settings).output().unwrap();
+    let done = llm_train(whole.path(), settings).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 
     let broken = tempfile::tempdir().unwrap();
     let mut kills = 0;
     // Ever later, at moments that fall anywhere: in a step, in an evaluation, in the writing of a checkpoint.
     for round in 1u64.. {
-        let mut child = llm_train(broken.path(), &settings).spawn().unwrap();
+        let mut child = llm_train(broken.path(), settings).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(23 * round));
         if let Some(status) = child.try_wait().unwrap() {
             assert!(status.success());
@@ -69,7 +75,6 @@ fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         kills += 1;
         assert!(round < 400, "the run makes no progress");
     }
-    assert!(kills >= 3, "only {kills} kills: the run is too short to be interrupted");
     // The command line, in the first comment of the CSV, names the directory.
     let strip = |directory: &Path| {
         let named = directory.display().to_string();
@@ -84,14 +89,81 @@ fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     for ((name, a), (_, b)) in a.iter().zip(&b) {
         assert!(a == b, "{name} differs after {kills} kills");
     }
+    kills
+}
+
+/// Problems with a worked line before the answer (a response that begins with its box has no reasoning to score), and enough imitation that
+/// some responses are right; then three steps.
+const SCORED: &[&str] = &[
+    "task.levels=1",
+    "task.max_operand=3",
+    "sft.steps=150",
+    "sft.lr=0.01",
+    "rl.steps=3",
+    "rl.prompts_per_step=6",
+    "rl.group_size=6",
+    "rl.max_new_tokens=24",
+    "eval.n=4",
+    "eval.every=0",
+    "checkpoint.every=1",
+];
+
+#[test]
+fn methods_that_ask_the_model_again_resume_to_the_same_bytes_with_any_threads_and_micro_batches() {
+    for method in ["method.name=oar_p", "method.name=oar_g"] {
+        let settings = [SCORED, &[method]].concat();
+        assert!(killed_again_and_again(&settings) >= 1);
+
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert!(llm_train(a.path(), &settings).status().unwrap().success());
+        let others = ["memory.micro_batch_tokens=50", "memory.recompute_layers=true"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+        command.arg("train").arg("--run").arg(b.path()).args(&SMALL[..SMALL.len() - 1]).arg("threads=1");
+        assert!(
+            command
+                .args(&settings)
+                .args(others)
+                .stderr(Stdio::null())
+                .stdout(Stdio::null())
+                .status()
+                .unwrap()
+                .success()
+        );
+        let weights = |directory: &Path| {
+            run_dir::latest(directory).unwrap().unwrap().read("model.safetensors").unwrap()
+        };
+        assert!(
+            weights(a.path()) == weights(b.path()),
+            "{method}: another model with other threads or micro-batches"
+        );
+        let metrics = |directory: &Path| std::fs::read_to_string(directory.join("metrics.jsonl")).unwrap();
+        // Of the RL steps: the loss of supervised learning is summed in the order of its micro-batches.
+        let rl = |text: String| {
+            text.lines().filter(|l| l.contains("\"rl\"")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(rl(metrics(a.path())), rl(metrics(b.path())), "{method}");
+        let cost = |column: &str| {
+            let rows = metrics(a.path());
+            let rows = rows.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+            rows.filter_map(|row| row[column].as_f64()).sum::<f64>()
+        };
+        assert!(
+            cost("evidence_forward_tokens") > 0.0,
+            "{method}: no response was scored, so this tests nothing"
+        );
+        assert_eq!(cost("evidence_backward_tokens") > 0.0, method.ends_with("oar_g"));
+    }
 }
 
 #[test]
 fn another_configuration_does_not_continue_a_run() {
     let directory = tempfile::tempdir().unwrap();
-    let settings = ["sft.steps=2", "rl.steps=0", "eval.n=4"];
+    let settings = ["task.kind=addition", "sft.steps=2", "rl.steps=0", "eval.n=4"];
     assert!(llm_train(directory.path(), &settings).status().unwrap().success());
-    let changed = llm_train(directory.path(), &["sft.steps=3", "rl.steps=0", "eval.n=4"]).output().unwrap();
+    let changed =
+        llm_train(directory.path(), &["task.kind=addition", "sft.steps=3", "rl.steps=0", "eval.n=4"])
+            .output()
+            .unwrap();
     let message = String::from_utf8(changed.stderr).unwrap();
     assert_eq!(changed.status.code(), Some(2), "{message}");
     assert!(message.contains("sft.steps: 2 -> 3"), "{message}");

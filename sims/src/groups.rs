@@ -4,8 +4,8 @@
 //! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
 //! ```
 //! Optional: `ref_logps`, `entropies`, `values`, `collisions`, `teacher_logps`, `tokens` (one list per response), `shifts` and `saliencies`
-//! (lists that may end with the reasoning), `steps` (a list of `[first token, value]` per response), `truncated` (one flag per
-//! response), `id`.
+//! (lists that may end with the reasoning), `hidden` (a list of states per response, each a list of numbers), `steps` (a list of
+//! `[first token, value]` per response), `truncated` (one flag per response), `id`.
 
 use crate::failure::quoted;
 use crate::json::{self, Json};
@@ -40,7 +40,7 @@ pub struct Positive {
 const ROUNDING: f64 = 1e-6;
 
 const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "id",
     "rewards",
     "logps",
@@ -53,6 +53,7 @@ const KNOWN: [&str; 14] = [
     "shifts",
     "saliencies",
     "teacher_logps",
+    "hidden",
     "tokens",
     "truncated",
 ];
@@ -174,6 +175,7 @@ impl Fields {
         let mut shifts = self.optional_lists("shifts", n)?;
         let mut saliencies = self.optional_lists("saliencies", n)?;
         let mut teacher_logps = self.optional_lists("teacher_logps", n)?;
+        let mut hidden = self.hidden(n)?;
         let mut steps = self.steps(n)?;
         let mut tokens = self.tokens(n)?;
         let truncated = self.truncated(n)?;
@@ -194,9 +196,32 @@ impl Fields {
                     shifts: row(&mut shifts, i),
                     saliencies: row(&mut saliencies, i),
                     teacher_logps: row(&mut teacher_logps, i),
+                    hidden: hidden.as_mut().map(|h| std::mem::take(&mut h[i])),
                 },
             });
         Ok(Line { id, group: Group { responses: responses.collect() }, logps })
+    }
+
+    /// The hidden state of every token of every response.
+    fn hidden(&mut self, responses: usize) -> Result<Option<Vec<Lists>>, String> {
+        const RIGHT: &str = "a list of lists of states, one per token, each a list of numbers";
+        let Some(value) = self.take("hidden") else { return Ok(None) };
+        let of_response = |(i, item)| {
+            let place = format!("hidden[{i}]");
+            let state = |(t, item)| {
+                let place = format!("{place}[{t}]");
+                let number =
+                    |(k, x): (usize, Json)| number(&x).ok_or_else(|| wrong(&place, k, &x, "a number"));
+                items(&place, item, "a list of numbers")?.into_iter().enumerate().map(number).collect()
+            };
+            items(&place, item, "a list of states, one per token")?
+                .into_iter()
+                .enumerate()
+                .map(state)
+                .collect()
+        };
+        let all = self.per_response("hidden", responses, value, RIGHT)?;
+        all.into_iter().enumerate().map(of_response).collect::<Result<_, _>>().map(Some)
     }
 
     /// `[first token, value]` of every step of every response.
@@ -322,7 +347,7 @@ mod tests {
     fn every_field_lands_where_it_belongs() {
         let text = r#"{"id":7,"rewards":[1,null],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]],"ref_logps":[[-4],[-5]],
             "entropies":[[0.1],[0.2]],"values":[[0.3],[0.4]],"collisions":[[0.5],[0.6]],"steps":[[[0,0.7]],[[0,0.8]]],
-            "shifts":[[],[0.9]],"saliencies":[[1],[2]],"teacher_logps":[[-0.1],[-0.2]],"tokens":[[11],[12]],
+            "shifts":[[],[0.9]],"saliencies":[[1],[2]],"teacher_logps":[[-0.1],[-0.2]],"tokens":[[11],[12]],"hidden":[[[1,2]],[[3,4]]],
             "truncated":[false,true]}"#;
         let line = Line::parse(text, &[]).unwrap();
         let [a, b] = &line.group.responses[..] else { panic!("two responses") };
@@ -343,6 +368,7 @@ mod tests {
                 shifts: Some(vec![0.9]),
                 saliencies: Some(vec![2.0]),
                 teacher_logps: Some(vec![-0.2]),
+                hidden: Some(vec![vec![3.0, 4.0]]),
             }
         );
     }

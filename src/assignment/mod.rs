@@ -12,6 +12,7 @@
 //! | [`Reshaped`] | another one times bi-level weights of token scores | OAR-P, OAR-G |
 //! | [`Critic`] | generalised advantage estimation over values | PPO |
 //! | [`StepDifference`] | differences of Monte-Carlo values between steps | VinePPO, SPO-chain |
+//! | [`SpanWeighted`] | another one times the distance of a span of hidden states from opposite responses | SHEAR |
 //! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD |
 //!
 //! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0, while denominators and
@@ -25,9 +26,11 @@ mod prefix_tree;
 mod reshape;
 mod returns;
 mod selection;
+mod spans;
 mod steps;
 mod teacher;
 mod token_baseline;
+mod transport;
 mod whitened;
 
 pub use beta_normal::BetaNormal;
@@ -35,12 +38,14 @@ pub use critic::Critic;
 pub use entropy::HighEntropy;
 pub use outcome::{Overlong, Spread};
 pub use prefix_tree::{PrefixTree, Siblings, TreeAdvantage, TreeCredit};
-pub use reshape::{BiLevel, Reshaped, Scores, Threshold};
+pub use reshape::{Answer, BiLevel, Reshaped, Scores, Threshold};
 pub use returns::ReturnsToGo;
 pub use selection::{Scope, Selection};
+pub use spans::SpanWeighted;
 pub use steps::StepDifference;
 pub use teacher::TeacherWeighted;
 pub use token_baseline::TokenBaseline;
+pub use transport::Transport;
 pub use whitened::Whitened;
 
 use crate::equation::Part;
@@ -70,6 +75,12 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
 
     /// Whether a response's advantages depend on its own tokens or evidence, beyond reward and length.
     fn reads_tokens(&self) -> bool;
+
+    /// Which tokens of a response that counts stay in the batch; those that leave have no weight and no place in a denominator. `None`:
+    /// all stay, in every response.
+    fn kept(&self, _response: &Response) -> Option<Vec<bool>> {
+        None
+    }
 
     /// Whether a batch whose rewards all agree has advantage 0 everywhere. So it is with every comparison of
     /// responses; a critic, or a reward per token, teaches on its own.

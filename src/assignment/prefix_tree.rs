@@ -23,6 +23,7 @@ use crate::methods::Coupling;
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrefixTree {
     values: Vec<Vec<f64>>,
+    leaves: Vec<Vec<usize>>,
     siblings: Vec<Vec<Siblings>>,
 }
 
@@ -48,6 +49,7 @@ impl PrefixTree {
         let common: Vec<usize> = order.windows(2).map(shared).collect();
         let mut tree = PrefixTree {
             values: responses.iter().map(|(tokens, _)| vec![0.0; tokens.len() + 1]).collect(),
+            leaves: responses.iter().map(|(tokens, _)| vec![0; tokens.len() + 1]).collect(),
             siblings: vec![Vec::new(); responses.len()],
         };
         let mut blocks = if order.is_empty() { Vec::new() } else { vec![(0, order.len(), 0)] };
@@ -59,6 +61,7 @@ impl PrefixTree {
             let split = common[low..high - 1].iter().copied().fold(first, usize::min);
             for &i in members {
                 tree.values[i][depth..=split].fill(value);
+                tree.leaves[i][depth..=split].fill(members.len());
             }
             let mut continuations = Vec::new();
             let mut start = low;
@@ -88,6 +91,17 @@ impl PrefixTree {
         &self.values[response]
     }
 
+    /// How many responses begin with the first `0 ..= T` tokens of a response: before each of its tokens, and after the last.
+    ///
+    /// ```
+    /// use grpo_lambda::assignment::PrefixTree;
+    /// let tree = PrefixTree::new(&[(&[1, 2], 1.0), (&[1, 3], 0.0), (&[4], 0.5)]);
+    /// assert_eq!((tree.leaves(0), tree.leaves(2)), (&[3, 2, 1][..], &[3, 1][..]));
+    /// ```
+    pub fn leaves(&self, response: usize) -> &[usize] {
+        &self.leaves[response]
+    }
+
     /// Where the responses that share a response's prefix part, in the order of its tokens.
     pub fn siblings(&self, response: usize) -> &[Siblings] {
         &self.siblings[response]
@@ -110,7 +124,13 @@ pub enum TreeCredit {
     /// A z-score among the continuations of a prefix, `(V(s_{t+1}) - mean) / (std + epsilon)` (TreeRPO, its normaliser reconstructed).
     SiblingScore,
     /// TreeRL: `(V(s_{t+1}) - V(s_t)) + V(s_{t+1})`, of rewards centred by the mean of the others.
-    LocalAndGlobal,
+    LocalAndGlobal {
+        /// Divide by the square root of the number of responses that begin with `s_{t+1}`, so that a prefix many share does not count as
+        /// often as it was met.
+        leaf_weight: bool,
+        /// A token whose credit is 0 takes that of the token before it, but for the first.
+        fill: bool,
+    },
 }
 
 /// Advantages from the prefix tree of each group.
@@ -134,7 +154,19 @@ impl TreeAdvantage {
         match self.credit {
             TreeCredit::Difference => steps.map(|w| own + difference(w)).collect(),
             TreeCredit::Edge => steps.map(difference).collect(),
-            TreeCredit::LocalAndGlobal => steps.map(|w| difference(w) + w[1] / divisor).collect(),
+            TreeCredit::LocalAndGlobal { leaf_weight, fill } => {
+                let mut credit: Vec<f64> = steps.map(|w| difference(w) + w[1] / divisor).collect();
+                if leaf_weight {
+                    let leaves = &tree.leaves(i)[1..];
+                    credit.iter_mut().zip(leaves).for_each(|(c, &n)| *c /= (n as f64).sqrt());
+                }
+                for t in 1..if fill { credit.len() } else { 0 } {
+                    if credit[t] == 0.0 {
+                        credit[t] = credit[t - 1];
+                    }
+                }
+                credit
+            }
             TreeCredit::SiblingScore => {
                 let mut scores = vec![0.0; values.len() - 1];
                 for Siblings { token, values: children } in tree.siblings(i) {
@@ -168,7 +200,7 @@ impl Assignment for TreeAdvantage {
                     "tokens: a prefix tree needs the token ids of every response"
                 );
                 let value = match self.credit {
-                    TreeCredit::LocalAndGlobal => outcomes[i],
+                    TreeCredit::LocalAndGlobal { .. } => outcomes[i],
                     _ => r.reward.expect("graded"),
                 };
                 (r.tokens.as_slice(), value)
@@ -199,8 +231,19 @@ impl Assignment for TreeAdvantage {
         match self.credit {
             TreeCredit::Difference => vec![("credit", format!("{token} = A_i + {edge}")), rewards, outcome],
             TreeCredit::Edge => vec![("credit", format!("{token} = {edge}{deviation}; {agree}")), rewards],
-            TreeCredit::LocalAndGlobal => vec![
-                ("credit", format!("{token} = ({difference} + V(s_{{t+1}})){over}")),
+            TreeCredit::LocalAndGlobal { leaf_weight, fill } => vec![
+                (
+                    "credit",
+                    format!(
+                        "{token} = ({difference} + V(s_{{t+1}})){over}{}{}",
+                        if leaf_weight {
+                            " / sqrt(m), m the number of responses of the group that begin with s_{t+1}"
+                        } else {
+                            ""
+                        },
+                        if fill { "; where that is 0, the one of token t-1" } else { "" }
+                    ),
+                ),
                 ("value", format!("V(u) = the mean A_j {leaves}")),
                 outcome,
             ],

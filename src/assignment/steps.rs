@@ -14,6 +14,8 @@ use crate::methods::Coupling;
 pub struct StepDifference {
     /// Tokens that were more likely than this when sampled get 0 (SPO-chain: 0.9); none: every token of a step counts.
     pub sure: Option<f64>,
+    /// Whether those tokens leave the batch altogether: no KL term, and no place in a denominator.
+    pub drop: bool,
 }
 
 impl StepDifference {
@@ -42,7 +44,11 @@ impl Assignment for StepDifference {
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {
-        let mask = self.sure.map(|p| format!("; 0 where pi_old(a_t|s_t) > {}", number(p)));
+        let left = match self.drop {
+            true => ", tokens that leave the batch: they have weight 0 and no place in T_i",
+            false => "",
+        };
+        let mask = self.sure.map(|p| format!("; 0 where pi_old(a_t|s_t) > {}{left}", number(p)));
         let credit = format!(
             "{token} = V(next step) - V(step of t), in the last step r_i - V(step of t){}",
             mask.unwrap_or_default()
@@ -52,7 +58,8 @@ impl Assignment for StepDifference {
     }
 
     fn coupling(&self) -> Coupling {
-        Coupling::Rewards
+        // Which tokens of the others stay decides what a token of this one weighs.
+        if self.drop { Coupling::Everything } else { Coupling::Rewards }
     }
 
     fn reads_tokens(&self) -> bool {
@@ -61,5 +68,10 @@ impl Assignment for StepDifference {
 
     fn compares(&self) -> bool {
         false
+    }
+
+    fn kept(&self, response: &Response) -> Option<Vec<bool>> {
+        let sure = self.sure.filter(|_| self.drop)?;
+        Some(response.old_logps.iter().map(|old| old.exp() <= sure).collect())
     }
 }

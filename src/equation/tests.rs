@@ -152,7 +152,8 @@ fn the_numbers_shown_are_the_settings() {
                 "y_t = max(n_t / (tau + 1e-8), 0.1) where n_t < tau, else 1 + 1 (n_t - tau) / (1 - tau + 1e-8)",
                 "tau = the 0.25 quantile of n",
                 "S_t = log(1 + max(I_t, 0))",
-                "when token t is masked",
+                "I_t = KL(P || P_t), P the softmax of the mean logits of the answer's tokens",
+                "when token t is masked (by the policy's mask)",
             ],
         ),
         (
@@ -164,6 +165,8 @@ fn the_numbers_shown_are_the_settings() {
                 "tau = 0.25\n",
                 "S_t = max(I_t, 0)\n",
                 "gradient times input",
+                "the mean over 8 draws; J = KL(P || P'), P the softmax",
+                "normal noise of 0.001 on the embeddings",
             ],
         ),
         (
@@ -182,6 +185,30 @@ fn the_numbers_shown_are_the_settings() {
                 "delta_t = (V(s_{t+1}) - V(s_t) + V(s_{t+1}))\n",
                 "V(u) = the mean A_j",
                 "of the other responses",
+            ],
+        ),
+        (
+            "spo_chain",
+            "drop_sure=true",
+            &[
+                "0 where pi_old(a_t|s_t) > 0.9, tokens that leave the batch: they have weight 0 and no place in T_i",
+            ],
+        ),
+        (
+            "tree_rl",
+            "leaf_weight=true fill_zeros=true",
+            &[
+                "(V(s_{t+1}) - V(s_t) + V(s_{t+1})) / sqrt(m), m the number",
+                "; where that is 0, the one of token t-1",
+            ],
+        ),
+        (
+            "shear_reconstructed",
+            "window=40 regularisation=0.2",
+            &[
+                "delta_t = delta'_t max_k d_k / n over the windows k of 40 tokens, one every 25, that hold t",
+                "d_k = min W(k, q) over the windows q",
+                "plan of weight 0.2 mean distances, 50 iterations at most",
             ],
         ),
         ("tree_rpo_reconstructed", "", &["(V(s_{t+1}) - m_t) / (d_t + 0.0001)"]),

@@ -1,4 +1,5 @@
-//! [`Maskable`]: a small parametric policy whose input tokens can be masked and differentiated, for the scores of OAR.
+//! [`Maskable`]: a small parametric policy whose input tokens can be masked and differentiated, for the scores of OAR, and whose hidden units
+//! can be compared, for SHEAR.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -127,6 +128,13 @@ impl Maskable {
         reasoning.iter().map(|&e| self.embeddings[tree.token(e) as usize].clone()).collect()
     }
 
+    /// The hidden units once each token of a response has been read, one vector per token.
+    pub fn states(&self, tree: &Tree, path: &[EdgeId]) -> Vec<Vec<f64>> {
+        let all: Vec<Vec<f64>> =
+            path.iter().map(|&e| self.embeddings[tree.token(e) as usize].clone()).collect();
+        (1..=all.len()).map(|n| self.hidden(&all[..n])).collect()
+    }
+
     /// The hidden units of a prefix given by its embeddings.
     fn hidden(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
         let unit = |h: usize| inputs.iter().zip(&self.gains).map(|(e, g)| g[h] * e[h]).sum::<f64>().tanh();
@@ -232,7 +240,7 @@ fn divergence(log_p: &[f64], log_q: &[f64]) -> f64 {
     log_p.iter().zip(log_q).map(|(p, q)| p.exp() * (p - q)).sum::<f64>().max(0.0)
 }
 
-/// The evidence of a [`Maskable`] policy: everything a table gives, and both scores.
+/// The evidence of a [`Maskable`] policy: everything a table gives, both scores, and its hidden units.
 #[derive(Clone, Debug)]
 pub struct Scored<'t> {
     policy: Maskable,
@@ -259,12 +267,14 @@ impl Provider for Scored<'_> {
         Evidence {
             shifts: Some(self.policy.shifts(self.tree, path)),
             saliencies: Some(self.policy.saliencies(self.tree, path, self.noise, self.draws, self.seed)),
+            hidden: Some(self.policy.states(self.tree, path)),
             ..self.exact.evidence(leaf, path)
         }
     }
 
     fn kinds(&self) -> Vec<EvidenceKind> {
-        [self.exact.kinds(), vec![EvidenceKind::Shifts, EvidenceKind::Saliencies]].concat()
+        [self.exact.kinds(), vec![EvidenceKind::Shifts, EvidenceKind::Saliencies, EvidenceKind::Hidden]]
+            .concat()
     }
 }
 

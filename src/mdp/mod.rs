@@ -24,6 +24,7 @@
 //! | [`expected`] | the exact expected update of any registered method, three ways |
 //! | [`evidence`] | what methods ask for beyond rewards, exactly |
 //! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
+//! | [`Answers`] | the distribution of the answer given each prefix, and exact counterfactuals of a token: what those scores stand for |
 //! | [`TabularLearner`] | a tabular policy under the training step of [`crate::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
 //!
@@ -37,6 +38,7 @@
 //! # Ok::<(), grpo_lambda::mdp::TreeError>(())
 //! ```
 
+mod answers;
 mod build;
 mod draw;
 pub mod evidence;
@@ -55,6 +57,7 @@ mod train;
 mod tree;
 pub mod zoo;
 
+pub use answers::Answers;
 pub use build::{DEFAULT_MAX_LEAVES, MAX_EDGES, Rules, TreeError};
 pub use maskable::{Maskable, Scored};
 pub use optimal::Optimal;

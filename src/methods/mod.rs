@@ -119,6 +119,7 @@ mod rloo;
 mod rlsd;
 mod s_trace;
 mod shared;
+mod shear;
 mod spo_chain;
 mod spo_tree;
 mod tempo;
@@ -204,6 +205,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &tree_rl::SPEC,
     &tree_rpo::SPEC,
     &rlsd::SPEC,
+    &shear::SPEC,
 ];
 
 /// A method needs what the policy does not have.

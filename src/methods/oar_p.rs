@@ -2,7 +2,7 @@
 
 use super::{Method, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
-use crate::assignment::{BiLevel, Reshaped, Scores, Threshold};
+use crate::assignment::{Answer, BiLevel, Reshaped, Scores, Threshold};
 use crate::group::EvidenceKind;
 use crate::settings::{Param, Settings};
 
@@ -11,22 +11,48 @@ use crate::settings::{Param, Settings};
 /// ```text
 /// I_t = KL( P(answer) || P(answer | token t masked) ),      A_{i,t} = A_i w_t(I),      w: bi-level reshaping
 /// ```
-/// The shifts are evidence: which distribution stands for the answer (`answer_mean`, `last`, `answer_joint` in the authors' code) and
-/// what the mask is, is the policy's. One extra scored sequence per reasoning token. See [`BiLevel`] for what code and
-/// README disagree about.
+/// The shifts are evidence; `pfinal` and `mask_token` say how a policy takes them. One extra scored sequence per reasoning token.
+/// With `answer_joint` a shift may be negative and counts as 0. See [`BiLevel`] for what code and README disagree about.
 pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "oar_p",
     title: "OAR-P",
     about: "z-scored group rewards times bi-level weights of counterfactual shifts, PPO clip, mean over responses of their token mean",
     source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
-    params,
+    params: || {
+        let mask = Param::optional(
+            "mask_token",
+            None,
+            0.0,
+            f64::from(u32::MAX),
+            "id that takes a masked token's place; none: the padding token, or the end token where there is no padding token",
+        );
+        [vec![pfinal(), mask], reshaping()].concat()
+    },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Shifts),
-    build: |settings| build(settings, Scores::Shifts),
+    build: |settings| {
+        let mask = settings.optional("mask_token");
+        build(settings, Scores::Shifts { answer: answer(settings), mask })
+    },
 };
 
-/// The settings of OAR-P and OAR-G.
-pub(super) fn params() -> Vec<Param> {
+/// `pfinal`.
+pub(super) fn pfinal() -> Param {
+    Param::choice(
+        "pfinal",
+        "answer_mean",
+        Answer::NAMES,
+        "what stands for the answer: the softmax of its mean logits, its log-likelihood, or a single distribution",
+    )
+}
+
+/// Reads [`pfinal`].
+pub(super) fn answer(settings: &Settings) -> Answer {
+    Answer::parse(settings.word("pfinal")).expect("choices are the names")
+}
+
+/// The settings of OAR-P and OAR-G from the scores on.
+pub(super) fn reshaping() -> Vec<Param> {
     let own = vec![
         Param::number(
             "threshold",

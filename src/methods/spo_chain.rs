@@ -10,8 +10,10 @@ use crate::settings::Param;
 /// ```text
 /// A_t = (V(next cut) - V(cut)) 1{ pi_old(a_t|s_t) <= 0.9 }
 /// ```
-/// The segments are the evidence's: the authors cut at every fifth token with a probability below 0.9. They drop sure tokens from the
-/// denominator as well; here it keeps them, which changes all weights of a batch by one factor.
+/// The segments are the evidence's: the authors cut at every fifth token with a probability below 0.9. Their
+/// `use_prob_mask` takes sure tokens out of the loss mask, and with it out of the denominator: `drop_sure=true`. By default the denominator
+/// keeps them, so that what a token weighs does not depend on how sure the policy was elsewhere; with a token mean the two differ by one
+/// factor per batch and in the KL term.
 pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "spo_chain",
     title: "SPO-chain",
@@ -19,17 +21,25 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     source: "arXiv 2505.23564; the authors' code",
     provenance: Provenance::Published,
     params: || {
-        let own = vec![Param::number(
-            "sure",
-            0.9,
-            0.0,
-            1.0,
-            "tokens sampled with a larger probability get no policy term",
-        )];
+        let own = vec![
+            Param::number(
+                "sure",
+                0.9,
+                0.0,
+                1.0,
+                "tokens sampled with a larger probability get no policy term",
+            ),
+            Param::flag(
+                "drop_sure",
+                false,
+                "those tokens leave the batch: no KL term, no place in a denominator (authors' code)",
+            ),
+        ];
         [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
     build: |settings| {
-        shared::plain(settings, Box::new(StepDifference { sure: Some(settings.number("sure")) }))
+        let (sure, drop) = (Some(settings.number("sure")), settings.flag("drop_sure"));
+        shared::plain(settings, Box::new(StepDifference { sure, drop }))
     },
 };

@@ -4,6 +4,7 @@ use super::{MethodSpec, Provenance, shared, spo_tree};
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
 use crate::group::EvidenceKind;
+use crate::settings::Param;
 
 /// TreeRL (arXiv 2506.11902), its step reward on the prefix tree of the group.
 ///
@@ -11,15 +12,29 @@ use crate::group::EvidenceKind;
 /// R_i = r_i - mean of the others,      V: mean of R over the leaves of a prefix
 /// A_t = ( V(s_{t+1}) - V(s_t) ) + V(s_{t+1})          local + global
 /// ```
-/// The entropy-guided tree is the policy's to sample. Left out: the optional `1/sqrt(leaves)` weight, and the filling of zero values from
-/// the node before.
+/// The entropy-guided tree is the policy's to sample. Two options of the authors' code, off here: `leaf_weight` divides by
+/// `sqrt(leaves below s_{t+1})`, and `fill_zeros` gives a token of credit 0 that of the token before it. The code fills along the nodes of
+/// its tree; a prefix tree has a node per token, which makes the filling a reading of ours.
 pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "tree_rl",
     title: "TreeRL",
     about: "difference of prefix-tree values plus the value itself, of leave-one-out rewards, PPO clip, token mean",
     source: "arXiv 2506.11902; the authors' code (step reward; the tree is sampled by the policy)",
     provenance: Provenance::Published,
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    params: || {
+        let own = vec![
+            Param::flag(
+                "leaf_weight",
+                false,
+                "divide by the square root of the number of leaves below the token",
+            ),
+            Param::flag("fill_zeros", false, "a token of credit 0 takes that of the token before it"),
+        ];
+        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+    },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
-    build: |settings| spo_tree::tree(settings, Baseline::LeaveOneOut, TreeCredit::LocalAndGlobal),
+    build: |settings| {
+        let (leaf_weight, fill) = (settings.flag("leaf_weight"), settings.flag("fill_zeros"));
+        spo_tree::tree(settings, Baseline::LeaveOneOut, TreeCredit::LocalAndGlobal { leaf_weight, fill })
+    },
 };

@@ -19,5 +19,5 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
-    build: |settings| shared::plain(settings, Box::new(StepDifference { sure: None })),
+    build: |settings| shared::plain(settings, Box::new(StepDifference { sure: None, drop: false })),
 };

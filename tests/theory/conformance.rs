@@ -11,7 +11,7 @@ use crate::tolerance::{
     assert_within, size,
 };
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::{BatchLoss, Configured, REGISTRY, parse};
+use grpo_lambda::methods::{BatchLoss, Configured, Credit, REGISTRY, parse};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda::padded;
 use proptest::prelude::*;
@@ -23,12 +23,12 @@ const NO_KL: [(&str, &str); 1] = [("beta", "0")];
 /// Nothing but the outcome: no KL term, in the loss or the reward, and no penalty of long responses.
 const OUTCOME_ONLY: [(&str, &str); 3] = [("beta", "0"), ("reward_beta", "0"), ("overlong_limit", "none")];
 
-/// Cut responses masked, and no statistic over the tokens of the batch, which a mask would change.
-const MASKED: [(&str, &str); 3] =
-    [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1")];
+/// Cut responses masked, no token dropped, and no statistic over the tokens of the batch, which a mask would change.
+const MASKED: [(&str, &str); 4] =
+    [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1"), ("drop_sure", "false")];
 
-/// Methods whose baseline is made of the tokens that carry weight, so that a mask changes the advantages of the others.
-const BASELINE_OF_TOKENS: [&str; 1] = ["optimal_token_baseline"];
+/// Methods that compare a response with the tokens or states of those that carry weight, so that a mask changes the advantages of the others.
+const BASELINE_OF_TOKENS: [&str; 2] = ["optimal_token_baseline", "shear_reconstructed"];
 
 /// Methods with a trace that adds up log-ratios without dividing by its mass.
 const ACCUMULATE: [&str; 3] = ["grpo_lambda", "p_trace_reconstructed", "s_trace_reconstructed"];
@@ -52,6 +52,12 @@ fn terms(configured: &Configured, batch: &Batch) -> f64 {
     credit.iter().flat_map(|c| c.weights.iter().zip(&c.advantages)).map(|(w, a)| (w * a).abs()).sum()
 }
 
+/// The weight of a response's tokens, some of which may have been dropped; 1 where all have.
+fn weight_of(credit: &Credit) -> f64 {
+    let weight = credit.weights.iter().copied().fold(0.0, f64::max);
+    if weight > 0.0 { weight } else { 1.0 }
+}
+
 fn describe(configured: &Configured) -> String {
     let entries: Vec<_> = configured.settings.entries().map(|(k, v)| format!("{k}={v}")).collect();
     format!("{} {}", configured.spec.name, entries.join(" "))
@@ -68,19 +74,22 @@ fn the_gradient_is_the_derivative_of_the_batch_loss_in_every_log_prob() {
             let at = batch.evaluate(&configured);
             let largest = size(&flat(&at));
             let terms = terms(&configured, &batch);
-            let mut moved = batch.clone();
-            for i in 0..batch.logps.len() {
-                for t in 0..batch.logps[i].len() {
+            // Credits are fixed before any log-probability moves, and shares add up: only the response's own share can change.
+            let credits = configured.method.credit(&batch.groups);
+            for (i, response) in batch.responses().enumerate() {
+                let own = &batch.logps[i];
+                let share = |logps: &[f64]| configured.method.loss_around(response, &credits[i], logps, own);
+                let at_own = share(own);
+                for t in 0..own.len() {
+                    let mut moved = own.clone();
                     let mut near = |steps: f64| {
-                        moved.logps[i][t] = batch.logps[i][t] + steps * STEP;
-                        let loss = moved.evaluate_around(&configured, &batch.logps);
-                        moved.logps[i][t] = batch.logps[i][t];
-                        loss
+                        moved[t] = own[t] + steps * STEP;
+                        share(&moved)
                     };
                     let [a, b, c, d] = [-2.0, -1.0, 1.0, 2.0].map(&mut near);
                     // Raising one log-probability can only raise trace ratios, so a token that changes its clip region
                     // within the stencil, on either side, shows in these counts: the loss has a kink there.
-                    if [&a, &b, &c, &d].iter().any(|l| regions(&l.metrics) != regions(&at.metrics)) {
+                    if [&a, &b, &c, &d].iter().any(|l| regions(&l.metrics) != regions(&at_own.metrics)) {
                         bump(&at_a_kink, 1);
                         continue;
                     }
@@ -421,7 +430,7 @@ fn a_response_without_a_reward_changes_nothing_but_the_count_of_tokens() {
                 assert_eq!(with_credit[i].advantages, alone_credit[j].advantages, "{}", describe(configured));
                 // The reduction may count the extra response; per unit of weight the gradient is the same.
                 let unit = |g: &[f64], w: f64| g.iter().map(|g| g / w).collect::<Vec<_>>();
-                let (a, b) = (with_credit[i].weights[0], alone_credit[j].weights[0]);
+                let (a, b) = (weight_of(&with_credit[i]), weight_of(&alone_credit[j]));
                 assert_close(
                     &unit(&with.dlogps[i], a),
                     &unit(&alone.dlogps[j], b),
@@ -480,7 +489,7 @@ fn masked_truncated_responses_get_no_gradient_and_the_others_keep_theirs() {
                     tokens += r.len();
                 } else {
                     // Its reward still counts in the group's statistics, as in TRL; only the number of tokens may change.
-                    let share = credit[i].weights[0] / open_credit[i].weights[0];
+                    let share = weight_of(&credit[i]) / weight_of(&open_credit[i]);
                     let scaled: Vec<f64> = unmasked.dlogps[i].iter().map(|g| g * share).collect();
                     assert_close(&loss.dlogps[i], &scaled, IDENTITY, &describe(configured));
                     tokens += r.len();
@@ -516,6 +525,7 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
                     (evidence.collisions, evidence.teacher_logps) = (row(len), row(len));
                     (evidence.shifts, evidence.saliencies) = (row(scored), row(scored));
                     evidence.steps.iter_mut().flatten().for_each(|s| s.value = f64::NAN);
+                    evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x = f64::NAN);
                 }
             });
             for (r, logps) in batch.responses().zip(&mut garbage.logps) {
@@ -575,6 +585,10 @@ fn padded_and_masked_slots_may_hold_anything_once_compressed_to_the_tokens_that_
                 ];
                 rows.into_iter().flatten().for_each(|row| pass(row, &masks[i]));
                 r.tokens = padded::compress(&padded::scatter(&r.tokens, &masks[i], u32::MAX), &masks[i]);
+                if let Some(states) = &mut r.evidence.hidden {
+                    *states =
+                        padded::compress(&padded::scatter(states, &masks[i], vec![f64::NAN; 2]), &masks[i]);
+                }
             });
             let got = round_trip.evaluate(&configured);
             assert_eq!((&got.value, &got.dlogps), (&want.value, &want.dlogps), "{}", describe(&configured));
@@ -591,7 +605,7 @@ fn padded_and_masked_slots_may_hold_anything_once_compressed_to_the_tokens_that_
 fn the_weights_of_a_batch_add_up_as_its_reduction_says() {
     for_every_method(
         40,
-        &[("mask_truncated", "false")],
+        &[("mask_truncated", "false"), ("drop_sure", "false")],
         || batch().boxed(),
         |configured, batch| {
             if !has(configured.spec, "reduction") {

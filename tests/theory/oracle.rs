@@ -50,6 +50,7 @@ impl Provider for Complete {
             teacher_logps: exact.teacher_logps.clone().or_else(|| Some(teacher())),
             shifts: Some(scores.clone()),
             saliencies: Some(scores),
+            hidden: Some(path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()),
             ..exact
         }
     }
@@ -100,9 +101,14 @@ const SETTINGS: &[(&str, &str)] = &[
     ("vine_ppo", ""),
     ("spo_chain", "sure=0.6"),
     ("spo_tree", ""),
+    ("spo_chain", "sure=0.6 drop_sure=true"),
+    ("spo_chain", "sure=0.4 drop_sure=true reduction=response_mean"),
     ("tree_rl", ""),
+    ("tree_rl", "leaf_weight=true fill_zeros=true"),
     ("tree_rpo_reconstructed", ""),
     ("rlsd_reconstructed", ""),
+    ("shear_reconstructed", ""),
+    ("shear_reconstructed", "window=2 stride=1"),
 ];
 
 #[test]

@@ -3,9 +3,7 @@
 //! The stream is fixed, so a test passes or fails the same way everywhere; `PROPTEST_RNG_SEED` chooses another.
 
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
-use grpo_lambda::methods::{
-    BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate, evaluate_around,
-};
+use grpo_lambda::methods::{BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate};
 use grpo_lambda::settings::{Kind, Param};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -63,11 +61,6 @@ impl Batch {
         evaluate(method.method.as_ref(), &self.groups, &self.logps)
     }
 
-    /// The batch under a configured method, with stopped gradients held at other log-probabilities.
-    pub(crate) fn evaluate_around(&self, method: &Configured, frozen: &[Vec<f64>]) -> BatchLoss {
-        evaluate_around(method.method.as_ref(), &self.groups, &self.logps, frozen)
-    }
-
     /// The same responses at the policy that sampled them.
     pub(crate) fn on_policy(mut self) -> Batch {
         self.logps = self.responses().map(|r| r.old_logps.clone()).collect();
@@ -110,6 +103,7 @@ fn evidence(tokens: &[Token]) -> Evidence {
         shifts: Some(scored(|t| t.4 - 0.3)),
         saliencies: Some(scored(|t| t.5.abs() * 1e-3)),
         teacher_logps: Some(each(|t| (t.1 + t.2 * t.4).min(0.0))),
+        hidden: Some(tokens.iter().map(|t| vec![t.4, t.5]).collect()),
     }
 }
 

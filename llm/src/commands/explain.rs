@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::{Failure, print};
 use crate::config::Config;
+use crate::evidence::{PROVIDED, price, why_not};
 use crate::token_weights::{LOG_PROB, assumed, token_weights};
 
 /// Arguments of `explain`.
@@ -82,6 +83,15 @@ fn weights(configured: &Configured, longest: usize) -> String {
     let evidence: Vec<&str> = configured.evidence().into_iter().filter_map(assumed).collect();
     if !evidence.is_empty() {
         text += &format!("Assumed of the evidence: {}.\n", evidence.join("; "));
+    }
+    for kind in configured.evidence() {
+        match price(kind) {
+            Some(price) => text += &format!("Cost of the evidence `{}`: {price}.\n", kind.name()),
+            None if !PROVIDED.contains(&kind) => {
+                text += &format!("`llm-train train` refuses it: {}.\n", why_not(kind));
+            }
+            None => {}
+        }
     }
     text += &format!("{:>8}", "tokens");
     let mut heads: Vec<&str> = PLACES.map(|(name, _)| name).to_vec();

@@ -1,5 +1,7 @@
 //! From a response to its final answer, in one pass over the text for each thing looked for.
 
+use std::ops::Range;
+
 /// What a response answers, if it answers anything. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction(Option<String>);
@@ -61,10 +63,21 @@ impl Prediction {
     }
 }
 
-const BOXED: &[u8] = br"\boxed{";
+/// What opens a box.
+pub(crate) const BOXED: &[u8] = br"\boxed{";
 
-/// The content of the last box that is closed: the one that opens last. `\{` and `\}` are letters, not braces.
+/// The content of the last box that is closed.
 fn last_box(text: &str) -> Option<&str> {
+    answer_place(text).map(|place| &text[place])
+}
+
+/// Where the content of the last box that is closed stands, in bytes: of the one that opens last. `\{` and `\}` are letters, not braces.
+///
+/// ```
+/// let text = r"\boxed{1} so \boxed{12}";
+/// assert_eq!(grpo_lambda_llm::grade::answer_place(text), Some(20..22));
+/// ```
+pub fn answer_place(text: &str) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut open: Vec<(usize, bool)> = Vec::new();
     let mut best: Option<(usize, usize)> = None;
@@ -89,7 +102,7 @@ fn last_box(text: &str) -> Option<&str> {
         }
         i += 1;
     }
-    best.map(|(start, end)| &text[start..end])
+    best.map(|(start, end)| start..end)
 }
 
 fn strict_tag(text: &str) -> Option<&str> {

@@ -39,7 +39,8 @@ mod verdict;
 mod words;
 
 pub use answer::Answer;
-pub use extract::{Extraction, Prediction};
+pub(crate) use extract::BOXED;
+pub use extract::{Extraction, Prediction, answer_place};
 pub use gold::{Gold, GoldError};
 pub use verdict::{Reason, Verdict};
 

@@ -107,7 +107,7 @@ impl<T: Real> Tape<T> {
 }
 
 /// One layer on the tape.
-enum Kept<T> {
+pub(super) enum Kept<T> {
     Whole(Box<Activations<T>>),
     Input(Buffer<T>),
 }
@@ -179,7 +179,7 @@ impl<T: Real> Decoder<T> {
         &self.pool
     }
 
-    fn weight(&self, name: &str) -> &[T] {
+    pub(super) fn weight(&self, name: &str) -> &[T] {
         &self.parameters[name].data
     }
 
@@ -295,7 +295,7 @@ impl<T: Real> Decoder<T> {
     }
 
     /// Layer `l` over whole rows.
-    fn row_layer(
+    pub(super) fn row_layer(
         &self,
         l: usize,
         x: Buffer<T>,
@@ -309,13 +309,35 @@ impl<T: Real> Decoder<T> {
         })
     }
 
+    /// [`Decoder::row_layer`] with what its backward pass needs: its input alone where it is to be computed again.
+    pub(super) fn kept_layer(
+        &self,
+        l: usize,
+        x: Buffer<T>,
+        rows: &Rows,
+        positions: &[u32],
+        checkpoint: bool,
+    ) -> (Buffer<T>, Kept<T>) {
+        let (next, activations) = self.row_layer(l, x, rows, positions);
+        let kept = match checkpoint {
+            true => Kept::Input(activations.input),
+            false => Kept::Whole(Box::new(activations)),
+        };
+        (next, kept)
+    }
+
     /// The logits of these streams: final norm and output matrix.
     pub(crate) fn head(&self, stream: &[T]) -> Buffer<T> {
         let (normed, _) = self.final_norm(stream);
-        self.project(&normed, self.config.hidden_size, &self.head, self.config.vocab_size)
+        self.packed_head(&normed)
     }
 
-    fn final_norm(&self, stream: &[T]) -> (Buffer<T>, Buffer<T>) {
+    /// The logits of normed streams.
+    pub(super) fn packed_head(&self, normed: &[T]) -> Buffer<T> {
+        self.project(normed, self.config.hidden_size, &self.head, self.config.vocab_size)
+    }
+
+    pub(super) fn final_norm(&self, stream: &[T]) -> (Buffer<T>, Buffer<T>) {
         let h = self.config.hidden_size;
         let mut normed = self.pool.take(stream.len());
         let mut scale = self.pool.take(stream.len() / h);
@@ -348,11 +370,8 @@ impl<T: Real> Decoder<T> {
         let mut x = self.embed(rows.tokens());
         let mut layers = Vec::with_capacity(self.config.num_hidden_layers);
         for l in 0..self.config.num_hidden_layers {
-            let (next, activations) = self.row_layer(l, x, rows, &positions);
-            layers.push(match options.checkpoint {
-                true => Kept::Input(activations.input),
-                false => Kept::Whole(Box::new(activations)),
-            });
+            let (next, kept) = self.kept_layer(l, x, rows, &positions, options.checkpoint);
+            layers.push(kept);
             x = next;
         }
         let (scores, last) = self.log_probs(rows, &x, options);
@@ -360,13 +379,20 @@ impl<T: Real> Decoder<T> {
         Ok((scores, Tape { rows: rows.clone(), layers, last, scale, normed, saved, inverse_temperature }))
     }
 
+    /// The streams at these places, one after the other.
+    pub(super) fn streams_at(&self, places: &[usize], x: &[T]) -> Buffer<T> {
+        let h = self.config.hidden_size;
+        let mut streams = self.pool.take(places.len() * h);
+        for (out, place) in streams.chunks_exact_mut(h).zip(places) {
+            out.copy_from_slice(&x[place * h..(place + 1) * h]);
+        }
+        streams
+    }
+
     fn log_probs(&self, rows: &Rows, x: &[T], options: Options) -> (Scores, Last<T>) {
         let h = self.config.hidden_size;
         let (places, targets) = rows.targets();
-        let mut last = self.pool.take(places.len() * h);
-        for (out, place) in last.chunks_exact_mut(h).zip(&places) {
-            out.copy_from_slice(&x[place * h..(place + 1) * h]);
-        }
+        let last = self.streams_at(&places, x);
         let (normed, scale) = self.final_norm(&last);
         let mut saved = self.pool.zeros(4 * targets.len());
         let v = self.config.vocab_size;
@@ -448,26 +474,49 @@ impl<T: Real> Decoder<T> {
         norm::backward(&last, &scale, self.weight(FINAL_NORM), &dnormed, &mut dlast);
         drop((last, scale, normed, saved, dnormed));
         let positions = rows.positions();
-        let mut dx = self.pool.zeros(positions.len() * h);
-        for (d, place) in dlast.chunks_exact(h).zip(&places) {
-            dx[place * h..(place + 1) * h].copy_from_slice(d);
-        }
+        let mut dx = self.spread(&places, &dlast, positions.len());
         drop(dlast);
         for (l, kept) in layers.into_iter().enumerate().rev() {
             if !gradients.reaches(l) {
                 return;
             }
-            let activations = match kept {
-                Kept::Whole(activations) => *activations,
-                Kept::Input(input) => self.row_layer(l, input, &rows, &positions).1,
-            };
-            self.layer_backward(l, activations, &rows, &positions, &mut dx, gradients);
+            let wanted = l > 0 || gradients.contains(EMBEDDING);
+            self.kept_backward(l, kept, &rows, &positions, &mut dx, gradients, wanted);
         }
         if let Some(dw) = gradients.get(EMBEDDING) {
             for (d, &token) in dx.chunks_exact(h).zip(rows.tokens()) {
                 norm::add(&mut dw[token as usize * h..(token as usize + 1) * h], d);
             }
         }
+    }
+
+    /// The gradient of a stream of `tokens` tokens of which those at `places` have the gradients `d` and the others none.
+    pub(super) fn spread(&self, places: &[usize], d: &[T], tokens: usize) -> Buffer<T> {
+        let h = self.config.hidden_size;
+        let mut dx = self.pool.zeros(tokens * h);
+        for (d, place) in d.chunks_exact(h).zip(places) {
+            dx[place * h..(place + 1) * h].copy_from_slice(d);
+        }
+        dx
+    }
+
+    /// [`Decoder::kept_layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn kept_backward(
+        &self,
+        l: usize,
+        kept: Kept<T>,
+        rows: &Rows,
+        positions: &[u32],
+        dx: &mut Buffer<T>,
+        gradients: &mut Gradients<T>,
+        wanted: bool,
+    ) {
+        let activations = match kept {
+            Kept::Whole(activations) => *activations,
+            Kept::Input(input) => self.row_layer(l, input, rows, positions).1,
+        };
+        self.layer_backward(l, activations, rows, positions, dx, gradients, wanted);
     }
 
     /// `d loss / d input` of `y = x W^T`: `dy W`, for projections that lie side by side.
@@ -515,7 +564,8 @@ impl<T: Real> Decoder<T> {
         }
     }
 
-    /// [`Decoder::layer`] backwards: `dx` holds the gradient at its exit, then at its entry.
+    /// [`Decoder::layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
+    #[allow(clippy::too_many_arguments)]
     fn layer_backward(
         &self,
         l: usize,
@@ -524,6 +574,7 @@ impl<T: Real> Decoder<T> {
         positions: &[u32],
         dx: &mut Buffer<T>,
         gradients: &mut Gradients<T>,
+        wanted: bool,
     ) {
         let Activations { input, input_scale, qkv, attended, log_sum, middle, middle_scale, mut gate_up } =
             activations;
@@ -562,7 +613,7 @@ impl<T: Real> Decoder<T> {
         let name = parameter(l, "input_layernorm.weight");
         norm::again(&input, &input_scale, self.weight(&name), &mut normed);
         self.weight_gradients(&qkv_names, &dqkv, heads.stride(), &normed, h, gradients);
-        if l == 0 && !gradients.contains(EMBEDDING) && !gradients.contains(&name) {
+        if !wanted && !gradients.contains(&name) {
             return;
         }
         let dnormed = self.project_back(&qkv_names, &dqkv, heads.stride(), h);

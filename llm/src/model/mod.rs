@@ -6,6 +6,7 @@
 //! | [`weights`] | parameters by name: safetensors, initialisation from a seed |
 //! | [`rows`] | a batch: rows of different lengths end to end, no padding and no masks |
 //! | [`decoder`] | the forward pass and, beside it, the backward pass |
+//! | `input` | the decoder as a function of its input embeddings |
 //! | [`gradients`] | what the backward pass adds to |
 //! | [`cache`] | decoding: keys and values in pages that a group's responses share |
 //! | [`ops`] | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
@@ -79,6 +80,7 @@ pub mod error;
 pub mod gradients;
 #[cfg(feature = "candle")]
 pub mod graph;
+mod input;
 pub mod ops;
 pub mod rows;
 pub mod weights;

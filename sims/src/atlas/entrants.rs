@@ -227,6 +227,9 @@ pub static ENTRANTS: &[Entrant] = &[
         .from(Source::Masked)
         .forwards(Extra::PerResponse(2))
         .needs("gradients of the answer's distribution in the inputs"),
+    entrant(Family::Score, "SHEAR (recon.)", "shear_reconstructed", "")
+        .from(Source::Masked)
+        .needs("hidden states of the responses"),
     entrant(Family::Score, "GRPO, 1/T, beside OAR", "grpo", "reduction=response_mean").from(Source::Masked),
     entrant(Family::Score, "RLSD (recon.)", "rlsd_reconstructed", "")
         .forwards(Extra::PerResponse(1))

@@ -9,6 +9,7 @@ pub mod entrants;
 pub mod learning;
 pub mod lucky_guess;
 pub mod multisets;
+pub mod oar;
 pub mod off_policy;
 pub mod search;
 pub mod tasks;
@@ -23,5 +24,6 @@ pub static REGISTRY: &[&Experiment] = &[
     &learning::EXPERIMENT,
     &off_policy::EXPERIMENT,
     &lucky_guess::EXPERIMENT,
+    &oar::EXPERIMENT,
     &search::EXPERIMENT,
 ];

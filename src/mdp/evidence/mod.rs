@@ -8,8 +8,8 @@
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
 //!
-//! Scores of OAR need a policy whose input can be masked, which a table is not: [`Scored`](super::Scored) gives them for
-//! [`Maskable`](super::Maskable).
+//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`Scored`](super::Scored)
+//! gives them for [`Maskable`](super::Maskable).
 
 pub mod collisions;
 pub mod critic;

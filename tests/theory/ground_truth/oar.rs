@@ -3,7 +3,7 @@
 use super::{EXACT, cosine};
 use grpo_lambda::mdp::evidence::Provider;
 use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::{Maskable, Oracle, Scored, Tree, zoo, zoo::Family};
+use grpo_lambda::mdp::{Answers, Maskable, Oracle, Rules, Scored, Tree, zoo, zoo::Family};
 use grpo_lambda::methods;
 
 fn laboratory(seed: u64) -> (Tree, Maskable) {
@@ -144,4 +144,175 @@ fn oar_keeps_the_sign_of_every_response_and_is_biased() {
         }
     }
     assert!(turned.len() >= 4 && turned.iter().all(|t| *t > 1e-6 && *t < 0.5), "{turned:?}");
+}
+
+/// Three symbols, responses of `len` tokens, rewarded as `reward` says, and a policy on them.
+fn answering(len: usize, seed: u64, reward: impl Fn(&[u32]) -> f64) -> (Tree, Maskable) {
+    let rules = Rules::new(["a", "b", "c", "EOS"], len);
+    let tree = rules.build(|_| vec![0, 1, 2], |y, _| reward(y)).expect("valid");
+    let policy = Maskable::random(&tree, 6, 1.2, seed);
+    (tree, policy)
+}
+
+#[test]
+fn the_answer_given_a_prefix_is_that_of_enumerating_its_responses() {
+    let (tree, policy) = answering(4, 1, |_| 1.0);
+    let oracle = Oracle::new(&tree, &policy.tabular(&tree));
+    let answers = Answers::new(&oracle);
+    for node in tree.nodes() {
+        let prefix = tree.prefix(node);
+        let mut want = [0.0; 4];
+        let mut mass = 0.0;
+        for leaf in tree.leaves().filter(|&leaf| tree.response(leaf).starts_with(&prefix)) {
+            want[*tree.response(leaf).last().expect("tokens") as usize] += oracle.leaf_prob(leaf);
+            mass += oracle.leaf_prob(leaf);
+        }
+        for (got, want) in answers.given(node).iter().zip(want) {
+            assert!((got - want / mass).abs() < EXACT);
+        }
+    }
+}
+
+#[test]
+fn both_counterfactuals_are_those_of_enumerating_all_responses() {
+    let (tree, policy) = answering(4, 2, |_| 1.0);
+    let oracle = Oracle::new(&tree, &policy.tabular(&tree));
+    let answers = Answers::new(&oracle);
+    let all: Vec<(Vec<u32>, f64)> =
+        tree.leaves().map(|leaf| (tree.response(leaf), oracle.leaf_prob(leaf))).collect();
+    // P(last token | the response satisfies `holds`).
+    let given = |holds: &dyn Fn(&[u32]) -> bool| {
+        let mut p = [0.0; 3];
+        all.iter().filter(|(y, _)| holds(y)).for_each(|(y, w)| p[y[3] as usize] += w);
+        let mass: f64 = p.iter().sum();
+        p.map(|x| x / mass)
+    };
+    let kl = |p: [f64; 3], q: [f64; 3]| p.iter().zip(q).map(|(p, q)| p * (p / q).ln()).sum::<f64>();
+    for leaf in tree.leaves() {
+        let (path, y) = (tree.path(leaf), tree.response(leaf));
+        let (gains, hindsights) = (answers.gains(&path), answers.hindsights(&path));
+        for t in 0..3 {
+            let gain = kl(given(&|x| x[..=t] == y[..=t]), given(&|x| x[..t] == y[..t]));
+            let others = |x: &[u32]| (0..3).all(|k| k == t || x[k] == y[k]);
+            let hindsight = kl(given(&|x| x[..3] == y[..3]), given(&others));
+            assert!((gains[t] - gain).abs() < EXACT && (hindsights[t] - hindsight).abs() < EXACT);
+        }
+    }
+}
+
+#[test]
+fn the_gain_of_the_last_reasoning_token_is_its_hindsight_and_all_gains_add_up_to_the_information_of_the_prefix()
+ {
+    let (tree, policy) = answering(5, 3, |_| 1.0);
+    let oracle = Oracle::new(&tree, &policy.tabular(&tree));
+    let answers = Answers::new(&oracle);
+    for leaf in tree.leaves() {
+        let path = tree.path(leaf);
+        let (gains, hindsights) = (answers.gains(&path), answers.hindsights(&path));
+        assert!((gains[3] - hindsights[3]).abs() < EXACT, "nothing follows it");
+    }
+    // E sum_t D_t = I(z; a_0 .. a_{T-2}) by the chain rule.
+    let total = oracle.expect(|leaf| answers.gains(&tree.path(leaf)).iter().sum());
+    let root = answers.given(0).to_vec();
+    let information = oracle.expect(|leaf| {
+        let path = tree.path(leaf);
+        let own = answers.given(tree.edge_node(path[4]));
+        own.iter().zip(&root).filter(|(p, _)| **p > 0.0).map(|(p, q)| p * (p / q).ln()).sum()
+    });
+    assert!((total - information).abs() < EXACT && total > 1e-3, "{total} {information}");
+}
+
+#[test]
+fn an_advantage_is_at_most_the_root_of_half_the_gain_where_the_answer_decides_and_not_elsewhere() {
+    // Pinsker: |E[r|s'] - E[r|s]| <= TV <= sqrt(KL / 2) for r(z) in [0, 1].
+    type Reward = fn(&[u32]) -> f64;
+    let of_answer: [Reward; 2] = [|y| f64::from(y[4] == 0), |y| f64::from(y[4] != 1)];
+    let excess = |reward: Reward, seed: u64| {
+        let (tree, policy) = answering(5, seed, reward);
+        let oracle = Oracle::new(&tree, &policy.tabular(&tree));
+        let answers = Answers::new(&oracle);
+        let of = |leaf| {
+            let path = tree.path(leaf);
+            let gains = answers.gains(&path);
+            path.iter()
+                .zip(gains)
+                .map(|(&e, d)| oracle.advantage(e).abs() - (d / 2.0).sqrt())
+                .fold(f64::MIN, f64::max)
+        };
+        tree.leaves().map(of).fold(f64::MIN, f64::max)
+    };
+    for seed in 0..5 {
+        assert!(of_answer.iter().all(|&reward| excess(reward, seed) < EXACT), "{seed}");
+        assert!(excess(|y| f64::from(y[0] == 0), seed) > 0.1, "{seed}: the first token decides");
+    }
+}
+
+#[test]
+fn the_mean_saliency_is_the_norm_of_a_row_of_the_fisher_matrix_times_the_mean_of_a_folded_normal() {
+    // [C14] in numbers: J = 1/2 d^T F d near the clean point, so <dJ/de_t, e_t> = e_t^T (F d)_t is normal with standard deviation
+    // noise |e_t^T F_t| over the draws d, and the mean of its size is sqrt(2 / pi) times that.
+    let (tree, policy) = answering(4, 5, |_| 1.0);
+    let noise = 1e-5;
+    for leaf in [0, 17, 40] {
+        let path = tree.path(leaf);
+        let node = tree.edge_node(path[3]);
+        let clean = policy.inputs(&tree, &path);
+        let p0 = policy.log_probs_at(&tree, node, &clean);
+        let mean = policy.saliencies(&tree, &path, noise, 20_000, 1);
+        for t in 0..3 {
+            // e_t^T F_t by central differences of the gradient in every coordinate.
+            let mut squares = 0.0;
+            for k in 0..3 {
+                for h in 0..clean[k].len() {
+                    let along = |step: f64| {
+                        let mut moved = clean.clone();
+                        moved[k][h] += step;
+                        let g = policy.answer_gradient(&tree, node, &moved, &p0);
+                        g[t].iter().zip(&clean[t]).map(|(g, e)| g * e).sum::<f64>()
+                    };
+                    squares += ((along(1e-5) - along(-1e-5)) / 2e-5).powi(2);
+                }
+            }
+            let want = noise * squares.sqrt() * (2.0 / std::f64::consts::PI).sqrt();
+            assert!((mean[t] / want - 1.0).abs() < 0.02, "{leaf} {t}: {} {want}", mean[t]);
+        }
+    }
+}
+
+#[test]
+fn a_quantile_of_0_suppresses_no_token() {
+    // Fact (ii): more than a quarter of the scores at the least makes tau 0, and no score lies below it.
+    use grpo_lambda::assignment::{BiLevel, Threshold};
+    let levels = BiLevel {
+        threshold: 0.25,
+        on: Threshold::Quantile,
+        boost: 1.0,
+        floor: 0.1,
+        log1p: true,
+        mass: false,
+    };
+    let weights = levels.weights(&[0.0, 0.0, 0.0, 1.0, 2.0]);
+    assert!(weights.iter().all(|w| *w >= 1.0) && weights[..3] == [1.0; 3], "{weights:?}");
+    let weights = levels.weights(&[0.0, 0.5, 0.7, 1.0, 2.0]);
+    assert!((weights[0] - 0.1).abs() < 1e-15, "a single least score is suppressed: {weights:?}");
+}
+
+#[test]
+fn the_hidden_states_of_a_maskable_policy_are_what_its_next_distribution_reads() {
+    // Two prefixes with one state have one distribution: states are all that is passed on.
+    let (tree, policy) = answering(4, 7, |_| 1.0);
+    let path = tree.path(30);
+    let states = policy.states(&tree, &path);
+    assert_eq!(states.len(), 4);
+    assert!(states.iter().flatten().all(|u| u.abs() < 1.0));
+    // The state before the last token depends on the tokens before it alone.
+    let other = tree
+        .leaves()
+        .map(|l| tree.path(l))
+        .find(|p| p[..3] == path[..3] && p[3] != path[3])
+        .expect("a sibling");
+    assert_eq!(policy.states(&tree, &other)[..3], states[..3]);
+    assert_ne!(policy.states(&tree, &other)[3], states[3]);
+    let evidence = Scored::new(&tree, policy).evidence(30, &path);
+    assert_eq!(evidence.hidden, Some(states));
 }

@@ -12,6 +12,7 @@ mod partial_traces;
 mod prefix_tree;
 mod reductions;
 mod sequence;
+mod spans;
 mod token_credit;
 mod weights;
 mod whitening;

@@ -285,3 +285,110 @@ fn rlsd_raises_what_the_teacher_finds_likelier_in_a_right_response_and_lowers_it
     assert_within(&a[0], &[half(1.1), half(0.8), half(1.2)], IDENTITY, 1.0, "right");
     assert_within(&a[1], &[-half(1.0 / 1.1), -half(1.2), -half(0.8)], IDENTITY, 1.0, "wrong");
 }
+
+/// `spo_chain drop_sure` against the same batch without the sure tokens.
+#[test]
+fn spo_chain_that_drops_sure_tokens_is_spo_chain_with_a_denominator_of_the_unsure() {
+    for reduction in ["token_mean", "response_mean", "group_token_mean", "constant"] {
+        let of = |drop: bool| method(&format!("spo_chain sure=0.5 drop_sure={drop} reduction={reduction}"));
+        let (kept, dropped) = (of(false), of(true));
+        check(CASES, batch(), |batch| {
+            let unsure = |r: &Response| r.old_logps.iter().filter(|l| l.exp() <= 0.5).count() as f64;
+            let tokens: f64 = batch.responses().map(unsure).sum();
+            let (a, b) = (batch.evaluate(&kept).dlogps, batch.evaluate(&dropped).dlogps);
+            let mut flat = 0;
+            for group in &batch.groups {
+                let own: f64 = group.responses.iter().map(unsure).sum();
+                let all: f64 = group.responses.iter().map(|r| r.len() as f64).sum();
+                for r in &group.responses {
+                    let factor = match reduction {
+                        "token_mean" => batch.tokens() as f64 / tokens,
+                        "group_token_mean" => all / own,
+                        "response_mean" => r.len() as f64 / unsure(r),
+                        _ => 1.0,
+                    };
+                    let want: Vec<f64> =
+                        a[flat].iter().map(|g| if *g == 0.0 { 0.0 } else { g * factor }).collect();
+                    assert_close(&b[flat], &want, IDENTITY, reduction);
+                    flat += 1;
+                }
+            }
+        });
+    }
+    equal("spo_chain sure=1 drop_sure=true", "vine_ppo");
+}
+
+#[test]
+fn a_sure_token_that_is_dropped_has_no_kl_term_either() {
+    let (kept, dropped) =
+        (method("spo_chain sure=0.5 beta=0.3"), method("spo_chain sure=0.5 drop_sure=true beta=0.3"));
+    let pulled = Cell::new(0);
+    check(CASES, batch(), |batch| {
+        let (a, b) = (batch.evaluate(&kept).dlogps, batch.evaluate(&dropped).dlogps);
+        for (i, r) in batch.responses().enumerate() {
+            for t in (0..r.len()).filter(|&t| r.old_logps[t].exp() > 0.5) {
+                assert_eq!(b[i][t], 0.0);
+                pulled.set(pulled.get() + usize::from(a[i][t] != 0.0));
+            }
+        }
+    });
+    assert!(pulled.get() > 100);
+}
+
+#[test]
+fn tree_rl_with_leaf_weights_divides_by_the_square_root_of_the_leaves_below() {
+    let (plain, weighted) = (method("tree_rl"), method("tree_rl leaf_weight=true"));
+    let shared = Cell::new(0);
+    check(CASES, graded(), |batch| {
+        let (a, b) = (batch.evaluate(&plain).advantages, batch.evaluate(&weighted).advantages);
+        let mut flat = 0;
+        for group in &batch.groups {
+            for r in &group.responses {
+                let below = |t: usize| {
+                    let begins = |o: &&Response| o.tokens.starts_with(&r.tokens[..=t]);
+                    group.responses.iter().filter(begins).count()
+                };
+                let want: Vec<f64> = (0..r.len()).map(|t| a[flat][t] / (below(t) as f64).sqrt()).collect();
+                assert_within(&b[flat], &want, IDENTITY, 10.0, "advantages");
+                shared.set(shared.get() + (0..r.len()).filter(|&t| below(t) > 1).count());
+                flat += 1;
+            }
+        }
+    });
+    assert!(shared.get() > 100);
+}
+
+#[test]
+fn tree_rl_fills_zeros_from_the_token_before() {
+    let (plain, filled) = (method("tree_rl"), method("tree_rl fill_zeros=true"));
+    // Two responses share two tokens and part: V is 0 in the common part, since leave-one-out rewards of two cancel.
+    let of = |tokens: [u32; 4], reward: f64| Response {
+        tokens: tokens.to_vec(),
+        ..Response::graded(vec![-0.7; 4], reward)
+    };
+    let responses = vec![of([1, 1, 2, 2], 1.0), of([1, 1, 3, 3], 0.0)];
+    let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; 4]; 2] };
+    assert_eq!(batch.evaluate(&plain).advantages, [[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, -2.0, -1.0]]);
+    assert_eq!(
+        batch.evaluate(&filled).advantages,
+        batch.evaluate(&plain).advantages,
+        "nothing stands before the first"
+    );
+    // A third response that leaves at once: V of the pair is 0 after a step down from it.
+    let responses = vec![of([1, 1, 2, 2], 1.0), of([1, 1, 3, 3], 0.0), of([4, 4, 4, 4], 0.5)];
+    let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; 4]; 3] };
+    assert_eq!(batch.evaluate(&plain).advantages[2], [0.0; 4]);
+    let different = Cell::new(0);
+    check(CASES, graded(), |batch| {
+        let (a, b) = (batch.evaluate(&plain).advantages, batch.evaluate(&filled).advantages);
+        for (a, b) in a.iter().zip(&b) {
+            let mut want = a.clone();
+            for t in 1..want.len() {
+                want[t] = if want[t] == 0.0 { want[t - 1] } else { want[t] };
+            }
+            assert_eq!(*b, want);
+            different.set(different.get() + usize::from(a != b));
+        }
+    });
+    println!("{} responses had a 0 to fill", different.get());
+}

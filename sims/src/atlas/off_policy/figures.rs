@@ -33,7 +33,7 @@ pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
     };
     let at = |name| mean_cosine(rows, Mode::Stale, name, 8.0);
     Figure::new(format!(
-        "With a stale sampler PPO's clip turns updates back: after 8 steps GRPO's cosine with ∇J is {:.2}, GRPO-λ's {:.2}; without a clip {:.2} and {:.2}",
+        "With a stale sampler PPO's clip turns updates back: after 8 steps GRPO's cosine with ∇J is {:.2}, GRPO-λ's without its clamp {:.2}; without a clip {:.2} and {:.2}",
         at(BASELINE),
         at("GRPO-λ recent, no clamp"),
         at("GRPO, no clip"),

@@ -85,7 +85,10 @@ pub(super) fn error(atlas: &Atlas) -> Figure {
          Means over {} tasks, each method with groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
         atlas.tasks.len()
     );
-    let mut panel = Panel::new("").x("direction lost, 1 - cos²").y("error of one update");
+    let mut panel = Panel::new("")
+        .x(Axis::new("direction lost, 1 - cos²")
+            .range(-0.005, 0.05 + all.iter().map(|o| o.lost).fold(0.0, f64::max)))
+        .y("error of one update");
     for (family, name) in FAMILIES {
         let points = all.iter().filter(|o| o.entrant.family == family).map(|o| (o.lost, o.mse));
         panel = panel.points(name, points);
@@ -125,8 +128,9 @@ fn labels(all: &[Overall]) -> Vec<(f64, f64, &'static str)> {
         let sides = [0.0, 1.0, -1.0];
         let places =
             steps.iter().flat_map(|dy| sides.map(|dx| (o.lost + dx * half(name), o.mse + dy * line)));
-        let level = [1.0, -1.0].map(|dx| (o.lost + dx * (half(name) + 0.012 * wide), o.mse));
-        let at = level.into_iter().chain(places).find(free).unwrap_or((o.lost, o.mse + line));
+        let level = [(o.lost + half(name) + 0.012 * wide, o.mse)];
+        let inside = |p: &(f64, f64)| p.0 > half(name);
+        let at = level.into_iter().chain(places).filter(inside).find(free).unwrap_or((o.lost, o.mse + line));
         placed.push((at.0, at.1, name));
     }
     placed

@@ -101,7 +101,7 @@ const MEANS: [&str; 7] = [
 ];
 
 /// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
-pub(super) const SHARP: f64 = 0.005;
+pub(super) const SHARP: f64 = 0.0003;
 
 /// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact; where it was simulated, within three standard
 /// errors of at most [`SHARP`].
@@ -180,7 +180,7 @@ pub(super) fn summary(atlas: &Atlas) -> Table {
             format!("{} of {}", o.unbiased, o.tasks).into(),
             o.mean_cosine.into(),
             o.worst.0.into(),
-            o.worst.1.as_str().into(),
+            (if o.worst.0 > 1.0 - 1e-9 { "-" } else { o.worst.1.as_str() }).into(),
             o.mean("sign_agreement").into(),
             if o.reversed.0 > 0.0 { reversed } else { "0".into() }.into(),
             o.mean("credit_rank_correlation").into(),
