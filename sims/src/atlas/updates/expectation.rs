@@ -8,10 +8,24 @@ use grpo_lambda::methods::Method;
 pub(super) struct Effort {
     /// The most groups to sum exactly.
     pub(super) multisets: f64,
-    /// Sets of others simulated for the mean, where no exact way is feasible.
-    pub(super) draws: usize,
+    /// Responses evaluated for the mean, where no exact way is feasible: every one there is, among each set of others that was simulated.
+    pub(super) evaluations: f64,
     /// Whole groups simulated for the spread.
     pub(super) samples: usize,
+}
+
+impl Effort {
+    /// The mean at a fraction of the work.
+    pub(super) fn over(self, fraction: f64) -> Effort {
+        Effort { evaluations: self.evaluations / fraction, ..self }
+    }
+
+    /// Sets of others to simulate.
+    fn draws(self, situation: &Situation) -> usize {
+        let responses: usize =
+            situation.tree.leaves().map(|leaf| situation.tree.outcomes(leaf).count()).sum();
+        ((self.evaluations / responses as f64) as usize).clamp(16, 1000)
+    }
 }
 
 /// An expected update, its spread, and how they were obtained.
@@ -55,7 +69,8 @@ pub(super) fn expectation(
             how: how.into(),
         };
     }
-    let mean = conditional(method, situation, effort.draws, seed);
+    let draws = effort.draws(situation);
+    let mean = conditional(method, situation, draws, seed);
     let spread = sampled(method, situation, effort.samples, seed ^ 1);
     Expectation {
         update: mean.update,
@@ -63,6 +78,6 @@ pub(super) fn expectation(
         draws: mean.draws,
         variance: spread.estimate.total_variance(),
         variance_se: spread.total_variance_se,
-        how: format!("sampled: {} sets of others, {} groups for the spread", effort.draws, effort.samples),
+        how: format!("sampled: {} sets of others, {} groups for the spread", draws, effort.samples),
     }
 }

@@ -12,12 +12,22 @@ const FAMILIES: [(Family, &str); 4] = [
     (Family::Value, "values"),
 ];
 
+/// Degrees by which two standard errors may turn an angle that is shown.
+const BLURRED: f64 = 10.0;
+
 /// The angle between expected update and gradient, entrants by tasks.
 pub(super) fn map(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let best = all.iter().filter(|o| o.unbiased == o.tasks).count();
+    let degrees = |cosine: f64| cosine.clamp(-1.0, 1.0).acos().to_degrees();
     let angle = |row: &super::Row| {
-        row.get("cosine").map_or(f64::NAN, |c| c.clamp(-1.0, 1.0).acos().to_degrees().round())
+        let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return f64::NAN };
+        // What two standard errors more would turn it by.
+        if degrees(cosine - 2.0 * error) - degrees(cosine) > BLURRED {
+            f64::NAN
+        } else {
+            degrees(cosine).round()
+        }
     };
     let values = (0..ENTRANTS.len()).map(|e| atlas.of(e, GROUP).map(angle).collect()).collect();
     let sampled: usize = all.iter().map(|o| o.sampled).sum();
@@ -32,7 +42,7 @@ pub(super) fn map(atlas: &Atlas) -> Figure {
     );
     let caption = format!(
         "Angle in degrees between the expected update of one group of {GROUP} responses and ∇J, at the start policy: rounded; 0 (white) is unbiased up to scale, 90 and more (darkest) \
-         no longer climbs. {} of {rows} cells are exact, {sampled} simulated (see the table); grey: impossible, for a reason in the table, or no update at all. In the {equal} tasks at the left all responses are equally long.",
+         no longer climbs. {} of {rows} cells are exact, {sampled} simulated (see the table); grey: impossible, for a reason in the table, or simulated and not known to {BLURRED}° (two standard errors). In the {equal} tasks at the left all responses are equally long.",
         rows - sampled,
         equal = atlas.tasks.iter().take_while(|t| t.equal_lengths()).count()
     );
@@ -99,7 +109,7 @@ pub(super) fn error(atlas: &Atlas) -> Figure {
     Figure::new(title)
         .caption(caption)
         .columns(1)
-        .panel_size(900, 560)
+        .panel_size(1060, 660)
         .names(FAMILIES.map(|f| f.1))
         .panel(panel)
 }
@@ -112,8 +122,8 @@ fn labels(all: &[Overall]) -> Vec<(f64, f64, &'static str)> {
     };
     let (wide, high) = (range(&|o| o.lost), range(&|o| o.mse));
     // Half a name's width and a line, as shares of the panel.
-    let half = |name: &str| 0.0055 * wide * name.chars().count() as f64;
-    let line = 0.032 * high;
+    let half = |name: &str| 0.0046 * wide * name.chars().count() as f64;
+    let line = 0.027 * high;
     let mut placed: Vec<(f64, f64, &'static str)> = Vec::new();
     for o in all.iter().filter(|o| NAMED.contains(&o.entrant.name)) {
         let name = o.entrant.name;

@@ -19,7 +19,7 @@ fn small() -> (grpo_lambda::mdp::Tree, Tabular) {
 }
 
 fn exact(words: &str, tree: &grpo_lambda::mdp::Tree, policy: &Tabular, g: usize) -> Expectation {
-    let effort = Effort { multisets: 1e5, draws: 2, samples: 2 };
+    let effort = Effort { multisets: 1e5, evaluations: 2.0, samples: 2 };
     let found = expectation(method(words).as_ref(), &Situation::on_policy(tree, policy, g), effort, true, 0);
     assert!(found.how.starts_with("exact"), "{words}: {}", found.how);
     found
@@ -166,7 +166,7 @@ fn the_error_of_an_update_is_that_of_simulated_updates_at_the_best_step() {
 }
 
 fn tiny(threads: usize, store: &Store) -> Report {
-    let effort = Effort { multisets: 500.0, draws: 4, samples: 20 };
+    let effort = Effort { multisets: 500.0, evaluations: 64.0, samples: 20 };
     let size = Size { groups: vec![2, GROUP], effort, full: false, tasks: Some(4) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store };
