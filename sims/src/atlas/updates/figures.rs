@@ -62,7 +62,7 @@ pub(super) fn map(atlas: &Atlas) -> Figure {
 }
 
 /// Who is named beside the point.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 13] = [
     "GRPO",
     "GRPO, 1/T",
     "RLOO",
@@ -76,7 +76,6 @@ const NAMED: [&str; 14] = [
     "VinePPO, K = 8",
     "high entropy 80/20",
     "OAR-P",
-    "RLSD (recon.)",
 ];
 
 /// Direction lost against the error of one update, means over tasks.
@@ -140,8 +139,10 @@ fn labels(all: &[Overall]) -> Vec<(f64, f64, &'static str)> {
             steps.iter().flat_map(|dy| sides.map(|dx| (o.lost + dx * half(name), o.mse + dy * line)));
         let level = [(o.lost + half(name) + 0.012 * wide, o.mse)];
         let inside = |p: &(f64, f64)| p.0 > half(name);
-        let at = level.into_iter().chain(places).filter(inside).find(free).unwrap_or((o.lost, o.mse + line));
-        placed.push((at.0, at.1, name));
+        // A name that finds no room is left out: it would cover others.
+        if let Some(at) = level.into_iter().chain(places).filter(inside).find(free) {
+            placed.push((at.0, at.1, name));
+        }
     }
     placed
 }
