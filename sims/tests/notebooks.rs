@@ -399,7 +399,7 @@ fn a_file_column_or_value_that_is_not_there_is_refused_by_name() {
         ),
         (
             "pick(read('clamp.csv', columns=['p', 'clamp']), clamp='off')",
-            "no row has clamp = 'off' here. There is 'none', '-0.1'",
+            "no row has clamp = 'off' here; nearest: 'none'. There is 'none', '-0.1'",
         ),
         (
             "pick(read('clamp.csv', columns=['p']), clamp='none')",
