@@ -21,7 +21,7 @@ class DataError(Exception):
 
 
 def _nearest(name, known):
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0)
+    close = difflib.get_close_matches(name, list(map(str, known)), n=1, cutoff=0)
     return f"; nearest: {close[0]!r}" if close else ""
 
 
@@ -63,8 +63,9 @@ def pick(frame, **wanted):
             )
         for v in value if isinstance(value, (list, tuple)) else [value]:
             if not (frame[column] == v).any():
-                known = ", ".join(map(repr, frame[column].drop_duplicates()))
-                raise DataError(f"no row has {column} = {v!r} here. There is {known}.")
+                known = list(frame[column].drop_duplicates())
+                near = _nearest(v, known) if isinstance(v, str) else ""
+                raise DataError(f"no row has {column} = {v!r} here{near}. There is {', '.join(map(repr, known))}.")
         frame = frame[frame[column].isin(value if isinstance(value, (list, tuple)) else [value])]
     return frame
 

@@ -55,7 +55,7 @@ def show(figure, text):
     drawn, stored = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", facecolor="white")
     plt.close(figure)
-    small = Image.open(drawn).convert("RGB").quantize(200, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small = Image.open(drawn).convert("RGB").quantize(255, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(stored, format="png", optimize=True)
     display(
         {"image/png": base64.b64encode(stored.getvalue()).decode("ascii"), "text/plain": f"Figure: {text}"}, raw=True

@@ -99,7 +99,8 @@ fn literal_call(rest: &str) -> Option<Read> {
     let (file, rest) = literal(rest)?;
     let rest = rest.trim_start().strip_prefix(',')?.trim_start().strip_prefix("columns=[")?;
     let (list, end) = rest.split_once(']')?;
-    end.trim_start().strip_prefix(')')?;
+    let end = end.trim_start();
+    end.strip_prefix(',').unwrap_or(end).trim_start().strip_prefix(')')?;
     let (mut columns, mut list) = (Vec::new(), list.trim());
     while !list.is_empty() {
         let (column, rest) = literal(list)?;
@@ -272,7 +273,10 @@ fn no_result_is_typed_into_their_prose() {
 fn summary(table: &Table, column: &str) -> (&'static str, Option<f64>) {
     let at = table.columns.iter().position(|c| c == column).unwrap();
     let cells: Vec<&Cell> = table.rows.iter().map(|row| &row[at]).filter(|c| **c != Cell::Empty).collect();
-    let numbers: Vec<f64> = cells.iter().filter_map(|c| c.number()).collect();
+    // A table reads only finite numbers as such.
+    let number =
+        |c: &&Cell| c.number().or_else(|| c.format(12).parse().ok().filter(|x: &f64| x.is_infinite()));
+    let numbers: Vec<f64> = cells.iter().filter_map(number).collect();
     if numbers.len() == cells.len() {
         let finite: Vec<f64> = numbers.into_iter().filter(|x| x.is_finite()).collect();
         let mean = finite.iter().sum::<f64>() / finite.len() as f64;
@@ -323,8 +327,9 @@ fn their_stored_outputs_are_those_of_the_committed_data() {
 
 #[test]
 fn calls_of_read_are_found_and_refused_if_not_literal() {
-    let found = reads("a = read(\"x.csv\", columns=[\"a\",\n  \"b c\",])\nb = pd.read(1); bread(2)");
-    assert_eq!(found, [Ok(Read { file: "x.csv".into(), columns: vec!["a".into(), "b c".into()] })]);
+    let found =
+        reads("a = read(\n  \"x.csv\",\n  columns=[\"a\",\n  \"b, c\",],\n)\nb = pd.read(1); bread(2)");
+    assert_eq!(found, [Ok(Read { file: "x.csv".into(), columns: vec!["a".into(), "b, c".into()] })]);
     for wrong in [
         "read(name, columns=[\"a\"])",
         "read(\"x.csv\")",
@@ -394,7 +399,7 @@ fn a_file_column_or_value_that_is_not_there_is_refused_by_name() {
         ),
         (
             "pick(read('clamp.csv', columns=['p', 'clamp']), clamp='off')",
-            "no row has clamp = 'off' here. There is 'none', '-0.1'",
+            "no row has clamp = 'off' here; nearest: 'none'. There is 'none', '-0.1'",
         ),
         (
             "pick(read('clamp.csv', columns=['p']), clamp='none')",
