@@ -246,6 +246,6 @@ mod tests {
         let present: Vec<_> = entrants(task).unwrap().iter().map(|(e, _)| e.name).collect();
         let missing: Vec<_> =
             ENTRANTS.iter().map(|e| e.name).filter(|name| !present.contains(name)).collect();
-        assert_eq!(missing, ["OAR-P", "OAR-G", "GRPO, 1/T, beside OAR", "VinePPO, K = 8"]);
+        assert_eq!(missing, ["OAR-P", "OAR-G", "SHEAR (recon.)", "GRPO, 1/T, beside OAR", "VinePPO, K = 8"]);
     }
 }
