@@ -32,9 +32,12 @@ Examples:
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
   llm-train plot runs/tiny                           its curves, also while it runs
   llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
+  llm-train reproduce --table 3 --dry-run            the runs of a table of the paper, and what they take
+  llm-train eval --model runs/tiny                   accuracy on problems it never met, with a report
   llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
+  llm-train data gsm8k.jsonl --template r1           what a data set holds, and what the model would see of it
   llm-train grade < cases.jsonl                      answers against references, as mathematics
   llm-train info --model DIR                         parameters and memory
 
@@ -52,10 +55,16 @@ enum Command {
     Plot(commands::plot::PlotArgs),
     /// Several methods from the same supervised starts over several seeds, with intervals; resumes
     Compare(commands::compare::CompareArgs),
+    /// The paper's tables: plan, run or resume their cells, and ours beside the paper's numbers
+    Reproduce(commands::reproduce::ReproduceArgs),
     /// Sample or decode responses to prompts
     Generate(commands::generate::GenerateArgs),
     /// Log-probabilities and entropies of given tokens
     Score(commands::score::ScoreArgs),
+    /// Accuracy on benchmarks, with intervals and a report; resumes
+    Eval(commands::eval::EvalArgs),
+    /// What a data set holds: layout, bad rows, lengths, and its first rows as the model would see them
+    Data(commands::data::DataArgs),
     /// Compare answers with references, a JSON line each
     Grade(commands::grade::GradeArgs),
     /// Parameters of a checkpoint and the memory training it would take
@@ -133,8 +142,11 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Sft(args)) => commands::train::run(&args, true),
         Some(Command::Plot(args)) => commands::plot::run(&args),
         Some(Command::Compare(args)) => commands::compare::run(&args),
+        Some(Command::Reproduce(args)) => commands::reproduce::run(&args),
         Some(Command::Generate(args)) => commands::generate::run(&args),
         Some(Command::Score(args)) => commands::score::run(&args),
+        Some(Command::Eval(args)) => commands::eval::run(&args),
+        Some(Command::Data(args)) => commands::data::run(&args),
         Some(Command::Grade(args)) => commands::grade::run(&args),
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),

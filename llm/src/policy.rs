@@ -7,9 +7,10 @@ use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::{Policy, Scored};
 
 use crate::config::{Config, MemoryConfig};
-use crate::grade::{Gold, Prediction, Verdict, grade};
+use crate::grade::{Extraction, Gold};
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
 use crate::optim::{AdamW, OptimError, Update};
+use crate::reward::{Earned, RewardConfig, Seen};
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, RolloutError, Sampling};
 use crate::tokens::{TokenError, Tokens};
@@ -78,11 +79,16 @@ pub struct LlmPolicy {
     pub rate: f64,
     /// Step of training, which addresses random numbers.
     pub step: u64,
+    /// Where the answer stands in a response.
+    pub extraction: Extraction,
     /// What the optimiser did with the batch: its first step that was skipped, or else its last step.
     pub last: Option<StepReport>,
+    /// What the responses of the last sample earned, by group and response.
+    pub earned: Vec<Vec<Earned>>,
     gradients: Gradients<f32>,
     tokens: Tokens,
     sampling: Sampling,
+    reward: RewardConfig,
     memory: MemoryConfig,
     seed: u64,
     /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's to the bit.
@@ -109,9 +115,12 @@ impl LlmPolicy {
             reference,
             rate: 0.0,
             step: 0,
+            extraction: Extraction::Boxed,
             last: None,
+            earned: Vec::new(),
             tokens,
             sampling,
+            reward: config.reward.clone(),
             memory: config.memory,
             seed: config.seed,
             on_policy: Cell::new(false),
@@ -137,9 +146,10 @@ impl LlmPolicy {
         rows
     }
 
-    /// Grades a response by its text.
-    fn judge(&self, tokens: &[u32], gold: &Gold) -> Result<Verdict, TokenError> {
-        Ok(grade(&Prediction::of(&self.tokens.text(tokens)?), gold))
+    /// What a response earns by its text and length.
+    fn judge(&self, tokens: &[u32], gold: &Gold) -> Result<Earned, TokenError> {
+        let text = self.tokens.text(tokens)?;
+        Ok(self.reward.score(&Seen { text: &text, length: tokens.len(), gold, extraction: self.extraction }))
     }
 }
 
@@ -172,20 +182,23 @@ impl Policy for LlmPolicy {
         let sampled =
             rollout::sample(&self.model, &ids, group_size, self.tokens.eos(), self.sampling, address)?;
         let mut batch = Vec::with_capacity(prompts.len());
+        self.earned.clear();
         for (exercise, responses) in prompts.iter().zip(sampled) {
             let mut group = Group::default();
-            for s in responses {
-                let reward = self.judge(&s.tokens, &exercise.gold)?.reward();
+            let judged = responses.iter().map(|s| self.judge(&s.tokens, &exercise.gold));
+            let earned = judged.collect::<Result<Vec<_>, _>>()?;
+            for (s, earned) in responses.into_iter().zip(&earned) {
                 group.responses.push(Response {
                     tokens: s.tokens,
                     old_logps: s.logps,
                     ref_logps: None,
-                    reward,
+                    reward: earned.total,
                     truncated: s.truncated,
                     evidence: Evidence { entropies: Some(s.entropies), ..Evidence::default() },
                 });
             }
             batch.push(group);
+            self.earned.push(earned);
         }
         if let Some(reference) = &self.reference {
             let mut scored = Vec::new();

@@ -28,6 +28,8 @@ pub enum Purpose {
     Weights,
     /// Which supervised examples show their working.
     Demonstrations,
+    /// The order in which a data set is read.
+    Order,
 }
 
 impl Purpose {
@@ -38,6 +40,7 @@ impl Purpose {
             Purpose::Problems => b"problems",
             Purpose::Weights => b"weights ",
             Purpose::Demonstrations => b"demonstr",
+            Purpose::Order => b"order   ",
         }
     }
 }

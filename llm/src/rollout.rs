@@ -111,11 +111,49 @@ pub fn sample_truncated(
     truncation: Truncation,
     address: impl Fn(usize, usize) -> Address,
 ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    sample_until(model, prompts, group, eos, sampling, truncation, Ending::default(), address)
+}
+
+/// Whether a response of these tokens is complete.
+pub type Complete<'a> = dyn Fn(&[u32]) -> bool + 'a;
+
+/// What ends a response beside an end token and [`Sampling::max_new_tokens`]: for evaluation, not for training.
+#[derive(Clone, Copy, Default)]
+pub struct Ending<'a> {
+    /// A lower length limit for the responses to each prompt, at least 1; empty for none.
+    pub limits: &'a [usize],
+    /// Whether a response of these tokens is complete without an end token.
+    pub complete: Option<&'a Complete<'a>>,
+}
+
+impl Ending<'_> {
+    /// The length limit of a response to `prompt`.
+    fn limit(&self, prompt: usize, sampling: Sampling) -> usize {
+        self.limits.get(prompt).map_or(sampling.max_new_tokens, |own| sampling.max_new_tokens.min(*own))
+    }
+}
+
+/// [`sample_truncated`] with further ways for a response to end. One that is complete without an end token is not truncated.
+///
+/// # Errors
+/// [`RolloutError`].
+#[expect(clippy::too_many_arguments, reason = "the whole of what a response depends on")]
+pub fn sample_until(
+    model: &Decoder<f32>,
+    prompts: &[&[u32]],
+    group: usize,
+    eos: &[u32],
+    sampling: Sampling,
+    truncation: Truncation,
+    ending: Ending<'_>,
+    address: impl Fn(usize, usize) -> Address,
+) -> Result<Vec<Vec<Sampled>>, RolloutError> {
     let limit = model.config().max_position_embeddings;
-    if let Some((prompt, p)) =
-        prompts.iter().enumerate().find(|(_, p)| p.len() + sampling.max_new_tokens > limit)
-    {
-        return Err(RolloutError::TooLong { prompt, tokens: p.len(), new: sampling.max_new_tokens, limit });
+    for (prompt, ids) in prompts.iter().enumerate() {
+        let (tokens, new) = (ids.len(), ending.limit(prompt, sampling));
+        if tokens + new > limit {
+            return Err(RolloutError::TooLong { prompt, tokens, new, limit });
+        }
     }
     let mut out = vec![vec![Sampled::default(); group]; prompts.len()];
     let mut decoding = Decoding::new(model);
@@ -142,8 +180,9 @@ pub fn sample_truncated(
             response.tokens.push(token as u32);
             response.logps.push(f64::from(scores[token]));
             response.entropies.push(entropy(scores));
-            let ended = eos.contains(&(token as u32));
-            response.truncated = !ended && position + 1 == sampling.max_new_tokens;
+            let ended = eos.contains(&(token as u32))
+                || ending.complete.is_some_and(|complete| complete(&response.tokens));
+            response.truncated = !ended && position + 1 == ending.limit(one.prompt, sampling);
             if ended || response.truncated {
                 decoding.finish(one.row);
             } else {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tokenizers::Tokenizer;
 
+use crate::prompt::Rendered;
+
 /// What is wrong with a tokenizer or its use.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
@@ -262,6 +264,14 @@ impl Tokens {
     /// [`TokenError::Encode`].
     pub fn prompt(&self, text: &str) -> Result<Prompt, TokenError> {
         self.encode(text, true).map(Prompt)
+    }
+
+    /// A prompt that a template wrote; special tokens are put around it only where the template leaves that to the tokenizer.
+    ///
+    /// # Errors
+    /// [`TokenError::Encode`].
+    pub fn rendered(&self, prompt: &Rendered) -> Result<Prompt, TokenError> {
+        self.encode(&prompt.text, prompt.special_tokens).map(Prompt)
     }
 
     /// A response to imitate: the text's ids, then the end token.

@@ -13,7 +13,7 @@ use grpo_lambda::learner;
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::{self, Configured, MissingEvidence};
 use grpo_lambda::metrics::Metrics;
-use grpo_lambda::stats::Interval;
+use grpo_lambda::stats::{self, Interval};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError, ModelSource};
@@ -22,14 +22,15 @@ use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::progress::{Progress, say};
+use crate::reward::{Earned, Watch};
 use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{self, Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
-use crate::task::Split;
+use crate::task::{Problems, Split, Stage, TaskError};
 use crate::tokens::{TokenError, Tokens};
 
-/// Columns of `metrics.csv`: nothing of the clock or the machine.
+/// Columns of `metrics.csv`: nothing of the clock or the machine. Those of the reward's components come after them ([`metrics_columns`]).
 pub const METRICS: &[&str] = &[
     "loss",
     "lr",
@@ -57,12 +58,20 @@ pub const METRICS: &[&str] = &[
     "eval_high",
 ];
 
+/// Every column of a run's `metrics.csv`: [`METRICS`], the mean of each component of the reward that has a weight, and how many of
+/// those are stuck.
+pub fn metrics_columns(config: &Config) -> Vec<String> {
+    let fixed = METRICS.iter().map(|name| (*name).to_owned());
+    let components = config.reward.active().map(|(_, component)| component.column.to_owned());
+    fixed.chain(components).chain([STUCK.to_owned()]).collect()
+}
+
+/// How many components of the reward have not moved for `reward.stuck_steps` steps.
+const STUCK: &str = "reward_stuck";
+
 /// Columns of `timing.csv`.
 pub const TIMING: &[&str] =
     &["seconds", "sample_seconds", "update_seconds", "tokens_per_second", "peak_rss_mib"];
-
-/// Supervised and RL problems are numbered from here, so that RL meets problems that supervised learning did not.
-const RL_PROBLEMS: u64 = 1 << 40;
 
 /// Batches sampled at most for one step of dynamic sampling.
 const MAX_ROUNDS: u64 = 4;
@@ -98,6 +107,12 @@ pub enum TrainError {
     /// The tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The problems, when they are opened.
+    #[error(transparent)]
+    Task(TaskError),
+    /// A problem, later.
+    #[error("a problem cannot be read: {0}")]
+    Problem(TaskError),
     /// Supervised learning.
     #[error("supervised step {step}: {source}")]
     Sft {
@@ -158,6 +173,7 @@ impl TrainError {
             | TrainError::Open(_)
             | TrainError::Model(_)
             | TrainError::Token(_)
+            | TrainError::Task(_)
             | TrainError::Optim(_)
             | TrainError::State { .. }
             | TrainError::Evidence(_) => true,
@@ -165,6 +181,7 @@ impl TrainError {
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
             TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
             TrainError::Run(_)
+            | TrainError::Problem(_)
             | TrainError::Save(_)
             | TrainError::Sft { .. }
             | TrainError::Rl { .. }
@@ -183,7 +200,12 @@ struct State {
     dull_in_a_row: u64,
     /// Once a run is enough: a policy that collapsed would repeat it every few steps.
     dull_warned: bool,
+    #[serde(default)]
+    watch: Watch,
     before: Option<Evaluation>,
+    /// What identifies the rows of the data set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
 }
 
 impl State {
@@ -228,6 +250,7 @@ struct Run<'a> {
     config: &'a Config,
     configured: Configured,
     tokens: Tokens,
+    problems: Problems,
     dir: RunDir,
     state: State,
     /// Of the stage under way.
@@ -252,8 +275,12 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
     let mut model = initial_model(config, &tokens)?;
-    check_room(config, &tokens, model.config().max_position_embeddings)?;
-    let columns = Columns { command, metrics: METRICS, timing: TIMING };
+    let limit = model.config().max_position_embeddings;
+    let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
+    check_room(config, &problems, &tokens, limit)?;
+    let metrics = metrics_columns(config);
+    let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    let columns = Columns { command, metrics: &metrics, timing: TIMING };
     let Opened { run: dir, checkpoint, damaged } =
         RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
     for path in damaged {
@@ -261,8 +288,16 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     }
     let state = match &checkpoint {
         Some(c) => read_state(c)?,
-        None => State::default(),
+        None => State { data: problems.fingerprint(), ..State::default() },
     };
+    if let (Some(c), true) = (&checkpoint, state.data != problems.fingerprint()) {
+        let shown = |data: &Option<String>| data.clone().unwrap_or_else(|| "none".to_owned());
+        let (then, now) = (shown(&state.data), shown(&problems.fingerprint()));
+        let problem = format!(
+            "the rows of task.data are not those this run began with (checksum {now}, not {then}); put them back, or start another run"
+        );
+        return Err(TrainError::State { path: c.path().join("state.json"), problem });
+    }
     if let Some(c) = &checkpoint {
         c.verify().map_err(TrainError::Open)?;
         say(&format!("continuing from step {} in {}", c.step(), c.path().display()));
@@ -277,7 +312,7 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         say("the run is done; this is what it found");
         return Ok(Summary { checkpoint: c.path().to_owned(), ..summary });
     }
-    let mut run = Run { config, configured, tokens, dir, state, progress: None, started };
+    let mut run = Run { config, configured, tokens, problems, dir, state, progress: None, started };
     run.announce(&model);
 
     let model = run.supervised(model, checkpoint.as_ref())?;
@@ -301,11 +336,11 @@ fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
 }
 
 /// Refuses held-out prompts that leave no room for a response, before any learning rather than after it.
-fn check_room(config: &Config, tokens: &Tokens, limit: usize) -> Result<(), TrainError> {
+fn check_room(config: &Config, problems: &Problems, tokens: &Tokens, limit: usize) -> Result<(), TrainError> {
     let new = config.rl.max_new_tokens;
-    for (prompt, problem) in config.task.distinct(config.seed, Split::Test, config.eval.n).iter().enumerate()
-    {
-        let tokens = tokens.prompt(&problem.prompt)?.ids().len();
+    let held_out = problems.distinct(Split::Test, config.eval.n).map_err(TrainError::Task)?;
+    for (prompt, problem) in held_out.iter().enumerate() {
+        let tokens = problem.encode(tokens)?.ids().len();
         if tokens + new > limit {
             return Err(EvalError::from(RolloutError::TooLong { prompt, tokens, new, limit }).into());
         }
@@ -448,16 +483,16 @@ impl Run<'_> {
         Ok(model)
     }
 
-    fn examples(&self, step: u64) -> Result<Vec<Example>, TokenError> {
+    fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
         let sft = &self.config.sft;
         let batch = sft.batch as u64;
         let coin = Address::new(self.config.seed, Purpose::Demonstrations);
         let example = |index| {
-            let problem = self.config.task.problem(self.config.seed, Split::Train, index);
+            let problem = self.problems.problem(Stage::Supervised, index).map_err(TrainError::Problem)?;
             let worked = coin.unit(index) < sft.worked_share;
             let text = if worked { &problem.solution } else { problem.direct() };
             let response = self.tokens.target(text)?.ids().to_vec();
-            Ok(Example { prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(), response })
+            Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
         };
         (step * batch..(step + 1) * batch).map(example).collect()
     }
@@ -491,13 +526,14 @@ impl Run<'_> {
     }
 
     fn evaluate(&mut self, model: &Decoder<f32>) -> Result<Evaluation, TrainError> {
-        let Config { seed, task, rl, eval, .. } = self.config;
+        let Config { seed, rl, eval, .. } = self.config;
         let sampling =
             Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: eval.temperature };
+        // No two problems alike, so that no answer counts twice.
+        let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
         let mut progress = Progress::new("evaluation", 0, eval.n as u64);
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);
-        let done =
-            eval::evaluate(model, &self.tokens, (task, *seed, Split::Test), eval.n, sampling, &mut watch)?;
+        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), sampling, &mut watch)?;
         progress.finish();
         Ok(done)
     }
@@ -520,6 +556,7 @@ impl Run<'_> {
             (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
         };
         let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), config);
+        policy.extraction = self.problems.extraction();
         match &saved {
             Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
             None => {
@@ -552,7 +589,7 @@ impl Run<'_> {
         let failed = |source: PolicyError| TrainError::Rl { step, source };
         policy.step = step;
         policy.rate = config.rl.schedule.rate(step);
-        let (exercises, batch) = self.sample(policy, step)?;
+        let Batch { exercises, groups: batch, earned } = self.sample(policy, step)?;
         let sample_seconds = clock.elapsed().as_secs_f64();
         let method = self.configured.method.as_ref();
         let metrics =
@@ -563,8 +600,10 @@ impl Run<'_> {
         if let Some(report) = policy.last.clone() {
             self.gradient_columns(step, &report.update, &mut row)?;
         }
-        let facts = batch_columns(&batch, &metrics);
+        let facts = batch_columns(&batch, &earned, &metrics);
         row.extend(facts.iter().copied());
+        let components = self.reward_columns(&earned);
+        row.extend(components);
         self.state.rl_done += 1;
         self.warn_when_dull(&batch);
         if config.eval.every > 0
@@ -585,42 +624,62 @@ impl Run<'_> {
             &row,
             &timing(seconds, sample_seconds, seconds - sample_seconds, per_second),
         )?;
-        self.keep_a_sample(step, &exercises, &batch)?;
+        self.keep_a_sample(step, &exercises, &batch, &earned)?;
         let of = |name: &str| facts.iter().find(|(n, _)| *n == name).map_or(f64::NAN, |(_, x)| *x);
         self.step_done(self.state.rl_done, &[("reward", of("reward")), ("KL", of("kl"))], tokens as usize);
         Ok(())
     }
 
     /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
-    fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<(Vec<Exercise>, Vec<Group>), TrainError> {
+    fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<Batch, TrainError> {
         let rl = &self.config.rl;
         let rounds = if rl.dynamic_sampling { MAX_ROUNDS } else { 1 };
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             let wanted = rl.prompts_per_step as u64;
             let numbers = (step * MAX_ROUNDS + round) * wanted..(step * MAX_ROUNDS + round + 1) * wanted;
-            let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TokenError>>()?;
+            let fresh = numbers.map(|i| self.exercise(i)).collect::<Result<Vec<_>, TrainError>>()?;
             let groups =
                 policy.sample(&fresh, rl.group_size).map_err(|source| TrainError::Rl { step, source })?;
-            for pair in fresh.into_iter().zip(groups) {
-                let known: Vec<f64> = pair.1.responses.iter().filter_map(|r| r.reward).collect();
+            for ((exercise, group), earned) in fresh.into_iter().zip(groups).zip(policy.earned.drain(..)) {
+                // Right and wrong decide, not what else is rewarded.
+                let known: Vec<f64> = earned.iter().filter_map(Earned::accuracy).collect();
                 let agrees = rl.dynamic_sampling && all_equal(&known);
-                if agrees { agreeing.push(pair) } else { kept.push(pair) }
+                if agrees { &mut agreeing } else { &mut kept }.push((exercise, group, earned));
             }
             if kept.len() >= rl.prompts_per_step {
                 break;
             }
         }
-        Ok(filled(kept, agreeing, rl.prompts_per_step).into_iter().unzip())
+        let mut batch = Batch::default();
+        for (exercise, group, earned) in filled(kept, agreeing, rl.prompts_per_step) {
+            batch.exercises.push(exercise);
+            batch.groups.push(group);
+            batch.earned.push(earned);
+        }
+        Ok(batch)
     }
 
-    fn exercise(&self, number: u64) -> Result<Exercise, TokenError> {
-        let problem = self.config.task.problem(self.config.seed, Split::Train, RL_PROBLEMS + number);
-        Ok(Exercise {
-            prompt: self.tokens.prompt(&problem.prompt)?.ids().to_vec(),
-            gold: problem.gold,
-            number,
-        })
+    /// The mean of each component of the reward over the responses that it has a value for; a component that is stuck is told of once.
+    fn reward_columns(&mut self, earned: &[Vec<Earned>]) -> Vec<(&'static str, f64)> {
+        let reward = &self.config.reward;
+        let mut columns = Vec::new();
+        for (i, component) in reward.active() {
+            let values = || earned.iter().flatten().map(|e| e.parts[i]);
+            if let Some(stuck) = self.state.watch.step(component.name, values(), reward.stuck_steps) {
+                self.say(&stuck.to_string());
+            }
+            let known: Vec<f64> = values().flatten().collect();
+            // Nothing, where there is no value: an empty field.
+            columns.extend(stats::mean(&known).map(|mean| (component.column, mean)));
+        }
+        columns.push((STUCK, self.state.watch.stuck(reward.stuck_steps) as f64));
+        columns
+    }
+
+    fn exercise(&self, number: u64) -> Result<Exercise, TrainError> {
+        let problem = self.problems.problem(Stage::Reinforced, number).map_err(TrainError::Problem)?;
+        Ok(Exercise { prompt: problem.encode(&self.tokens)?.ids().to_vec(), gold: problem.gold, number })
     }
 
     fn warn_when_dull(&mut self, batch: &[Group]) {
@@ -644,14 +703,19 @@ impl Run<'_> {
         step: u64,
         exercises: &[Exercise],
         batch: &[Group],
+        earned: &[Vec<Earned>],
     ) -> Result<(), TrainError> {
         let (Some(exercise), Some(group)) = (exercises.first(), batch.first()) else { return Ok(()) };
-        for response in group.responses.iter().take(2) {
+        let names: Vec<_> = self.config.reward.active().map(|(i, c)| (i, c.name)).collect();
+        for (response, earned) in group.responses.iter().zip(earned.iter().flatten()).take(2) {
+            let rewards: BTreeMap<&str, Option<f64>> =
+                names.iter().map(|(i, name)| (*name, earned.parts[*i])).collect();
             let sample = serde_json::json!({
                 "step": step,
                 "prompt": self.tokens.text(&exercise.prompt)?,
                 "response": self.tokens.text(&response.tokens)?,
                 "reward": response.reward,
+                "rewards": rewards,
                 "truncated": response.truncated,
             });
             self.dir.sample(&sample)?;
@@ -725,6 +789,14 @@ impl Run<'_> {
     }
 }
 
+/// What a step learns from, group by group.
+#[derive(Default)]
+struct Batch {
+    exercises: Vec<Exercise>,
+    groups: Vec<Group>,
+    earned: Vec<Vec<Earned>>,
+}
+
 /// The first `wanted` of `kept`, made up from those that were passed over where they are too few.
 fn filled<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
     kept.into_iter().chain(passed_over).take(wanted).collect()
@@ -750,7 +822,7 @@ fn timing(seconds: f64, sample: f64, update: f64, per_second: f64) -> [(&'static
 }
 
 /// Columns that describe a batch.
-fn batch_columns(batch: &[Group], metrics: &Metrics) -> Vec<(&'static str, f64)> {
+fn batch_columns(batch: &[Group], earned: &[Vec<Earned>], metrics: &Metrics) -> Vec<(&'static str, f64)> {
     let responses: Vec<_> = batch.iter().flat_map(|g| &g.responses).collect();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let rewards: Vec<f64> = responses.iter().filter_map(|r| r.reward).collect();
@@ -772,8 +844,8 @@ fn batch_columns(batch: &[Group], metrics: &Metrics) -> Vec<(&'static str, f64)>
     ];
     let mut out = vec![
         ("tokens", responses.iter().map(|r| r.len()).sum::<usize>() as f64),
-        ("reward", mean(rewards.clone())),
-        ("accuracy", mean(rewards.iter().map(|r| f64::from(*r > 0.5)).collect())),
+        ("reward", mean(rewards)),
+        ("accuracy", mean(earned.iter().flatten().filter_map(Earned::accuracy).collect())),
         ("entropy", mean(entropies)),
         ("length", mean(responses.iter().map(|r| r.len() as f64).collect())),
         ("truncated", mean(responses.iter().map(|r| f64::from(r.truncated)).collect())),

@@ -196,8 +196,8 @@ fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
     let (model, tokens) = (decoder(&shape()), Tokens::tiny());
     let sampling = Sampling { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
     let evaluate = |seed| {
-        let what = (&Task::Addition, seed, Split::Test);
-        eval::evaluate(&model, &tokens, what, 30, sampling, &mut |_| ()).unwrap()
+        let problems = Task::Addition.distinct(seed, Split::Test, 30);
+        eval::evaluate(&model, &tokens, (&problems, seed), sampling, &mut |_| ()).unwrap()
     };
     let first = evaluate(4);
     assert_eq!(first, evaluate(4));

@@ -8,15 +8,24 @@
 //! Sources: Wilson (1927) and Clopper & Pearson (1934) for proportions; Hyndman & Fan (1996) for
 //! quantiles; Holm (1979) for many tests; Agarwal et al., "Deep Reinforcement Learning at the Edge of
 //! the Statistical Precipice" (2021, the `rliable` library) for the interquartile mean, the stratified
-//! bootstrap and the probability of improvement; Phipson & Smyth (2010) for Monte-Carlo p-values.
+//! bootstrap and the probability of improvement; Phipson & Smyth (2010) for Monte-Carlo p-values; Chen et al. (2021) for pass@k;
+//! McNemar (1947) for paired proportions.
 
+mod attempts;
 mod bootstrap;
 mod compare;
 mod interval;
+mod power;
+mod sign_flip;
 
+pub use attempts::pass_at_k;
 pub use bootstrap::{Bootstrap, probability_of_improvement};
 pub use compare::{Permutation, holm, paired_permutation, two_proportions};
-pub use interval::{Estimate, Interval, clopper_pearson, normal_interval, t_interval, wilson};
+pub use interval::{
+    Estimate, Interval, clopper_pearson, mean_of_independent, normal_interval, t_interval, wilson,
+};
+pub use power::{fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power};
+pub use sign_flip::sign_flip_test;
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
@@ -232,5 +241,7 @@ pub fn linear_fit(x: &[f64], y: &[f64]) -> Option<LinearFit> {
     Some(LinearFit { intercept: my - slope * mx, slope, slope_se, r_squared })
 }
 
+#[cfg(test)]
+mod benchmark_tests;
 #[cfg(test)]
 mod tests;

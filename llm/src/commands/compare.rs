@@ -1,10 +1,10 @@
-//! `llm-train compare`.
+//! `llm-train compare`: methods over seeds, or two evaluations.
 
 use std::path::{Path, PathBuf};
 
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
-use crate::compare::{self, CompareError, Outcome, Plan, PlanError};
+use crate::compare::{self, CompareError, Outcome, Plan, PlanError, paired, paired_report};
 use crate::config::Config;
 use crate::disk::{Disk, DiskError};
 use crate::figures;
@@ -23,7 +23,10 @@ This equalises the steps of plain gradient descent if all tokens pulled alike. A
 again, so here the added run takes steps m / m1 times as long: it asks whether a larger step alone would have done it. The other \
 direction, a trace's weights divided by their mean, is a method: grpo_lambda:normalise=mean.
 
-Stopped at any moment, the same command continues; another one on the same directory is refused.";
+Stopped at any moment, the same command continues; another one on the same directory is refused.
+
+llm-train compare A B compares two evaluations of llm-train eval instead (their directories, or run directories that hold one in eval), problem by \
+problem: B less A with its interval and a paired permutation test, for each benchmark and their average, corrected for the number of benchmarks (Holm).";
 
 /// Arguments of `compare`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,56 +34,130 @@ Stopped at any moment, the same command continues; another one on the same direc
 pub struct CompareArgs {
     /// Methods, as in grpo,grpo_lambda:style=both,lambda=0.9; the others are compared with the first
     #[arg(long, value_name = "NAME:key=value,..,NAME")]
-    pub methods: String,
-    /// Seeds, from the preset's on; six or more can tell a difference at 5 % by sign flips
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub seeds: u64,
+    pub methods: Option<String>,
+    /// Seeds, from the preset's on; six or more can tell a difference at 5 % by sign flips [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: Option<u64>,
     /// Also the first method at the learning rates that equalise rate times mean token weight
     #[arg(long)]
     pub ablate_rate: bool,
-    /// A shipped preset, or a TOML file
-    #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
-    pub preset: String,
-    /// The directory of the comparison; one found there is continued
-    #[arg(long, value_name = "DIR", default_value = "runs/compare")]
-    pub run: PathBuf,
-    /// Settings over the preset's, common to all runs, as in rl.steps=50
-    #[arg(value_name = "key=value")]
-    pub overrides: Vec<String>,
+    /// A shipped preset, or a TOML file [default: tiny]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub preset: Option<String>,
+    /// The directory of the comparison; one found there is continued [default: runs/compare]
+    #[arg(long, value_name = "DIR")]
+    pub run: Option<PathBuf>,
+    /// For two evaluations: write paired.json, paired.csv and a figure there
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Settings over the preset's, common to all runs, as in rl.steps=50; or two evaluations
+    #[arg(value_name = "key=value | A B")]
+    pub words: Vec<String>,
 }
+
+const BOTH: &str =
+    "methods over seeds (--methods NAME,NAME) and two evaluations (A B) are different comparisons";
 
 /// Compares.
 ///
 /// # Errors
 /// When the input is refused or a run breaks off.
 pub fn run(args: &CompareArgs) -> Result<(), Failure> {
-    let entrants = compare::parse_methods(&args.methods).map_err(Failure::refused)?;
-    if let Some(word) = args.overrides.iter().find(|word| word.starts_with("method.")) {
+    match &args.methods {
+        Some(methods) => of_methods(args, methods),
+        None => of_evaluations(args),
+    }
+}
+
+/// Two evaluations, problem by problem.
+fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
+    let given = [
+        ("--seeds", args.seeds.is_some()),
+        ("--ablate-rate", args.ablate_rate),
+        ("--preset", args.preset.is_some()),
+        ("--run", args.run.is_some()),
+    ];
+    if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+        return Err(Failure::refused(format!("{name} belongs to --methods, which is not given; {BOTH}")));
+    }
+    let [a, b] = args.words.as_slice() else {
+        let found = args.words.len();
+        return Err(Failure::refused(format!(
+            "neither --methods nor two directories of evaluations are given, but {found} words; {BOTH}"
+        )));
+    };
+    if let Some(word) = [a, b].into_iter().find(|word| word.contains('=') && !Path::new(word).exists()) {
+        return Err(Failure::refused(format!("{word}: a setting belongs to --methods; {BOTH}")));
+    }
+    let read = |path: &String| paired::Side::read(Path::new(path)).map_err(Failure::refused);
+    let pair = paired::pair(&read(a)?, &read(b)?).map_err(Failure::refused)?;
+    let mut written = String::new();
+    if let Some(directory) = &args.out {
+        let disk = Disk::default();
+        let broke = |e: DiskError| Failure::broke(e);
+        disk.create_directories(directory).map_err(broke)?;
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let csv = paired_report::csv(&pair, &command);
+        disk.replace(&directory.join("paired.csv"), csv.as_bytes()).map_err(broke)?;
+        let json = serde_json::to_string_pretty(&paired_report::json(&pair)).map_err(Failure::broke)?;
+        disk.replace(&directory.join("paired.json"), format!("{json}\n").as_bytes()).map_err(broke)?;
+        let dir = directory.display();
+        written = format!("\nresult       {dir}/paired.csv\nall numbers  {dir}/paired.json\n");
+        written += &match figures::save(&paired_report::figure(&pair), &directory.join("figures"), "paired") {
+            Ok(path) => figure_lines(&[path]),
+            Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
+        };
+    }
+    let notes: String = paired_report::notes(&pair).iter().map(|note| format!("- {note}\n")).collect();
+    print(&format!(
+        "A {}\nB {}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
+        pair.paths[0].display(),
+        pair.paths[1].display(),
+        paired_report::finding(&pair),
+        paired_report::table(&pair)
+    ))
+}
+
+/// Methods over seeds.
+fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
+    if let Some(word) = args.words.iter().find(|word| Path::new(word).is_dir()) {
+        return Err(Failure::refused(format!("{word} is a directory and --methods is given; {BOTH}")));
+    }
+    if args.out.is_some() {
+        return Err(Failure::refused(
+            "--out is for two evaluations (A B); the directory of --methods is --run",
+        ));
+    }
+    let seeds = args.seeds.unwrap_or(5);
+    let preset = args.preset.as_deref().unwrap_or("tiny");
+    let run = args.run.as_deref().unwrap_or(Path::new("runs/compare"));
+    let entrants = compare::parse_methods(methods).map_err(Failure::refused)?;
+    if let Some(word) = args.words.iter().find(|word| word.starts_with("method.")) {
         return Err(Failure::refused(format!(
             "{word}: in a comparison a setting belongs to one method, as in --methods grpo:{}",
             word.trim_start_matches("method.")
         )));
     }
-    let base = Config::resolve(&args.preset, &args.overrides).map_err(Failure::refused)?;
+    let base = Config::resolve(preset, &args.words).map_err(Failure::refused)?;
     let broke = |e: &PlanError| matches!(e, PlanError::Disk(_));
     let failed = |e: PlanError| if broke(&e) { Failure::broke(e) } else { Failure::refused(e) };
-    let plan = Plan::new(entrants, args.seeds, args.ablate_rate, base).map_err(failed)?;
+    let plan = Plan::new(entrants, seeds, args.ablate_rate, base).map_err(failed)?;
     for entrant in &plan.entrants {
         for idle in entrant.configured().idle() {
             say(&format!("warning: {}: {idle}", entrant.label));
         }
     }
     use_threads(plan.base.threads)?;
-    announce(&plan, &args.run);
+    announce(&plan, run);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let outcome = compare::run(&plan, &args.run, &command)
+    let outcome = compare::run(&plan, run, &command)
         .map_err(|e: CompareError| if e.refused() { Failure::refused(e) } else { Failure::broke(e) })?;
-    write(&outcome, &args.run, &command).map_err(Failure::broke)?;
-    let figures = match figures::save(&compare::figure(&outcome), &args.run.join("figures"), "compare") {
+    write(&outcome, run, &command).map_err(Failure::broke)?;
+    let figures = match figures::save(&compare::figure(&outcome), &run.join("figures"), "compare") {
         Ok(path) => figure_lines(&[path]),
         Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };
-    let dir = args.run.display();
+    let dir = run.display();
     print(&format!(
         "{}\n\nresult       {dir}/compare.csv\nall numbers  {dir}/compare.json\n{figures}",
         compare::table(&outcome)

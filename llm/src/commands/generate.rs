@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::progress::say;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, Sampling};
-use crate::task::{Problem, Split};
-use crate::tokens::{Prompt, TokenError};
+use crate::task::{Problem, Problems, Split};
+use crate::tokens::{Prompt, TokenError, Tokens};
 use crate::truncation::Truncation;
 
 /// Arguments of `generate`.
@@ -116,9 +116,9 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
             add(line.place(), prompt)?;
         }
     }
-    for problem in problems(args)? {
+    for problem in problems(args, &tokens, limit)? {
         say(&format!("{}answer: {}", problem.prompt, problem.direct()));
-        add("--task", encode(&problem.prompt))?;
+        add("--task", problem.encode(&tokens))?;
     }
     if prompts.is_empty() {
         return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
@@ -148,7 +148,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
 }
 
 /// The first held-out problems of the run that the model is from; of the preset `tiny` for a model from elsewhere.
-fn problems(args: &GenerateArgs) -> Result<Vec<Problem>, Failure> {
+fn problems(args: &GenerateArgs, tokens: &Tokens, limit: usize) -> Result<Vec<Problem>, Failure> {
     // RUN itself, or RUN/checkpoints/step-N.
     let above = std::path::absolute(&args.model).ok();
     let run = above.iter().flat_map(|path| path.ancestors().step_by(2).take(2));
@@ -157,7 +157,11 @@ fn problems(args: &GenerateArgs) -> Result<Vec<Problem>, Failure> {
         None => Config::resolve("tiny", &[""; 0]),
     };
     let config = config.map_err(Failure::refused)?;
-    let problems = config.task.distinct(config.seed, Split::Test, args.task);
+    if args.task == 0 {
+        return Ok(Vec::new());
+    }
+    let problems = Problems::open(&config, tokens, limit, &mut |_| ()).map_err(Failure::refused)?;
+    let problems = problems.distinct(Split::Test, args.task).map_err(Failure::refused)?;
     if problems.len() < args.task {
         let n = problems.len();
         return Err(Failure::refused(format!("--task {}: the task has {n} different problems", args.task)));

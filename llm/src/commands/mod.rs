@@ -2,12 +2,15 @@
 
 pub mod bench;
 pub mod compare;
+pub mod data;
+pub mod eval;
 pub mod explain;
 pub mod generate;
 pub mod grade;
 pub mod info;
 mod lines;
 pub mod plot;
+pub mod reproduce;
 pub mod score;
 pub mod train;
 

@@ -10,6 +10,7 @@ use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
 use crate::figures;
 use crate::progress::say;
+use crate::task::TaskSource;
 use crate::train::{Summary, train};
 
 /// Trains.
@@ -67,7 +68,7 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
         config.seed,
         directory.display()
     ));
-    if !config.task.holds_out() {
+    if matches!(&config.task, TaskSource::Embedded(task) if !task.holds_out()) {
         say(
             "task.kind=addition has a hundred problems and holds none out: accuracy is on problems that training meets too",
         );

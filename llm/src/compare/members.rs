@@ -239,14 +239,17 @@ fn twins(plan: &Plan, length: u64) -> Vec<(Entrant, Vec<String>)> {
     twins
 }
 
+/// A stage that a run is of.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
+    /// Imitation, shared by several runs.
     Supervised,
+    /// Reinforcement learning.
     Reinforced,
 }
 
-/// Where a comparison is in time.
-struct Clock {
+/// Where several runs are in time.
+pub(crate) struct Clock {
     started: Instant,
     total: usize,
     /// Runs left, and seconds of those done, by kind.
@@ -255,7 +258,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(supervised: usize, reinforced: usize) -> Clock {
+    pub(crate) fn new(supervised: usize, reinforced: usize) -> Clock {
         Clock {
             started: Instant::now(),
             total: supervised + reinforced,
@@ -264,7 +267,7 @@ impl Clock {
         }
     }
 
-    fn done(&mut self, kind: Kind, seconds: f64) {
+    pub(crate) fn done(&mut self, kind: Kind, seconds: f64) {
         self.left[kind as usize] -= 1;
         self.seconds[kind as usize].push(seconds);
     }
@@ -279,7 +282,7 @@ impl Clock {
         Some(Duration::from_secs_f64(of(0)? + of(1)?))
     }
 
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let number = self.total - self.left.iter().sum::<usize>() + 1;
         let so_far = spell(self.started.elapsed());
         let to_go = match self.to_go() {
@@ -322,7 +325,7 @@ impl Work<'_> {
 }
 
 /// The summary of a run that is done, if it is one of this configuration.
-fn finished(path: &Path, config: &Config) -> Result<Option<Summary>, CompareError> {
+pub(crate) fn finished(path: &Path, config: &Config) -> Result<Option<Summary>, CompareError> {
     let Some(done) = summary(path)? else { return Ok(None) };
     let mut differences = Config::read(&path.join("config.toml"))?.differences(config);
     differences.retain(|d| d.matters);

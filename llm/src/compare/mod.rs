@@ -9,16 +9,21 @@
 //! ```
 //! A seed decides the initial weights, the problems of both stages and the held-out problems, and all methods share them, so that
 //! methods are compared in pairs by seed.
+//!
+//! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
 mod entrant;
 mod figure;
 mod members;
+pub mod paired;
+pub mod paired_report;
 mod plan;
 mod report;
 mod statistics;
 
 pub use entrant::{Entrant, parse as parse_methods};
 pub use figure::figure;
+pub(crate) use members::{Clock, Kind, finished};
 pub use members::{CompareError, Outcome, Scores, run};
 pub use plan::{Plan, PlanError};
 pub use report::{csv, finding, json, table};

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::toml_scalar;
+use crate::data::OnBadRow;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::Shape;
 use crate::task::Level;
@@ -41,6 +42,8 @@ pub enum Kind {
     Flag,
     /// `none` or a path.
     OptionalPath,
+    /// A text of at least one character; this is the default.
+    Text(&'static str),
 }
 
 impl fmt::Display for Kind {
@@ -63,6 +66,7 @@ impl fmt::Display for Kind {
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::Flag => write!(f, "true or false"),
             Kind::OptionalPath => write!(f, "none or a directory"),
+            Kind::Text(unsaid) => write!(f, "{unsaid}, or a text of at least one character"),
         }
     }
 }
@@ -92,7 +96,7 @@ impl Kind {
             Kind::OptionalPositive => positive(text),
             Kind::Choice(words) => words.contains(&text).then(|| text.to_owned()),
             Kind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
-            Kind::OptionalPath => (!text.is_empty()).then(|| text.to_owned()),
+            Kind::OptionalPath | Kind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
     }
 
@@ -135,6 +139,7 @@ const fn integer(min: u64, max: u64) -> Kind {
 
 /// More than anyone needs, and a whole number that TOML and every sum of two can hold.
 const ANY: u64 = 1_000_000_000_000_000;
+const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0 };
 const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
@@ -150,9 +155,17 @@ pub static FIELDS: &[Field] = &[
     field("model.heads", integer(1, 512), "4", "attention heads"),
     field("model.kv_heads", integer(1, 512), "2", "heads of keys and values; divides heads"),
     field("model.intermediate", integer(8, 1 << 20), "352", "width inside the feed-forward part"),
-    field("task.kind", Kind::Choice(&["stories", "addition"]), "stories", "word problems, or sums of two digits (for tests)"),
+    field("task.kind", Kind::Choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set"),
     field("task.levels", Kind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often"),
     field("task.max_operand", integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem"),
+    field("task.data", Kind::Text("none"), "none", "the data set: a file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one"),
+    field("task.test", Kind::Text("none"), "none", "the held-out problems, given likewise; none: a tenth of task.data, chosen by a hash of each problem, and another for validation"),
+    field("task.columns.problem", Kind::Text("auto"), "auto", "the column with the problem"),
+    field("task.columns.answer", Kind::Text("auto"), "auto", "the column with the answer, or the list of accepted ones"),
+    field("task.columns.solution", Kind::Text("auto"), "auto", "the column with the worked solution"),
+    field("task.template", Kind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file"),
+    field("task.system", Kind::Text("none"), "none", "system prompt; none: the template's own"),
+    field("task.on_bad_row", Kind::Choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
     field("adam.beta1", Kind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
     field("adam.beta2", Kind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
     field("adam.epsilon", Kind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
@@ -176,6 +189,13 @@ pub static FIELDS: &[Field] = &[
     field("rl.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
     field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
+    field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
+    field("reward.format", WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1"),
+    field("reward.tag_count", WEIGHT, "0", "weight of the layout's four tags, each worth 0.25 when it stands there once"),
+    field("reward.overlong", WEIGHT, "0", "weight of the penalty of long responses, down to -1 (DAPO's soft overlong punishment)"),
+    field("reward.overlong_limit", Kind::OptionalPositive, "none", "tokens at which that penalty reaches -1; none: rl.max_new_tokens"),
+    field("reward.overlong_cache", Kind::OptionalPositive, "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO"),
+    field("reward.stuck_steps", integer(0, ANY), "20", "warn of a component that gave every response the same for so many steps in a row; 0: never"),
     field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
     field("eval.temperature", Kind::Number { min: 0.0, max: MOST_TEMPERATURE }, "0", "0: the most probable token; else sampling"),

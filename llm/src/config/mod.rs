@@ -6,6 +6,7 @@
 //! [`grpo_lambda::methods::configure`], so they are spelt as everywhere else.
 
 mod fields;
+mod rewards;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +21,12 @@ use grpo_lambda::settings::{SettingError, did_you_mean};
 
 use toml::de::{DeTable, DeValue};
 
+use crate::data::{Columns, OnBadRow};
 use crate::optim::AdamWSettings;
+use crate::reward::RewardConfig;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::{Schedule, Shape};
-use crate::task::{Level, Task};
+use crate::task::{DatasetTask, Level, Task, TaskSource};
 
 /// A preset that ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,14 @@ pub struct Preset {
 }
 
 /// Every shipped preset.
-pub static PRESETS: &[Preset] = &[Preset { name: "tiny", text: include_str!("../../presets/tiny.toml") }];
+pub static PRESETS: &[Preset] = &[
+    Preset { name: "tiny", text: include_str!("../../presets/tiny.toml") },
+    Preset { name: "paper-qwen-1.5b", text: include_str!("../../presets/paper-qwen-1.5b.toml") },
+    Preset { name: "paper-r1-qwen-1.5b", text: include_str!("../../presets/paper-r1-qwen-1.5b.toml") },
+    Preset { name: "paper-r1-llama-3b", text: include_str!("../../presets/paper-r1-llama-3b.toml") },
+    Preset { name: "paper-r1-qwen-7b", text: include_str!("../../presets/paper-r1-qwen-7b.toml") },
+    Preset { name: "paper-tiny", text: include_str!("../../presets/paper-tiny.toml") },
+];
 
 /// A configuration that was refused.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +95,16 @@ pub enum ConfigError {
          from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
     )]
     Truncated {
+        /// Where it stands.
+        origin: String,
+        /// The key.
+        key: String,
+    },
+    /// A method of fine-tuning that the trainer does not have.
+    #[error(
+        "{origin}: {key}: this version trains every weight; it has no LoRA, so it cannot run this preset (llm-train reproduce --dry-run plans it all the same)"
+    )]
+    NoLora {
         /// Where it stands.
         origin: String,
         /// The key.
@@ -238,11 +258,13 @@ pub struct Config {
     /// Where the model comes from.
     pub model: ModelSource,
     /// The task.
-    pub task: Task,
+    pub task: TaskSource,
     /// Supervised learning.
     pub sft: SftConfig,
     /// Reinforcement learning.
     pub rl: RlConfig,
+    /// What responses earn.
+    pub reward: RewardConfig,
     /// Evaluation.
     pub eval: EvalConfig,
     /// Checkpoints.
@@ -290,6 +312,10 @@ impl Given {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
         }
         if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
+            // Once there are such fields, this is an unknown key like any other.
+            if key.starts_with("lora.") && !FIELDS.iter().any(|f| f.key.starts_with("lora.")) {
+                return Err(ConfigError::NoLora { origin: origin.to_owned(), key: key.to_owned() });
+            }
             let hint = hint(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
         }
@@ -626,11 +652,6 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             number("eval.temperature")
         )));
     }
-    let max_operand = u32::try_from(whole("task.max_operand")).expect("within its bounds");
-    let levels = word("task.levels")
-        .split(',')
-        .map(|steps| Level { steps: steps.parse().expect("canonical list"), max_operand })
-        .collect();
     Ok(Config {
         seed: whole("seed"),
         threads: size("threads"),
@@ -639,7 +660,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             recompute_layers: word("memory.recompute_layers") == "true",
         },
         model,
-        task: if word("task.kind") == "addition" { Task::Addition } else { Task::Stories(levels) },
+        task: task(&values)?,
         sft: SftConfig {
             steps: whole("sft.steps"),
             batch: size("sft.batch"),
@@ -659,6 +680,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             dynamic_sampling: word("rl.dynamic_sampling") == "true",
             max_nan_steps: whole("rl.max_nan_steps"),
         },
+        reward: rewards::read(&values)?,
         eval: EvalConfig {
             n: size("eval.n"),
             every: whole("eval.every"),
@@ -668,6 +690,45 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         method: word(METHOD_NAME).to_owned(),
         values,
     })
+}
+
+/// Values of the fields that only a data set has, where nothing is said.
+const UNSAID: [&str; 2] = ["none", "auto"];
+
+fn task(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {
+    let word = |key: &str| values[key].as_str();
+    let said = |key: &str| Some(word(key)).filter(|w| !UNSAID.contains(w)).map(str::to_owned);
+    if word("task.kind") == "dataset" {
+        let data = said("task.data").ok_or_else(|| {
+            let right = "must be a file, a directory, or owner/name in the Hugging Face cache";
+            ConfigError::Conflict(format!("task.kind = dataset: task.data is missing; {right}"))
+        })?;
+        let column = |name: &str| said(&format!("task.columns.{name}"));
+        return Ok(TaskSource::Dataset(DatasetTask {
+            data,
+            test: said("task.test"),
+            columns: Columns {
+                problem: column("problem"),
+                answer: column("answer"),
+                solution: column("solution"),
+            },
+            template: word("task.template").to_owned(),
+            system: said("task.system"),
+            on_bad_row: OnBadRow::parse(word("task.on_bad_row")).expect("one of the choices"),
+        }));
+    }
+    if let Some(data) = said("task.data") {
+        let kind = word("task.kind");
+        return Err(ConfigError::Conflict(format!(
+            "task.data = {data}: task.kind is {kind}; with data it must be dataset"
+        )));
+    }
+    let max_operand = values["task.max_operand"].parse().expect("within its bounds");
+    let level = |steps: &str| Level { steps: steps.parse().expect("canonical list"), max_operand };
+    Ok(TaskSource::Embedded(match word("task.kind") {
+        "addition" => Task::Addition,
+        _ => Task::Stories(word("task.levels").split(',').map(level).collect()),
+    }))
 }
 
 fn check_shape(shape: &ModelShape) -> Result<(), ConfigError> {

@@ -81,7 +81,7 @@ fn values_arrive_in_their_sections() {
     assert_eq!(config.sft.adam.max_grad_norm, Some(1.0));
     assert_eq!((config.sft.schedule.shape, config.sft.schedule.steps), (Shape::Linear, config.sft.steps));
     let level = |steps| Level { steps, max_operand: 99 };
-    assert_eq!(config.task, Task::Stories(vec![level(2), level(4)]));
+    assert_eq!(config.task, TaskSource::Embedded(Task::Stories(vec![level(2), level(4)])));
     assert_eq!(config.configured().settings.number("lambda"), 0.5);
     assert!(matches!(config.model, ModelSource::Random(ModelShape { hidden: 64, .. })));
     assert_eq!((config.eval.temperature, config.threads), (1.0, 3));

@@ -116,7 +116,7 @@ pub struct Opened {
 
 const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
 
 impl RunDir {
@@ -258,7 +258,7 @@ fn now() -> f64 {
 }
 
 /// Takes the lock, which the system releases when the process ends.
-fn lock(directory: &Path) -> Result<File, RunError> {
+pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
     let path = directory.join(LOCK);
     let io = |action| {
         let path = path.clone();

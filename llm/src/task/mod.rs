@@ -1,4 +1,5 @@
-//! The embedded task: multi-step arithmetic word problems with worked solutions, as many as one likes.
+//! What is learned: the embedded task, multi-step arithmetic word problems with worked solutions, as many as one likes; or the
+//! rows of a data set ([`Problems`]).
 //!
 //! ```
 //! use grpo_lambda_llm::task::{Level, Split, Task};
@@ -14,12 +15,16 @@
 //! the more so the fewer there are (one-step problems with small operands); [`Task::distinct`] leaves repetitions out.
 
 mod expression;
+mod problems;
 mod stories;
 
 pub use expression::{Expression, Operator, Step};
+pub use problems::{DatasetTask, Problems, Stage, TaskError, TaskSource};
 
-use crate::grade::Gold;
+use crate::grade::{Extraction, Gold};
+use crate::prompt::Rendered;
 use crate::rng::{Address, Purpose, below};
+use crate::tokens::{Prompt, TokenError, Tokens};
 use stories::{Draw, STORIES, Story};
 
 /// Parts of the problem space that share no problem.
@@ -82,15 +87,21 @@ impl Level {
 /// A problem with its solution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What the model is given; ends with a line break.
+    /// What the model is given; of the embedded task it ends with a line break.
     pub prompt: String,
-    /// A worked solution: one line per step, then `\boxed{answer}`.
+    /// Whether the tokenizer puts its special tokens around the prompt.
+    pub special_tokens: bool,
+    /// A worked solution to imitate; of the embedded task: one line per step, then `\boxed{answer}`.
     pub solution: String,
+    /// The solution without its working.
+    pub direct: String,
     /// The answer.
     pub gold: Gold,
-    /// What is asked for.
-    pub expression: Expression,
-    /// Story and expression: two problems with the same canonical spelling differ in names and things only.
+    /// Where the answer stands in a response.
+    pub extraction: Extraction,
+    /// What is asked for; a row of a data set does not say.
+    pub expression: Option<Expression>,
+    /// Story and expression: two problems with the same canonical spelling differ in names and things only. Of a data set, the problem as published.
     pub canonical: String,
 }
 
@@ -100,21 +111,32 @@ impl Problem {
         let lines: String = steps.iter().map(|step| format!("{step}\n")).collect();
         Problem {
             prompt: format!("{text}\n"),
+            special_tokens: true,
             solution: format!("{lines}\\boxed{{{value}}}"),
+            direct: format!("\\boxed{{{value}}}"),
             gold: Gold::from(value),
+            extraction: Extraction::Boxed,
             canonical: format!("{name} {expression}"),
-            expression,
+            expression: Some(expression),
         }
     }
 
-    /// The solution without its working: the boxed answer alone.
+    /// The solution without its working: the answer alone, in its box or tags.
     pub fn direct(&self) -> &str {
-        self.solution.lines().last().unwrap_or_default()
+        &self.direct
     }
 
-    /// Number of steps of the solution.
+    /// Number of steps of the solution; 0 where it is not known.
     pub fn steps(&self) -> usize {
-        self.expression.work_out().1.len()
+        self.expression.as_ref().map_or(0, |e| e.work_out().1.len())
+    }
+
+    /// The prompt as token ids.
+    ///
+    /// # Errors
+    /// [`TokenError::Encode`].
+    pub fn encode(&self, tokens: &Tokens) -> Result<Prompt, TokenError> {
+        tokens.rendered(&Rendered { text: self.prompt.clone(), special_tokens: self.special_tokens })
     }
 }
 

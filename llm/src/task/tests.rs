@@ -77,7 +77,7 @@ fn worked_steps_are_right_and_lead_to_the_boxed_answer() {
                     );
                     known.insert(c);
                 }
-                let infix = p.expression.to_string();
+                let infix = p.expression.as_ref().expect("of the task").to_string();
                 let value = evaluate(&mut infix.as_str());
                 assert_eq!(lines[steps], format!("\\boxed{{{value}}}"));
                 assert_eq!(p.gold.to_string(), value.to_string());

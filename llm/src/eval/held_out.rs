@@ -7,7 +7,7 @@ use crate::grade::{Prediction, grade};
 use crate::model::Decoder;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, RolloutError, Sampling};
-use crate::task::{Split, Task};
+use crate::task::Problem;
 use crate::tokens::{TokenError, Tokens};
 
 /// Level of every interval.
@@ -54,7 +54,7 @@ pub enum EvalError {
     Token(#[from] TokenError),
 }
 
-/// Accuracy of `model` on the first `n` different problems of a split (all of them where it has fewer).
+/// Accuracy of `model` on `problems`; `seed` is where the sampler's random numbers are.
 ///
 /// `watch(done)` is told how many problems are done.
 ///
@@ -63,26 +63,26 @@ pub enum EvalError {
 pub fn evaluate(
     model: &Decoder<f32>,
     tokens: &Tokens,
-    (task, seed, split): (&Task, u64, Split),
-    n: usize,
+    (problems, seed): (&[Problem], u64),
     sampling: Sampling,
     watch: &mut dyn FnMut(usize),
 ) -> Result<Evaluation, EvalError> {
     let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
     let base = Address::new(seed, Purpose::Evaluation);
-    // No two problems alike, so that no answer counts twice.
-    let problems = task.distinct(seed, split, n);
     let n = problems.len();
     for (chunk, problems) in problems.chunks(BATCH).enumerate() {
         let start = chunk * BATCH;
-        let prompts = problems.iter().map(|p| tokens.prompt(&p.prompt)).collect::<Result<Vec<_>, _>>()?;
+        let prompts = problems.iter().map(|p| p.encode(tokens)).collect::<Result<Vec<_>, _>>()?;
         let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
         let address = |prompt: usize, _| base.prompt((start + prompt) as u64);
         let responses = rollout::sample(model, &ids, 1, tokens.eos(), sampling, address)?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;
-            let verdict = grade(&Prediction::of(&tokens.text(&response.tokens)?), &problem.gold);
+            let verdict = grade(
+                &Prediction::extract(&tokens.text(&response.tokens)?, problem.extraction),
+                &problem.gold,
+            );
             match verdict.reward() {
                 Some(reward) => {
                     out.n += 1;

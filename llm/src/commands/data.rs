@@ -1,0 +1,217 @@
+//! `llm-train data`.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use comfy_table::{Table, presets};
+use grpo_lambda::settings::did_you_mean;
+
+use super::{Failure, checkpoint, print};
+use crate::data::{Columns, DataSet, OnBadRow, open};
+use crate::grade::{Prediction, Verdict, grade};
+use crate::prompt::{Rendered, Template};
+use crate::tokens::{TokenError, Tokens};
+
+/// Arguments of `data`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DataArgs {
+    /// A file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one
+    #[arg(value_name = "PATH|OWNER/NAME")]
+    pub data: String,
+    /// problem=NAME, answer=NAME or solution=NAME; found by its name when not given
+    #[arg(long, value_name = "WHAT=NAME")]
+    pub column: Vec<String>,
+    /// Leave bad rows out instead of refusing the data set
+    #[arg(long)]
+    pub skip_bad_rows: bool,
+    /// How many rows to show, as the model would see them
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub show: usize,
+    /// How they become prompts: the name of a template, `chat` for the one of --model, a Jinja file or a directory with one
+    #[arg(long, value_name = "NAME|FILE|DIR", default_value = "line")]
+    pub template: String,
+    /// The system prompt; the template's own when not given
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// A checkpoint directory: its chat template, and lengths in its tokens
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+}
+
+/// Says what a data set holds.
+///
+/// # Errors
+/// When it, the template or the tokenizer is refused.
+pub fn run(args: &DataArgs) -> Result<(), Failure> {
+    let columns = columns(&args.column)?;
+    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
+    let model = args.model.as_deref().map(checkpoint).transpose()?;
+    let tokens = model.as_deref().map(Tokens::load).transpose().map_err(Failure::refused)?;
+    let mut template = Template::load(&args.template, model.as_deref()).map_err(Failure::refused)?;
+    if let Some(system) = &args.system {
+        template = template.with_system(system).map_err(Failure::refused)?;
+    }
+    let data = open(&args.data, &columns, on_bad_row).map_err(Failure::refused)?;
+    let found = Found::of(&data, &template, tokens.as_ref())?;
+    let mut text = head(&data);
+    text += &found.report(&template, tokens.is_some());
+    for index in 0..args.show.min(data.len()) {
+        text += &shown(&data, &template, index)?;
+    }
+    print(&text)
+}
+
+fn columns(given: &[String]) -> Result<Columns, Failure> {
+    let mut columns = Columns::default();
+    for word in given {
+        const KNOWN: [&str; 3] = ["problem", "answer", "solution"];
+        let right = "must be problem=NAME, answer=NAME or solution=NAME";
+        let (what, name) = word.split_once('=').unwrap_or((word, ""));
+        let place = match what {
+            "problem" => &mut columns.problem,
+            "answer" => &mut columns.answer,
+            "solution" => &mut columns.solution,
+            _ => {
+                return Err(Failure::refused(format!(
+                    "--column {word}: {right}{}",
+                    did_you_mean(what, KNOWN)
+                )));
+            }
+        };
+        if name.is_empty() || place.replace(name.to_owned()).is_some() {
+            let problem = if name.is_empty() { right } else { "given twice" };
+            return Err(Failure::refused(format!("--column {word}: {problem}")));
+        }
+    }
+    Ok(columns)
+}
+
+fn head(data: &DataSet) -> String {
+    let located = data.located();
+    let mut text = format!("layout    {}\n", data.layout());
+    let files: Vec<String> = located.files.iter().map(|f| f.display().to_string()).collect();
+    let more = files.len().saturating_sub(3);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let others = match located.others {
+        0 => String::new(),
+        n => format!(" (of other splits, or none: {n})"),
+    };
+    let _ = writeln!(
+        text,
+        "files     {}{more}{others}",
+        files.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+    );
+    for (name, value) in [("subset", &located.subset), ("split", &located.split)] {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{name:<10}{value}");
+        }
+    }
+    let _ = writeln!(text, "rows      {} (checksum {:08x})", data.len(), data.fingerprint());
+    if data.bad_count() > 0 {
+        let _ = writeln!(text, "bad rows  {} left out", data.bad_count());
+        for row in data.bad_rows().iter().take(5) {
+            let _ = writeln!(text, "          {row}");
+        }
+    }
+    text
+}
+
+/// What there is to say of all rows.
+#[derive(Default)]
+struct Found {
+    repeated: usize,
+    solutions: usize,
+    /// Worked solutions whose response, as the template writes it, is graded other than equal; the first such row.
+    disagree: usize,
+    first: Option<String>,
+    prompts: Vec<usize>,
+    targets: Vec<usize>,
+}
+
+impl Found {
+    fn of(data: &DataSet, template: &Template, tokens: Option<&Tokens>) -> Result<Found, Failure> {
+        let length = |text: &Rendered| -> Result<usize, TokenError> {
+            tokens.map_or(Ok(text.text.chars().count()), |t| Ok(t.rendered(text)?.ids().len()))
+        };
+        let mut found = Found::default();
+        let mut seen = HashSet::new();
+        for row in data.rows() {
+            let row = row.map_err(Failure::broke)?;
+            let prompt = template.prompt(&row.problem).map_err(Failure::refused)?;
+            found.prompts.push(length(&prompt).map_err(Failure::refused)?);
+            if let Some(solution) = &row.solution {
+                found.solutions += 1;
+                let answer = row.answers.first().map_or("", String::as_str);
+                let target = template.target(solution, answer);
+                let verdict = grade(&Prediction::extract(&target, template.extraction()), &row.gold);
+                if verdict != Verdict::Equal {
+                    found.disagree += 1;
+                    found
+                        .first
+                        .get_or_insert_with(|| format!("{}:{}: {verdict}", row.file.display(), row.line));
+                }
+                let target = Rendered { text: target, special_tokens: false };
+                found.targets.push(length(&target).map_err(Failure::refused)?);
+            }
+            found.repeated += usize::from(!seen.insert(row.problem));
+        }
+        found.prompts.sort_unstable();
+        found.targets.sort_unstable();
+        Ok(found)
+    }
+
+    fn report(&self, template: &Template, in_tokens: bool) -> String {
+        let mut text = String::new();
+        let _ = writeln!(text, "repeated  {} problems stand there more than once", self.repeated);
+        match self.solutions {
+            0 => text.push_str("solutions none: supervised learning would imitate the answer alone\n"),
+            n => {
+                let _ =
+                    write!(text, "solutions {n}, of which {} answer what the answer says", n - self.disagree);
+                let first = self
+                    .first
+                    .as_ref()
+                    .map_or(String::new(), |first| format!("; the first that does not: {first}"));
+                let _ = writeln!(text, "{first}");
+            }
+        }
+        let stop = if template.stop().is_empty() {
+            String::new()
+        } else {
+            format!("; stops at {}", template.stop().join(", "))
+        };
+        let _ = writeln!(text, "template  {}{stop}", template.name());
+        let unit = if in_tokens { "tokens" } else { "characters" };
+        let mut table = Table::new();
+        table
+            .load_preset(presets::UTF8_FULL_CONDENSED)
+            .set_header([unit, "shortest", "median", "95 %", "99 %", "longest"]);
+        for (name, lengths) in [("prompt", &self.prompts), ("solution", &self.targets)] {
+            if !lengths.is_empty() {
+                // The smallest length that so many are not longer than.
+                let quantile = |q: f64| {
+                    lengths[((lengths.len() as f64 * q).ceil() as usize).clamp(1, lengths.len()) - 1]
+                };
+                let cells = [0.0, 0.5, 0.95, 0.99, 1.0].map(|q| quantile(q).to_string());
+                table.add_row([name.to_owned()].into_iter().chain(cells));
+            }
+        }
+        let _ = writeln!(text, "{table}");
+        text
+    }
+}
+
+/// A row as the model would see it.
+fn shown(data: &DataSet, template: &Template, index: usize) -> Result<String, Failure> {
+    let row = data.row(index).map_err(Failure::broke)?;
+    let prompt = template.prompt(&row.problem).map_err(Failure::refused)?.text;
+    let answer = row.answers.first().map_or("", String::as_str);
+    let target = template.target(row.solution.as_deref().unwrap_or(""), answer);
+    let answers = row.answers.join(" or ");
+    Ok(format!(
+        "\n--- row {index}, {}:{}: prompt\n{prompt}\n--- response to imitate\n{target}\n--- answer: {answers}\n",
+        row.file.display(),
+        row.line
+    ))
+}

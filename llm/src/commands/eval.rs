@@ -1,0 +1,418 @@
+//! `llm-train eval`.
+
+use std::path::{Path, PathBuf};
+
+use super::plot::figure_lines;
+use super::{
+    Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
+};
+use crate::data::OnBadRow;
+use crate::eval::benchmark::{self, Benchmark};
+use crate::eval::completion::{Completion, Outcome};
+use crate::eval::report::{self, Part};
+use crate::eval::respond::{RespondError, Respondent};
+use crate::eval::settings::{Protocol, Settings};
+use crate::eval::store::{EvalDir, Head, Problem, StoreError};
+use crate::eval::summary::Summary;
+use crate::figures;
+use crate::grade::Extraction;
+use crate::model::Decoder;
+use crate::progress::{Progress, say};
+use crate::prompt::{Rendered, Template};
+use crate::tokens::{Prompt, Tokens};
+use crate::truncation::Truncation;
+
+// A paragraph is one line: the terminal's width decides where it breaks.
+const AFTER_HELP: &str = "\
+Benchmarks: a name is a file NAME.jsonl, NAME.json or NAME.parquet in --data, each row a problem with its accepted answers; a path to such a \
+file works too. Embedded, for a model that learned on them: tiny:stories (held-out word problems of the preset tiny) and tiny:addition; they are \
+asked as they were trained, without a template.
+
+Protocol paper is that of the GRPO-lambda paper's evaluation code, as far as it is known: template qwen_math, the most probable token, at most \
+3000 new tokens, 4096 tokens in all, benchmarks aime24,amc,math500,minerva,olympiad. Every option overrides it.
+
+A response whose answer cannot be read counts neither way, and the accuracy with it as wrong stands beside. Everything is kept in the directory \
+of the evaluation; stopped at any moment, the same command goes on from there. llm-train compare A B tests two evaluations against each other.
+
+Examples:
+  llm-train eval --model runs/tiny
+  llm-train eval --model DIR --protocol paper --data benchmarks
+  llm-train eval --model DIR --benchmarks aime24 --data benchmarks --samples 8 --temperature 0.6 --out runs/eval-8";
+
+/// Arguments of `eval`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct EvalArgs {
+    /// Checkpoint directory, or a run directory for its latest
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Names or files, separated by commas; tiny:stories when not given, the paper's five with --protocol paper
+    #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
+    pub benchmarks: Vec<String>,
+    /// Where files of benchmarks are
+    #[arg(long, value_name = "DIR", default_value = "benchmarks")]
+    pub data: PathBuf,
+    /// Named settings
+    #[arg(long, value_enum, default_value_t)]
+    pub protocol: Protocol,
+    /// The directory of the evaluation; RUN/eval of a run, runs/eval-NAME of another checkpoint. One found there is continued
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The first so many problems of each benchmark only
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub limit: Option<usize>,
+    /// Leave out rows that cannot be used, instead of refusing their file
+    #[arg(long)]
+    pub skip_bad_rows: bool,
+    /// The prompt template of the benchmarks: a shipped one, chat for the checkpoint's own, or a Jinja file
+    #[arg(long, value_name = "NAME")]
+    pub template: Option<String>,
+    /// Where the answer stands in a response; as the template asks when not given
+    #[arg(long, value_enum)]
+    pub extract: Option<Extraction>,
+    /// Responses to each problem
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
+    pub samples: usize,
+    /// pass@k for these k, none above --samples; powers of two and --samples when not given
+    #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = count, allow_negative_numbers = true)]
+    pub pass_at: Vec<usize>,
+    /// Sampling temperature, 0 for the most probable token; 0 for one sample and 1 for several when not given
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub temperature: Option<f64>,
+    /// Sample among so many of the most probable tokens
+    #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true)]
+    pub top_k: Option<usize>,
+    /// Sample among the fewest tokens that have this much probability together
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub top_p: Option<f64>,
+    /// A response is cut off here, or where the context ends; 3000 when not given
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub max_new_tokens: Option<usize>,
+    /// Most tokens of prompt and response, at most the model's; 4096 when not given
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub context: Option<usize>,
+    /// Seed of the sampler
+    #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Responses decoded together; changes no result
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = count, allow_negative_numbers = true)]
+    pub batch: usize,
+    /// Worker threads; 0: as many as the machine has. Changes no result
+    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub threads: usize,
+}
+
+/// Evaluates.
+///
+/// # Errors
+/// When the input is refused or the work breaks off.
+pub fn run(args: &EvalArgs) -> Result<(), Failure> {
+    use_threads(args.threads)?;
+    print(&evaluate(args)?.1)
+}
+
+/// What [`run`] does, in a process that has its threads: the numbers, and what is printed of them.
+///
+/// # Errors
+/// When the input is refused or the work breaks off.
+pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
+    let temperature = temperature(args)?;
+    let pass_at = pass_at(args)?;
+    if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+        return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
+    }
+    let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };
+    if temperature == 0.0 && !truncation.is_none() {
+        return Err(Failure::refused(
+            "--top-k and --top-p choose among tokens that are drawn; at temperature 0 leave them out",
+        ));
+    }
+    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
+    let benchmarks =
+        benchmark::resolve(&names(args), &args.data, args.limit.unwrap_or(usize::MAX), on_bad_row)
+            .map_err(Failure::refused)?;
+    for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
+        say(&format!(
+            "warning: {}: {} rows cannot be used and are left out",
+            benchmark.name, benchmark.bad_rows
+        ));
+    }
+    let directory = checkpoint(&args.model)?;
+    let model = load_model(&directory)?;
+    let tokens = load_tokens(&directory, &model)?;
+    let (template_name, max_new_tokens, context) = args.protocol.defaults();
+    let template = Template::load(args.template.as_deref().unwrap_or(template_name), Some(&directory))
+        .map_err(|e| Failure::refused(format!("--template: {e}")))?;
+    let longest = model.config().max_position_embeddings;
+    if let Some(context) = args.context.filter(|context| *context > longest) {
+        return Err(Failure::refused(format!(
+            "--context {context}: the model's limit is {longest} (max_position_embeddings)"
+        )));
+    }
+    let settings = Settings {
+        model: directory.display().to_string(),
+        weights: fingerprint(&directory)?,
+        template: template.name().to_owned(),
+        extract: args.extract.unwrap_or(template.extraction()),
+        samples: args.samples,
+        temperature,
+        truncation,
+        max_new_tokens: args.max_new_tokens.unwrap_or(max_new_tokens),
+        context: args.context.unwrap_or(context).min(longest),
+        seed: args.seed,
+    };
+    let work =
+        Work { model: &model, tokens: &tokens, settings: &settings, template: &template, batch: args.batch };
+    let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
+    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
+    announce(&settings, &benchmarks, &path);
+    let heads: Vec<Head> =
+        benchmarks.iter().zip(&asked).map(|(b, (problems, _))| Head::new(b, problems)).collect();
+    let dir = EvalDir::open(&path, &settings, &heads).map_err(store_failure)?;
+    let mut completions = Vec::new();
+    for (benchmark, (problems, prompts)) in benchmarks.iter().zip(&asked) {
+        completions.push(work.responses(&dir, benchmark, problems, prompts)?);
+    }
+    let parts: Vec<Part<'_>> = benchmarks
+        .iter()
+        .zip(&asked)
+        .zip(&completions)
+        .map(|((b, (problems, _)), completions)| Part { name: &b.name, problems, completions })
+        .collect();
+    finish(&settings, &parts, &pass_at, &dir)
+}
+
+/// The names given, or those of the protocol.
+fn names(args: &EvalArgs) -> Vec<String> {
+    let default: &[&str] = match args.protocol {
+        Protocol::Plain => &benchmark::EMBEDDED[..1],
+        Protocol::Paper => &benchmark::PAPER,
+    };
+    match args.benchmarks.is_empty() {
+        true => default.iter().map(|name| (*name).to_owned()).collect(),
+        false => args.benchmarks.clone(),
+    }
+}
+
+fn temperature(args: &EvalArgs) -> Result<f64, Failure> {
+    let temperature = args.temperature.unwrap_or(if args.samples == 1 { 0.0 } else { 1.0 });
+    if temperature == 0.0 && args.samples > 1 {
+        return Err(Failure::refused(format!(
+            "--samples {} --temperature 0: the most probable response is the same every time; give a temperature above 0",
+            args.samples
+        )));
+    }
+    if temperature != 0.0 {
+        check_temperature(temperature, ", or 0 for the most probable token")?;
+    }
+    Ok(temperature)
+}
+
+/// The k of pass@k, in ascending order.
+fn pass_at(args: &EvalArgs) -> Result<Vec<usize>, Failure> {
+    let n = args.samples;
+    if let Some(k) = args.pass_at.iter().find(|k| **k > n) {
+        return Err(Failure::refused(format!(
+            "--pass-at {k} with --samples {n}: {k} attempts cannot be judged by {n}; must be at most {n}"
+        )));
+    }
+    let mut all: Vec<usize> = match (args.pass_at.is_empty(), n) {
+        (false, _) => args.pass_at.clone(),
+        (true, 1) => Vec::new(),
+        (true, n) => (1..).map(|i| 1usize << i).take_while(|k| *k < n).chain([n]).collect(),
+    };
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// `RUN/eval` for a run directory, `runs/eval-NAME` for another checkpoint.
+fn default_directory(model: &Path) -> PathBuf {
+    if model.join("config.toml").is_file() {
+        return model.join("eval");
+    }
+    let name = std::path::absolute(model).ok();
+    let name = name.as_deref().and_then(Path::file_name).map_or("model".into(), |n| n.to_string_lossy());
+    Path::new("runs").join(format!("eval-{name}"))
+}
+
+/// Checksum of what decides a response: configuration, tokenizer and weights of a checkpoint.
+fn fingerprint(directory: &Path) -> Result<String, Failure> {
+    let read = |path: &Path| {
+        let bytes = std::fs::read(path);
+        bytes.map_err(|e| Failure::refused(format!("{}: cannot be read: {e}", path.display())))
+    };
+    let entries = std::fs::read_dir(directory)
+        .map_err(|e| Failure::refused(format!("{}: cannot be read: {e}", directory.display())))?;
+    let known = |name: &str| {
+        name.ends_with(".safetensors") && name != "optimiser.safetensors"
+            || ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+                .contains(&name)
+    };
+    let mut files: Vec<String> = entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .filter(|n| known(n))
+        .collect();
+    files.sort();
+    let mut sum = 0;
+    for name in files {
+        sum = crc32c::crc32c_append(sum, &read(&directory.join(name))?);
+    }
+    Ok(format!("{sum:08x}"))
+}
+
+fn store_failure(error: StoreError) -> Failure {
+    if matches!(error, StoreError::Disk(_)) { Failure::broke(error) } else { Failure::refused(error) }
+}
+
+fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
+    let names: Vec<String> =
+        benchmarks.iter().map(|b| format!("{} ({} problems)", b.name, b.items.len())).collect();
+    let samples = match settings.samples {
+        1 => "one response each".to_owned(),
+        k => format!("{k} responses each"),
+    };
+    say(&format!(
+        "{} on {}: {samples}, {}, {}, at most {} new tokens and {} in all; results in {} (the same command resumes)",
+        settings.model,
+        names.join(", "),
+        settings.template_in_words(),
+        settings.decoding(),
+        settings.max_new_tokens,
+        settings.context,
+        path.display()
+    ));
+}
+
+struct Work<'a> {
+    model: &'a Decoder<f32>,
+    tokens: &'a Tokens,
+    settings: &'a Settings,
+    template: &'a Template,
+    batch: usize,
+}
+
+impl Work<'_> {
+    /// Every problem as it is asked.
+    fn prompts(&self, benchmark: &Benchmark) -> Result<(Vec<Problem>, Vec<Prompt>), Failure> {
+        let mut problems = Vec::new();
+        let mut prompts = Vec::new();
+        let mut misspelt = 0;
+        for item in &benchmark.items {
+            let refused =
+                |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
+            let rendered = match benchmark.embedded {
+                true => Rendered { text: item.problem.clone(), special_tokens: true },
+                false => self.template.prompt(&item.problem).map_err(|e| refused(&e.to_string()))?,
+            };
+            let prompt = self.tokens.rendered(&rendered).map_err(|e| {
+                refused(&format!("the model's tokenizer has no tokens for it: {}", short(&e.to_string())))
+            })?;
+            misspelt += usize::from(!self.spells(&item.problem));
+            if prompt.ids().is_empty() {
+                return Err(refused("the prompt has no token; at least one is needed"));
+            }
+            prompts.push(prompt);
+            let (id, problem, golds) = (item.id.clone(), item.problem.clone(), item.golds.clone());
+            problems.push(Problem { id, problem, golds, prompt: rendered.text });
+        }
+        if misspelt > 0 {
+            let (name, all) = (&benchmark.name, problems.len());
+            say(&format!(
+                "warning: {name}: {misspelt} of {all} problems do not read back from their tokens as they are, so the model is asked \
+                 something else; its tokenizer is not made for them"
+            ));
+        }
+        Ok((problems, prompts))
+    }
+
+    /// Whether a text survives the tokenizer, blanks at its ends apart.
+    fn spells(&self, text: &str) -> bool {
+        let back = self.tokens.prompt(text).and_then(|prompt| self.tokens.text(prompt.ids()));
+        back.is_ok_and(|back| back.trim() == text.trim())
+    }
+
+    /// All responses to a benchmark, those that are left to make made.
+    fn responses(
+        &self,
+        dir: &EvalDir,
+        benchmark: &Benchmark,
+        problems: &[Problem],
+        prompts: &[Prompt],
+    ) -> Result<Vec<Vec<Completion>>, Failure> {
+        let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;
+        if all.len() == problems.len() {
+            return Ok(all);
+        }
+        let mut settings = self.settings.clone();
+        let mut stops = self.template.stop();
+        if benchmark.embedded {
+            (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
+        }
+        let respondent = Respondent { model: self.model, tokens: self.tokens, settings: &settings, stops };
+        let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
+        let together = (self.batch / settings.samples).max(1);
+        while all.len() < problems.len() {
+            let start = all.len();
+            let end = problems.len().min(start + together);
+            let fresh = respondent.respond(benchmark, start, &prompts[start..end]).map_err(|e| match e {
+                RespondError::Rollout(e) => {
+                    Failure::broke(format!("{}, problems from {start} on: {e}", benchmark.name))
+                }
+                RespondError::Token(e) => Failure::broke(e),
+            })?;
+            log.append(&fresh.concat()).map_err(store_failure)?;
+            let tokens: usize = fresh.iter().flatten().map(|c| c.tokens).sum();
+            all.extend(fresh);
+            let counted = || all.iter().flatten().filter(|c| c.verdict.score().is_some());
+            let right = counted().filter(|c| c.verdict == Outcome::Right).count() as f64;
+            let share = right / counted().count().max(1) as f64;
+            progress.step(end as u64, &[("right", share)], tokens as u64);
+        }
+        progress.finish();
+        Ok(all)
+    }
+}
+
+/// A text on one line, cut short when it is long.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(160) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Writes the numbers and the report; with the table as it is printed.
+fn finish(
+    settings: &Settings,
+    parts: &[Part<'_>],
+    pass_at: &[usize],
+    dir: &EvalDir,
+) -> Result<(Summary, String), Failure> {
+    let benchmarks: Vec<_> = parts.iter().map(|p| (p.name, p.completions)).collect();
+    let summary = Summary::new(settings, &benchmarks, pass_at);
+    let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
+    dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    dir.write("results.csv", summary.csv(&command).as_bytes()).map_err(Failure::broke)?;
+    let page = report::page(&summary, parts).map_err(Failure::broke)?;
+    let page = dir.write("report.html", page.as_bytes()).map_err(Failure::broke)?;
+    // A figure that cannot be drawn is no reason to fail an evaluation that is done.
+    let figure = report::figures::accuracy(&summary);
+    let figures = match figures::save(&figure, &dir.path().join("figures"), "accuracy") {
+        Ok(path) => figure_lines(&[path]),
+        Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
+    };
+    let notes: String = summary.notes().iter().map(|note| format!("- {note}\n")).collect();
+    let text = format!(
+        "{}\n{}\n95 % intervals. Not counted: answers the grader cannot read and prompts too long to ask.\n{notes}\n\
+         report       {}\nresponses    {}/*/completions.jsonl\nall numbers  {}/summary.json\n{figures}",
+        summary.finding(),
+        summary.table(),
+        page.display(),
+        dir.path().display(),
+        dir.path().display()
+    );
+    Ok((summary, text))
+}

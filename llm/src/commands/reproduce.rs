@@ -1,0 +1,358 @@
+//! `llm-train reproduce`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::settings::did_you_mean;
+
+use super::eval::EvalArgs;
+use super::plot::figure_lines;
+use super::{Failure, print, use_threads};
+use crate::data::OnBadRow;
+use crate::disk::{Disk, DiskError};
+use crate::eval::benchmark::{self, PAPER};
+use crate::eval::completion::Outcome;
+use crate::eval::settings::Protocol;
+use crate::figures;
+use crate::memory;
+use crate::progress::say;
+use crate::reproduce::cost::{ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised};
+use crate::reproduce::figure::figure;
+use crate::reproduce::grid::{Cell, Only, Selection, expand};
+use crate::reproduce::layout::{Layout, averages_table, runs_table};
+use crate::reproduce::models::PaperModel;
+use crate::reproduce::paper::{BENCHMARKS, Paper};
+use crate::reproduce::report::{Line, bytes, markdown, plan, terminal, tidy};
+use crate::reproduce::run::{Grid, GridError, Status, Trained, on_stand_ins};
+use crate::reproduce::scale::Scale;
+use crate::reproduce::score::Score;
+use crate::reproduce::settings::Planned;
+
+// A paragraph is one line: the terminal's width decides where it breaks.
+const AFTER_HELP: &str = "\
+Tables 3 to 6 hold the runs of one model each (data set x variant x benchmark); Table 1 averages some of them. The presets paper-* are Table 2, \
+with every choice the paper leaves out made and commented.
+
+--dry-run shows the cells, what each takes and how far each is; it needs no weights. --scale tiny runs the same grid on a small embedded model, with \
+word problems of several levels in place of the benchmarks: minutes, and a table of the same shape, not of comparable numbers.
+
+--only keeps cells: keys model, dataset, style (recent, both, grpo), update (trace, weight, grpo), lambda; a key given twice allows both values, as in \
+--only dataset=gsm8k,style=grpo,style=both.
+
+Stopped at any moment, the same command continues. A cell belongs to the directory, not to a table: a run that Table 1 shares with Table 3 is made once.
+
+Examples:
+  llm-train reproduce --table all --dry-run
+  llm-train reproduce --table 5 --scale tiny
+  llm-train reproduce --table 3 --only dataset=gsm8k,style=grpo,style=recent";
+
+/// On what a grid runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScaleArg {
+    /// The paper's models and benchmarks
+    Full,
+    /// A small embedded model and word problems in their place
+    Tiny,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ReproduceArgs {
+    /// A table of the paper: 1, 3, 4, 5, 6, or all for 3 to 6
+    #[arg(long, value_name = "N")]
+    pub table: String,
+    /// Show what there is to do and what it takes, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Only these cells, as in dataset=gsm8k,style=both
+    #[arg(long, value_name = "key=value,..")]
+    pub only: Option<String>,
+    /// On what
+    #[arg(long, value_enum, default_value = "full")]
+    pub scale: ScaleArg,
+    /// The directory of the grid; runs/reproduce-SCALE when not given. One found there is continued
+    #[arg(long, value_name = "DIR")]
+    pub run: Option<PathBuf>,
+    /// Where the files of the five benchmarks are, at full scale: aime24.jsonl and so on, as for llm-train eval --data
+    #[arg(long, value_name = "DIR", default_value = "benchmarks")]
+    pub data: PathBuf,
+    /// The accelerator whose hours are estimated: h100, h200, a100, or cpu
+    #[arg(long, value_name = "NAME", default_value = "h100")]
+    pub gpu: String,
+    /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1
+    #[arg(long, value_name = "X", default_value_t = 0.3, allow_negative_numbers = true)]
+    pub utilisation: f64,
+    /// Settings over the presets, common to all cells, as in rl.steps=100
+    #[arg(value_name = "key=value")]
+    pub overrides: Vec<String>,
+}
+
+/// Plans, runs or resumes the cells of a table, and prints it.
+///
+/// # Errors
+/// When the input is refused or a run breaks off.
+pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
+    let selection = Selection::parse(&args.table).map_err(Failure::refused)?;
+    let accelerator = accelerator(&args.gpu)?;
+    if !(args.utilisation > 0.0 && args.utilisation <= 1.0) {
+        return Err(Failure::refused(format!(
+            "--utilisation {}: must be a number above 0 and up to 1",
+            args.utilisation
+        )));
+    }
+    refuse_fixed(&args.overrides)?;
+    let scale = match args.scale {
+        ScaleArg::Full => Scale::Full,
+        ScaleArg::Tiny => Scale::Tiny,
+    };
+    let paper = Paper::load();
+    let all = expand(&paper, selection);
+    let only = args.only.as_deref().map(|text| Only::parse(text, &all)).transpose();
+    let only = only.map_err(Failure::refused)?.unwrap_or_default();
+    let kept: Vec<Cell> = all.iter().filter(|cell| only.keeps(cell)).cloned().collect();
+    if kept.is_empty() {
+        let text = args.only.as_deref().unwrap_or_default();
+        return Err(Failure::refused(format!("--only {text}: {selection} has no cell with all of that")));
+    }
+    let directory =
+        args.run.clone().unwrap_or_else(|| PathBuf::from(format!("runs/reproduce-{}", scale.name())));
+    let grid = Grid { scale, directory, overrides: args.overrides.clone() };
+    let failed = |e: GridError| if e.refused() { Failure::refused(e) } else { Failure::broke(e) };
+    grid.check().map_err(failed)?;
+    let assumptions = Assumptions::new(accelerator, args.utilisation);
+    if args.dry_run {
+        let text = dry(&grid, &kept, selection, &assumptions).map_err(failed)?;
+        return print(&text);
+    }
+    let first = grid.planned(&kept[0].model).map_err(Failure::refused)?;
+    use_threads(first.config.threads)?;
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    if let Some(line) = scale.legend().first() {
+        say(line);
+    }
+    say(&format!(
+        "{selection}: {}, in {} (the same command resumes)",
+        cells_in_words(kept.len()),
+        grid.directory.display()
+    ));
+    let full = |trained: Trained<'_>| on_benchmarks(trained, &args.data);
+    match scale {
+        Scale::Tiny => grid.run(&kept, &command, &on_stand_ins),
+        Scale::Full => {
+            grid.ready(&kept).map_err(failed)?;
+            // Found missing now rather than after days of training.
+            let names = PAPER.map(str::to_owned);
+            benchmark::resolve(&names, &args.data, usize::MAX, OnBadRow::Refuse).map_err(Failure::refused)?;
+            grid.run(&kept, &command, &full)
+        }
+    }
+    .map_err(failed)?;
+    let mut cells = Vec::new();
+    for cell in all {
+        let status = grid.status(&cell).map_err(failed)?;
+        cells.push((cell, status));
+    }
+    let mut text = String::new();
+    for line in scale.legend() {
+        text += &format!("{line}\n");
+    }
+    for number in selection.tables() {
+        let layout = match number {
+            1 => Some(averages_table(&paper, &cells)),
+            n => runs_table(&paper, n, &cells),
+        };
+        let Some(layout) = layout else { continue };
+        text += &format!("\n{}\n", terminal(&layout));
+        text += &write(&layout, &grid, &command).map_err(Failure::broke)?;
+    }
+    print(&text)
+}
+
+/// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses and report are kept
+/// in the cell's directory.
+fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score>), GridError> {
+    let Trained { cell, checkpoint, directory, .. } = trained;
+    let args = EvalArgs {
+        model: checkpoint.to_owned(),
+        benchmarks: BENCHMARKS.iter().map(|b| b.key.to_owned()).collect(),
+        data: data.to_owned(),
+        protocol: Protocol::Paper,
+        out: Some(directory.join("eval")),
+        limit: None,
+        skip_bad_rows: false,
+        template: Some(cell.model.template.clone()),
+        extract: None,
+        samples: 1,
+        pass_at: Vec::new(),
+        temperature: None,
+        top_k: None,
+        top_p: None,
+        max_new_tokens: None,
+        context: None,
+        seed: 0,
+        batch: 128,
+        threads: 0,
+    };
+    let failed =
+        |e: Failure| GridError::Eval { name: cell.to_string(), problem: e.message, refused: e.code == 2 };
+    let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
+    let scores = BENCHMARKS.iter().zip(&summary.scores).map(|(b, s)| {
+        let [right, wrong, none] =
+            [Outcome::Right, Outcome::Wrong, Outcome::NoAnswer].map(|o| s.count(o) as u64);
+        let n = right + wrong + none;
+        let ungradable = (s.problems as u64).saturating_sub(n);
+        Score { benchmark: b.name.to_owned(), correct: right, n, ungradable }
+    });
+    let settings = &summary.settings;
+    let how = format!(
+        "{}, {}, at most {} new tokens and {} in all",
+        settings.template_in_words(),
+        settings.decoding(),
+        settings.max_new_tokens,
+        settings.context
+    );
+    Ok((how, scores.collect()))
+}
+
+/// Settings that a cell or the grid decides.
+fn refuse_fixed(overrides: &[String]) -> Result<(), Failure> {
+    const CELLS: [&str; 4] = ["method.name", "method.style", "method.update", "method.lambda"];
+    for word in overrides {
+        let key = word.split('=').next().unwrap_or_default();
+        if CELLS.contains(&key) || key.starts_with("task.") {
+            return Err(Failure::refused(format!(
+                "{word}: every cell of the grid has its own; --only chooses among cells"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn cells_in_words(n: usize) -> String {
+    if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
+}
+
+fn accelerator(name: &str) -> Result<&'static Accelerator, Failure> {
+    let names = || ACCELERATORS.iter().map(|a| a.name);
+    ACCELERATORS.iter().find(|a| a.name == name).ok_or_else(|| {
+        let known: Vec<&str> = names().collect();
+        Failure::refused(format!(
+            "--gpu {name}: not known{}; must be one of {}",
+            did_you_mean(name, names()),
+            known.join(", ")
+        ))
+    })
+}
+
+/// The plan of the cells, as text.
+fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) -> Result<String, GridError> {
+    let mut lines = Vec::new();
+    let mut facts = Vec::new();
+    let mut last = "";
+    for cell in cells {
+        let planned = grid.planned(&cell.model)?;
+        let Planned { config, lora } = &planned;
+        let shape = match grid.scale {
+            Scale::Full => cell.model.shape.clone(),
+            Scale::Tiny => tiny_shape(&planned)?,
+        };
+        let a = grid.scale.assumptions(full.clone(), config);
+        if last != cell.model.name {
+            last = &cell.model.name;
+            let names = [cell.model.name.clone(), "(all)".to_owned(), "supervised".to_owned()];
+            let work = supervised(&shape, config, lora.as_ref(), &a);
+            lines.push((Line { names, work, status: grid.supervised(&cell.model)?.to_owned() }, a.clone()));
+            facts.push(fact(&cell.model, &planned, &shape, &a, grid.scale));
+        }
+        let work = reinforced(&shape, config, lora.as_ref(), &a) + evaluated(&shape, &a);
+        let names = [cell.model.name.clone(), cell.dataset.name.to_owned(), cell.variant.to_string()];
+        let status = grid.status(cell)?;
+        let status = if matches!(status, Status::Missing) && Scale::lora_missing(lora.as_ref()) {
+            "needs LoRA".to_owned()
+        } else {
+            status.name().to_owned()
+        };
+        lines.push((Line { names, work, status }, a));
+    }
+    let what = format!(
+        "{selection}, {} on {} in {}; nothing is run",
+        cells_in_words(cells.len()),
+        if grid.scale == Scale::Full { "the paper's models" } else { "stand-ins" },
+        grid.directory.display()
+    );
+    let legend = grid.scale.legend().join("\n");
+    let legend = if legend.is_empty() { legend } else { format!("{legend}\n\n") };
+    Ok(format!("{legend}{}{}\n", plan(&lines, &what), facts.join("\n")))
+}
+
+/// The shape of the embedded model.
+fn tiny_shape(planned: &Planned) -> Result<crate::model::Config, GridError> {
+    let tokens = crate::train::tokens(&planned.config)?;
+    let model = crate::train::initial_model(&planned.config, &tokens)
+        .map_err(|e| GridError::Run { name: "paper-tiny".to_owned(), source: Box::new(e) })?;
+    Ok(model.config().clone())
+}
+
+/// A model in a line: parameters, what is trained of them, the memory this trainer takes.
+fn fact(
+    model: &PaperModel,
+    planned: &Planned,
+    shape: &crate::model::Config,
+    a: &Assumptions,
+    scale: Scale,
+) -> String {
+    let Planned { config, lora } = planned;
+    let rl = &config.rl;
+    let step = memory::Step {
+        prompts: rl.prompts_per_step,
+        group: rl.group_size,
+        prompt_tokens: a.prompt_tokens,
+        new_tokens: rl.max_new_tokens,
+        micro_batch_tokens: config.memory.micro_batch_tokens,
+        reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+        compensated: rl.adam.compensated,
+    };
+    let trained = crate::reproduce::cost::trained(shape, lora.as_ref());
+    let all = crate::reproduce::cost::trained(shape, None);
+    let name = if scale == Scale::Full { model.id.as_str() } else { "the embedded model" };
+    match lora {
+        None => {
+            let peak = memory::estimate(shape, &step).peak(config.memory.recompute_layers) as f64;
+            format!(
+                "{}: {name}, {all:.3e} parameters, all trained; this trainer holds {} in f32 (llm-train info itemises them)",
+                model.name,
+                bytes(peak)
+            )
+        }
+        Some(lora) => format!(
+            "{}: {name}, {all:.3e} parameters, {trained:.3e} trained by LoRA (rank {}, alpha {}, {}){}",
+            model.name,
+            lora.rank,
+            lora.alpha,
+            lora.targets.join(", "),
+            if Scale::lora_missing(Some(lora)) {
+                "; this version cannot run it: it has no LoRA yet"
+            } else {
+                ""
+            }
+        ),
+    }
+}
+
+/// Writes a table beside the runs; the lines that say where.
+fn write(layout: &Layout, grid: &Grid, command: &str) -> Result<String, DiskError> {
+    let directory = grid.directory.join("tables");
+    let disk = Disk::default();
+    disk.create_directories(&directory)?;
+    let name = format!("table{}", layout.number);
+    let path = |end: &str| directory.join(format!("{name}.{end}"));
+    disk.replace(&path("csv"), tidy(layout, grid.scale.name()).to_csv(command).as_bytes())?;
+    disk.replace(&path("md"), markdown(layout, &grid.scale.legend(), command).as_bytes())?;
+    let drawn = match figures::save(&figure(layout, grid.scale), Path::new(&directory), &name) {
+        Ok(png) => figure_lines(&[png]),
+        Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
+    };
+    Ok(format!("\ntable        {}\nnumbers      {}\n{drawn}", path("md").display(), path("csv").display()))
+}

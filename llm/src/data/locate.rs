@@ -1,0 +1,424 @@
+//! Where a data set's files are: a path, or a name in the Hugging Face cache; and which of them belong to the split.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::settings::did_you_mean;
+
+use super::DataError;
+
+/// The files of one split of a data set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The file or directory they were found at; for a name of the hub its snapshot in the cache.
+    pub root: PathBuf,
+    /// The files, in the order in which they are read: by name.
+    pub files: Vec<PathBuf>,
+    /// The directory inside the data set that was chosen (`main` of `openai/gsm8k`).
+    pub subset: Option<String>,
+    /// The split that was chosen, where files say which they belong to.
+    pub split: Option<String>,
+    /// How many files of rows belong to other splits and subsets, or to none.
+    pub others: usize,
+}
+
+/// Endings of files that hold rows.
+const KNOWN: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
+
+/// Words in names of files and directories, and the split they speak of.
+const SPLITS: [(&str, &str); 9] = [
+    ("train", "train"),
+    ("training", "train"),
+    ("test", "test"),
+    ("testing", "test"),
+    ("validation", "validation"),
+    ("valid", "validation"),
+    ("val", "validation"),
+    ("dev", "validation"),
+    ("eval", "test"),
+];
+
+fn not_found<T>(message: String) -> Result<T, DataError> {
+    Err(DataError::NotFound(message))
+}
+
+/// The cache of the Hugging Face hub: `HF_HUB_CACHE` (once called `HUGGINGFACE_HUB_CACHE`), or `hub` under `HF_HOME`, or `huggingface/hub` under `XDG_CACHE_HOME` or `~/.cache`.
+pub fn hub_cache() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let home = || {
+        let cache = variable("XDG_CACHE_HOME")
+            .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+            .unwrap_or_else(|| PathBuf::from(".cache"));
+        cache.join("huggingface")
+    };
+    variable("HF_HUB_CACHE")
+        .or_else(|| variable("HUGGINGFACE_HUB_CACHE"))
+        .unwrap_or_else(|| variable("HF_HOME").unwrap_or_else(home).join("hub"))
+}
+
+/// The files of the data set at `at`: `PATH`, or `owner/name` in [`hub_cache`], and after either `:SPLIT` or `:SUBSET/SPLIT`.
+///
+/// In a directory every file that ends in `.jsonl`, `.ndjson`, `.json` or `.parquet` is data, wherever it lies; hidden ones and those that describe
+/// a data set (`dataset_info.json` and the like) are not. The split of a file is the first of the words train, test, validation (and
+/// their usual short forms) in its name, or else in the names of its directories: `train-00000-of-00002.parquet`, `test/0000.parquet`,
+/// `gsm8k_train.jsonl`. Other directories, `data` apart, are subsets. Without `:SPLIT` it is `train` where there is one, else the only one there is.
+///
+/// # Errors
+/// [`DataError::NotFound`], with the command that downloads a data set of the hub, or with the splits and subsets there are;
+/// [`DataError::Damaged`] when a shard (`-00001-of-00002`) is missing or a split is there in two formats.
+pub fn locate(at: &str) -> Result<Located, DataError> {
+    let path = Path::new(at);
+    if path.exists() {
+        return at_path(path, None);
+    }
+    let (base, choice) = at.rsplit_once(':').map_or((at, None), |(base, choice)| (base, Some(choice)));
+    if let (Some(choice), true) = (choice, Path::new(base).exists()) {
+        return at_path(Path::new(base), Some(choice));
+    }
+    match base.split_once('/') {
+        Some((owner, name)) if is_name(owner) && is_name(name) && extension(Path::new(name)).is_none() => {
+            directory(&in_cache(owner, name, &hub_cache())?, base, choice)
+        }
+        _ => not_found(format!(
+            "{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name"
+        )),
+    }
+}
+
+fn at_path(path: &Path, choice: Option<&str>) -> Result<Located, DataError> {
+    if path.is_dir() {
+        return directory(path, &path.display().to_string(), choice);
+    }
+    match (extension(path), choice) {
+        (None, _) => not_found(format!("{}: its name must end in {}", path.display(), endings())),
+        (_, Some(choice)) => {
+            not_found(format!("{}: a file has no split `{choice}`; leave it out", path.display()))
+        }
+        (Some(_), None) => Ok(Located {
+            root: path.to_owned(),
+            files: vec![path.to_owned()],
+            subset: None,
+            split: None,
+            others: 0,
+        }),
+    }
+}
+
+fn endings() -> String {
+    let [all @ .., last] = KNOWN.map(|e| format!(".{e}"));
+    format!("{} or {last}", all.join(", "))
+}
+
+fn is_name(part: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !part.is_empty() && !part.starts_with('.') && part.chars().all(letter)
+}
+
+/// The ending of a file of rows, in lower case.
+fn extension(path: &Path) -> Option<String> {
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    KNOWN.contains(&ending.as_str()).then_some(ending)
+}
+
+/// The snapshot of a data set in the hub's cache: what `refs/main` names, or the only one there is.
+fn in_cache(owner: &str, name: &str, cache: &Path) -> Result<PathBuf, DataError> {
+    let repository = cache.join(format!("datasets--{owner}--{name}"));
+    let snapshots = repository.join("snapshots");
+    let main = std::fs::read_to_string(repository.join("refs").join("main"));
+    if let Some(snapshot) = main.ok().map(|r| snapshots.join(r.trim())).filter(|s| s.is_dir()) {
+        return Ok(snapshot);
+    }
+    let entries = std::fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|e| e.path());
+    let mut found: Vec<PathBuf> = entries.filter(|p| p.is_dir()).collect();
+    found.sort();
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => not_found(format!(
+            "{owner}/{name}: neither a path nor in the Hugging Face cache {}; download it with \
+             `hf download --repo-type dataset {owner}/{name}` (older versions: `huggingface-cli download --repo-type dataset {owner}/{name}`)",
+            cache.display()
+        )),
+        several => not_found(format!(
+            "{owner}/{name}: {} snapshots in {} and no refs/main that says which; give the path of one of them",
+            several.len(),
+            snapshots.display()
+        )),
+    }
+}
+
+/// A file of rows in a directory.
+struct Entry {
+    path: PathBuf,
+    subset: Option<String>,
+    split: Option<&'static str>,
+    ending: String,
+}
+
+/// Directories inside each other at most.
+const DEEPEST: usize = 8;
+
+fn walk(directory: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
+    let read = |source| DataError::Read { path: directory.to_owned(), source };
+    let mut names: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(read)? {
+        names.push(entry.map_err(read)?.path());
+    }
+    names.sort();
+    for path in names {
+        if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')) {
+            continue;
+        }
+        if path.is_dir() {
+            if depth < DEEPEST {
+                walk(&path, depth + 1, out)?;
+            }
+        } else {
+            out.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The split that the words of a name speak of.
+fn split_of(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.find_map(|word| SPLITS.iter().find(|(w, _)| *w == word).map(|(_, split)| *split))
+}
+
+fn entry(root: &Path, path: PathBuf) -> Option<Entry> {
+    const DESCRIPTIONS: [&str; 4] = ["dataset_info", "dataset_infos", "dataset_dict", "state"];
+    let ending = extension(&path)?;
+    let stem = path.file_stem()?.to_string_lossy().into_owned();
+    if DESCRIPTIONS.contains(&stem.as_str()) {
+        return None;
+    }
+    let inside =
+        path.parent().and_then(|p| p.strip_prefix(root).ok()).map(Path::to_owned).unwrap_or_default();
+    let directories: Vec<String> =
+        inside.components().map(|c| c.as_os_str().to_string_lossy().into_owned()).collect();
+    let split = split_of(&stem).or_else(|| directories.iter().rev().find_map(|d| split_of(d)));
+    let subset: Vec<&str> =
+        directories.iter().map(String::as_str).filter(|d| *d != "data" && split_of(d).is_none()).collect();
+    let subset = (!subset.is_empty()).then(|| subset.join("/"));
+    Some(Entry { path, subset, split, ending })
+}
+
+fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<Located, DataError> {
+    let mut all = Vec::new();
+    walk(root, 0, &mut all)?;
+    let others = all.len();
+    let arrow = all.iter().filter(|p| p.extension().is_some_and(|e| e == "arrow")).count();
+    let mut entries: Vec<Entry> = all.into_iter().filter_map(|path| entry(root, path)).collect();
+    if entries.is_empty() {
+        let hint = match arrow {
+            0 => String::new(),
+            _ => "; Arrow files are not read: write Parquet with datasets' to_parquet".to_owned(),
+        };
+        return not_found(format!(
+            "{name}: no file that ends in {} among its {others} files{hint}",
+            endings()
+        ));
+    }
+    let all = entries.len();
+    let subsets: BTreeSet<String> = entries.iter().filter_map(|e| e.subset.clone()).collect();
+    // `main`, `main/train` or `train`; a subset may have a slash itself.
+    let (subset, split) = match choice {
+        None => (None, None),
+        Some(choice) if subsets.contains(choice) => (Some(choice), None),
+        Some(choice) => match choice.rsplit_once('/') {
+            Some((subset, split)) => (Some(subset), Some(split)),
+            None => (None, Some(choice)),
+        },
+    };
+    let listed = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    if let Some(subset) = subset {
+        entries.retain(|e| e.subset.as_deref() == Some(subset));
+        if entries.is_empty() {
+            let hint = did_you_mean(subset, subsets.iter().map(String::as_str));
+            return not_found(format!("{name}: no subset `{subset}`{hint}; there are: {}", listed(&subsets)));
+        }
+    }
+    let splits: BTreeSet<String> = entries.iter().filter_map(|e| e.split.map(str::to_owned)).collect();
+    let wanted = match split {
+        Some(split) => {
+            let known = split_of(split).filter(|s| splits.contains(*s)).map(str::to_owned);
+            let Some(known) = known else {
+                let there = if splits.is_empty() {
+                    "no file says which it belongs to".to_owned()
+                } else {
+                    listed(&splits)
+                };
+                let hint = did_you_mean(split, splits.iter().map(String::as_str));
+                return not_found(format!("{name}: no split `{split}`{hint}; splits: {there}"));
+            };
+            Some(known)
+        }
+        None if splits.contains("train") => Some("train".to_owned()),
+        None if splits.len() == 1 => splits.first().cloned(),
+        None if splits.is_empty() => None,
+        None => {
+            return not_found(format!(
+                "{name}: several splits: {}; choose one, as in {name}:test",
+                listed(&splits)
+            ));
+        }
+    };
+    if let Some(wanted) = &wanted {
+        entries.retain(|e| e.split == Some(wanted.as_str()));
+    }
+    let left: BTreeSet<Option<String>> = entries.iter().map(|e| e.subset.clone()).collect();
+    if left.len() > 1 {
+        let split = wanted.as_deref().unwrap_or("train");
+        let names: BTreeSet<String> = left.into_iter().flatten().collect();
+        let example = names.first().map_or(String::new(), |s| format!("{name}:{s}/{split}"));
+        return not_found(format!(
+            "{name}: several subsets: {}; choose one, as in {example}",
+            listed(&names)
+        ));
+    }
+    check_formats(name, &entries)?;
+    check_shards(&entries)?;
+    let subset = entries.first().and_then(|e| e.subset.clone());
+    let files: Vec<PathBuf> = entries.into_iter().map(|e| e.path).collect();
+    Ok(Located { root: root.to_owned(), others: all - files.len(), files, subset, split: wanted })
+}
+
+/// A split that is there as JSON and as Parquet would be read twice.
+fn check_formats(name: &str, entries: &[Entry]) -> Result<(), DataError> {
+    let endings: BTreeSet<&str> = entries.iter().map(|e| e.ending.as_str()).collect();
+    if endings.len() < 2 {
+        return Ok(());
+    }
+    let listed = endings.iter().map(|e| format!(".{e}")).collect::<Vec<_>>().join(" and ");
+    let problem = format!(
+        "the same split in {listed} files, which would count every row twice; give the path of one file"
+    );
+    Err(DataError::Damaged { path: PathBuf::from(name), problem })
+}
+
+/// Refuses a set of shards (`train-00000-of-00002`) that is not complete.
+fn check_shards(entries: &[Entry]) -> Result<(), DataError> {
+    let mut found: BTreeMap<(PathBuf, String, u64), BTreeSet<u64>> = BTreeMap::new();
+    for e in entries {
+        let stem = e.path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let Some((head, of)) = stem.rsplit_once("-of-") else { continue };
+        let Some((name, number)) = head.rsplit_once('-') else { continue };
+        let (Ok(number), Ok(of)) = (number.parse(), of.parse()) else { continue };
+        let parent = e.path.parent().map(Path::to_owned).unwrap_or_default();
+        found.entry((parent, name.to_owned(), of)).or_default().insert(number);
+    }
+    for ((parent, name, of), there) in found {
+        if let Some(missing) = (0..of).find(|n| !there.contains(n)) {
+            let problem =
+                format!("shard {missing:05} of {of} of `{name}` is missing; {} are there", there.len());
+            return Err(DataError::Damaged { path: parent, problem });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for file in files {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("writable");
+            std::fs::write(path, "").expect("writable");
+        }
+        dir
+    }
+
+    /// The files found, as paths inside the tree.
+    fn found(files: &[&str], choice: Option<&str>) -> Result<Vec<String>, String> {
+        let dir = tree(files);
+        let located = directory(dir.path(), "DIR", choice).map_err(|e| e.to_string())?;
+        let data =
+            files.iter().filter(|f| !f.starts_with(['R', '.']) && !f.starts_with("dataset_info")).count();
+        assert_eq!(located.others + located.files.len(), data);
+        let inside = |p: &PathBuf| p.strip_prefix(dir.path()).expect("inside").display().to_string();
+        Ok(located.files.iter().map(inside).collect())
+    }
+
+    const GSM8K: &[&str] = &[
+        "README.md",
+        ".gitattributes",
+        "main/train-00000-of-00001.parquet",
+        "main/test-00000-of-00001.parquet",
+        "socratic/train-00000-of-00001.parquet",
+        "socratic/test-00000-of-00001.parquet",
+    ];
+
+    #[test]
+    fn splits_and_subsets_are_read_from_names() {
+        assert_eq!(found(GSM8K, Some("main/train")), Ok(vec![GSM8K[2].to_owned()]));
+        assert_eq!(found(GSM8K, Some("socratic/test")), Ok(vec![GSM8K[5].to_owned()]));
+        assert_eq!(found(GSM8K, Some("main")), Ok(vec![GSM8K[2].to_owned()]));
+        let plain = [
+            "data/train-00000-of-00002.parquet",
+            "data/train-00001-of-00002.parquet",
+            "data/test-00000-of-00001.parquet",
+        ];
+        assert_eq!(found(&plain, None), Ok(plain[..2].iter().map(|s| (*s).to_owned()).collect()));
+        assert_eq!(found(&plain, Some("test")), Ok(vec![plain[2].to_owned()]));
+        let converted = ["default/train/0000.parquet", "default/test/0000.parquet"];
+        assert_eq!(found(&converted, Some("test")), Ok(vec![converted[1].to_owned()]));
+        assert_eq!(
+            found(&["gsm8k_dev.jsonl", "dataset_info.json"], None),
+            Ok(vec!["gsm8k_dev.jsonl".to_owned()])
+        );
+        assert_eq!(
+            found(&["a.jsonl", "b.jsonl"], None),
+            Ok(vec!["a.jsonl".to_owned(), "b.jsonl".to_owned()])
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_said_with_what_there_is() {
+        for (files, choice, expected) in [
+            (GSM8K, None, "DIR: several subsets: main, socratic; choose one, as in DIR:main/train"),
+            (
+                GSM8K,
+                Some("mian/train"),
+                "DIR: no subset `mian` (did you mean `main`?); there are: main, socratic",
+            ),
+            (GSM8K, Some("main/trian"), "DIR: no split `trian` (did you mean `train`?); splits: test, train"),
+            (&["a.jsonl"], Some("test"), "DIR: no split `test`; splits: no file says which it belongs to"),
+            (
+                &["test.jsonl", "dev.jsonl"],
+                None,
+                "DIR: several splits: test, validation; choose one, as in DIR:test",
+            ),
+            (
+                &["x.csv"],
+                None,
+                "DIR: no file that ends in .jsonl, .ndjson, .json or .parquet among its 1 files",
+            ),
+            (&["data.arrow"], None, "Arrow files are not read: write Parquet"),
+            (&["train.jsonl", "train.parquet"], None, "the same split in .jsonl and .parquet files"),
+            (&["train-00001-of-00002.parquet"], None, "shard 00000 of 2 of `train` is missing; 1 are there"),
+        ] {
+            let error = found(files, choice).expect_err(expected);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_cache_of_the_hub_is_read_as_the_hub_writes_it() {
+        let dir = tree(&["datasets--openai--gsm8k/snapshots/abc/main/train-00000-of-00001.parquet"]);
+        let snapshots = dir.path().join("datasets--openai--gsm8k/snapshots");
+        assert_eq!(in_cache("openai", "gsm8k", dir.path()).expect("the only one"), snapshots.join("abc"));
+        std::fs::create_dir_all(snapshots.join("def")).expect("writable");
+        let error = in_cache("openai", "gsm8k", dir.path()).expect_err("two").to_string();
+        assert!(error.contains("2 snapshots in"), "{error}");
+        let refs = dir.path().join("datasets--openai--gsm8k/refs");
+        std::fs::create_dir_all(&refs).expect("writable");
+        std::fs::write(refs.join("main"), "def\n").expect("writable");
+        assert_eq!(in_cache("openai", "gsm8k", dir.path()).expect("main"), snapshots.join("def"));
+        let error = in_cache("hiyouga", "math12k", dir.path()).expect_err("absent").to_string();
+        assert!(error.contains("`hf download --repo-type dataset hiyouga/math12k`"), "{error}");
+    }
+}

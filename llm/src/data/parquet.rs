@@ -1,0 +1,118 @@
+//! The rows of a Parquet file as JSON lines in an anonymous temporary file, one row in memory at a time.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::Once;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use serde_json::{Map, Number, Value};
+
+use super::DataError;
+
+/// Unpacks `file` without a panic: the reader of Parquet relies on lengths that a damaged file has wrong, and asserts them.
+pub(super) fn unpack(path: &Path, file: File) -> Result<File, DataError> {
+    caught(|| read(path, file)).unwrap_or_else(|what| {
+        Err(DataError::Damaged { path: path.to_owned(), problem: format!("damaged: {}", one_line(&what)) })
+    })
+}
+
+thread_local! {
+    /// Whether a panic of this thread is caught and told in other words.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `work` returns, or what its panic says; the panic itself is not shown.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                others(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    // Nothing that the work could have left half done outlives it.
+    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(false);
+    done.map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        text.or_else(|| payload.downcast_ref::<&str>().copied())
+            .unwrap_or("its lengths do not fit")
+            .to_owned()
+    })
+}
+
+/// Unpacks `file`, which `path` names in refusals. The temporary file is gone when it is closed, whatever happens.
+fn read(path: &Path, file: File) -> Result<File, DataError> {
+    let bytes = file.metadata().map_or(0, |m| m.len());
+    let damaged = |problem: String| DataError::Damaged { path: path.to_owned(), problem };
+    let reader = SerializedFileReader::new(file)
+        .map_err(|e| damaged(format!("damaged or not a Parquet file ({bytes} bytes): {}", words(&e))))?;
+    let rows = reader.get_row_iter(None).map_err(|e| damaged(format!("cannot be read: {}", words(&e))))?;
+    let wrote = |source| DataError::Read { path: std::env::temp_dir(), source };
+    let mut out = BufWriter::with_capacity(1 << 16, tempfile::tempfile().map_err(wrote)?);
+    for (i, row) in rows.enumerate() {
+        let row = row.map_err(|e| damaged(format!("row {}: damaged: {}", i + 1, words(&e))))?;
+        let mut line = Value::Object(object(&row)).to_string();
+        line.push('\n');
+        out.write_all(line.as_bytes()).map_err(wrote)?;
+    }
+    out.into_inner().map_err(|e| wrote(e.into_error()))
+}
+
+/// What went wrong, on one line and without the name of its type.
+fn words(error: &parquet::errors::ParquetError) -> String {
+    let text = error.to_string();
+    let text =
+        text.split_once(": ").filter(|(kind, _)| !kind.contains(' ')).map_or(text.as_str(), |(_, rest)| rest);
+    one_line(text)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn object(row: &Row) -> Map<String, Value> {
+    row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
+}
+
+/// A field as JSON. Times are left as the whole numbers they are stored as, and bytes that are no text, and numbers JSON has no word
+/// for, are null: no problem or answer is one of these.
+fn value(field: &Field) -> Value {
+    let real = |x: f64| Number::from_f64(x).map_or(Value::Null, Value::Number);
+    match field {
+        Field::Null => Value::Null,
+        Field::Bool(b) => Value::Bool(*b),
+        Field::Byte(n) => (*n).into(),
+        Field::Short(n) => (*n).into(),
+        Field::Int(n) | Field::Date(n) | Field::TimeMillis(n) => (*n).into(),
+        Field::Long(n) | Field::TimeMicros(n) | Field::TimestampMillis(n) | Field::TimestampMicros(n) => {
+            (*n).into()
+        }
+        Field::UByte(n) => (*n).into(),
+        Field::UShort(n) => (*n).into(),
+        Field::UInt(n) => (*n).into(),
+        Field::ULong(n) => (*n).into(),
+        Field::Float16(x) => real(f64::from(*x)),
+        // The shortest decimal that is this f32: 0.1, not 0.10000000149011612.
+        Field::Float(x) => x.to_string().parse().map_or(Value::Null, real),
+        Field::Double(x) => real(*x),
+        Field::Decimal(_) => Value::String(field.to_string()),
+        Field::Str(text) => Value::String(text.clone()),
+        Field::Bytes(bytes) => bytes.as_utf8().map_or(Value::Null, |text| Value::String(text.to_owned())),
+        Field::Group(row) => Value::Object(object(row)),
+        Field::ListInternal(list) => list.elements().iter().map(value).collect(),
+        Field::MapInternal(map) => {
+            let pairs = map.entries().iter();
+            Value::Object(
+                pairs.map(|(k, v)| (k.to_string().trim_matches('"').to_owned(), value(v))).collect(),
+            )
+        }
+    }
+}

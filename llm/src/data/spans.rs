@@ -1,0 +1,248 @@
+//! Where each row of a JSON file stands, in one pass that holds one row.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::DataError;
+
+/// The place of a row's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Number of its file.
+    pub(super) file: u32,
+    /// Bytes.
+    pub(super) length: u32,
+    /// First byte.
+    pub(super) start: u64,
+    /// Its line, or row, from 1.
+    pub(super) line: u64,
+}
+
+/// A row's text with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) text: Vec<u8>,
+    pub(super) start: u64,
+    pub(super) line: u64,
+}
+
+impl Found {
+    /// Its place in file 0.
+    pub(super) fn span(&self) -> Span {
+        Span { file: 0, length: self.text.len() as u32, start: self.start, line: self.line }
+    }
+}
+
+/// What ends the reading of a file.
+#[derive(Debug)]
+pub(super) enum SpanError {
+    Io(io::Error),
+    Damaged(String),
+}
+
+impl From<io::Error> for SpanError {
+    fn from(error: io::Error) -> Self {
+        SpanError::Io(error)
+    }
+}
+
+impl SpanError {
+    pub(super) fn of(self, path: &Path) -> DataError {
+        match self {
+            SpanError::Io(source) => DataError::Read { path: path.to_owned(), source },
+            SpanError::Damaged(problem) => DataError::Damaged { path: path.to_owned(), problem },
+        }
+    }
+}
+
+/// More than any row of problems has, so that a file that is something else is refused before it fills the memory.
+const LONGEST: usize = 1 << 28;
+
+/// The rows of a file: the elements of its array, or its lines that are not blank.
+pub(super) fn rows(mut file: File, array: bool) -> io::Result<Rows> {
+    file.seek(SeekFrom::Start(0))?;
+    let input = BufReader::with_capacity(1 << 16, file);
+    Ok(Rows { bytes: Bytes { input, at: 0, line: 1 }, array, state: State::Start })
+}
+
+/// An iterator over the rows of a file.
+pub(super) struct Rows {
+    bytes: Bytes,
+    array: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    /// After an element of the array.
+    Between,
+    Done,
+}
+
+/// A file's bytes with their place.
+struct Bytes {
+    input: BufReader<File>,
+    at: u64,
+    line: u64,
+}
+
+impl Bytes {
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.input.fill_buf()?.first().copied())
+    }
+
+    fn next(&mut self) -> io::Result<Option<u8>> {
+        let byte = self.peek()?;
+        if let Some(byte) = byte {
+            self.input.consume(1);
+            self.at += 1;
+            self.line += u64::from(byte == b'\n');
+        }
+        Ok(byte)
+    }
+
+    fn skip_blanks(&mut self) -> io::Result<Option<u8>> {
+        while let Some(byte) = self.peek()? {
+            if !byte.is_ascii_whitespace() {
+                return Ok(Some(byte));
+            }
+            self.next()?;
+        }
+        Ok(None)
+    }
+
+    /// Passes over a byte-order mark.
+    fn skip_mark(&mut self) -> io::Result<()> {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        if self.input.fill_buf()?.starts_with(MARK) {
+            self.input.consume(MARK.len());
+            self.at += MARK.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+fn damaged<T>(problem: String) -> Result<T, SpanError> {
+    Err(SpanError::Damaged(problem))
+}
+
+impl Rows {
+    fn line(&mut self) -> Result<Option<Found>, SpanError> {
+        let bytes = &mut self.bytes;
+        if self.state == State::Start {
+            bytes.skip_mark()?;
+            self.state = State::Between;
+        }
+        if bytes.skip_blanks()?.is_none() {
+            return Ok(None);
+        }
+        let (start, line) = (bytes.at, bytes.line);
+        let mut text = Vec::new();
+        let read = (&mut bytes.input).take(LONGEST as u64).read_until(b'\n', &mut text)?;
+        bytes.at += read as u64;
+        bytes.line += u64::from(text.ends_with(b"\n"));
+        if text.len() >= LONGEST {
+            return damaged(format!(
+                "line {line} has more than {LONGEST} bytes; is this a file of JSON lines?"
+            ));
+        }
+        let end = text.trim_ascii_end().len();
+        text.truncate(end);
+        Ok(Some(Found { text, start, line }))
+    }
+
+    fn element(&mut self) -> Result<Option<Found>, SpanError> {
+        let bytes = &mut self.bytes;
+        if self.state == State::Start {
+            bytes.skip_mark()?;
+            match bytes.skip_blanks()? {
+                None => return Ok(None),
+                Some(b'[') => bytes.next()?,
+                Some(_) => {
+                    return damaged(
+                        "not a JSON array of rows, as in [{..}, {..}]; rows without brackets around them are JSON lines: name the file .jsonl"
+                            .to_owned(),
+                    );
+                }
+            };
+            if bytes.skip_blanks()? == Some(b']') {
+                return Ok(None);
+            }
+        } else {
+            match bytes.skip_blanks()? {
+                Some(b']') => {
+                    bytes.next()?;
+                    return match bytes.skip_blanks()? {
+                        None => Ok(None),
+                        Some(_) => damaged(format!("line {}: text after the end of the array", bytes.line)),
+                    };
+                }
+                Some(b',') => {
+                    bytes.next()?;
+                    bytes.skip_blanks()?;
+                }
+                Some(_) => {
+                    return damaged(format!("line {}: a comma is missing between two rows", bytes.line));
+                }
+                None => {
+                    return damaged(format!(
+                        "cut short: the array of rows is not closed by line {}",
+                        bytes.line
+                    ));
+                }
+            }
+        }
+        self.state = State::Between;
+        let (start, line) = (bytes.at, bytes.line);
+        let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+        let mut text = Vec::new();
+        loop {
+            let Some(byte) = bytes.peek()? else {
+                // A whole row: that the array is not closed is said when the next one is asked for.
+                if depth == 0 && !in_text && !text.trim_ascii().is_empty() {
+                    break;
+                }
+                return damaged(format!("cut short: the row that begins at line {line} has no end"));
+            };
+            if depth == 0 && !in_text && matches!(byte, b',' | b']' | b'}') {
+                break;
+            }
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_text => escaped = true,
+                b'"' => in_text = !in_text,
+                b'{' | b'[' if !in_text => depth += 1,
+                b'}' | b']' if !in_text => depth -= 1,
+                _ => {}
+            }
+            text.push(byte);
+            bytes.next()?;
+            if text.len() >= LONGEST {
+                return damaged(format!("the row that begins at line {line} has more than {LONGEST} bytes"));
+            }
+        }
+        if bytes.peek()? == Some(b'}') {
+            return damaged(format!("line {}: a closing brace without an opening one", bytes.line));
+        }
+        let end = text.trim_ascii_end().len();
+        text.truncate(end);
+        Ok(Some(Found { text, start, line }))
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<Found, SpanError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.state == State::Done {
+            return None;
+        }
+        let found = if self.array { self.element() } else { self.line() };
+        if !matches!(found, Ok(Some(_))) {
+            self.state = State::Done;
+        }
+        found.transpose()
+    }
+}

@@ -1,0 +1,198 @@
+//! Benchmarks by name: files of problems, and the embedded tasks.
+
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::settings::did_you_mean;
+
+use crate::config::Config;
+use crate::data::{self, Columns, DataError, OnBadRow, Row};
+use crate::grade::{Extraction, Gold};
+use crate::task::{Split, Task, TaskSource};
+
+/// A problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its id within the benchmark.
+    pub id: String,
+    /// The problem.
+    pub problem: String,
+    /// The accepted answers, as they are written.
+    pub golds: Vec<String>,
+    /// The accepted answers, read.
+    pub gold: Gold,
+}
+
+/// Problems with references.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Benchmark {
+    /// Its name.
+    pub name: String,
+    /// Its problems.
+    pub items: Vec<Item>,
+    /// Whether it is an embedded task, which is asked as it was trained: without a template.
+    pub embedded: bool,
+    /// Rows that were left out because they cannot be used.
+    pub bad_rows: u64,
+}
+
+/// The five of the GRPO-lambda paper, in the order of its tables.
+pub const PAPER: [&str; 5] = ["aime24", "amc", "math500", "minerva", "olympiad"];
+
+/// Held-out word problems of the preset tiny; all hundred sums of two digits.
+pub const EMBEDDED: [&str; 2] = ["tiny:stories", "tiny:addition"];
+
+impl Benchmark {
+    /// Checksum of problems and accepted answers, in order.
+    pub fn fingerprint(&self) -> String {
+        let mut sum = 0;
+        for item in &self.items {
+            for text in std::iter::once(&item.problem).chain(&item.golds) {
+                sum = crc32c::crc32c_append(sum, &(text.len() as u64).to_le_bytes());
+                sum = crc32c::crc32c_append(sum, text.as_bytes());
+            }
+            sum = crc32c::crc32c_append(sum, b"\n");
+        }
+        format!("{sum:08x}")
+    }
+
+    /// Where its random numbers are, by its name.
+    pub(super) fn stream(&self) -> u64 {
+        u64::from(crc32c::crc32c(self.name.as_bytes()))
+    }
+}
+
+/// A benchmark that was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchmarkError {
+    /// No such name and no such file.
+    #[error(
+        "unknown benchmark `{name}`{hint}: embedded are {}; files were looked for in {} (--data), which {}; a path works too",
+        EMBEDDED.join(" and "), .data.display(), holds(.found)
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// ` (did you mean ..?)` or empty.
+        hint: String,
+        /// Where files were looked for.
+        data: PathBuf,
+        /// What is there; none when there is no such directory.
+        found: Option<Vec<String>>,
+    },
+    /// Two of one name.
+    #[error("--benchmarks: {0} stands there twice")]
+    Twice(String),
+    /// No problem.
+    #[error("{0}: no problem in it; at least one is needed")]
+    Empty(String),
+    /// Its file.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+fn holds(found: &Option<Vec<String>>) -> String {
+    match found {
+        None => "is no directory".to_owned(),
+        Some(names) if names.is_empty() => "holds no .jsonl, .json or .parquet file".to_owned(),
+        Some(names) => format!("holds {}", names.join(", ")),
+    }
+}
+
+/// Endings of files of problems.
+const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
+
+/// The benchmarks of these names, in order, the first `limit` problems of each.
+///
+/// # Errors
+/// [`BenchmarkError`].
+pub fn resolve(
+    names: &[String],
+    data: &Path,
+    limit: usize,
+    on_bad_row: OnBadRow,
+) -> Result<Vec<Benchmark>, BenchmarkError> {
+    let mut out: Vec<Benchmark> = Vec::new();
+    for name in names {
+        let mut benchmark = one(name, data, on_bad_row)?;
+        benchmark.items.truncate(limit);
+        if benchmark.items.is_empty() {
+            return Err(BenchmarkError::Empty(name.clone()));
+        }
+        let slug = super::store::slug(&benchmark.name);
+        if out.iter().any(|other| super::store::slug(&other.name) == slug) {
+            return Err(BenchmarkError::Twice(benchmark.name));
+        }
+        out.push(benchmark);
+    }
+    Ok(out)
+}
+
+fn one(name: &str, data: &Path, on_bad_row: OnBadRow) -> Result<Benchmark, BenchmarkError> {
+    match name {
+        "tiny:stories" => return Ok(embedded(name, &["task.kind=stories"])),
+        "tiny:addition" => return Ok(embedded(name, &["task.kind=addition"])),
+        _ => {}
+    }
+    let path = Path::new(name);
+    let is_file = path.extension().is_some_and(|e| EXTENSIONS.iter().any(|x| e == *x));
+    if is_file || name.contains(['/', '\\']) {
+        let stem = path.file_stem().filter(|_| is_file).map(|stem| stem.to_string_lossy().into_owned());
+        return file(stem.as_deref().unwrap_or(name), name, on_bad_row);
+    }
+    let paths = EXTENSIONS.map(|extension| data.join(format!("{name}.{extension}")));
+    match paths.iter().find(|path| path.is_file()) {
+        Some(path) => file(name, &path.display().to_string(), on_bad_row),
+        None => {
+            let found = available(data);
+            let known = found.iter().flatten().map(String::as_str).chain(EMBEDDED);
+            let hint = did_you_mean(name, known);
+            Err(BenchmarkError::Unknown { name: name.to_owned(), hint, data: data.to_owned(), found })
+        }
+    }
+}
+
+/// Names of the files of problems in a directory, sorted; none when there is no such directory.
+fn available(data: &Path) -> Option<Vec<String>> {
+    let entries = std::fs::read_dir(data).ok()?;
+    let name = |entry: std::fs::DirEntry| {
+        let path = entry.path();
+        let known = path.extension().is_some_and(|e| EXTENSIONS.iter().any(|x| e == *x));
+        known.then(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))?
+    };
+    let mut names: Vec<String> = entries.flatten().filter_map(name).collect();
+    names.sort();
+    names.dedup();
+    Some(names)
+}
+
+/// Problems that training never meets (all sums, of which none are held out), the same for every model.
+fn embedded(name: &str, settings: &[&str]) -> Benchmark {
+    let config = Config::resolve("tiny", settings).expect("the shipped preset is valid");
+    let (task, all) = match config.task {
+        TaskSource::Embedded(Task::Addition) => (Task::Addition, 100),
+        TaskSource::Embedded(task) => (task, config.eval.n),
+        TaskSource::Dataset(_) => unreachable!("the shipped preset has the embedded task"),
+    };
+    let problems = task.distinct(config.seed, Split::Test, all);
+    let item = |(i, problem): (usize, crate::task::Problem)| Item {
+        id: i.to_string(),
+        problem: problem.prompt,
+        golds: vec![problem.gold.to_string()],
+        gold: problem.gold,
+    };
+    let items = problems.into_iter().enumerate().map(item).collect();
+    Benchmark { name: name.to_owned(), items, embedded: true, bad_rows: 0 }
+}
+
+/// Where an embedded task's answer stands.
+pub const EMBEDDED_EXTRACTION: Extraction = Extraction::Boxed;
+
+fn file(name: &str, at: &str, on_bad_row: OnBadRow) -> Result<Benchmark, BenchmarkError> {
+    let data = data::open(at, &Columns::default(), on_bad_row)?;
+    let item = |row: Result<Row, DataError>| {
+        let Row { index, problem, answers, gold, .. } = row?;
+        Ok(Item { id: index.to_string(), problem, golds: answers, gold })
+    };
+    let items = data.rows().map(item).collect::<Result<_, DataError>>()?;
+    Ok(Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: data.bad_count() })
+}

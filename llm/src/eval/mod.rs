@@ -1,0 +1,35 @@
+//! From a model and problems to a number with an interval.
+//!
+//! [`evaluate`] is what training asks of its held-out problems. `llm-train eval` is built from the rest:
+//!
+//! ```text
+//! benchmark -> prompt (template) -> responses -> answer -> verdict       one line each in completions.jsonl
+//!           -> scores of problems -> accuracy with its interval          summary.json, results.csv, the table
+//!           -> report.html, figures/
+//! ```
+//! The directory of an evaluation:
+//!
+//! ```text
+//! eval.toml                       what was asked of which model, written first
+//! BENCHMARK/problems.jsonl        the problems with their references and prompts
+//! BENCHMARK/completions.jsonl     every response with its verdict, in order; what is here is not done again
+//! summary.json  results.csv       the numbers
+//! report.html   figures/          for a person
+//! lock                            held by the process that works here
+//! ```
+//! A process may be killed at any moment: the same command continues at the first problem that is not complete and ends in the
+//! same bytes.
+
+pub mod benchmark;
+pub mod completion;
+mod held_out;
+pub mod power;
+pub mod report;
+pub mod respond;
+pub mod score;
+pub mod settings;
+pub mod store;
+pub mod summary;
+pub mod vote;
+
+pub use held_out::{EvalError, Evaluation, LEVEL, evaluate};

@@ -1,0 +1,364 @@
+//! The report for a person: one HTML file with everything in it, and the figures beside it.
+
+pub mod figures;
+
+use minijinja::value::Serde;
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+
+use super::completion::{Completion, Finish, Outcome};
+use super::score::Tally;
+use super::store::Problem;
+use super::summary::{Summary, digits, percent};
+use grpo_lambda::stats::Interval;
+
+const PAGE: &str = include_str!("page.html");
+
+/// Problems shown in full, the worst and the best.
+const WORST: usize = 6;
+const BEST: usize = 3;
+/// Responses of a problem shown in full.
+const SHOWN: usize = 4;
+/// Characters of a text shown; the rest is in `completions.jsonl`.
+const LONGEST: usize = 6000;
+
+/// A benchmark as the report needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its problems.
+    pub problems: &'a [Problem],
+    /// The responses to each.
+    pub completions: &'a [Vec<Completion>],
+}
+
+/// The report cannot be made; a mistake of this program.
+#[derive(Debug, thiserror::Error)]
+#[error("report: {0}")]
+pub struct ReportError(String);
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    n: String,
+    cells: Vec<Shown>,
+    uncounted: String,
+    no_answer: String,
+    cut_off: String,
+    tokens: String,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    value: String,
+    ends: String,
+}
+
+#[derive(Serialize)]
+struct Section {
+    name: String,
+    anchor: String,
+    shares: Vec<Share>,
+    reasons: Vec<ReasonCount>,
+    cells: Vec<Square>,
+    worst: Vec<ShownProblem>,
+    best: Vec<ShownProblem>,
+    limits: String,
+}
+
+#[derive(Serialize)]
+struct Share {
+    class: &'static str,
+    words: &'static str,
+    count: usize,
+    percent: String,
+}
+
+#[derive(Serialize)]
+struct ReasonCount {
+    class: &'static str,
+    words: &'static str,
+    reason: String,
+    count: usize,
+    percent: String,
+    example: String,
+}
+
+/// A problem in the strip of all problems.
+#[derive(Serialize)]
+struct Square {
+    id: String,
+    /// 0 to 10: tenths of right samples; nothing where none counts.
+    tenths: Option<u32>,
+    title: String,
+}
+
+/// A problem shown in full.
+#[derive(Serialize)]
+struct ShownProblem {
+    id: String,
+    score: String,
+    problem: String,
+    prompt: Option<String>,
+    golds: Vec<String>,
+    completions: Vec<ShownCompletion>,
+    more: usize,
+}
+
+#[derive(Serialize)]
+struct ShownCompletion {
+    class: &'static str,
+    words: &'static str,
+    answer: Option<String>,
+    reason: String,
+    finish: &'static str,
+    tokens: usize,
+    text: String,
+    left_out: usize,
+}
+
+/// The page, whole and self-contained. Every text from a data set or a model is escaped.
+///
+/// # Errors
+/// [`ReportError`].
+pub fn page(summary: &Summary, parts: &[Part<'_>]) -> Result<String, ReportError> {
+    let failed = |e: &dyn std::fmt::Display| ReportError(e.to_string());
+    let benchmarks: Vec<(&str, &[Vec<Completion>])> = parts.iter().map(|p| (p.name, p.completions)).collect();
+    let mut figures = vec![figures::accuracy(summary)];
+    figures.extend(figures::attempts(summary, &benchmarks));
+    figures.push(figures::lengths(&benchmarks));
+    let svg = |(i, figure): (usize, &grpo_lambda_figure::Figure)| figure.to_svg().map(|svg| inline(&svg, i));
+    let svgs = figures.iter().enumerate().map(svg).collect::<Result<Vec<_>, _>>().map_err(|e| failed(&e))?;
+    let sections: Vec<Section> = parts
+        .iter()
+        .zip(&summary.limits)
+        .map(|(part, limits)| section(part, limits.sentence(super::summary::ASSUMED)))
+        .collect();
+    let mut environment = Environment::new();
+    // The name's ending turns escaping on.
+    environment.add_template("page.html", PAGE).map_err(|e| failed(&e))?;
+    let page = environment.get_template("page.html").map_err(|e| failed(&e))?;
+    let settings: Vec<(String, String)> = summary
+        .settings
+        .entries()
+        .into_iter()
+        .map(|(key, value)| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            (key.replace('_', " "), text)
+        })
+        .collect();
+    let headers = headers(summary);
+    page.render(context! {
+        finding => summary.finding(), settings, headers, rows => Value::from(Serde(rows(summary))),
+        notes => summary.notes(), svgs, sections => Value::from(Serde(sections)),
+        samples => summary.settings.samples, uncounted => summary.scores.iter().any(|s| s.uncounted() > 0),
+    })
+    .map_err(|e| failed(&e))
+}
+
+/// Ids within an SVG are those of the whole page once it is part of it.
+fn inline(svg: &str, number: usize) -> String {
+    let start = svg.find("<svg").unwrap_or(0);
+    let own = format!("f{number}-");
+    svg[start..]
+        .replace("id=\"", &format!("id=\"{own}"))
+        .replace("url(#", &format!("url(#{own}"))
+        .replace("href=\"#", &format!("href=\"#{own}"))
+}
+
+fn headers(summary: &Summary) -> Vec<String> {
+    let mut headers = vec![summary.measure(), "not counted as wrong".to_owned()];
+    headers.extend(summary.scores.iter().take(1).flat_map(|s| &s.pass).map(|p| format!("pass@{}", p.k)));
+    if summary.settings.samples > 1 {
+        headers.push(format!("maj@{}", summary.settings.samples));
+    }
+    headers
+}
+
+fn rows(summary: &Summary) -> Vec<Row> {
+    let shown = |i: Option<Interval>| match i {
+        Some(i) => {
+            Shown { value: percent(i.mid), ends: format!("{} to {}", percent(i.low), percent(i.high)) }
+        }
+        None => Shown { value: "–".to_owned(), ends: "none counts".to_owned() },
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for s in &summary.scores {
+        let mut cells = vec![shown(s.accuracy), shown(Some(s.as_wrong))];
+        cells.extend(s.pass.iter().map(|p| shown(Some(p.value))));
+        cells.extend(s.majority.map(|m| shown(Some(m.value))));
+        rows.push(Row {
+            name: s.name.clone(),
+            n: s.problems.to_string(),
+            cells,
+            uncounted: s.uncounted().to_string(),
+            no_answer: s.count(Outcome::NoAnswer).to_string(),
+            cut_off: s.cut_off.to_string(),
+            tokens: s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}")),
+        });
+    }
+    if let Some(a) = &summary.average {
+        let mut cells = vec![shown(a.accuracy), shown(Some(a.as_wrong))];
+        cells.extend(a.pass.iter().map(|p| shown(Some(*p))));
+        cells.extend(a.majority.map(|m| shown(Some(m))));
+        let empty = String::new;
+        rows.push(Row {
+            name: "average".to_owned(),
+            n: empty(),
+            cells,
+            uncounted: empty(),
+            no_answer: empty(),
+            cut_off: empty(),
+            tokens: empty(),
+        });
+    }
+    rows
+}
+
+fn class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Right => "right",
+        Outcome::Wrong => "wrong",
+        Outcome::NoAnswer => "silent",
+        Outcome::Unreadable => "unreadable",
+        Outcome::NoRoom => "noroom",
+    }
+}
+
+fn section(part: &Part<'_>, limits: String) -> Section {
+    let all: Vec<&Completion> = part.completions.iter().flatten().collect();
+    let share_of = |count: usize| percent(count as f64 / all.len() as f64);
+    let share = |outcome: &Outcome| {
+        let count = all.iter().filter(|c| c.verdict == *outcome).count();
+        Share { class: class(*outcome), words: outcome.words(), count, percent: share_of(count) }
+    };
+    let square = |(problem, samples): (&Problem, &Vec<Completion>)| {
+        let tally = Tally::of(samples);
+        let tenths = tally.score().map(|s| (10.0 * s).round() as u32);
+        let score = tally.score().map_or("not counted".to_owned(), |s| format!("{} %", digits(100.0 * s)));
+        Square { id: problem.id.clone(), tenths, title: format!("{}: {score}", problem.id) }
+    };
+    let order = order(part);
+    let full = |i: &usize| shown_problem(&part.problems[*i], &part.completions[*i]);
+    let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
+    let worst: Vec<usize> = mixed(part, &order).into_iter().filter(|i| score(*i) < 1.0).take(WORST).collect();
+    let best = order.iter().rev().copied().filter(|i| score(*i) > 0.0 && !worst.contains(i)).take(BEST);
+    Section {
+        name: part.name.to_owned(),
+        anchor: super::store::slug(part.name),
+        shares: Outcome::ALL.iter().map(share).filter(|s| s.count > 0).collect(),
+        reasons: reasons(&all),
+        cells: part.problems.iter().zip(part.completions).map(square).collect(),
+        worst: worst.iter().map(full).collect(),
+        best: best.map(|i| full(&i)).collect(),
+        limits,
+    }
+}
+
+/// Problems from the lowest score to the highest, in their own order where equal; of the highest the first comes last.
+fn order(part: &Part<'_>) -> Vec<usize> {
+    let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
+    let mut order: Vec<usize> = (0..part.completions.len()).collect();
+    let top = order.iter().map(|&i| score(i)).fold(0.0, f64::max);
+    order.sort_by(|&a, &b| {
+        let place = if score(a) == top { b.cmp(&a) } else { a.cmp(&b) };
+        score(a).total_cmp(&score(b)).then(place)
+    });
+    order
+}
+
+/// The problems of the lowest score in turns by what went wrong, so that a reader sees every kind; then the others.
+fn mixed(part: &Part<'_>, order: &[usize]) -> Vec<usize> {
+    let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
+    let Some(&first) = order.first() else { return Vec::new() };
+    let (lowest, rest): (Vec<usize>, Vec<usize>) = order.iter().partition(|&&i| score(i) == score(first));
+    let kind = |i: usize| {
+        let wrong = part.completions[i].iter().find(|c| c.verdict != Outcome::Right);
+        wrong.map(|c| (c.verdict, c.finish == Finish::Length))
+    };
+    let mut kinds: Vec<Vec<usize>> = Vec::new();
+    for i in lowest {
+        match kinds.iter_mut().find(|of| kind(of[0]) == kind(i)) {
+            Some(of) => of.push(i),
+            None => kinds.push(vec![i]),
+        }
+    }
+    let longest = kinds.iter().map(Vec::len).max().unwrap_or(0);
+    let turns = (0..longest).flat_map(|turn| kinds.iter().filter_map(move |of| of.get(turn)).copied());
+    turns.chain(rest).collect()
+}
+
+/// Why responses were not right, most frequent first.
+fn reasons(all: &[&Completion]) -> Vec<ReasonCount> {
+    let mut counts: Vec<ReasonCount> = Vec::new();
+    for completion in all.iter().filter(|c| c.verdict != Outcome::Right) {
+        let cut = completion.finish == Finish::Length;
+        // What stands before a colon names the kind, what stands after it the case.
+        let kind = match completion.verdict {
+            Outcome::Wrong => "another value than the reference",
+            Outcome::NoAnswer => "no complete answer where one was looked for",
+            Outcome::NoRoom => "no room for a response",
+            _ if completion.reason.ends_with("is not an integer") => "not an integer",
+            _ => completion.reason.split(':').next().unwrap_or_default(),
+        };
+        let reason = if cut { format!("{kind}; cut off") } else { kind.to_owned() };
+        match counts.iter_mut().find(|c| c.reason == reason) {
+            Some(count) => count.count += 1,
+            None => counts.push(ReasonCount {
+                class: class(completion.verdict),
+                words: completion.verdict.words(),
+                reason,
+                count: 1,
+                percent: String::new(),
+                example: clip(completion.answer.as_deref().unwrap_or_default(), 80).0,
+            }),
+        }
+    }
+    counts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    counts.iter_mut().for_each(|c| c.percent = percent(c.count as f64 / all.len() as f64));
+    counts
+}
+
+fn shown_problem(problem: &Problem, samples: &[Completion]) -> ShownProblem {
+    let tally = Tally::of(samples);
+    let score = match tally.samples {
+        1 => String::new(),
+        n => format!("{} of {n} right", tally.right),
+    };
+    let one = |c: &Completion| {
+        let (text, left_out) = clip(&c.text, LONGEST);
+        ShownCompletion {
+            class: class(c.verdict),
+            words: c.verdict.words(),
+            answer: c.answer.as_deref().map(|a| clip(a, 200).0),
+            reason: clip(&c.reason, 300).0,
+            finish: match c.finish {
+                Finish::Eos => "ended by itself",
+                Finish::Stop => "ended with a stop string",
+                Finish::Length => "cut off",
+                Finish::NoRoom => "not asked",
+            },
+            tokens: c.tokens,
+            text,
+            left_out,
+        }
+    };
+    ShownProblem {
+        id: problem.id.clone(),
+        score,
+        problem: clip(&problem.problem, LONGEST).0,
+        prompt: (problem.prompt != problem.problem).then(|| clip(&problem.prompt, LONGEST).0),
+        golds: problem.golds.iter().map(|g| clip(g, 500).0).collect(),
+        completions: samples.iter().take(SHOWN).map(one).collect(),
+        more: samples.len().saturating_sub(SHOWN),
+    }
+}
+
+/// The first characters of a text, and how many were left out.
+fn clip(text: &str, most: usize) -> (String, usize) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => (format!("{} …", &text[..end]), text[end..].chars().count()),
+        None => (text.to_owned(), 0),
+    }
+}

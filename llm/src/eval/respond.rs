@@ -1,0 +1,140 @@
+//! Responses of a model to the problems of a benchmark, graded.
+
+use crate::grade::{Prediction, grade};
+use crate::model::Decoder;
+use crate::rng::{Address, Purpose};
+use crate::rollout::{self, Ending, RolloutError, Sampled, Sampling};
+use crate::tokens::{Prompt, TokenError, Tokens};
+
+use super::benchmark::{Benchmark, Item};
+use super::completion::{Completion, Finish, Outcome};
+use super::settings::Settings;
+
+/// A model with what is asked of it.
+#[derive(Clone, Copy)]
+pub struct Respondent<'a> {
+    /// The model.
+    pub model: &'a Decoder<f32>,
+    /// Its tokenizer.
+    pub tokens: &'a Tokens,
+    /// The settings; their context is at most the model's.
+    pub settings: &'a Settings,
+    /// Texts that end a response.
+    pub stops: &'a [String],
+}
+
+/// The most bytes a character takes: so many tokens may stand before the first one of a stop string and spoil its text.
+const SLACK: usize = 8;
+
+impl Respondent<'_> {
+    /// The prompt as tokens.
+    ///
+    /// # Errors
+    /// When the tokenizer cannot encode it.
+    pub fn encode(&self, prompt: &str) -> Result<Prompt, TokenError> {
+        self.tokens.prompt(prompt)
+    }
+
+    /// Tokens that a response to this prompt may have; 0 when the prompt fills the context.
+    fn room(&self, prompt: &Prompt) -> usize {
+        let (limit, used) = (self.settings.context, prompt.ids().len());
+        if used == 0 { 0 } else { limit.saturating_sub(used).min(self.settings.max_new_tokens) }
+    }
+
+    /// All samples of some problems, which stand from `start` on in their benchmark. They do not depend on which problems are asked together.
+    ///
+    /// # Errors
+    /// When the model or its tokenizer fails.
+    pub fn respond(
+        &self,
+        benchmark: &Benchmark,
+        start: usize,
+        prompts: &[Prompt],
+    ) -> Result<Vec<Vec<Completion>>, RespondError> {
+        let items = &benchmark.items[start..start + prompts.len()];
+        let fits: Vec<usize> = (0..prompts.len()).filter(|&i| self.room(&prompts[i]) > 0).collect();
+        let ids: Vec<&[u32]> = fits.iter().map(|&i| prompts[i].ids()).collect();
+        let limits: Vec<usize> = fits.iter().map(|&i| self.room(&prompts[i])).collect();
+        let s = self.settings;
+        let sampling =
+            Sampling { max_new_tokens: s.max_new_tokens, min_new_tokens: 0, temperature: s.temperature };
+        let complete = |tokens: &[u32]| self.stopped(tokens);
+        let ending =
+            Ending { limits: &limits, complete: if self.stops.is_empty() { None } else { Some(&complete) } };
+        // Benchmarks share no random numbers.
+        let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.stream());
+        let address = |i: usize, k: usize| base.prompt((start + fits[i]) as u64).response(k as u64);
+        let eos = self.tokens.eos();
+        let sampled = if ids.is_empty() {
+            Vec::new()
+        } else {
+            let (model, truncation) = (self.model, s.truncation);
+            rollout::sample_until(model, &ids, s.samples, eos, sampling, truncation, ending, address)?
+        };
+        let mut out: Vec<Vec<Completion>> = items.iter().map(|item| self.no_room(item)).collect();
+        for (&at, samples) in fits.iter().zip(sampled) {
+            let graded = samples.into_iter().enumerate().map(|(k, one)| self.graded(&items[at], k, &one));
+            out[at] = graded.collect::<Result<_, _>>()?;
+        }
+        Ok(out)
+    }
+
+    /// Whether the end of these tokens holds a stop string.
+    fn stopped(&self, tokens: &[u32]) -> bool {
+        let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
+        let tail = &tokens[tokens.len().saturating_sub(longest + SLACK)..];
+        // What cannot be decoded is reported when the whole response is.
+        self.tokens.text(tail).is_ok_and(|text| self.stops.iter().any(|stop| text.contains(stop.as_str())))
+    }
+
+    fn no_room(&self, item: &Item) -> Vec<Completion> {
+        let one = |sample| Completion {
+            problem: item.id.clone(),
+            sample,
+            verdict: Outcome::NoRoom,
+            reason: format!("the prompt leaves no room in a context of {} tokens", self.settings.context),
+            answer: None,
+            finish: Finish::NoRoom,
+            tokens: 0,
+            text: String::new(),
+        };
+        (0..self.settings.samples).map(one).collect()
+    }
+
+    fn graded(&self, item: &Item, sample: usize, response: &Sampled) -> Result<Completion, RespondError> {
+        let mut text = self.tokens.text(&response.tokens)?;
+        let ends = self.stops.iter().filter_map(|stop| Some(text.find(stop.as_str())? + stop.len()));
+        let stop = ends.min();
+        if let Some(end) = stop {
+            text.truncate(end);
+        }
+        let finish = match (response.truncated, response.tokens.last()) {
+            (true, _) => Finish::Length,
+            (false, Some(last)) if self.tokens.eos().contains(last) => Finish::Eos,
+            (false, _) => Finish::Stop,
+        };
+        let prediction = Prediction::extract(&text, self.settings.extract);
+        let verdict = grade(&prediction, &item.gold);
+        Ok(Completion {
+            problem: item.id.clone(),
+            sample,
+            verdict: Outcome::from(&verdict),
+            reason: verdict.to_string(),
+            answer: prediction.answer().map(str::to_owned),
+            finish,
+            tokens: response.tokens.len(),
+            text,
+        })
+    }
+}
+
+/// Why a response could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum RespondError {
+    /// Sampling failed.
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
+    /// The tokenizer failed.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}

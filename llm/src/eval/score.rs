@@ -1,0 +1,251 @@
+//! From the verdicts on a benchmark's responses to its numbers.
+//!
+//! Two conventions for a response that counts neither way (its answer cannot be read, or its prompt leaves no room): left out of
+//! the accuracy, which is this project's, or counted as wrong, which is that of most leaderboards and of the paper's evaluation code. Both are
+//! given; pass@k and maj@k take the second.
+//!
+//! A problem weighs as much as another. Samples of one problem are not independent, so with several samples intervals come from
+//! resampling problems.
+
+use grpo_lambda::stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
+
+use super::LEVEL;
+use super::completion::{Completion, Finish, Outcome};
+use super::vote::majority;
+
+/// The samples of one problem, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Right ones.
+    pub right: u64,
+    /// Those that count: right or wrong.
+    pub graded: u64,
+    /// All.
+    pub samples: u64,
+}
+
+impl Tally {
+    /// Counts the samples of a problem.
+    pub fn of(samples: &[Completion]) -> Tally {
+        let count = |f: fn(&Completion) -> bool| samples.iter().filter(|c| f(c)).count() as u64;
+        Tally {
+            right: count(|c| c.verdict == Outcome::Right),
+            graded: count(|c| c.verdict.score().is_some()),
+            samples: samples.len() as u64,
+        }
+    }
+
+    /// Share of right ones among those that count; nothing where none does.
+    pub fn score(&self) -> Option<f64> {
+        (self.graded > 0).then(|| self.right as f64 / self.graded as f64)
+    }
+
+    /// Share of right ones among all.
+    pub fn score_of_all(&self) -> f64 {
+        self.right as f64 / self.samples as f64
+    }
+}
+
+/// pass@k.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pass {
+    /// The number of attempts.
+    pub k: usize,
+    /// The mean over problems of the unbiased estimate.
+    pub value: Interval,
+}
+
+/// maj@k.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Majority {
+    /// Share of problems whose most frequent answer is right.
+    pub value: Interval,
+    /// Problems where several answers were equally frequent; each counts with the share of those answers that is right.
+    pub ties: usize,
+}
+
+/// The numbers of a benchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scores {
+    /// Its name.
+    pub name: String,
+    /// Problems.
+    pub problems: usize,
+    /// Responses to each.
+    pub samples: usize,
+    /// Mean over problems of the share of right responses, those that count neither way left out; nothing where none counts.
+    pub accuracy: Option<Interval>,
+    /// The same with those that count neither way as wrong.
+    pub as_wrong: Interval,
+    /// Responses by what became of them, in the order of [`Outcome::ALL`].
+    pub outcomes: [usize; 5],
+    /// Problems with at least one response that counts.
+    pub graded_problems: usize,
+    /// Responses cut off at the length limit.
+    pub cut_off: usize,
+    /// Responses that were made: all but those without room.
+    pub responses: usize,
+    /// Mean length of those, in tokens; nothing where there are none.
+    pub mean_tokens: Option<f64>,
+    /// pass@k for each k asked for.
+    pub pass: Vec<Pass>,
+    /// maj@k; with several samples.
+    pub majority: Option<Majority>,
+}
+
+/// The numbers of a benchmark from the responses to each of its problems. `pass_at` holds numbers of attempts, none above the samples.
+///
+/// # Panics
+/// When there is no problem, the problems have different numbers of samples, or an element of `pass_at` is 0 or above it.
+pub fn scores(name: &str, completions: &[Vec<Completion>], pass_at: &[usize]) -> Scores {
+    let samples = completions.first().map_or(0, Vec::len);
+    assert!(
+        samples > 0 && completions.iter().all(|c| c.len() == samples),
+        "as many samples of every problem"
+    );
+    let tallies: Vec<Tally> = completions.iter().map(|c| Tally::of(c)).collect();
+    let all = || completions.iter().flatten();
+    let made: Vec<f64> = all().filter(|c| c.finish != Finish::NoRoom).map(|c| c.tokens as f64).collect();
+    let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
+    let graded: Vec<f64> = tallies.iter().filter_map(Tally::score).collect();
+    let pass = pass_at.iter().map(|&k| {
+        let of = |t: &Tally| pass_at_k(t.samples, t.right, k as u64).expect("no more attempts than samples");
+        Pass { k, value: over_problems(&each(&of)).expect("a problem") }
+    });
+    let votes: Vec<_> = completions.iter().map(|c| majority(c)).collect();
+    let vote_scores: Vec<f64> = votes.iter().map(|v| v.score).collect();
+    Scores {
+        name: name.to_owned(),
+        problems: completions.len(),
+        samples,
+        accuracy: over_problems(&graded),
+        as_wrong: over_problems(&each(&Tally::score_of_all)).expect("a problem"),
+        outcomes: Outcome::ALL.map(|outcome| all().filter(|c| c.verdict == outcome).count()),
+        graded_problems: graded.len(),
+        cut_off: all().filter(|c| c.finish == Finish::Length).count(),
+        responses: made.len(),
+        mean_tokens: mean(&made),
+        pass: pass.collect(),
+        majority: (samples > 1).then(|| Majority {
+            value: over_problems(&vote_scores).expect("a problem"),
+            ties: votes.iter().filter(|v| v.tie).count(),
+        }),
+    }
+}
+
+impl Scores {
+    /// Responses of this outcome.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        let at = Outcome::ALL.iter().position(|o| *o == outcome);
+        at.map_or(0, |at| self.outcomes[at])
+    }
+
+    /// Responses that count neither way.
+    pub fn uncounted(&self) -> usize {
+        self.count(Outcome::Unreadable) + self.count(Outcome::NoRoom)
+    }
+}
+
+/// The mean of one number in 0..=1 a problem with its 95 % interval: Wilson's where every number is 0 or 1, else a percentile
+/// bootstrap over problems. `None` for no problem.
+///
+/// All 0 or all 1 with several samples is a case for Wilson too: a bootstrap would then have no width, as if nothing could be
+/// unknown. Its interval is then that of one sample a problem, which is on the wide side.
+///
+/// # Panics
+/// When a number is not in 0..=1.
+pub fn over_problems(values: &[f64]) -> Option<Interval> {
+    assert!(values.iter().all(|v| (0.0..=1.0).contains(v)), "shares of right answers");
+    if values.iter().all(|v| *v == 0.0 || *v == 1.0) {
+        let right = values.iter().filter(|v| **v == 1.0).count();
+        return wilson(right as u64, values.len() as u64, LEVEL);
+    }
+    let bootstrap = Bootstrap { level: LEVEL, ..Bootstrap::default() };
+    let statistic = |strata: &[Vec<f64>]| mean(&strata[0]).unwrap_or(f64::NAN);
+    // One problem has no spread to resample.
+    let alone = || Some(Interval { low: 0.0, mid: values[0], high: 1.0, level: LEVEL });
+    bootstrap
+        .interval(&[values.to_vec()], statistic)
+        .or_else(|| if values.len() == 1 { alone() } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples of a problem by letter: right, wrong, no answer, unreadable, no room.
+    pub(crate) fn problem(letters: &str) -> Vec<Completion> {
+        let one = |(sample, letter): (usize, char)| {
+            let verdict = match letter {
+                'r' => Outcome::Right,
+                'w' => Outcome::Wrong,
+                'n' => Outcome::NoAnswer,
+                'u' => Outcome::Unreadable,
+                _ => Outcome::NoRoom,
+            };
+            let answer = match verdict {
+                Outcome::Right => Some("1"),
+                Outcome::Wrong => Some("2"),
+                Outcome::Unreadable => Some(r"\frac{"),
+                _ => None,
+            };
+            let finish = match verdict {
+                Outcome::NoRoom => Finish::NoRoom,
+                Outcome::NoAnswer => Finish::Length,
+                _ => Finish::Eos,
+            };
+            let tokens = if finish == Finish::NoRoom { 0 } else { 10 };
+            let (reason, text) = (String::new(), String::new());
+            let answer = answer.map(str::to_owned);
+            Completion { problem: "p".into(), sample, verdict, reason, answer, finish, tokens, text }
+        };
+        letters.chars().enumerate().map(one).collect()
+    }
+
+    fn of(problems: &[&str], pass_at: &[usize]) -> Scores {
+        scores("b", &problems.iter().map(|p| problem(p)).collect::<Vec<_>>(), pass_at)
+    }
+
+    #[test]
+    fn what_counts_neither_way_is_left_out_of_one_accuracy_and_wrong_in_the_other() {
+        let s = of(&["r", "r", "w", "n", "u", "x", "r", "w"], &[1]);
+        // 3 of 6 that count, 3 of 8.
+        assert_eq!(s.accuracy, wilson(3, 6, 0.95));
+        assert_eq!(Some(s.as_wrong), wilson(3, 8, 0.95));
+        assert_eq!((s.graded_problems, s.uncounted(), s.cut_off, s.responses), (6, 2, 1, 7));
+        assert_eq!(s.mean_tokens, Some(10.0), "what was not made has no length");
+        assert_eq!((s.pass[0].value, s.majority), (s.as_wrong, None));
+        let none = of(&["u", "x"], &[]);
+        assert_eq!((none.accuracy, none.as_wrong.mid), (None, 0.0));
+    }
+
+    #[test]
+    fn several_samples_are_averaged_by_problem() {
+        let s = of(&["rrww", "rwwu", "wwww"], &[1, 2, 4]);
+        let mid = (0.5 + 1.0 / 3.0 + 0.0) / 3.0;
+        assert!((s.accuracy.expect("graded").mid - mid).abs() < 1e-15);
+        assert!((s.as_wrong.mid - 0.25).abs() < 1e-15);
+        // pass@2: 1 - 1/6, 1/2, 0; pass@4: 1, 1, 0.
+        let pass: Vec<f64> = s.pass.iter().map(|p| p.value.mid).collect();
+        for (found, by_hand) in pass.iter().zip([0.25, (5.0 / 6.0 + 0.5) / 3.0, 2.0 / 3.0]) {
+            assert!((found - by_hand).abs() < 1e-15, "{pass:?}");
+        }
+        // Votes: 2 to 2 is a tie of which half is right; 2 wrong beat 1 right; wrong.
+        let majority = s.majority.expect("several samples");
+        assert!((majority.value.mid - 0.5 / 3.0).abs() < 1e-15 && majority.ties == 1);
+    }
+
+    #[test]
+    fn an_interval_over_problems_is_wider_than_one_over_samples_and_never_empty() {
+        // Eight samples of each problem agree: eighty samples are worth ten.
+        let clustered = of(&[&["rrrrrrrr"; 5][..], &["wwwwwwww"; 5]].concat(), &[]).as_wrong;
+        assert_eq!(Some(clustered), wilson(5, 10, 0.95));
+        let mixed = of(&[&["rrrrrrrw"; 5][..], &["rwwwwwww"; 5]].concat(), &[]).as_wrong;
+        let naive = wilson(40, 80, 0.95).expect("samples");
+        assert!(mixed.width() > 1.5 * naive.width(), "{mixed:?} {naive:?}");
+        let zero = of(&["wwww"; 30], &[]).accuracy.expect("graded");
+        assert!(zero.mid == 0.0 && zero.high > 0.1);
+        let one = of(&["rw"], &[]).accuracy.expect("graded");
+        assert_eq!((one.low, one.mid, one.high), (0.0, 0.5, 1.0));
+    }
+}

@@ -1,0 +1,439 @@
+//! The directory of an evaluation: what is in it is done, whenever the process that wrote it was stopped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::disk::{Disk, DiskError, TEMPORARY};
+use crate::run_dir::{self, RunError};
+
+use super::benchmark::Benchmark;
+use super::completion::Completion;
+use super::settings::Settings;
+
+/// What is wrong with the directory of an evaluation.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system refused.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Another process works in it.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// It holds something else.
+    #[error(
+        "{path} is not an evaluation: it has no {FILE}, but it is not empty either; give another directory with --out"
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It holds nothing.
+    #[error("{path}: {problem}; llm-train eval writes one")]
+    Absent {
+        /// What was given.
+        path: PathBuf,
+        /// What is not there.
+        problem: String,
+    },
+    /// It holds an evaluation with other settings.
+    #[error(
+        "{path} holds an evaluation with other settings; use its own, or another directory with --out: {differences}"
+    )]
+    Changed {
+        /// The directory.
+        path: PathBuf,
+        /// What differs, stored -> asked for.
+        differences: String,
+    },
+    /// A file is not what this program wrote.
+    #[error("{place}: {problem}")]
+    Damaged {
+        /// The file, and the line where there is one.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It is not done.
+    #[error(
+        "{path}: under way, {done} of {all} problems of {benchmark} are done; the llm-train eval command that began it goes on"
+    )]
+    UnderWay {
+        /// The directory.
+        path: PathBuf,
+        /// The benchmark.
+        benchmark: String,
+        /// Problems done.
+        done: usize,
+        /// All problems.
+        all: usize,
+    },
+}
+
+/// The file that says what an evaluation is of.
+pub const FILE: &str = "eval.toml";
+const PROBLEMS: &str = "problems.jsonl";
+const COMPLETIONS: &str = "completions.jsonl";
+
+/// A line of `problems.jsonl`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// Its id within the benchmark.
+    pub id: String,
+    /// The problem.
+    pub problem: String,
+    /// The accepted answers.
+    pub golds: Vec<String>,
+    /// What the model is given.
+    pub prompt: String,
+}
+
+/// A benchmark as `eval.toml` remembers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its name.
+    pub name: String,
+    /// How many problems.
+    pub problems: usize,
+    /// Checksum of problems and accepted answers.
+    pub fingerprint: String,
+    /// Checksum of what the model is given.
+    pub prompts: String,
+}
+
+impl Head {
+    /// Of a benchmark and its problems as they are asked.
+    pub fn new(benchmark: &Benchmark, problems: &[Problem]) -> Head {
+        let crc = |sum, problem: &Problem| {
+            let sum = crc32c::crc32c_append(sum, &(problem.prompt.len() as u64).to_le_bytes());
+            crc32c::crc32c_append(sum, problem.prompt.as_bytes())
+        };
+        Head {
+            name: benchmark.name.clone(),
+            problems: problems.len(),
+            fingerprint: benchmark.fingerprint(),
+            prompts: format!("{:08x}", problems.iter().fold(0, crc)),
+        }
+    }
+}
+
+/// The name of a benchmark's directory: letters, digits, `.`, `-` and `_` of its name.
+pub fn slug(name: &str) -> String {
+    let kept = |c: char| if c.is_alphanumeric() || ".-_".contains(c) { c } else { '-' };
+    name.chars().map(kept).collect()
+}
+
+/// The directory of an evaluation that this process writes.
+#[derive(Debug)]
+pub struct EvalDir {
+    path: PathBuf,
+    disk: Disk,
+    samples: usize,
+    /// Released when the process ends, however it ends.
+    _lock: File,
+}
+
+impl EvalDir {
+    /// Creates the directory, or finds an evaluation with these settings to continue.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(path: &Path, settings: &Settings, heads: &[Head]) -> Result<EvalDir, StoreError> {
+        let disk = Disk::default();
+        let file = path.join(FILE);
+        if path.exists() && !path.is_dir() {
+            let problem = "not a directory; give another one with --out".to_owned();
+            return Err(StoreError::Damaged { place: path.display().to_string(), problem });
+        }
+        match disk.read(&file)? {
+            Some(_) => {
+                let differences = Written::read(path)?.differences(settings, heads);
+                if !differences.is_empty() {
+                    let differences = differences.join("; ");
+                    return Err(StoreError::Changed { path: path.to_owned(), differences });
+                }
+            }
+            None => {
+                let ours = [run_dir::LOCK.to_owned(), format!("{FILE}{TEMPORARY}")];
+                if path.exists() && disk.list(path)?.iter().any(|name| !ours.contains(name)) {
+                    return Err(StoreError::NotOurs { path: path.to_owned() });
+                }
+            }
+        }
+        disk.create_directories(path)?;
+        let lock = run_dir::lock(path)?;
+        disk.replace(&file, to_toml(settings, heads).as_bytes())?;
+        Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the problems of a benchmark and finds the responses that are there: those of the first problems, complete ones only.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn benchmark(
+        &self,
+        name: &str,
+        problems: &[Problem],
+    ) -> Result<(Log, Vec<Vec<Completion>>), StoreError> {
+        let directory = self.path.join(slug(name));
+        self.disk.create_directories(&directory)?;
+        let line = |problem: &Problem| json_line(problem, &directory);
+        let text = problems.iter().map(line).collect::<Result<String, _>>()?;
+        self.disk.replace(&directory.join(PROBLEMS), text.as_bytes())?;
+        let path = directory.join(COMPLETIONS);
+        let (kept, length) = read_completions(&self.disk, &path, problems, self.samples)?;
+        let (file, _) = self.disk.open_log(&path, length)?;
+        Ok((Log { path, file, disk: self.disk.clone() }, kept))
+    }
+
+    /// Replaces a file of the directory.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<PathBuf, DiskError> {
+        let path = self.path.join(name);
+        self.disk.replace(&path, contents)?;
+        Ok(path)
+    }
+}
+
+/// Where responses are appended.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+    disk: Disk,
+}
+
+impl Log {
+    /// Appends all responses to some problems; they are on the platter when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Disk`].
+    pub fn append(&mut self, completions: &[Completion]) -> Result<(), StoreError> {
+        let line = |completion: &Completion| json_line(completion, &self.path);
+        let text = completions.iter().map(line).collect::<Result<String, _>>()?;
+        self.disk.append(&mut self.file, &self.path, text.as_bytes())?;
+        Ok(self.disk.sync(&self.file, &self.path)?)
+    }
+}
+
+fn json_line(value: &impl Serialize, path: &Path) -> Result<String, StoreError> {
+    let damaged = |e: serde_json::Error| StoreError::Damaged {
+        place: path.display().to_string(),
+        problem: e.to_string(),
+    };
+    serde_json::to_string(value).map(|text| text + "\n").map_err(damaged)
+}
+
+fn to_toml(settings: &Settings, heads: &[Head]) -> String {
+    let entry = |(key, value): (&str, toml::Value)| format!("{key} = {value}\n");
+    let mut text = "[eval]\n".to_owned();
+    text.extend(settings.entries().into_iter().map(entry));
+    for Head { name, problems, fingerprint, prompts } in heads {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        text += &format!(
+            "\n[[benchmark]]\nname = {}\nproblems = {problems}\nfingerprint = {}\nprompts = {}\n",
+            quoted(name),
+            quoted(fingerprint),
+            quoted(prompts)
+        );
+    }
+    text
+}
+
+/// `eval.toml` as it stands.
+#[derive(Clone, Debug)]
+pub struct Written {
+    settings: Table,
+    /// The benchmarks, in order.
+    pub heads: Vec<Head>,
+}
+
+impl Written {
+    fn read(directory: &Path) -> Result<Written, StoreError> {
+        let path = directory.join(FILE);
+        let bytes = Disk::default().read(&path)?;
+        let absent = || {
+            let problem = if directory.is_dir() { "no evaluation here" } else { "no such directory" };
+            StoreError::Absent { path: directory.to_owned(), problem: problem.to_owned() }
+        };
+        let damaged = |problem: String| StoreError::Damaged { place: path.display().to_string(), problem };
+        let text = String::from_utf8(bytes.ok_or_else(absent)?).map_err(|e| damaged(e.to_string()))?;
+        let mut table: Table = text.parse().map_err(|e: toml::de::Error| damaged(e.message().to_owned()))?;
+        let Some(toml::Value::Table(settings)) = table.remove("eval") else {
+            return Err(damaged("no table [eval]".to_owned()));
+        };
+        let Some(toml::Value::Array(list)) = table.remove("benchmark") else {
+            return Err(damaged("no list [[benchmark]]".to_owned()));
+        };
+        let head = |value: &toml::Value| {
+            Some(Head {
+                name: value.get("name")?.as_str()?.to_owned(),
+                problems: usize::try_from(value.get("problems")?.as_integer()?).ok()?,
+                fingerprint: value.get("fingerprint")?.as_str()?.to_owned(),
+                prompts: value.get("prompts")?.as_str()?.to_owned(),
+            })
+        };
+        let heads = list.iter().map(head).collect::<Option<Vec<Head>>>();
+        let heads = heads.ok_or_else(|| {
+            damaged("a [[benchmark]] without name, problems, fingerprint or prompts".to_owned())
+        })?;
+        Ok(Written { settings, heads })
+    }
+
+    /// A setting as text; `(absent)` when it is not there.
+    pub fn setting(&self, key: &str) -> String {
+        match self.settings.get(key) {
+            Some(toml::Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => "(absent)".to_owned(),
+        }
+    }
+
+    /// The settings that matter, in the order of the alphabet.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, String)> {
+        self.settings
+            .iter()
+            .filter(|(key, _)| *key != "model")
+            .map(|(key, _)| (key.as_str(), self.setting(key)))
+    }
+
+    fn differences(&self, settings: &Settings, heads: &[Head]) -> Vec<String> {
+        let entries = settings.entries().into_iter().skip(1);
+        let stored = |key: &str| self.settings.get(key).map_or("(absent)".to_owned(), toml::Value::to_string);
+        let changed = entries.filter_map(|(key, value)| {
+            let (old, new) = (stored(key), value.to_string());
+            (old != new).then(|| format!("{key}: {old} -> {new}"))
+        });
+        let mut differences: Vec<String> = changed.collect();
+        let names = |heads: &[Head]| heads.iter().map(|h| h.name.as_str()).collect::<Vec<_>>().join(",");
+        if names(&self.heads) != names(heads) {
+            differences.push(format!("benchmarks: {} -> {}", names(&self.heads), names(heads)));
+        } else {
+            for (old, new) in self.heads.iter().zip(heads) {
+                if old.problems != new.problems {
+                    differences
+                        .push(format!("problems of {}: {} -> {}", old.name, old.problems, new.problems));
+                } else if old.fingerprint != new.fingerprint {
+                    differences.push(format!("{}: its problems or references changed", old.name));
+                } else if old != new {
+                    differences.push(format!("{}: its prompts changed", old.name));
+                }
+            }
+        }
+        differences
+    }
+}
+
+/// A benchmark of a finished evaluation.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Which it is.
+    pub head: Head,
+    /// Its problems.
+    pub problems: Vec<Problem>,
+    /// The responses to each.
+    pub completions: Vec<Vec<Completion>>,
+}
+
+/// Reads a finished evaluation.
+///
+/// # Errors
+/// [`StoreError`] when there is none, it is under way, or a file is not what this program wrote.
+pub fn read(directory: &Path) -> Result<(Written, Vec<Recorded>), StoreError> {
+    let written = Written::read(directory)?;
+    let disk = Disk::default();
+    let samples = written.settings.get("samples").and_then(toml::Value::as_integer);
+    let samples = samples.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or_else(|| {
+        let problem =
+            format!("samples = {}: must be a whole number of at least 1", written.setting("samples"));
+        StoreError::Damaged { place: directory.join(FILE).display().to_string(), problem }
+    })?;
+    let one = |head: &Head| {
+        let at = directory.join(slug(&head.name));
+        let problems: Vec<Problem> = match disk.read(&at.join(PROBLEMS))? {
+            Some(bytes) => {
+                lines(&bytes, &at.join(PROBLEMS))?.into_iter().map(|(problem, _)| problem).collect()
+            }
+            None => Vec::new(),
+        };
+        let (completions, _) = read_completions(&disk, &at.join(COMPLETIONS), &problems, samples)?;
+        if completions.len() < head.problems {
+            return Err(StoreError::UnderWay {
+                path: directory.to_owned(),
+                benchmark: head.name.clone(),
+                done: completions.len(),
+                all: head.problems,
+            });
+        }
+        Ok(Recorded { head: head.clone(), problems, completions })
+    };
+    let recorded = written.heads.iter().map(one).collect::<Result<_, _>>()?;
+    Ok((written, recorded))
+}
+
+/// The complete lines of a file with the byte after each. A last line without its end was being written when the process was stopped.
+fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T, u64)>, StoreError> {
+    let mut end = 0;
+    let mut out = Vec::new();
+    for (number, line) in bytes.split_inclusive(|b| *b == b'\n').enumerate() {
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        end += line.len() as u64;
+        let value = serde_json::from_slice(line).map_err(|e| StoreError::Damaged {
+            place: format!("{}:{}", path.display(), number + 1),
+            problem: format!(
+                "not a line of llm-train eval: {}",
+                e.to_string().replace(" at line 1 column ", " at column ")
+            ),
+        })?;
+        out.push((value, end));
+    }
+    Ok(out)
+}
+
+/// The responses to the first problems, as many as are complete, and the length of their lines.
+fn read_completions(
+    disk: &Disk,
+    path: &Path,
+    problems: &[Problem],
+    samples: usize,
+) -> Result<(Vec<Vec<Completion>>, u64), StoreError> {
+    let bytes = disk.read(path)?.unwrap_or_default();
+    let lines: Vec<(Completion, u64)> = lines(&bytes, path)?;
+    let wrong = |number: usize, problem: String| StoreError::Damaged {
+        place: format!("{}:{}", path.display(), number + 1),
+        problem,
+    };
+    if lines.len() > problems.len() * samples {
+        let most = problems.len() * samples;
+        return Err(wrong(most, format!("a line beyond the {most} of {} problems", problems.len())));
+    }
+    for (number, (line, _)) in lines.iter().enumerate() {
+        let (problem, sample) = (&problems[number / samples].id, number % samples);
+        if line.problem != *problem || line.sample != sample {
+            let found = format!("problem {}, sample {}", line.problem, line.sample);
+            return Err(wrong(number, format!("{found}; here should be problem {problem}, sample {sample}")));
+        }
+    }
+    let complete = lines.len() / samples * samples;
+    let length = complete.checked_sub(1).map_or(0, |last| lines[last].1);
+    let mut kept: Vec<Vec<Completion>> = Vec::new();
+    for (number, (line, _)) in lines.into_iter().take(complete).enumerate() {
+        match kept.last_mut() {
+            Some(of_problem) if number % samples > 0 => of_problem.push(line),
+            _ => kept.push(vec![line]),
+        }
+    }
+    Ok((kept, length))
+}

@@ -1,0 +1,270 @@
+//! The numbers of an evaluation: as a table for a terminal, as CSV and as JSON.
+
+use comfy_table::presets;
+use grpo_lambda::stats::{Interval, mean_of_independent};
+use grpo_lambda::table::{Cell, Table, significant};
+use serde_json::{Map, Value, json};
+
+use super::benchmark::PAPER;
+use super::completion::{Completion, Outcome};
+use super::power::{Limits, limits};
+use super::score::{Scores, Tally, scores};
+use super::settings::Settings;
+
+/// The numbers of an evaluation.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// What was asked.
+    pub settings: Settings,
+    /// Each benchmark.
+    pub scores: Vec<Scores>,
+    /// What each can show.
+    pub limits: Vec<Limits>,
+    /// The unweighted mean over benchmarks; with several.
+    pub average: Option<Average>,
+}
+
+/// The unweighted mean over benchmarks, as tables of papers print it. Its interval is put together from those of the benchmarks,
+/// which are independent samples of problems.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Average {
+    /// What counts neither way left out; nothing where a benchmark has no response that counts.
+    pub accuracy: Option<Interval>,
+    /// What counts neither way as wrong.
+    pub as_wrong: Interval,
+    /// pass@k, in the order of the benchmarks' own.
+    pub pass: Vec<Interval>,
+    /// maj@k.
+    pub majority: Option<Interval>,
+}
+
+/// The share of right answers given by one side of the assumption of [`limits`].
+pub const ASSUMED: &str = "as of two independent models of this accuracy";
+
+impl Summary {
+    /// The numbers of benchmarks from their responses.
+    ///
+    /// # Panics
+    /// When a benchmark has no problem or an element of `pass_at` is 0 or above the samples.
+    pub fn new(settings: &Settings, benchmarks: &[(&str, &[Vec<Completion>])], pass_at: &[usize]) -> Summary {
+        let all: Vec<Scores> = benchmarks.iter().map(|(name, c)| scores(name, c, pass_at)).collect();
+        let tallies = |completions: &[Vec<Completion>]| -> Vec<Tally> {
+            completions.iter().map(|c| Tally::of(c)).collect()
+        };
+        let limits = benchmarks.iter().filter_map(|(_, c)| limits(&tallies(c))).collect();
+        let average = if all.len() > 1 { average(&all) } else { None };
+        Summary { settings: settings.clone(), scores: all, limits, average }
+    }
+
+    /// Whether these are the paper's five benchmarks.
+    pub fn is_the_papers(&self) -> bool {
+        self.scores.len() == PAPER.len()
+            && PAPER.iter().all(|name| self.scores.iter().any(|s| s.name == *name))
+    }
+
+    /// What the accuracy is called: `accuracy`, or `avg@8`.
+    pub fn measure(&self) -> String {
+        match self.settings.samples {
+            1 => "accuracy".to_owned(),
+            k => format!("avg@{k}"),
+        }
+    }
+
+    /// The result in a sentence.
+    pub fn finding(&self) -> String {
+        let shown = |value: Option<Interval>| match value {
+            Some(i) => format!("{} % ({} to {})", percent(i.mid), percent(i.low), percent(i.high)),
+            None => "no response that counts".to_owned(),
+        };
+        let measure = self.measure();
+        match (&self.average, self.scores.as_slice()) {
+            (Some(average), all) => {
+                format!("{measure}, mean of {} benchmarks: {}", all.len(), shown(average.accuracy))
+            }
+            (None, [one]) => format!("{measure} on {}: {}", one.name, shown(one.accuracy)),
+            (None, _) => measure,
+        }
+    }
+
+    /// What a reader must know of the numbers: what was left out, what was cut off, and what they cannot show.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for s in &self.scores {
+            let all = s.problems * s.samples;
+            let no_room = s.count(Outcome::NoRoom) / s.samples;
+            if no_room > 0 {
+                notes.push(format!(
+                    "{}: {no_room} of {} prompts leave no room in a context of {} tokens; they were not asked",
+                    s.name, s.problems, self.settings.context
+                ));
+            }
+            let unreadable = s.count(Outcome::Unreadable);
+            if unreadable > 0 {
+                notes.push(format!("{}: {unreadable} of {all} answers could not be read", s.name));
+            }
+            if s.responses > 0 && 20 * s.cut_off >= s.responses {
+                notes.push(format!(
+                    "{}: {} % of responses were cut off at the length limit, so a longer one might score more",
+                    s.name,
+                    percent(s.cut_off as f64 / s.responses as f64)
+                ));
+            }
+            if let Some(majority) = s.majority.filter(|m| m.ties > 0) {
+                notes.push(format!(
+                    "{}: {} of {} votes are tied; each counts with the share of its leading answers that is right",
+                    s.name, majority.ties, s.problems
+                ));
+            }
+        }
+        for (s, limits) in self.scores.iter().zip(&self.limits) {
+            notes.push(format!("{} against another model: {}", s.name, limits.sentence(ASSUMED)));
+        }
+        notes
+    }
+
+    /// The table for a terminal.
+    pub fn table(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        let k = self.settings.samples;
+        let mut header = vec!["benchmark".to_owned(), "n".to_owned(), format!("{} %", self.measure())];
+        header.push("not counted\nas wrong %".to_owned());
+        let first = self.scores.first();
+        header.extend(first.iter().flat_map(|s| &s.pass).map(|p| format!("pass@{} %", p.k)));
+        if k > 1 {
+            header.push(format!("maj@{k} %"));
+        }
+        header.extend(["not\ncounted", "no\nanswer", "cut\noff", "mean\ntokens"].map(str::to_owned));
+        table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(header);
+        let cell = |i: Option<Interval>| match i {
+            Some(i) => format!("{}\n{} to {}", percent(i.mid), percent(i.low), percent(i.high)),
+            None => "none\ncounts".to_owned(),
+        };
+        for s in &self.scores {
+            let mut row =
+                vec![s.name.clone(), s.problems.to_string(), cell(s.accuracy), cell(Some(s.as_wrong))];
+            row.extend(s.pass.iter().map(|p| cell(Some(p.value))));
+            row.extend(s.majority.map(|m| cell(Some(m.value))));
+            row.push(s.uncounted().to_string());
+            row.push(s.count(Outcome::NoAnswer).to_string());
+            row.push(s.cut_off.to_string());
+            row.push(s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}")));
+            table.add_row(row);
+        }
+        if let Some(a) = &self.average {
+            let mut row = vec!["average".to_owned(), String::new(), cell(a.accuracy), cell(Some(a.as_wrong))];
+            row.extend(a.pass.iter().map(|p| cell(Some(*p))));
+            row.extend(a.majority.map(|m| cell(Some(m))));
+            table.add_row(row);
+        }
+        table.to_string()
+    }
+
+    /// One row a measurement; `command` goes into the first line.
+    pub fn csv(&self, command: &str) -> String {
+        let mut table = Table::new(&["benchmark", "measure", "n", "value", "low", "high"]);
+        for line in self.lines() {
+            let mut row: Vec<Cell> = vec![line.benchmark.into(), line.measure.into(), line.n.into()];
+            row.extend([line.value.mid, line.value.low, line.value.high].map(Cell::from));
+            table.push(row);
+        }
+        table.to_csv(command)
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut out = Vec::new();
+        let mut add = |benchmark: &str, measure: String, n: usize, value: Option<Interval>| {
+            out.extend(value.map(|value| Line { benchmark: benchmark.to_owned(), measure, n, value }));
+        };
+        let (measure, k) = (self.measure(), self.settings.samples);
+        let as_wrong = format!("{measure}, not counted as wrong");
+        for s in &self.scores {
+            add(&s.name, measure.clone(), s.graded_problems, s.accuracy);
+            add(&s.name, as_wrong.clone(), s.problems, Some(s.as_wrong));
+            s.pass.iter().for_each(|p| add(&s.name, format!("pass@{}", p.k), s.problems, Some(p.value)));
+            add(&s.name, format!("maj@{k}"), s.problems, s.majority.map(|m| m.value));
+        }
+        if let (Some(a), Some(first)) = (&self.average, self.scores.first()) {
+            let n = self.scores.iter().map(|s| s.problems).sum();
+            add("average", measure, n, a.accuracy);
+            add("average", as_wrong, n, Some(a.as_wrong));
+            for (of, value) in first.pass.iter().zip(&a.pass) {
+                add("average", format!("pass@{}", of.k), n, Some(*value));
+            }
+            add("average", format!("maj@{k}"), n, a.majority);
+        }
+        out
+    }
+
+    /// Everything.
+    pub fn json(&self) -> Value {
+        let settings: Map<String, Value> =
+            self.settings.entries().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
+        let benchmarks = self.scores.iter().zip(&self.limits).map(|(s, limits)| {
+            let outcomes: Map<String, Value> =
+                Outcome::ALL.iter().zip(s.outcomes).map(|(o, n)| (o.words().to_owned(), n.into())).collect();
+            json!({
+                "name": s.name,
+                "problems": s.problems,
+                "graded_problems": s.graded_problems,
+                "samples": s.samples,
+                "accuracy": s.accuracy.map(interval),
+                "accuracy_not_counted_as_wrong": interval(s.as_wrong),
+                "pass_at": s.pass.iter().map(|p| json!({"k": p.k, "value": interval(p.value)})).collect::<Vec<_>>(),
+                "majority": s.majority.map(|m| json!({"value": interval(m.value), "ties": m.ties})),
+                "responses": outcomes,
+                "cut_off": s.cut_off,
+                "mean_tokens": s.mean_tokens,
+                "least_detectable_difference": limits.least,
+                "least_detectable_assumes": limits.sentence(ASSUMED),
+            })
+        });
+        json!({
+            "finding": self.finding(),
+            "settings": settings,
+            "benchmarks": benchmarks.collect::<Vec<_>>(),
+            "average": self.average.as_ref().map(|a| json!({
+                "accuracy": a.accuracy.map(interval),
+                "accuracy_not_counted_as_wrong": interval(a.as_wrong),
+                "pass_at": a.pass.iter().map(|p| interval(*p)).collect::<Vec<_>>(),
+                "majority": a.majority.map(interval),
+            })),
+            "notes": self.notes(),
+        })
+    }
+}
+
+struct Line {
+    benchmark: String,
+    measure: String,
+    n: usize,
+    value: Interval,
+}
+
+fn interval(i: Interval) -> Value {
+    json!({ "value": i.mid, "interval": [i.low, i.high] })
+}
+
+/// A share in percent, with a decimal.
+pub fn percent(share: f64) -> String {
+    // No minus before a zero.
+    let text = format!("{:.1}", 100.0 * share);
+    if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+/// Digits for people.
+pub(super) fn digits(x: f64) -> String {
+    significant(x, 3)
+}
+
+fn average(all: &[Scores]) -> Option<Average> {
+    let mean = |f: &dyn Fn(&Scores) -> Option<Interval>| {
+        mean_of_independent(&all.iter().map(f).collect::<Option<Vec<Interval>>>()?)
+    };
+    let pass = (0..all.first()?.pass.len()).filter_map(|i| mean(&|s| Some(s.pass[i].value))).collect();
+    Some(Average {
+        accuracy: mean(&|s| s.accuracy),
+        as_wrong: mean(&|s| Some(s.as_wrong))?,
+        pass,
+        majority: mean(&|s| Some(s.majority?.value)),
+    })
+}

@@ -1,0 +1,89 @@
+//! The answer most samples agree on.
+
+use crate::grade::{Answer, Verdict};
+
+use super::completion::{Completion, Outcome};
+
+/// What the majority of a problem's samples says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vote {
+    /// 1 when the answer with the most votes is right, 0 when it is not. Where several have the most votes, the share of those that
+    /// are right: the expectation when one of them is drawn.
+    pub score: f64,
+    /// Whether several answers had the most votes.
+    pub tie: bool,
+}
+
+/// Answers that the grader calls equal vote together; a response without an answer does not vote, one that cannot be read votes for its text.
+///
+/// An answer joins the first class whose first member equals it. A class is right when its first member is.
+pub fn majority(samples: &[Completion]) -> Vote {
+    struct Class<'a> {
+        text: &'a str,
+        answer: Answer,
+        right: bool,
+        votes: usize,
+    }
+    let mut classes: Vec<Class<'_>> = Vec::new();
+    for sample in samples {
+        let Some(text) = sample.answer.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
+            continue;
+        };
+        let known = classes.iter().position(|class| class.text == text);
+        let answer = if known.is_none() { Some(Answer::read(text)) } else { None };
+        let equal = |class: &Class<'_>| {
+            answer.as_ref().is_some_and(|answer| class.answer.compare(answer) == Verdict::Equal)
+        };
+        match known.or_else(|| classes.iter().position(equal)) {
+            Some(at) => classes[at].votes += 1,
+            None => {
+                let answer = answer.unwrap_or_else(|| Answer::read(text));
+                classes.push(Class { text, answer, right: sample.verdict == Outcome::Right, votes: 1 });
+            }
+        }
+    }
+    let most = classes.iter().map(|class| class.votes).max().unwrap_or(0);
+    let first: Vec<&Class<'_>> = classes.iter().filter(|class| class.votes == most).collect();
+    let right = first.iter().filter(|class| class.right).count();
+    Vote {
+        score: if first.is_empty() { 0.0 } else { right as f64 / first.len() as f64 },
+        tie: first.len() > 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::completion::Finish;
+    use super::*;
+
+    fn samples(answers: &[(&str, Outcome)]) -> Vec<Completion> {
+        let one = |(sample, (answer, verdict)): (usize, &(&str, Outcome))| Completion {
+            problem: "p".into(),
+            sample,
+            verdict: *verdict,
+            reason: String::new(),
+            answer: Some((*answer).to_owned()).filter(|a| !a.is_empty()),
+            finish: Finish::Eos,
+            tokens: 1,
+            text: String::new(),
+        };
+        answers.iter().enumerate().map(one).collect()
+    }
+
+    #[test]
+    fn spellings_of_one_value_vote_together() {
+        use Outcome::{NoAnswer, Right, Unreadable, Wrong};
+        let half = [("1/2", Right), ("7", Wrong), ("7", Wrong), (r"\frac{1}{2}", Right), ("0.5", Right)];
+        assert_eq!(majority(&samples(&half)), Vote { score: 1.0, tie: false });
+        // By their texts alone, 7 would have won.
+        let wrong = [("1/2", Right), ("7", Wrong), ("7.0", Wrong)];
+        assert_eq!(majority(&samples(&wrong)), Vote { score: 0.0, tie: false });
+        let tie = [("1/2", Right), ("7", Wrong), ("0.5", Right), ("7", Wrong), ("8", Wrong)];
+        assert_eq!(majority(&samples(&tie)), Vote { score: 0.5, tie: true });
+        let silent = [("", NoAnswer), ("", NoAnswer), ("3", Right)];
+        assert_eq!(majority(&samples(&silent)), Vote { score: 1.0, tie: false });
+        assert_eq!(majority(&samples(&[("", NoAnswer)])), Vote { score: 0.0, tie: false });
+        let garbled = [(r"\frac{", Unreadable), (r"\frac{", Unreadable), ("3", Right)];
+        assert_eq!(majority(&samples(&garbled)), Vote { score: 0.0, tie: false });
+    }
+}

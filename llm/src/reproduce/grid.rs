@@ -1,0 +1,251 @@
+//! Which cells a table is made of, and which of them are asked for.
+
+use std::fmt;
+
+use grpo_lambda::settings::did_you_mean;
+
+use super::models::{self, PaperModel};
+use super::paper::Paper;
+use super::variant::Variant;
+
+/// A data set of the paper's reinforcement learning.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dataset {
+    /// As in Tables 3 to 6.
+    pub name: &'static str,
+    /// `owner/name` on the Hugging Face hub, with subset and split where there are several. The paper links the two in the middle; for the others, where what it cites is kept.
+    pub id: &'static str,
+    /// Rows for training, as published (ORZ: of the name); for the share of them a run sees.
+    pub rows: u64,
+}
+
+/// The four, in the order of Tables 3 and 4.
+pub static DATASETS: &[Dataset] = &[
+    Dataset { name: "math12k", id: "hiyouga/math12k", rows: 12_000 },
+    Dataset { name: "math-rl-16k", id: "riddickz/math-rl-16k", rows: 16_000 },
+    Dataset { name: "gsm8k", id: "openai/gsm8k:main/train", rows: 7_473 },
+    Dataset { name: "orzmath57k", id: "Open-Reasoner-Zero/orz_math_57k_collection", rows: 57_000 },
+];
+
+/// What `--table` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Table 1: four models, GRPO and GRPO-lambda, averaged over data sets.
+    Averages,
+    /// One of Tables 3 to 6: the runs of one model.
+    Model(u8),
+    /// Tables 3 to 6.
+    All,
+}
+
+impl Selection {
+    /// Reads `1`, `3` to `6` or `all`.
+    ///
+    /// # Errors
+    /// A line that says what is wrong.
+    pub fn parse(text: &str) -> Result<Selection, String> {
+        match text {
+            "1" => Ok(Selection::Averages),
+            "3" | "4" | "5" | "6" => Ok(Selection::Model(text.as_bytes()[0] - b'0')),
+            "all" => Ok(Selection::All),
+            "2" => Err("--table 2: Table 2 holds settings, not results; they are the presets paper-*, as in llm-train explain paper-qwen-1.5b".to_owned()),
+            _ => Err(format!(
+                "--table {text}: must be 1, 3, 4, 5, 6 or all (Tables 3 to 6){}",
+                did_you_mean(text, ["1", "3", "4", "5", "6", "all"])
+            )),
+        }
+    }
+
+    /// The tables that are filled.
+    pub fn tables(self) -> Vec<u8> {
+        match self {
+            Selection::Averages => vec![1],
+            Selection::Model(n) => vec![n],
+            Selection::All => vec![3, 4, 5, 6],
+        }
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selection::Averages => write!(f, "Table 1"),
+            Selection::Model(n) => write!(f, "Table {n}"),
+            Selection::All => write!(f, "Tables 3 to 6"),
+        }
+    }
+}
+
+/// A cell: one model trained on one data set by one variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The model.
+    pub model: PaperModel,
+    /// The data set.
+    pub dataset: &'static Dataset,
+    /// The variant.
+    pub variant: Variant,
+}
+
+impl Cell {
+    /// Its directory under the grid's.
+    pub fn slug(&self) -> String {
+        format!("{}/{}/{}", self.model.slug(), self.dataset.name, self.variant.slug())
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}", self.model.name, self.dataset.name, self.variant)
+    }
+}
+
+/// The runs a row of Table 1 averages for a model, as the audit reconstructs it: GRPO, or recent/ε-trace with every λ the model was run with.
+pub fn averaged(paper: &Paper, model: &PaperModel, lambda: bool) -> Vec<Variant> {
+    let columns = paper.table(model.table).map_or(&[][..], |(columns, _)| columns);
+    let of_row = |v: &&Variant| match v.lambda {
+        None => !lambda,
+        Some(l) => lambda && **v == Variant::recent_trace(l),
+    };
+    columns.iter().filter(of_row).copied().collect()
+}
+
+/// Every cell of a selection, in the order of the tables.
+pub fn expand(paper: &Paper, selection: Selection) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for model in models::all() {
+        let wanted = match selection {
+            Selection::Model(n) => model.table == n,
+            Selection::Averages | Selection::All => true,
+        };
+        let Some((_, runs)) = paper.table(model.table).filter(|_| wanted) else { continue };
+        let in_table_1: Vec<Variant> =
+            [averaged(paper, &model, false), averaged(paper, &model, true)].concat();
+        let kept =
+            runs.iter().filter(|r| selection != Selection::Averages || in_table_1.contains(&r.variant));
+        cells.extend(kept.map(|r| Cell { model: model.clone(), dataset: r.dataset, variant: r.variant }));
+    }
+    cells
+}
+
+/// What `--only` keeps: cells that have one of the values given for every key that is given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Only(Vec<(&'static str, Vec<String>)>);
+
+const KEYS: [&str; 5] = ["model", "dataset", "style", "update", "lambda"];
+
+/// The value of a cell under a key of `--only`.
+fn value(cell: &Cell, key: &str) -> String {
+    match key {
+        "model" => cell.model.slug(),
+        "dataset" => cell.dataset.name.to_owned(),
+        "style" => cell.variant.style.name().to_owned(),
+        "update" => cell.variant.update.name().to_owned(),
+        _ => cell.variant.lambda.map_or("none".to_owned(), |l| l.to_string()),
+    }
+}
+
+impl Only {
+    /// Reads `key=value,key=value`; a key may stand there several times. Values are those that some of `cells` have.
+    ///
+    /// # Errors
+    /// A line that says what is wrong.
+    pub fn parse(text: &str, cells: &[Cell]) -> Result<Only, String> {
+        let mut only = Only::default();
+        for word in text.split(',').map(str::trim) {
+            let Some((key, wanted)) = word.split_once('=') else {
+                return Err(format!(
+                    "--only {word}: must be of the form key=value, with key one of {}",
+                    KEYS.join(", ")
+                ));
+            };
+            let Some(key) = KEYS.into_iter().find(|k| *k == key) else {
+                return Err(format!(
+                    "--only {word}: no such key{}; keys: {}",
+                    did_you_mean(key, KEYS),
+                    KEYS.join(", ")
+                ));
+            };
+            let mut known: Vec<String> = Vec::new();
+            for cell in cells {
+                let value = value(cell, key);
+                if !known.contains(&value) {
+                    known.push(value);
+                }
+            }
+            let plain = wanted.to_lowercase();
+            let plain = plain.strip_prefix("ε-").or(plain.strip_prefix("eps-")).unwrap_or(&plain);
+            if !known.iter().any(|v| v == plain) {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                return Err(format!(
+                    "--only {word}: the table has no such {key}{}; it has {}",
+                    did_you_mean(plain, known.iter().copied()),
+                    known.join(", ")
+                ));
+            }
+            match only.0.iter_mut().find(|(k, _)| *k == key) {
+                Some((_, values)) => values.push(plain.to_owned()),
+                None => only.0.push((key, vec![plain.to_owned()])),
+            }
+        }
+        Ok(only)
+    }
+
+    /// Whether a cell is kept.
+    pub fn keeps(&self, cell: &Cell) -> bool {
+        self.0.iter().all(|(key, values)| values.contains(&value(cell, key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(table: &str) -> Vec<Cell> {
+        expand(&Paper::load(), Selection::parse(table).expect("a table"))
+    }
+
+    #[test]
+    fn a_table_has_the_cells_that_are_printed() {
+        // Columns times data sets; Table 1: GRPO and recent/ε-trace, with two λ for the small models.
+        let counts = ["3", "4", "5", "6", "all", "1"].map(|t| cells(t).len());
+        assert_eq!(counts, [36, 36, 12, 8, 92, 4 * (3 + 3 + 2 + 2)]);
+        let all = cells("all");
+        let mut slugs: Vec<String> = all.iter().map(Cell::slug).collect();
+        slugs.sort();
+        slugs.dedup();
+        assert_eq!(slugs.len(), 92, "every cell has a directory of its own");
+        assert!(cells("1").iter().all(|c| all.contains(c)));
+    }
+
+    #[test]
+    fn only_keeps_what_is_named_and_knows_what_there_is() {
+        let table = cells("3");
+        let kept = |text: &str| {
+            let only = Only::parse(text, &table)?;
+            Ok::<_, String>(table.iter().filter(|c| only.keeps(c)).count())
+        };
+        assert_eq!(kept("dataset=gsm8k"), Ok(9));
+        assert_eq!(kept("dataset=gsm8k,style=both"), Ok(4));
+        assert_eq!(kept("dataset=gsm8k,style=both,style=grpo"), Ok(5));
+        assert_eq!(kept("update=ε-trace,lambda=0.98"), Ok(8));
+        assert_eq!(kept("model=Qwen-1.5B"), Ok(36));
+        for (text, expected) in [
+            ("gsm8k", "--only gsm8k: must be of the form key=value"),
+            ("datset=gsm8k", "no such key (did you mean `dataset`?); keys: model, dataset"),
+            ("dataset=gsm8", "the table has no such dataset (did you mean `gsm8k`?); it has math12k"),
+            ("lambda=0.97", "the table has no such lambda (did you mean `0.98` or `0.99`?)"),
+            ("model=r1-distill-qwen-7b", "the table has no such model"),
+        ] {
+            let error = kept(text).expect_err(text);
+            let head = expected.split(" (did").next().unwrap_or_default();
+            assert!(error.contains(head), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_refused() {
+        assert!(Selection::parse("2").expect_err("settings").contains("presets"));
+        assert!(Selection::parse("7").expect_err("none").contains("--table 7: must be 1, 3, 4, 5, 6 or all"));
+    }
+}

@@ -1,0 +1,136 @@
+//! A column of Tables 3 to 6: GRPO, or a variant of GRPO-lambda.
+
+use std::fmt;
+
+/// Which weights the trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// No trace: the baseline.
+    Grpo,
+    /// Late tokens count (Eq. 1).
+    Recent,
+    /// Early and late tokens count (Eq. 2).
+    Both,
+}
+
+/// Where the trace enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Nowhere: the baseline.
+    Grpo,
+    /// ε-trace: into the log-probabilities of the ratio (Algorithm 1).
+    Trace,
+    /// ε-weight: in front of the loss (Algorithm 2).
+    Weight,
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variant {
+    /// Which weights.
+    pub style: Style,
+    /// Where they enter.
+    pub update: Update,
+    /// λ; `None` for GRPO.
+    pub lambda: Option<f64>,
+}
+
+impl Style {
+    /// As in `--only style=..` and in `method.style`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Style::Grpo => "grpo",
+            Style::Recent => "recent",
+            Style::Both => "both",
+        }
+    }
+}
+
+impl Update {
+    /// As in `--only update=..` and in `method.update`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Update::Grpo => "grpo",
+            Update::Trace => "trace",
+            Update::Weight => "weight",
+        }
+    }
+}
+
+impl Variant {
+    /// The baseline.
+    pub const GRPO: Variant = Variant { style: Style::Grpo, update: Update::Grpo, lambda: None };
+
+    /// Recent, ε-trace: what Table 1 calls GRPO-lambda.
+    pub fn recent_trace(lambda: f64) -> Variant {
+        Variant { style: Style::Recent, update: Update::Trace, lambda: Some(lambda) }
+    }
+
+    /// From the spellings of the paper's tables: `GRPO`, `both`, `recent`; `GRPO`, `eps-trace`, `eps-weight`.
+    pub fn read(style: &str, update: &str, lambda: Option<f64>) -> Option<Variant> {
+        let style = match style {
+            "GRPO" => Style::Grpo,
+            "both" => Style::Both,
+            "recent" => Style::Recent,
+            _ => return None,
+        };
+        let update = match update {
+            "GRPO" => Update::Grpo,
+            "eps-trace" => Update::Trace,
+            "eps-weight" => Update::Weight,
+            _ => return None,
+        };
+        let whole =
+            (style == Style::Grpo) == (update == Update::Grpo) && (style == Style::Grpo) == lambda.is_none();
+        whole.then_some(Variant { style, update, lambda })
+    }
+
+    /// A name for directories: `grpo`, `both-trace-0.98`.
+    pub fn slug(&self) -> String {
+        match self.lambda {
+            None => self.style.name().to_owned(),
+            Some(lambda) => format!("{}-{}-{lambda}", self.style.name(), self.update.name()),
+        }
+    }
+
+    /// `method.*` settings of this column over those of a preset whose method is GRPO-lambda.
+    pub fn overrides(&self) -> Vec<String> {
+        match self.lambda {
+            None => vec!["method.name=grpo".to_owned()],
+            Some(lambda) => vec![
+                "method.name=grpo_lambda".to_owned(),
+                format!("method.style={}", self.style.name()),
+                format!("method.update={}", self.update.name()),
+                format!("method.lambda={lambda}"),
+            ],
+        }
+    }
+}
+
+/// As the audit of the paper's tables spells it: `GRPO`, `both/ε-trace/0.98`.
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lambda {
+            None => write!(f, "GRPO"),
+            Some(lambda) => write!(f, "{}/ε-{}/{lambda}", self.style.name(), self.update.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_reads_as_printed_and_names_its_method() {
+        let v = Variant::read("both", "eps-weight", Some(0.98)).expect("a column");
+        assert_eq!((v.to_string().as_str(), v.slug().as_str()), ("both/ε-weight/0.98", "both-weight-0.98"));
+        let config = crate::config::Config::resolve("tiny", &v.overrides()).expect("settings of the method");
+        let settings = config.configured().settings;
+        assert_eq!((settings.word("style"), settings.word("update")), ("both", "weight"));
+        assert_eq!(settings.number("lambda"), 0.98);
+        assert_eq!(Variant::read("GRPO", "GRPO", None), Some(Variant::GRPO));
+        assert_eq!(Variant::read("GRPO", "eps-trace", Some(0.9)), None);
+        assert_eq!(Variant::read("both", "eps-trace", None), None);
+    }
+}

@@ -1,0 +1,21 @@
+//! The answer is right.
+
+use super::{Component, RewardConfig, Seen};
+use crate::grade::{Prediction, grade};
+
+/// ```text
+/// r = 1 for the right answer, 0 for a wrong one or none, nothing where the grader cannot decide
+/// ```
+/// open-r1 has the same values from Math-Verify. It gives nothing for a gold that cannot be parsed, as here (since April 2025; before,
+/// 1), and 0 for an answer that cannot be, where this grader says what it can and otherwise gives nothing.
+pub(super) static COMPONENT: Component = Component {
+    name: "accuracy",
+    column: "reward_accuracy",
+    about: "1 for the right answer, 0 for a wrong one or none; nothing where the grader cannot decide",
+    source: "GRPO-lambda, Table 2: weight 1; open-r1, accuracy_reward",
+    score,
+};
+
+fn score(_: &RewardConfig, seen: &Seen<'_>) -> Option<f64> {
+    grade(&Prediction::extract(seen.text, seen.extraction), seen.gold).reward()
+}

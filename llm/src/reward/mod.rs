@@ -1,0 +1,166 @@
+//! What a response earns: components with weights, composed by the `[reward]` section of a configuration.
+//!
+//! ```text
+//! r = sum_c w_c r_c        over the components c of weight w_c > 0 that have a value
+//! ```
+//! A component without a value (`None`) does not count: it is left out of the sum, not scored 0. The exception is accuracy: where it has a
+//! weight and no value (the grader cannot read the answer or the gold), the response has no reward at all and is left out of its group's
+//! statistics. A response none of whose components has a value has no reward either.
+//!
+//! open-r1 and TRL compose in the same way (`reward_weights`, a sum without the missing ones), except that they keep a response whose
+//! accuracy is missing when another component has a value; here it is left out, because its group would compare responses of which
+//! one was never asked for its answer.
+//!
+//! Components see the response's text without special tokens and without the prompt: a chat template that opens `<think>` at the end of the
+//! prompt takes that tag away from the response, and from `format` and `tag_count`.
+
+mod accuracy;
+mod format;
+mod overlong;
+mod stuck;
+mod tag_count;
+
+use grpo_lambda::assignment::Overlong;
+
+use crate::grade::{Extraction, Gold};
+
+pub use stuck::{Stuck, Watch};
+
+/// A response, as far as components look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Its text, without special tokens.
+    pub text: &'a str,
+    /// Its length in tokens, the end token included.
+    pub length: usize,
+    /// The answer that is wanted.
+    pub gold: &'a Gold,
+    /// Where the answer stands in the text.
+    pub extraction: Extraction,
+}
+
+/// A part of the reward.
+#[derive(Debug)]
+pub struct Component {
+    /// Its name: `reward.NAME` is its weight.
+    pub name: &'static str,
+    /// Its column in the metrics: `reward_NAME`.
+    pub column: &'static str,
+    /// What it rewards, with its range.
+    pub about: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// The value of a response; `None` where it has none.
+    score: fn(&RewardConfig, &Seen<'_>) -> Option<f64>,
+}
+
+/// Every component, in the order of columns.
+pub static REGISTRY: &[&Component] =
+    &[&accuracy::COMPONENT, &format::COMPONENT, &tag_count::COMPONENT, &overlong::COMPONENT];
+
+/// The reward of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RewardConfig {
+    /// The weight of each component of [`REGISTRY`], in its order, finite and at least 0; one at least is greater.
+    pub weights: Vec<f64>,
+    /// The length penalty of the component `overlong`.
+    pub overlong: Overlong,
+    /// Steps in a row in which a component gave every response the same value before a warning; 0: never.
+    pub stuck_steps: u64,
+}
+
+/// What a response earned, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Earned {
+    /// The reward; `None` where the response is left out.
+    pub total: Option<f64>,
+    /// The value of each component of [`REGISTRY`]; `None` for those without a weight, too, except accuracy, which is always there to be watched.
+    pub parts: Vec<Option<f64>>,
+}
+
+impl Earned {
+    /// Whether the answer is right; `None` where the grader could not say.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.parts.first().copied().flatten()
+    }
+}
+
+impl RewardConfig {
+    /// What a response earns.
+    pub fn score(&self, seen: &Seen<'_>) -> Earned {
+        let watched = |(i, weight): (usize, &f64)| i == ACCURACY || *weight > 0.0;
+        let parts: Vec<Option<f64>> = self
+            .weights
+            .iter()
+            .enumerate()
+            .zip(REGISTRY)
+            .map(|(part, component)| watched(part).then(|| (component.score)(self, seen)).flatten())
+            .collect();
+        Earned { total: self.total(&parts), parts }
+    }
+
+    fn total(&self, parts: &[Option<f64>]) -> Option<f64> {
+        if self.weights[ACCURACY] > 0.0 && parts[ACCURACY].is_none() {
+            return None;
+        }
+        let weighted = self.weights.iter().zip(parts).filter(|(weight, _)| **weight > 0.0);
+        weighted.filter_map(|(weight, part)| Some(weight * (*part)?)).reduce(|sum, x| sum + x)
+    }
+
+    /// The components with a weight, by index in [`REGISTRY`].
+    pub fn active(&self) -> impl Iterator<Item = (usize, &'static Component)> + '_ {
+        let weighted = move |(i, _): &(usize, _)| self.weights[*i] > 0.0;
+        REGISTRY.iter().copied().enumerate().filter(weighted)
+    }
+}
+
+/// The index of accuracy in [`REGISTRY`].
+pub const ACCURACY: usize = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(weights: [f64; 4]) -> RewardConfig {
+        let overlong = Overlong { limit: 10.0, cache: 4.0 };
+        RewardConfig { weights: weights.to_vec(), overlong, stuck_steps: 3 }
+    }
+
+    const RIGHT: &str = "<think>\n1+1\n</think>\n<answer>\n\\boxed{2}\n</answer>";
+
+    fn earned(weights: [f64; 4], text: &str, length: usize) -> Earned {
+        config(weights).score(&Seen { text, length, gold: &Gold::from(2), extraction: Extraction::Boxed })
+    }
+
+    #[test]
+    fn accuracy_comes_first() {
+        assert_eq!(REGISTRY[ACCURACY].name, "accuracy");
+        assert!(REGISTRY.iter().all(|c| c.column == format!("reward_{}", c.name)));
+        assert_eq!(earned([0.0, 1.0, 0.0, 0.0], RIGHT, 1).accuracy(), Some(1.0));
+    }
+
+    #[test]
+    fn a_reward_is_the_weighted_sum_of_its_components() {
+        // 2·1 + 0.5·1 + 3·1 + 0.25·(6 - 8)/4
+        assert_eq!(earned([2.0, 0.5, 3.0, 0.25], RIGHT, 8).total, Some(5.375));
+        // Wrong, without the format, one of four tags: 0 + 0 + 0.25·3 - 0.25.
+        let wrong = "<think>\n1+1 \\boxed{3}";
+        assert_eq!(earned([2.0, 0.5, 3.0, 0.25], wrong, 99).total, Some(0.5));
+        assert_eq!(earned([1.0, 0.0, 0.0, 0.0], RIGHT, 99).total, Some(1.0));
+    }
+
+    #[test]
+    fn a_component_without_a_weight_has_no_say_and_no_value() {
+        let Earned { total, parts } = earned([1.0, 0.0, 0.0, 0.0], RIGHT, 8);
+        assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None]));
+    }
+
+    #[test]
+    fn a_response_that_cannot_be_graded_is_left_out_only_where_accuracy_counts() {
+        let unreadable = "\\boxed{x y z ,, }";
+        let seen = earned([1.0, 1.0, 0.0, 0.0], unreadable, 1);
+        assert_eq!(seen.accuracy(), None, "the text must be one that the grader cannot read");
+        assert_eq!(seen.total, None);
+        assert_eq!(earned([0.0, 1.0, 1.0, 0.0], unreadable, 1).total, Some(0.0));
+    }
+}

@@ -1,0 +1,125 @@
+//! A component that gives every response the same value, step after step, teaches nothing: somebody should know.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A component that did not move for as long as was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stuck {
+    /// The component.
+    pub name: String,
+    /// What it gave every response; `None` where it had no value for any.
+    pub value: Option<f64>,
+    /// For so many steps.
+    pub steps: u64,
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stuck { name, value, steps } = self;
+        let what = match value {
+            Some(x) => format!("was {x} for every response"),
+            None => "had no value for any response".to_owned(),
+        };
+        write!(
+            f,
+            "warning: reward.{name} {what} of {steps} steps in a row, so it teaches nothing (samples.jsonl shows what it saw); \
+             the column reward_stuck of the metrics counts such components from now on"
+        )
+    }
+}
+
+/// How long each component has not moved; part of a run's state.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Watch {
+    streaks: BTreeMap<String, Streak>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+struct Streak {
+    /// What it gave all responses of the last step.
+    value: Option<f64>,
+    /// Steps in a row in which it gave that, 0 when the last step had several values.
+    steps: u64,
+    /// Once a run is enough.
+    warned: bool,
+}
+
+impl Watch {
+    /// Notes a component's values of a step, and warns the first time that they have been all the same for `patience` steps (0: never).
+    ///
+    /// Values of responses that have none are passed over; a step in which no response has one counts as a value of its own.
+    pub fn step(
+        &mut self,
+        name: &str,
+        values: impl Iterator<Item = Option<f64>>,
+        patience: u64,
+    ) -> Option<Stuck> {
+        let known: Vec<f64> = values.flatten().collect();
+        let streak = self.streaks.entry(name.to_owned()).or_default();
+        let value = known.first().copied();
+        if known.iter().any(|x| Some(*x) != value) {
+            streak.steps = 0;
+            return None;
+        }
+        streak.steps = if streak.steps > 0 && streak.value == value { streak.steps + 1 } else { 1 };
+        streak.value = value;
+        let due = patience > 0 && streak.steps >= patience && !streak.warned;
+        due.then(|| {
+            streak.warned = true;
+            Stuck { name: name.to_owned(), value, steps: streak.steps }
+        })
+    }
+
+    /// How many components have not moved for `patience` steps or more; none when it is 0.
+    pub fn stuck(&self, patience: u64) -> usize {
+        self.streaks.values().filter(|s| patience > 0 && s.steps >= patience).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(watch: &mut Watch, steps: &[&[Option<f64>]]) -> Vec<Option<Stuck>> {
+        steps.iter().map(|values| watch.step("format", values.iter().copied(), 3)).collect()
+    }
+
+    #[test]
+    fn a_constant_is_reported_once_and_counted_as_long_as_it_lasts() {
+        let mut watch = Watch::default();
+        let same: &[Option<f64>] = &[Some(0.0), None, Some(0.0)];
+        let found = steps(&mut watch, &[same, same, same, same]);
+        let expected = Stuck { name: "format".into(), value: Some(0.0), steps: 3 };
+        assert_eq!(found, [None, None, Some(expected), None]);
+        assert_eq!((watch.stuck(3), watch.stuck(5), watch.stuck(0)), (1, 0, 0));
+        let mixed: &[Option<f64>] = &[Some(0.0), Some(1.0)];
+        assert_eq!(steps(&mut watch, &[mixed, same, same, same]), [None, None, None, None]);
+        assert_eq!(watch.stuck(3), 1);
+    }
+
+    #[test]
+    fn another_constant_and_a_missing_value_begin_anew() {
+        let mut watch = Watch::default();
+        let (zero, one, none): (&[_], &[_], &[_]) = (&[Some(0.0)], &[Some(1.0)], &[None, None]);
+        assert_eq!(
+            steps(&mut watch, &[zero, zero, one, one, none, none]),
+            [None, None, None, None, None, None]
+        );
+        let expected = Stuck { name: "format".into(), value: None, steps: 3 };
+        assert_eq!(steps(&mut watch, &[none]), [Some(expected)]);
+    }
+
+    #[test]
+    fn what_was_seen_survives_a_file_to_the_bit() {
+        let mut watch = Watch::default();
+        let third: &[Option<f64>] = &[Some(1.0 / 3.0), Some(1.0 / 3.0)];
+        steps(&mut watch, &[third, third]);
+        let text = serde_json::to_string(&watch).expect("plain data");
+        let mut again: Watch = serde_json::from_str(&text).expect("its own text");
+        assert_eq!(again, watch);
+        assert_eq!(steps(&mut again, &[third]), steps(&mut watch, &[third]));
+    }
+}
