@@ -17,6 +17,7 @@ pub mod eval;
 pub mod evidence;
 pub mod figures;
 pub mod grade;
+pub mod lora;
 pub mod memory;
 pub mod model;
 pub mod optim;

@@ -218,7 +218,7 @@ fn shards(index: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(files)
 }
 
-fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
+pub(crate) fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
     Some(match dtype {
         Dtype::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
@@ -336,7 +336,7 @@ pub fn initialise(config: &Config, seed: u64, deviation: f64) -> Parameters<f32>
 }
 
 /// FNV-1a: a hash that stays the same from release to release.
-fn fnv(name: &str) -> u64 {
+pub(crate) fn fnv(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 

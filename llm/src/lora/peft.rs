@@ -1,0 +1,149 @@
+//! Adapters on disk, in the layout of PEFT: `adapter_config.json` and `adapter_model.safetensors`.
+
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde_json::{Value, json};
+
+use super::LoraSettings;
+use crate::disk::Disk;
+use crate::model::weights::{Parameters, Tensor};
+use crate::model::{Config, Error};
+
+/// The file with rank, alpha and targets.
+pub const CONFIG_FILE: &str = "adapter_config.json";
+/// The file with the tensors.
+pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
+
+/// What PEFT puts before the names of a causal language model.
+const PREFIX: &str = "base_model.model.";
+
+/// Writes the adapter so that `peft.PeftModel.from_pretrained` loads it; `base` is the checkpoint it belongs to.
+///
+/// # Errors
+/// When the operating system refuses; what was there before is then still there.
+pub fn save(
+    directory: &Path,
+    settings: &LoraSettings,
+    adapter: &Parameters<f32>,
+    base: &str,
+) -> Result<(), Error> {
+    std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
+    let path = directory.join(WEIGHTS_FILE);
+    let encoded: Vec<(String, &Tensor<f32>, Vec<u8>)> = adapter
+        .iter()
+        .map(|(name, t)| {
+            (format!("{PREFIX}{name}"), t, t.data.iter().flat_map(|x| x.to_le_bytes()).collect())
+        })
+        .collect();
+    let mut views = Vec::with_capacity(encoded.len());
+    for (name, tensor, bytes) in &encoded {
+        let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes)
+            .map_err(|e| Error::file(&path, format!("tensor `{name}`: {e}")))?;
+        views.push((name, view));
+    }
+    let metadata = Some([("format".to_string(), "pt".to_string())].into());
+    let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::file(&path, e.to_string()))?;
+    let disk = Disk::default();
+    disk.replace(&path, &bytes)?;
+    let config = json!({
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": settings.rank,
+        "lora_alpha": settings.alpha,
+        "lora_dropout": 0.0,
+        "target_modules": settings.targets,
+        "bias": "none",
+        "fan_in_fan_out": false,
+        "use_rslora": false,
+        "use_dora": false,
+        "init_lora_weights": true,
+        "inference_mode": true,
+        "modules_to_save": null,
+    });
+    Ok(disk.replace(&directory.join(CONFIG_FILE), format!("{config:#}\n").as_bytes())?)
+}
+
+/// Reads an adapter that PEFT or [`save`] wrote for a model of this shape.
+///
+/// # Errors
+/// Naming file and field or tensor: what is not plain LoRA (rank patterns, DoRA, trained biases or embeddings), what is missing,
+/// unexpected, of another shape or of a dtype other than f32, bf16 and f16.
+pub fn load(directory: &Path, config: &Config) -> Result<(LoraSettings, Parameters<f32>), Error> {
+    let settings = settings(&directory.join(CONFIG_FILE))?;
+    let path = directory.join(WEIGHTS_FILE);
+    let mut expected =
+        settings.shapes(config).map_err(|reason| Error::file(&directory.join(CONFIG_FILE), reason))?;
+    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
+    let tensors = SafeTensors::deserialize(&bytes)
+        .map_err(|e| Error::file(&path, format!("damaged ({} bytes): {e}", bytes.len())))?;
+    let mut adapter = Parameters::new();
+    // Sorted, so that the same file is refused with the same words.
+    let mut found = tensors.tensors();
+    found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (full, view) in found {
+        let fail =
+            |reason: String| Error::Tensor { file: path.display().to_string(), tensor: full.clone(), reason };
+        let name = full.strip_prefix(PREFIX).unwrap_or(&full);
+        let Some(shape) = expected.remove(name) else {
+            return Err(fail(format!("not a tensor of this adapter (shape {:?})", view.shape())));
+        };
+        if view.shape() != shape {
+            return Err(fail(format!("expected shape {shape:?}, found {:?}", view.shape())));
+        }
+        let data = crate::model::weights::decode(view.dtype(), view.data())
+            .ok_or_else(|| fail(format!("expected dtype F32, BF16 or F16, found {:?}", view.dtype())))?;
+        adapter.insert(name.to_owned(), Tensor { shape: shape.to_vec(), data });
+    }
+    match expected.into_iter().next() {
+        None => Ok((settings, adapter)),
+        Some((tensor, shape)) => Err(Error::Tensor {
+            file: path.display().to_string(),
+            tensor: format!("{PREFIX}{tensor}"),
+            reason: format!("missing; expected shape {shape:?}"),
+        }),
+    }
+}
+
+fn settings(path: &Path) -> Result<LoraSettings, Error> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|e| Error::file(path, format!("not JSON: {e}")))?;
+    let fail = |field: &str, reason: &str| Error::Config {
+        file: path.display().to_string(),
+        field: field.into(),
+        value: value.get(field).unwrap_or(&Value::Null).to_string(),
+        reason: reason.into(),
+    };
+    if value.get("peft_type").and_then(Value::as_str) != Some("LORA") {
+        return Err(fail("peft_type", "only \"LORA\" is read"));
+    }
+    // Each of these changes what the tensors mean; off is false, null, empty or absent.
+    for field in
+        ["use_rslora", "use_dora", "fan_in_fan_out", "rank_pattern", "alpha_pattern", "modules_to_save"]
+    {
+        let off = match value.get(field) {
+            None | Some(Value::Null | Value::Bool(false)) => true,
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if !off {
+            return Err(fail(field, "not supported; it must be off"));
+        }
+    }
+    if !matches!(value.get("bias").and_then(Value::as_str), None | Some("none")) {
+        return Err(fail("bias", "only \"none\" is supported"));
+    }
+    let rank = value.get("r").and_then(Value::as_u64).ok_or_else(|| fail("r", "expected a whole number"))?;
+    let alpha = value.get("lora_alpha").and_then(Value::as_f64);
+    let alpha = alpha.ok_or_else(|| fail("lora_alpha", "expected a number"))?;
+    let names = value.get("target_modules").and_then(Value::as_array).map(|list| {
+        list.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<String>>>()
+    });
+    let mut targets =
+        names.flatten().ok_or_else(|| fail("target_modules", "expected a list of projection names"))?;
+    targets.sort();
+    Ok(LoraSettings { rank: rank as usize, alpha, targets })
+}
