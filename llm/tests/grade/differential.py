@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `llm-train grade` with Math-Verify, case by case, and prints every disagreement as a row of a Markdown table.
 
-    python differential.py LLM_TRAIN POOL.jsonl [BENCHMARK.jsonl ...] > disputes.md
+    python differential.py LLM_TRAIN POOL.jsonl [BENCHMARK.jsonl ...] > ../../../paper/grader_disputes.md
 
 Needs `pip install math-verify==0.9.0`. The pool is taken whole. Of the benchmarks every reference is compared with itself, with every
 reference that golds_equal.txt gives it as equal, and with 1500 others drawn with a fixed seed.
