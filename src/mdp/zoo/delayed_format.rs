@@ -1,7 +1,7 @@
 //! [`DelayedFormat`]: an early format token that only matters at the end.
 
-use super::{Family, at_least, numbered, open_probability};
-use crate::mdp::{Rules, Tabular, Tree, TreeError};
+use super::{Family, at_least, open_probability, step_work_answer};
+use crate::mdp::{Tabular, Tree, TreeError};
 
 /// First token `tag` or `plain`, then work, then an answer, EOS. Rewarded iff the first token is `tag` and the answer is `answer0`: a right answer
 /// without its format counts for nothing.
@@ -38,19 +38,9 @@ impl Family for DelayedFormat {
         at_least(Self::NAME, "answers", answers, 2, "at least 2")?;
         open_probability(Self::NAME, "tagged", tagged)?;
         open_probability(Self::NAME, "skill", skill)?;
-        let first_answer = 2 + fillers as u32;
-        let eos = first_answer + answers as u32;
-        let names = ["tag".into(), "plain".into()].into_iter().chain(numbered("work", fillers));
-        let names = names.chain(numbered("answer", answers)).chain(["EOS".into()]);
-        Rules::new(names, work + 3).build(
-            |prefix| match prefix.len() {
-                0 => vec![0, 1],
-                t if t <= work => (2..first_answer).collect(),
-                t if t == work + 1 => (first_answer..eos).collect(),
-                _ => vec![eos],
-            },
-            |response, _| f64::from(response[0] == 0 && response[work + 1] == first_answer),
-        )
+        step_work_answer(["tag", "plain"], work, (fillers, answers), |kind, answer| {
+            f64::from(kind == 0 && answer == 0)
+        })
     }
 
     fn initial(&self, tree: &Tree) -> Tabular {

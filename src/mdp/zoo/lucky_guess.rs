@@ -1,7 +1,7 @@
 //! [`LuckyGuess`]: a flawed step that is rewarded when the guess is lucky.
 
-use super::{Family, at_least, numbered, open_probability, probability};
-use crate::mdp::{Rules, Tabular, Tree, TreeError};
+use super::{Family, at_least, open_probability, probability, step_work_answer};
+use crate::mdp::{Tabular, Tree, TreeError};
 
 /// First token `sound` or `flawed`, then work, then an answer, EOS. After a sound step the first answer is
 /// rewarded with probability `sound` and the others never; after a flawed step every answer is a guess,
@@ -55,23 +55,11 @@ impl Family for LuckyGuess {
         at_least(Self::NAME, "fillers", fillers, 1, "at least 1")?;
         open_probability(Self::NAME, "initial_sound", initial_sound)?;
         open_probability(Self::NAME, "skill", skill)?;
-        let first_answer = 2 + fillers as u32;
-        let eos = first_answer + answers as u32;
-        let names = ["sound".into(), "flawed".into()].into_iter().chain(numbered("work", fillers));
-        let names = names.chain(numbered("answer", answers)).chain(["EOS".into()]);
-        Rules::new(names, work + 3).build(
-            |prefix| match prefix.len() {
-                0 => vec![0, 1],
-                t if t <= work => (2..first_answer).collect(),
-                t if t == work + 1 => (first_answer..eos).collect(),
-                _ => vec![eos],
-            },
-            |response, _| match (response[0], response[work + 1]) {
-                (1, _) => luck,
-                (_, answer) if answer == first_answer => sound,
-                _ => 0.0,
-            },
-        )
+        step_work_answer(["sound", "flawed"], work, (fillers, answers), |kind, answer| match (kind, answer) {
+            (1, _) => luck,
+            (_, 0) => sound,
+            _ => 0.0,
+        })
     }
 
     fn initial(&self, tree: &Tree) -> Tabular {

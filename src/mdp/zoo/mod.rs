@@ -46,7 +46,7 @@ mod parity;
 mod pivot;
 mod random;
 
-use super::build::TreeError;
+use super::build::{Rules, TreeError};
 use super::policy::Tabular;
 use super::tree::Tree;
 
@@ -176,6 +176,28 @@ fn at_least(
     bound: &'static str,
 ) -> Result<(), TreeError> {
     knob(value >= min, family, name, value, bound)
+}
+
+/// A first token of two kinds, `work` filler tokens, one answer, EOS: `reward(kind, answer)`, answers counted from 0.
+fn step_work_answer(
+    kinds: [&str; 2],
+    work: usize,
+    (fillers, answers): (usize, usize),
+    reward: impl Fn(u32, u32) -> f64,
+) -> Result<Tree, TreeError> {
+    let first_answer = 2 + fillers as u32;
+    let eos = first_answer + answers as u32;
+    let names = kinds.map(String::from).into_iter().chain(numbered("work", fillers));
+    let names = names.chain(numbered("answer", answers)).chain(["EOS".into()]);
+    Rules::new(names, work + 3).build(
+        |prefix| match prefix.len() {
+            0 => vec![0, 1],
+            t if t <= work => (2..first_answer).collect(),
+            t if t == work + 1 => (first_answer..eos).collect(),
+            _ => vec![eos],
+        },
+        |response, _| reward(response[0], response[work + 1] - first_answer),
+    )
 }
 
 /// `prefix0, prefix1, ..`
