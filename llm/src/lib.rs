@@ -16,6 +16,7 @@ pub mod disk;
 pub mod eval;
 pub mod evidence;
 pub mod figures;
+pub mod gpu;
 pub mod grade;
 pub mod lora;
 pub mod memory;

@@ -1,0 +1,20 @@
+//! Training on a GPU: the decoder, the optimiser and the sampler as kernels and matrix products over [`Device`] memory.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`device`] | the seam: memory, kernel launches, matrix products |
+//! | [`ledger`] | what is allocated, for what, and the peak |
+//! | [`kernels`] | the kernels' source, and one typed function for each |
+//! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
+//!
+//! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
+//! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so what a kernel computes is proved on any
+//! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
+
+pub mod device;
+pub mod dry;
+pub mod kernels;
+pub mod ledger;
+
+pub use device::{Arg, Buffer, Device, DeviceError, Dtype, Gemm, Matrix};
+pub use kernels::Kernels;
