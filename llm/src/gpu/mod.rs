@@ -5,6 +5,8 @@
 //! | [`device`] | the seam: memory, kernel launches, matrix products |
 //! | [`ledger`] | what is allocated, for what, and the peak |
 //! | [`kernels`] | the kernels' source, and one typed function for each |
+//! | [`layout`] | where every parameter is in one flat array |
+//! | [`weights`] | named tensors on a device: weights, gradients, moments |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
@@ -14,7 +16,11 @@
 pub mod device;
 pub mod dry;
 pub mod kernels;
+pub mod layout;
 pub mod ledger;
+pub mod weights;
 
 pub use device::{Arg, Buffer, Device, DeviceError, Dtype, Gemm, Matrix};
 pub use kernels::Kernels;
+pub use layout::Layout;
+pub use weights::Weights;
