@@ -89,17 +89,30 @@ pub(crate) trait Engine {
     fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError>;
 }
 
-/// Everything a response depends on beside the model.
-pub(crate) struct Request<'a> {
-    pub(crate) prompts: &'a [&'a [u32]],
-    pub(crate) group: usize,
-    pub(crate) eos: &'a [u32],
-    pub(crate) sampling: Sampling,
-    pub(crate) truncation: Truncation,
-    pub(crate) ending: Ending<'a>,
+/// Everything a response depends on beside the model and the random numbers.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Token ids of every prompt.
+    pub prompts: &'a [&'a [u32]],
+    /// Responses to each.
+    pub group: usize,
+    /// Tokens that end a response.
+    pub eos: &'a [u32],
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// Which tokens may be.
+    pub truncation: Truncation,
+    /// What else ends a response.
+    pub ending: Ending<'a>,
 }
 
 impl Request<'_> {
+    /// The length limit of a response to `prompt`.
+    pub fn limit(&self, prompt: usize) -> usize {
+        let most = self.sampling.max_new_tokens;
+        self.ending.limits.get(prompt).map_or(most, |own| most.min(*own))
+    }
+
     /// What divides the logits of the reported log-probabilities.
     pub(crate) fn temperature(&self) -> f64 {
         if self.sampling.temperature > 0.0 { self.sampling.temperature } else { 1.0 }
@@ -113,7 +126,7 @@ impl Request<'_> {
     /// Refuses a prompt that leaves no room for its responses in a model whose rows have at most `limit` tokens.
     pub(crate) fn check(&self, limit: usize) -> Result<(), RolloutError> {
         for (prompt, ids) in self.prompts.iter().enumerate() {
-            let (tokens, new) = (ids.len(), self.ending.limit(prompt, self.sampling));
+            let (tokens, new) = (ids.len(), self.limit(prompt));
             if tokens + new > limit {
                 return Err(RolloutError::TooLong { prompt, tokens, new, limit });
             }
@@ -144,7 +157,7 @@ impl Request<'_> {
                 made.entropies.push(entropy(scores));
                 let ended = self.eos.contains(&(token as u32))
                     || self.ending.complete.is_some_and(|complete| complete(&made.tokens));
-                made.truncated = !ended && position + 1 == self.ending.limit(prompt, self.sampling);
+                made.truncated = !ended && position + 1 == self.limit(prompt);
                 if ended || made.truncated {
                     engine.end(one);
                 } else {
@@ -268,13 +281,6 @@ pub struct Ending<'a> {
     pub limits: &'a [usize],
     /// Whether a response of these tokens is complete without an end token.
     pub complete: Option<&'a Complete<'a>>,
-}
-
-impl Ending<'_> {
-    /// The length limit of a response to `prompt`.
-    pub(crate) fn limit(&self, prompt: usize, sampling: Sampling) -> usize {
-        self.limits.get(prompt).map_or(sampling.max_new_tokens, |own| sampling.max_new_tokens.min(*own))
-    }
 }
 
 /// [`sample_truncated`] with further ways for a response to end. One that is complete without an end token is not truncated.

@@ -7,17 +7,23 @@
 //! | [`kernels`] | the kernels' source, and one typed function for each |
 //! | [`layout`] | where every parameter is in one flat array |
 //! | [`weights`] | named tensors on a device: weights, gradients, moments |
+//! | [`decode`] | keys and values, reading prompts, one step of decoding |
+//! | [`rollout`] | responses sampled where the logits are |
+//! | [`drift`] | how far the sampler's log-probabilities are from the trainer's |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
 //! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so what a kernel computes is proved on any
 //! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
 
+pub mod decode;
 pub mod device;
+pub mod drift;
 pub mod dry;
 pub mod kernels;
 pub mod layout;
 pub mod ledger;
+pub mod rollout;
 pub mod weights;
 
 pub use device::{Arg, Buffer, Device, DeviceError, Dtype, Gemm, Matrix};
