@@ -13,6 +13,8 @@ pub mod config;
 pub mod curves;
 pub mod data;
 pub mod disk;
+pub mod drift;
+pub mod engine;
 pub mod eval;
 pub mod evidence;
 pub mod figures;

@@ -77,6 +77,9 @@ pub enum OptimError {
         /// The gradient's size.
         found: usize,
     },
+    /// The device that computes.
+    #[error(transparent)]
+    Device(#[from] crate::gpu::DeviceError),
     /// A saved state that does not fit.
     #[error("optimiser state: {0}")]
     State(String),

@@ -1,19 +1,21 @@
-//! [`LlmPolicy`]: a transformer behind the core's [`Policy`] trait.
+//! [`LlmPolicy`]: a transformer on an [`Engine`] behind the core's [`Policy`] trait.
 
 use std::cell::Cell;
 use std::ops::Range;
 
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
 use grpo_lambda::learner::{Policy, Scored};
 
 use crate::config::{Config, MemoryConfig};
+use crate::drift::Drift;
+use crate::engine::{Ask, Engine};
 use crate::evidence::{self, Cost, EvidenceError, Pass, Question};
 use crate::grade::{Extraction, Gold};
-use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
-use crate::optim::{AdamW, OptimError, Update};
+use crate::model::{Error as ModelError, Options, Rows};
+use crate::optim::{OptimError, Update};
 use crate::reward::{Earned, RewardConfig, Seen};
 use crate::rng::{Address, Purpose};
-use crate::rollout::{self, RolloutError, Sampling};
+use crate::rollout::{RolloutError, Sampling};
 use crate::tokens::{TokenError, Tokens};
 
 /// A prompt with the answer that is wanted.
@@ -60,6 +62,19 @@ pub enum PolicyError {
         /// The trainer's.
         trained: f64,
     },
+    /// Sampler and trainer round differently, and too much.
+    #[error(
+        "sampler and trainer give a token probabilities that differ by a factor of {mean:.4} on average (at most {max:.4}); \
+         rl.max_logp_error={limit} allows less, so the run stops: dtype=f32 rounds less"
+    )]
+    Rounding {
+        /// Mean factor.
+        mean: f64,
+        /// Largest factor.
+        max: f64,
+        /// What is allowed.
+        limit: f64,
+    },
 }
 
 /// What a step of the optimiser did, for logs.
@@ -71,14 +86,12 @@ pub struct StepReport {
     pub rate: f64,
 }
 
-/// A decoder with its optimiser, and a frozen reference where the method wants a KL term.
-pub struct LlmPolicy {
+/// A model in training on some engine.
+pub struct LlmPolicy<E: Engine> {
     /// The model being trained.
-    pub model: Decoder<f32>,
-    /// Moments, and the weights in full precision.
-    pub optimiser: AdamW,
-    /// The frozen policy of the KL term; none when its coefficient is 0.
-    pub reference: Option<Decoder<f32>>,
+    pub engine: E,
+    /// Whether the method compares with the frozen reference.
+    pub refers: bool,
     /// Learning rate of the next step of the optimiser.
     pub rate: f64,
     /// Step of training, which addresses random numbers.
@@ -93,34 +106,26 @@ pub struct LlmPolicy {
     pub question: Option<Question>,
     /// What asking has cost so far.
     pub cost: Cost,
-    gradients: Gradients<f32>,
     tokens: Tokens,
     sampling: Sampling,
     reward: RewardConfig,
     memory: MemoryConfig,
     seed: u64,
-    /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's to the bit.
+    /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's, to the bit where the engine is exact.
     on_policy: Cell<bool>,
+    drift: Cell<Drift>,
+    most_drift: f64,
 }
 
-impl LlmPolicy {
-    /// A policy on `model` with the settings of `config`, which asks no question of its responses; see [`LlmPolicy::question`].
-    pub fn new(
-        model: Decoder<f32>,
-        reference: Option<Decoder<f32>>,
-        tokens: Tokens,
-        config: &Config,
-    ) -> Self {
+impl<E: Engine> LlmPolicy<E> {
+    /// A policy on `engine` with the settings of `config`, which asks no question of its responses; see [`LlmPolicy::question`].
+    pub fn new(engine: E, tokens: Tokens, config: &Config) -> Self {
         let rl = &config.rl;
-        let weights = model.parameters().iter().map(|(name, t)| (name.clone(), t.data.clone()));
-        let optimiser = AdamW::new(rl.adam.clone(), weights);
         let sampling =
             Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: rl.temperature };
         LlmPolicy {
-            gradients: Gradients::new(model.config(), |_| true),
-            model,
-            optimiser,
-            reference,
+            engine,
+            refers: config.configured().evidence().contains(&EvidenceKind::RefLogps),
             rate: 0.0,
             step: 0,
             extraction: Extraction::Boxed,
@@ -134,7 +139,14 @@ impl LlmPolicy {
             memory: config.memory,
             seed: config.seed,
             on_policy: Cell::new(false),
+            drift: Cell::default(),
+            most_drift: rl.max_logp_error,
         }
+    }
+
+    /// How far sampler and trainer were apart on the batch, where both used the same weights.
+    pub fn drift(&self) -> Drift {
+        self.drift.get()
     }
 
     fn options(&self) -> Options {
@@ -168,20 +180,9 @@ fn flat(batch: &[Group]) -> impl Iterator<Item = (usize, &Response)> {
     batch.iter().enumerate().flat_map(|(g, group)| group.responses.iter().map(move |r| (g, r)))
 }
 
-/// Moves a model to the weights of its optimiser.
-pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
-    model.update(|parameters| {
-        for (name, weights) in optimiser.parameters() {
-            if let Some(tensor) = parameters.get_mut(name) {
-                tensor.data.copy_from_slice(weights);
-            }
-        }
-    });
-}
-
-impl Policy for LlmPolicy {
+impl<E: Engine> Policy for LlmPolicy<E> {
     type Prompt = Exercise;
-    type Tape = Tape<f32>;
+    type Tape = E::Tape;
     type Error = PolicyError;
 
     fn sample(&mut self, prompts: &[Exercise], group_size: usize) -> Result<Vec<Group>, PolicyError> {
@@ -189,8 +190,8 @@ impl Policy for LlmPolicy {
         let base = Address::new(self.seed, Purpose::Rollout).step(self.step);
         let address =
             |prompt: usize, response: usize| base.prompt(prompts[prompt].number).response(response as u64);
-        let sampled =
-            rollout::sample(&self.model, &ids, group_size, self.tokens.eos(), self.sampling, address)?;
+        let ask = Ask::new(&ids, group_size, self.tokens.eos(), self.sampling, &address);
+        let sampled = self.engine.respond(&ask)?;
         let mut batch = Vec::with_capacity(prompts.len());
         self.earned.clear();
         for (exercise, responses) in prompts.iter().zip(sampled) {
@@ -210,17 +211,17 @@ impl Policy for LlmPolicy {
             batch.push(group);
             self.earned.push(earned);
         }
-        if let Some(reference) = &self.reference {
-            let mut scored = Vec::new();
-            for part in self.parts(prompts, &batch) {
-                let rows = Self::rows(prompts, flat(&batch).skip(part.start).take(part.len()));
-                scored.extend(reference.score(&rows, self.options())?.logps);
-            }
+        if self.refers {
+            let parts = self.parts(prompts, &batch).into_iter();
+            let rows: Vec<Rows> =
+                parts.map(|p| Self::rows(prompts, flat(&batch).skip(p.start).take(p.len()))).collect();
+            let options = self.options();
+            let scored = self.engine.reference(&rows, options)?.into_iter().flat_map(|s| s.logps);
             for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
                 response.ref_logps = Some(logps);
             }
         }
-        if let Some(question) = self.question {
+        if let (Some(question), Some(model)) = (self.question, self.engine.decoder()) {
             let pass = Pass {
                 temperature: self.sampling.temperature,
                 tokens: self.memory.micro_batch_tokens,
@@ -229,10 +230,10 @@ impl Policy for LlmPolicy {
             let base = Address::new(self.seed, Purpose::Perturbation).step(self.step);
             let prompt = |g: usize| prompts[g].prompt.as_slice();
             let address = |g: usize, i: usize| base.prompt(prompts[g].number).response(i as u64);
-            self.cost +=
-                evidence::ask(&self.model, question, &self.tokens, pass, &mut batch, prompt, address)?;
+            self.cost += evidence::ask(model, question, &self.tokens, pass, &mut batch, prompt, address)?;
         }
         self.on_policy.set(true);
+        self.drift.set(Drift::default());
         self.last = None;
         Ok(batch)
     }
@@ -247,10 +248,10 @@ impl Policy for LlmPolicy {
         prompts: &[Exercise],
         batch: &[Group],
         part: Range<usize>,
-    ) -> Result<Scored<Tape<f32>>, PolicyError> {
+    ) -> Result<Scored<E::Tape>, PolicyError> {
         let responses = || flat(batch).skip(part.start).take(part.len());
-        let (scores, tape) = self.model.forward(&Self::rows(prompts, responses()), self.options())?;
-        if self.on_policy.get() {
+        let (scores, tape) = self.engine.forward(&Self::rows(prompts, responses()), self.options())?;
+        if self.on_policy.get() && self.engine.exact() {
             for (i, ((_, response), logps)) in responses().zip(&scores.logps).enumerate() {
                 let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
                 if let Some(token) = response.old_logps.iter().zip(logps).position(differs) {
@@ -259,21 +260,28 @@ impl Policy for LlmPolicy {
                 }
             }
         }
+        if self.on_policy.get() {
+            let mut drift = self.drift.get();
+            responses().zip(&scores.logps).for_each(|((_, r), logps)| drift.add(&r.old_logps, logps));
+            self.drift.set(drift);
+        }
         Ok((scores.logps, tape))
     }
 
-    fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
-        self.model.backward(tape, dlogps, &mut self.gradients);
-        Ok(())
+    fn backward(&mut self, tape: E::Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
+        Ok(self.engine.backward(tape, dlogps)?)
     }
 
     fn step(&mut self) -> Result<(), PolicyError> {
-        let update = self.optimiser.step(self.rate, &self.gradients.by_name())?;
+        let (drift, limit) = (self.drift.get(), self.most_drift);
+        // A NaN is the gradient's business: such a step is skipped and counted.
+        if drift.mean() > limit {
+            return Err(PolicyError::Rounding { mean: drift.mean(), max: drift.max(), limit });
+        }
+        let update = self.engine.step(self.rate)?;
         if let Update::Applied { .. } = update {
-            take_weights(&mut self.model, &self.optimiser);
             self.on_policy.set(false);
         }
-        self.gradients.clear();
         // A skipped inner update is not to be hidden by those after it.
         if !matches!(self.last, Some(StepReport { update: Update::Skipped { .. }, .. })) {
             self.last = Some(StepReport { update, rate: self.rate });
@@ -304,9 +312,14 @@ pub fn pack(lengths: impl Iterator<Item = usize>, budget: usize) -> Vec<Range<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::weights;
+    use crate::engine::{Cpu, Stage};
+    use crate::model::{Decoder, weights};
     use crate::sft;
     use crate::task::{Problem, Split, Task};
+
+    fn start(model: Decoder<f32>, adam: crate::optim::AdamWSettings) -> Cpu {
+        Cpu::start(model, Stage::new(adam)).unwrap()
+    }
 
     /// With room for four tokens only `\\boxed{d}` earns anything, so `J = mean_x pi(y_x|x)` and its gradient are known
     /// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
@@ -331,7 +344,7 @@ mod tests {
             problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
         let config = Config::resolve("tiny", &["seed=7", "rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
         let shape = crate::model::Config::qwen2(tokens.len(), 32, 2, 2, 1);
-        let mut model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+        let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
 
         let mut answered = Rows::new();
         for (e, answer) in exercises.iter().zip(&answers) {
@@ -344,24 +357,19 @@ mod tests {
             .zip(&answers)
             .map(|(e, a)| sft::Example { prompt: e.prompt.clone(), response: a.clone() })
             .collect();
-        let mut optimiser = AdamW::new(
-            config.sft.adam.clone(),
-            model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())).collect::<Vec<_>>(),
-        );
-        let mut gradients = Gradients::new(&shape, |_| true);
+        let mut engine = start(model, config.sft.adam.clone());
         for _ in 0..40 {
-            sft::step(&mut model, &mut optimiser, &mut gradients, &examples, 5e-3, config.memory).unwrap();
+            sft::step(&mut engine, &examples, 5e-3, config.memory).unwrap();
         }
 
-        let (scores, tape) = model.forward(&answered, Options::default()).unwrap();
+        let (scores, tape) = engine.forward(&answered, Options::default()).unwrap();
         let chances: Vec<f64> = scores.logps.iter().map(|row| row.iter().sum::<f64>().exp()).collect();
         let pull: Vec<Vec<f64>> = chances.iter().map(|p| vec![-p / chances.len() as f64; 4]).collect();
-        gradients.clear();
-        model.backward(tape, &pull, &mut gradients);
+        engine.backward(tape, &pull).unwrap();
         let exact: Vec<f64> =
-            gradients.by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect();
+            engine.gradients().by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect();
 
-        let mut policy = LlmPolicy::new(model, None, tokens, &config);
+        let mut policy = LlmPolicy::new(start(engine.model, config.rl.adam.clone()), tokens, &config);
         let configured = config.configured();
         let (batches, group) = (24, 64);
         let mut reward = 0.0;
@@ -380,8 +388,14 @@ mod tests {
                 policy.backward(tape, &dlogps).unwrap();
             }
         }
-        let sampled: Vec<f64> =
-            policy.gradients.by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect();
+        let sampled: Vec<f64> = policy
+            .engine
+            .gradients()
+            .by_name()
+            .into_iter()
+            .flat_map(|(_, g)| g)
+            .map(|&x| f64::from(x))
+            .collect();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
         let cosine = dot(&sampled, &exact) / (dot(&sampled, &sampled) * dot(&exact, &exact)).sqrt();
         let length = dot(&sampled, &exact) / dot(&exact, &exact) / batches as f64;
@@ -403,9 +417,9 @@ mod tests {
         let problem = Task::Addition.problem(0, Split::Train, 0);
         let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
         let exercises = [Exercise { prompt, gold: problem.gold, number: 0 }];
-        let mut policy = LlmPolicy::new(model, None, tokens, &config);
+        let mut policy = LlmPolicy::new(start(model, config.rl.adam.clone()), tokens, &config);
         let batch = policy.sample(&exercises, 2).unwrap();
-        let update = |policy: &mut LlmPolicy, pull: f64| {
+        let update = |policy: &mut LlmPolicy<Cpu>, pull: f64| {
             let (logps, tape) = policy.log_probs(&exercises, &batch, 0..2).unwrap();
             let dlogps: Vec<Vec<f64>> = logps.iter().map(|row| vec![pull; row.len()]).collect();
             policy.backward(tape, &dlogps).unwrap();
@@ -414,7 +428,7 @@ mod tests {
         };
         assert!(matches!(update(&mut policy, f64::NAN), Update::Skipped { .. }));
         assert!(matches!(update(&mut policy, 1.0), Update::Skipped { .. }));
-        assert_eq!(policy.optimiser.steps(), 1);
+        assert_eq!(policy.engine.optimiser.steps(), 1);
         policy.sample(&exercises, 2).unwrap();
         assert_eq!(policy.last, None);
     }

@@ -1,9 +1,10 @@
 //! Supervised learning: imitate worked solutions, the loss on the response only.
 
 use crate::config::MemoryConfig;
-use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows};
-use crate::optim::{AdamW, OptimError, Update};
-use crate::policy::{pack, take_weights};
+use crate::engine::Engine;
+use crate::model::{Error as ModelError, Options, Rows};
+use crate::optim::{OptimError, Update};
+use crate::policy::pack;
 
 /// A prompt with the response to imitate, both as token ids.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,10 +45,8 @@ pub enum SftError {
 ///
 /// # Errors
 /// [`SftError`].
-pub fn step(
-    model: &mut Decoder<f32>,
-    optimiser: &mut AdamW,
-    gradients: &mut Gradients<f32>,
+pub fn step<E: Engine>(
+    engine: &mut E,
     examples: &[Example],
     rate: f64,
     memory: MemoryConfig,
@@ -55,7 +54,6 @@ pub fn step(
     let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
     let lengths = examples.iter().map(|e| e.prompt.len() + e.response.len());
     let mut loss = 0.0;
-    gradients.clear();
     let options = Options { checkpoint: memory.recompute_layers, ..Options::default() };
     for part in pack(lengths, memory.micro_batch_tokens) {
         let mut rows = Rows::new();
@@ -63,15 +61,12 @@ pub fn step(
             let row: Vec<u32> = e.prompt.iter().chain(&e.response).copied().collect();
             rows.push(&row, e.prompt.len());
         }
-        let (scores, tape) = model.forward(&rows, options)?;
+        let (scores, tape) = engine.forward(&rows, options)?;
         loss -= scores.logps.iter().flatten().sum::<f64>() / tokens as f64;
         let dlogps: Vec<Vec<f64>> =
             scores.logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
-        model.backward(tape, &dlogps, gradients);
+        engine.backward(tape, &dlogps)?;
     }
-    let update = optimiser.step(rate, &gradients.by_name())?;
-    if let Update::Applied { .. } = update {
-        take_weights(model, optimiser);
-    }
+    let update = engine.step(rate)?;
     Ok(SftReport { loss, tokens, update })
 }

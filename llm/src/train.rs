@@ -17,10 +17,13 @@ use grpo_lambda::stats::{self, Interval};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError, ModelSource};
+use crate::engine::{Cpu, Engine, Sampler, Stage as Start};
 use crate::eval::{self, EvalError, Evaluation};
 use crate::evidence::{Cost, PROVIDED, Question, QuestionError, why_not};
-use crate::model::{self, Decoder, Gradients, weights};
-use crate::optim::{AdamW, OptimError, Update};
+use crate::lora;
+use crate::model::weights::Parameters;
+use crate::model::{self, Decoder, weights};
+use crate::optim::{AdamWSettings, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::progress::{Progress, say};
 use crate::reward::{Earned, Watch};
@@ -49,6 +52,8 @@ pub const METRICS: &[&str] = &[
     "clip_fraction_low",
     "clip_fraction_high",
     "saturated_fraction",
+    "logp_error",
+    "logp_error_max",
     "length",
     "truncated",
     "groups",
@@ -262,6 +267,7 @@ struct Run<'a> {
     problems: Problems,
     dir: RunDir,
     state: State,
+    shape: model::Config,
     /// Of the stage under way.
     progress: Option<Progress>,
     started: Instant,
@@ -280,11 +286,14 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     }
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
-    let mut model = initial_model(config, &tokens)?;
-    let limit = model.config().max_position_embeddings;
+    let (shape, mut parameters) = initial_weights(config, &tokens)?;
+    let limit = shape.max_position_embeddings;
     let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
     check_room(config, &problems, &tokens, limit)?;
-    Question::of(&configured, &tokens, model.config().vocab_size)?;
+    Question::of(&configured, &tokens, shape.vocab_size)?;
+    if let Some(lora) = &config.lora {
+        lora.shapes(&shape).map_err(ConfigError::Conflict)?;
+    }
     let metrics = metrics_columns(config);
     let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let columns = Columns { command, metrics: &metrics, timing: TIMING };
@@ -308,8 +317,7 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     if let Some(c) = &checkpoint {
         c.verify().map_err(TrainError::Open)?;
         say(&format!("continuing from step {} in {}", c.step(), c.path().display()));
-        let parameters = weights::load(c.path(), model.config())?;
-        model.update(|p| *p = parameters);
+        parameters = weights::load(c.path(), &shape)?;
     }
     let done = state.before.is_some() && state.done() == config.sft.steps + config.rl.steps;
     if let (true, Some(c)) = (done, &checkpoint)
@@ -319,13 +327,15 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         say("the run is done; this is what it found");
         return Ok(Summary { checkpoint: c.path().to_owned(), ..summary });
     }
-    let mut run = Run { config, configured, tokens, problems, dir, state, progress: None, started };
-    run.announce(&model);
-
-    let model = run.supervised(model, checkpoint.as_ref())?;
-    let (model, checkpoint) = run.reinforced(model, checkpoint)?;
-    run.finish(&model, checkpoint.path())
+    let mut run = Run { config, configured, tokens, problems, dir, state, shape, progress: None, started };
+    run.announce();
+    run.whole(parameters, checkpoint, &|shape, parameters, start| {
+        Cpu::start(Decoder::new(shape.clone(), parameters)?, start)
+    })
 }
+
+/// Makes the engine of a stage.
+type Starter<'s, E> = dyn Fn(&model::Config, Parameters<f32>, Start) -> model::Result<E> + 's;
 
 /// A run has several checkpoints and may get others: one of them is to be named, so that the same command means the same.
 fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
@@ -371,6 +381,12 @@ pub fn tokens(config: &Config) -> Result<Tokens, TokenError> {
 /// # Errors
 /// When a checkpoint cannot be read or does not fit its tokenizer.
 pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, TrainError> {
+    let (shape, parameters) = initial_weights(config, tokens)?;
+    Ok(Decoder::new(shape, parameters)?)
+}
+
+/// The shape and the weights a run starts from.
+fn initial_weights(config: &Config, tokens: &Tokens) -> Result<(model::Config, Parameters<f32>), TrainError> {
     let (shape, parameters) = match &config.model {
         ModelSource::Checkpoint(directory) => {
             let shape = model::Config::load(directory)?;
@@ -386,7 +402,8 @@ pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, T
         }
     };
     tokens.check(shape.vocab_size)?;
-    Ok(Decoder::new(shape, parameters)?)
+    weights::check(&shape, &parameters)?;
+    Ok((shape, parameters))
 }
 
 /// Refuses a new model whose training this machine cannot hold, before the system kills it.
@@ -432,13 +449,19 @@ impl Run<'_> {
         }
     }
 
-    fn announce(&mut self, model: &Decoder<f32>) {
-        let c = model.config();
-        let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
+    fn parameters(&self) -> usize {
+        self.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
+    }
+
+    fn announce(&mut self) {
+        let c = &self.shape;
         let rl = &self.config.rl;
+        let adapter = self.config.lora.as_ref().map_or(String::new(), |lora| {
+            format!(", of which an adapter of rank {} to {} is trained", lora.rank, lora.targets.join(", "))
+        });
         self.say(&format!(
-            "{} parameters ({} layers, width {}, vocabulary {}); {} with {} responses to each of {} problems a step; run directory {}",
-            parameters,
+            "{} parameters ({} layers, width {}, vocabulary {}){adapter}; {} with {} responses to each of {} problems a step; run directory {}",
+            self.parameters(),
             c.num_hidden_layers,
             c.hidden_size,
             c.vocab_size,
@@ -449,30 +472,72 @@ impl Run<'_> {
         ));
     }
 
-    /// Supervised steps that are left.
-    fn supervised(
+    /// What is left of the run, on the engines that `start` makes.
+    fn whole<E: Engine>(
         &mut self,
-        mut model: Decoder<f32>,
+        parameters: Parameters<f32>,
+        from: Option<Checkpoint>,
+        start: &Starter<'_, E>,
+    ) -> Result<Summary, TrainError> {
+        let parameters = self.supervised(parameters, from.as_ref(), start)?;
+        let (engine, checkpoint) = self.reinforced(parameters, from, start)?;
+        self.finish(&engine, checkpoint.path())
+    }
+
+    /// How a stage begins: the frozen weights it refers to are those of the checkpoint, if there is one, or else those it starts from.
+    /// With an adapter they are also the weights it starts from.
+    fn start<E: Engine>(
+        &self,
+        parameters: Parameters<f32>,
+        stage: Stage,
         from: Option<&Checkpoint>,
-    ) -> Result<Decoder<f32>, TrainError> {
+        start: &Starter<'_, E>,
+    ) -> Result<E, TrainError> {
+        let (adam, number): (&AdamWSettings, u64) = match stage {
+            Stage::Supervised => (&self.config.sft.adam, 0),
+            Stage::Reinforced => (&self.config.rl.adam, 1),
+        };
+        let lora = self.config.lora.clone();
+        let refers =
+            stage == Stage::Reinforced && self.configured.evidence().contains(&EvidenceKind::RefLogps);
+        let frozen = match (from, refers || lora.is_some()) {
+            (Some(c), true) => Some(weights::load(&c.path().join("reference"), &self.shape)?),
+            (None, true) => Some(parameters.clone()),
+            (_, false) => None,
+        };
+        let (parameters, reference) = match (&lora, frozen) {
+            (Some(_), Some(base)) => (base, None),
+            (_, frozen) => (parameters, frozen),
+        };
+        // The adapters of the two stages are not to begin alike.
+        let seed = self.config.seed.wrapping_add(number);
+        let begin = Start { adam: adam.clone(), lora, reference, seed };
+        let mut engine = start(&self.shape, parameters, begin)?;
+        if let Some(c) = from {
+            engine.restore(&c.read("optimiser.safetensors")?)?;
+        }
+        Ok(engine)
+    }
+
+    /// Supervised steps that are left; the weights after them.
+    fn supervised<E: Engine>(
+        &mut self,
+        parameters: Parameters<f32>,
+        from: Option<&Checkpoint>,
+        start: &Starter<'_, E>,
+    ) -> Result<Parameters<f32>, TrainError> {
         let config = self.config;
         if self.state.sft_done == config.sft.steps {
-            return Ok(model);
+            return Ok(parameters);
         }
-        let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
-        let mut optimiser = AdamW::new(config.sft.adam.clone(), initial.collect::<Vec<_>>());
-        if let Some(c) = from {
-            optimiser.restore(&c.read("optimiser.safetensors")?)?;
-        }
-        let mut gradients = Gradients::new(model.config(), |_| true);
+        let mut engine = self.start(parameters, Stage::Supervised, from, start)?;
         self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
         while self.state.sft_done < config.sft.steps {
             let (step, clock) = (self.state.sft_done, Instant::now());
             let examples = self.examples(step)?;
             let rate = config.sft.schedule.rate(step);
-            let report =
-                sft::step(&mut model, &mut optimiser, &mut gradients, &examples, rate, config.memory)
-                    .map_err(|source| TrainError::Sft { step, source })?;
+            let report = sft::step(&mut engine, &examples, rate, config.memory)
+                .map_err(|source| TrainError::Sft { step, source })?;
             let mut row = vec![("loss", report.loss), ("lr", rate), ("tokens", report.tokens as f64)];
             self.gradient_columns(step, &report.update, &mut row)?;
             let seconds = clock.elapsed().as_secs_f64();
@@ -483,11 +548,11 @@ impl Run<'_> {
             let last = self.state.sft_done == config.sft.steps;
             // The boundary is saved with the evaluation, below, so that it is not done twice.
             if !last && self.state.sft_done.is_multiple_of(config.checkpoint.every) {
-                self.save(&model, &optimiser, None)?;
+                self.save(&engine)?;
             }
         }
         self.stage_done();
-        Ok(model)
+        Ok(engine.parameters()?.into_owned())
     }
 
     fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
@@ -532,7 +597,7 @@ impl Run<'_> {
         }
     }
 
-    fn evaluate(&mut self, model: &Decoder<f32>) -> Result<Evaluation, TrainError> {
+    fn evaluate(&mut self, model: &dyn Sampler) -> Result<Evaluation, TrainError> {
         let Config { seed, rl, eval, .. } = self.config;
         let sampling =
             Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: eval.temperature };
@@ -546,53 +611,42 @@ impl Run<'_> {
     }
 
     /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
-    fn reinforced(
+    fn reinforced<E: Engine>(
         &mut self,
-        model: Decoder<f32>,
+        parameters: Parameters<f32>,
         from: Option<Checkpoint>,
-    ) -> Result<(Decoder<f32>, Checkpoint), TrainError> {
+        start: &Starter<'_, E>,
+    ) -> Result<(E, Checkpoint), TrainError> {
         let config = self.config;
         let mut saved = from.filter(|_| self.state.before.is_some());
-        let needs_reference = self.configured.evidence().contains(&EvidenceKind::RefLogps);
-        let reference = match (&saved, needs_reference) {
-            (_, false) => None,
-            (Some(c), true) => {
-                let parameters = weights::load(&c.path().join("reference"), model.config())?;
-                Some(Decoder::new(model.config().clone(), parameters)?)
-            }
-            (None, true) => Some(Decoder::new(model.config().clone(), model.parameters().clone())?),
-        };
-        let question = Question::of(&self.configured, &self.tokens, model.config().vocab_size)?;
-        let mut policy = LlmPolicy::new(model, reference, self.tokens.clone(), config);
+        let engine = self.start(parameters, Stage::Reinforced, saved.as_ref(), start)?;
+        let mut policy = LlmPolicy::new(engine, self.tokens.clone(), config);
         policy.extraction = self.problems.extraction();
-        policy.question = question;
-        match &saved {
-            Some(c) => policy.optimiser.restore(&c.read("optimiser.safetensors")?)?,
-            None => {
-                let before = self.evaluate(&policy.model)?;
-                let when = if config.rl.steps > 0 { " before RL" } else { "" };
-                self.say(&format!("held-out accuracy{when}: {}", shown(&before)));
-                self.state.before = Some(before);
-                saved = Some(self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?);
-            }
+        policy.question = Question::of(&self.configured, &self.tokens, self.shape.vocab_size)?;
+        if saved.is_none() {
+            let before = self.evaluate(&policy.engine)?;
+            let when = if config.rl.steps > 0 { " before RL" } else { "" };
+            self.say(&format!("held-out accuracy{when}: {}", shown(&before)));
+            self.state.before = Some(before);
+            saved = Some(self.save(&policy.engine)?);
         }
         self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
         while self.state.rl_done < config.rl.steps {
             self.rl_step(&mut policy)?;
             let done = self.state.rl_done;
             if done == config.rl.steps || done.is_multiple_of(config.checkpoint.every) {
-                saved = Some(self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?);
+                saved = Some(self.save(&policy.engine)?);
             }
         }
         self.stage_done();
         let saved = match saved {
             Some(checkpoint) => checkpoint,
-            None => self.save(&policy.model, &policy.optimiser, policy.reference.as_ref())?,
+            None => self.save(&policy.engine)?,
         };
-        Ok((policy.model, saved))
+        Ok((policy.engine, saved))
     }
 
-    fn rl_step(&mut self, policy: &mut LlmPolicy) -> Result<(), TrainError> {
+    fn rl_step<E: Engine>(&mut self, policy: &mut LlmPolicy<E>) -> Result<(), TrainError> {
         let config = self.config;
         let (step, clock) = (self.state.rl_done, Instant::now());
         let failed = |source: PolicyError| TrainError::Rl { step, source };
@@ -610,6 +664,8 @@ impl Run<'_> {
         if let Some(report) = policy.last.clone() {
             self.gradient_columns(step, &report.update, &mut row)?;
         }
+        let drift = policy.drift();
+        row.extend([("logp_error", drift.mean()), ("logp_error_max", drift.max())]);
         let facts = batch_columns(&batch, &earned, &metrics);
         row.extend(facts.iter().copied());
         let components = self.reward_columns(&earned);
@@ -627,7 +683,7 @@ impl Run<'_> {
             && self.state.rl_done.is_multiple_of(config.eval.every)
             && self.state.rl_done < config.rl.steps
         {
-            let evaluation = self.evaluate(&policy.model)?;
+            let evaluation = self.evaluate(&policy.engine)?;
             row.push(("eval_accuracy", evaluation.accuracy()));
             if let Some(Interval { low, high, .. }) = evaluation.interval() {
                 row.extend([("eval_low", low), ("eval_high", high)]);
@@ -648,7 +704,7 @@ impl Run<'_> {
     }
 
     /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
-    fn sample(&self, policy: &mut LlmPolicy, step: u64) -> Result<Batch, TrainError> {
+    fn sample<E: Engine>(&self, policy: &mut LlmPolicy<E>, step: u64) -> Result<Batch, TrainError> {
         let rl = &self.config.rl;
         let rounds = if rl.dynamic_sampling { MAX_ROUNDS } else { 1 };
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
@@ -740,35 +796,37 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn save(
-        &mut self,
-        model: &Decoder<f32>,
-        optimiser: &AdamW,
-        reference: Option<&Decoder<f32>>,
-    ) -> Result<Checkpoint, TrainError> {
+    fn save<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
+        let (shape, parameters) = (self.shape.clone(), engine.parameters()?);
+        let (frozen, adapter, optimiser) = (engine.frozen()?, engine.adapter()?, engine.optimiser()?);
+        let base = match &self.config.model {
+            ModelSource::Checkpoint(path) => path.display().to_string(),
+            ModelSource::Random(_) => String::new(),
+        };
         let state = serde_json::to_vec_pretty(&self.state).expect("a state has a JSON form");
         self.dir.save(self.state.done(), |writer| {
             let directory = writer.directory().to_owned();
-            let put = |model: &Decoder<f32>, directory: &Path| {
-                weights::save(
-                    directory,
-                    model.config(),
-                    model.parameters(),
-                    weights::SaveDtype::F32,
-                    usize::MAX,
-                )
+            let put = |parameters: &Parameters<f32>, directory: &Path| {
+                weights::save(directory, &shape, parameters, weights::SaveDtype::F32, usize::MAX)
             };
-            put(model, &directory).map_err(TrainError::Save)?;
-            if let Some(reference) = reference {
-                put(reference, &directory.join("reference")).map_err(TrainError::Save)?;
+            put(&parameters, &directory).map_err(TrainError::Save)?;
+            if let Some(frozen) = &frozen {
+                put(frozen, &directory.join("reference")).map_err(TrainError::Save)?;
+            }
+            if let Some((settings, tensors)) = &adapter {
+                let directory = directory.join("adapter");
+                lora::save(&directory, settings, tensors, &base).map_err(TrainError::Save)?;
+                for file in [lora::CONFIG_FILE, lora::WEIGHTS_FILE] {
+                    writer.adopt(&format!("adapter/{file}"))?;
+                }
             }
             for file in ["model.safetensors", "config.json"] {
                 writer.adopt(file)?;
-                if reference.is_some() {
+                if frozen.is_some() {
                     writer.adopt(&format!("reference/{file}"))?;
                 }
             }
-            writer.file("optimiser.safetensors", &optimiser.to_bytes())?;
+            writer.file("optimiser.safetensors", &optimiser)?;
             for (name, bytes) in self.tokens.files() {
                 writer.file(name, bytes)?;
             }
@@ -776,7 +834,7 @@ impl Run<'_> {
         })
     }
 
-    fn finish(&mut self, model: &Decoder<f32>, checkpoint: &Path) -> Result<Summary, TrainError> {
+    fn finish(&mut self, model: &dyn Sampler, checkpoint: &Path) -> Result<Summary, TrainError> {
         let after = match self.state.before {
             Some(before) if self.config.rl.steps == 0 => before, // of these very weights
             _ => self.evaluate(model)?,
@@ -796,7 +854,7 @@ impl Run<'_> {
             accuracy_after: after.accuracy(),
             accuracy_after_interval: ends(&after),
             n: after.n,
-            parameters: model.parameters().values().map(|t| t.data.len()).sum(),
+            parameters: self.parameters(),
             steps: [self.config.sft.steps, self.config.rl.steps],
             seconds: self.started.elapsed().as_secs_f64(),
             checkpoint: checkpoint.to_owned(),

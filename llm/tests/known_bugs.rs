@@ -11,6 +11,7 @@ use grpo_lambda::group::Group;
 use grpo_lambda::learner::{Policy, update};
 use grpo_lambda::methods;
 use grpo_lambda_llm::config::Config as RunConfig;
+use grpo_lambda_llm::engine::{Cpu, Stage};
 use grpo_lambda_llm::eval;
 use grpo_lambda_llm::grade::Gold;
 use grpo_lambda_llm::model::{self, Decoder, Options, Rows, weights};
@@ -27,10 +28,15 @@ fn run(settings: &[&str]) -> RunConfig {
     RunConfig::resolve("tiny", &[settings, &["rl.max_new_tokens=24"]].concat()).unwrap()
 }
 
-fn policy(config: &RunConfig, seed: u64) -> LlmPolicy {
+fn new(model: Decoder<f32>, config: &RunConfig) -> LlmPolicy<Cpu> {
+    let engine = Cpu::start(model, Stage::new(config.rl.adam.clone())).unwrap();
+    LlmPolicy::new(engine, Tokens::tiny(), config)
+}
+
+fn policy(config: &RunConfig, seed: u64) -> LlmPolicy<Cpu> {
     let mut config = config.clone();
     config.seed = seed;
-    LlmPolicy::new(decoder(&shape()), None, Tokens::tiny(), &config)
+    new(decoder(&shape()), &config)
 }
 
 /// Prompts of different lengths.
@@ -45,7 +51,7 @@ fn exercises() -> Vec<Exercise> {
 }
 
 /// A sampled batch with rewards that differ within every group.
-fn sampled(policy: &mut LlmPolicy, exercises: &[Exercise]) -> Vec<Group> {
+fn sampled(policy: &mut LlmPolicy<Cpu>, exercises: &[Exercise]) -> Vec<Group> {
     let mut batch = policy.sample(exercises, 4).unwrap();
     for group in &mut batch {
         for (i, response) in group.responses.iter_mut().enumerate() {
@@ -60,7 +66,7 @@ fn old(batch: &[Group]) -> Vec<Vec<f64>> {
 }
 
 fn trained(
-    policy: &LlmPolicy,
+    policy: &LlmPolicy<Cpu>,
     exercises: &[Exercise],
     batch: &[Group],
 ) -> Result<Vec<Vec<f64>>, PolicyError> {
@@ -80,7 +86,7 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
         let mut rows = Rows::new();
         let prompt = &exercises[0].prompt;
         rows.push(&[&prompt[..], &response.tokens].concat(), prompt.len());
-        let plain = policy.model.score(&rows, Options::default()).unwrap();
+        let plain = policy.engine.model.score(&rows, Options::default()).unwrap();
         let differences = plain.logps[0].iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
         let largest = differences.fold(0.0, f64::max);
         assert!(
@@ -107,7 +113,7 @@ fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
     forged[1].responses[2].tokens[3] ^= 1;
     assert_eq!(drift(trained(&policy, &exercises, &forged)), (6, 3));
     // Weights that moved without the sampler: an adapter not delivered, a resumed model not broadcast.
-    policy.model.update(|p| p.get_mut("model.norm.weight").unwrap().data[0] *= 1.001);
+    policy.engine.model.update(|p| p.get_mut("model.norm.weight").unwrap().data[0] *= 1.001);
     drift(trained(&policy, &exercises, &batch));
 }
 
@@ -120,7 +126,7 @@ fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
     // Whatever is declared as padding, the end token for one: lengths decide, not ids.
     for pad in [None, Some(eos)] {
         let model = decoder(&model::Config { pad_token_id: pad, ..shape() });
-        let mut policy = LlmPolicy::new(model, None, Tokens::tiny(), &long);
+        let mut policy = new(model, &long);
         let batch = sampled(&mut policy, &exercises);
         let logps = trained(&policy, &exercises, &batch).unwrap();
         let method = methods::parse("grpo", "reduction=token_mean").unwrap().method;
@@ -155,7 +161,7 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
             policy.rate = 1e-2;
             let parts = policy.parts(&exercises, &batch).len();
             update(&mut policy, method.as_ref(), &exercises, &batch, 2).unwrap();
-            (parts, policy.model.parameters().clone())
+            (parts, policy.engine.model.parameters().clone())
         };
         let (whole, expected) = step("100000", false);
         for (tokens, again, least) in [("1", false, 12), ("70", false, 3), ("70", true, 3)] {

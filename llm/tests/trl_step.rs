@@ -8,6 +8,7 @@ use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_llm::config::Config as RunConfig;
+use grpo_lambda_llm::engine::{Cpu, Stage};
 use grpo_lambda_llm::grade::Gold;
 use grpo_lambda_llm::model::{Config, Decoder, Gradients, Options, Rows, weights};
 use grpo_lambda_llm::optim::Update;
@@ -168,7 +169,8 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         // TRL decays matrices only: its second group, biases and norms, has none.
         assert_eq!(case.weight_decay[1], 0.0);
         let run = RunConfig::resolve("tiny", &settings).unwrap();
-        let mut policy = LlmPolicy::new(model, None, Tokens::tiny(), &run);
+        let engine = Cpu::start(model, Stage::new(run.rl.adam.clone())).unwrap();
+        let mut policy = LlmPolicy::new(engine, Tokens::tiny(), &run);
         policy.rate = case.lr;
         let prompts: Vec<Exercise> = (0..)
             .zip(&recorded.prompts)
@@ -186,7 +188,7 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         let scale = (1.0 / case.grad_norm).min(1.0);
         let (mut worst, mut compared, mut all) = (0.0f64, 0, 0);
         for parameter in config.parameter_shapes().into_iter().map(|(n, _)| n) {
-            let after = &policy.model.parameters()[&parameter].data;
+            let after = &policy.engine.model.parameters()[&parameter].data;
             let start = &before[&parameter].data;
             let change = &tensors[&format!("{name}.change.{parameter}")];
             let gradient = &tensors[&format!("{name}.grad.{parameter}")];

@@ -8,10 +8,10 @@ use grpo_lambda::methods;
 use serde_json::json;
 
 use super::{Failure, checkpoint, count, load_model, print, use_threads, whole};
+use crate::engine::{Cpu, Engine, Stage};
 use crate::memory::peak_rss_mib;
-use crate::model::{Gradients, Options, Rows};
-use crate::optim::{AdamW, AdamWSettings};
-use crate::policy::take_weights;
+use crate::model::{Options, Rows};
+use crate::optim::AdamWSettings;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{self, Sampling};
 use crate::roofline;
@@ -75,12 +75,10 @@ const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "
 /// When the checkpoint is refused.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     use_threads(args.threads)?;
-    let mut model = load_model(&checkpoint(&args.model)?)?;
+    let model = load_model(&checkpoint(&args.model)?)?;
     let vocabulary = model.config().vocab_size as u32;
     let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
-    let initial: Vec<_> = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())).collect();
-    let mut optimiser = AdamW::new(AdamWSettings::default(), initial);
-    let mut gradients = Gradients::new(model.config(), |_| true);
+    let mut engine = Cpu::start(model, Stage::new(AdamWSettings::default())).map_err(Failure::refused)?;
     let base = Address::new(0, Purpose::Rollout);
     let mut times: Vec<[(f64, f64); 6]> = Vec::new();
     for step in 0..args.warmup + args.steps {
@@ -97,7 +95,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let clock = Clock::start();
         let sampling = Sampling { max_new_tokens: args.completion, min_new_tokens: 0, temperature: 1.0 };
         // No end token: every response runs to its full length, as in the peers.
-        let sampled = rollout::sample(&model, &ids, args.group, &[], sampling, |p, r| {
+        let sampled = rollout::sample(&engine.model, &ids, args.group, &[], sampling, |p, r| {
             address.prompt(p as u64).response(r as u64)
         })
         .map_err(Failure::refused)?;
@@ -115,18 +113,16 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             }
             groups.push(group);
         }
-        let (scores, tape) = model.forward(&rows, Options::default()).map_err(Failure::broke)?;
+        let (scores, tape) = engine.forward(&rows, Options::default()).map_err(Failure::broke)?;
         let batch = methods::evaluate(method.as_ref(), &groups, &scores.logps);
         let forward = clock.stop();
 
         let clock = Clock::start();
-        gradients.clear();
-        model.backward(tape, &batch.dlogps, &mut gradients);
+        engine.backward(tape, &batch.dlogps).map_err(Failure::broke)?;
         let backward = clock.stop();
 
         let clock = Clock::start();
-        optimiser.step(1e-6, &gradients.by_name()).map_err(Failure::broke)?;
-        take_weights(&mut model, &optimiser);
+        engine.step(1e-6).map_err(Failure::broke)?;
         let optimise = clock.stop();
 
         if step >= args.warmup {
@@ -150,15 +146,15 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     let lengths: Vec<usize> =
         (0..args.prompts).map(|i| args.prompt_tokens[i % args.prompt_tokens.len()]).collect();
     let rows = || lengths.iter().flat_map(|&p| vec![(p + args.completion, args.completion); args.group]);
-    let forward = roofline::forward(model.config(), rows());
-    let decode = roofline::decode(model.config(), &lengths, args.group, args.completion);
+    let forward = roofline::forward(engine.model.config(), rows());
+    let decode = roofline::decode(engine.model.config(), &lengths, args.group, args.completion);
     let peak = roofline::peak();
     // Per processor second, so that more threads and other load leave the figure what it is.
     let share = |phase: usize, operations: f64| {
         let rate = operations / median(phase, |t| t.1);
         json!({"gflop": operations / 1e9, "gflop_per_cpu_s": rate / 1e9, "share_of_peak": rate / peak})
     };
-    let weights = roofline::decode_weight_bytes(model.config(), args.completion);
+    let weights = roofline::decode_weight_bytes(engine.model.config(), args.completion);
     let line = json!({
         "impl": "grpo-lambda",
         "threads": args.threads,
@@ -174,7 +170,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             "fwd_loss": share(1, forward),
             "backward": share(2, 2.0 * forward),
         },
-        "params": model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
+        "params": engine.model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
         "loadavg": load_average(),
     });
     print(&format!("{line}\n"))

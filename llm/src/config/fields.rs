@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::toml_scalar;
 use crate::data::OnBadRow;
+use crate::lora::TARGETS;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::Shape;
 use crate::task::Level;
@@ -25,6 +26,8 @@ pub enum Kind {
         /// Largest.
         max: u64,
     },
+    /// Some of these words, each once, at least one; written in this order.
+    Words(&'static [&'static str]),
     /// A finite number in `min..=max`.
     Number {
         /// Smallest.
@@ -56,6 +59,7 @@ impl fmt::Display for Kind {
             Kind::Integers { min, max } => {
                 write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
             }
+            Kind::Words(words) => write!(f, "a list of {}", words.join(", ")),
             Kind::Number { min, max } if max == f64::MAX => write!(f, "a number of at least {min}"),
             Kind::Number { min, max } if 0.0 < min && min < 1e-4 => {
                 write!(f, "a number from {min:e} to {max}")
@@ -88,6 +92,14 @@ impl Kind {
                 let numbers = numbers.filter(|l| l.iter().all(|n| (min..=max).contains(n)))?;
                 Some(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
             }
+            Kind::Words(words) => {
+                let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+                let given: Vec<&str> = inner.split(',').map(|w| w.trim().trim_matches('"')).collect();
+                let distinct = given.iter().enumerate().all(|(i, w)| !given[..i].contains(w));
+                let known = given.iter().all(|w| words.contains(w));
+                let ordered: Vec<&str> = words.iter().copied().filter(|w| given.contains(w)).collect();
+                (distinct && known).then(|| ordered.join(","))
+            }
             Kind::Number { min, max } => {
                 finite(text).filter(|x| (min..=max).contains(x)).map(|x| x.to_string())
             }
@@ -105,6 +117,10 @@ impl Kind {
         match self {
             Kind::Integer { .. } | Kind::Flag => value.to_owned(),
             Kind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
+            Kind::Words(_) => {
+                let quoted: Vec<String> = value.split(',').map(|w| format!("\"{w}\"")).collect();
+                format!("[{}]", quoted.join(", "))
+            }
             _ => toml_scalar(value),
         }
     }
@@ -140,6 +156,15 @@ const fn integer(min: u64, max: u64) -> Kind {
 /// More than anyone needs, and a whole number that TOML and every sum of two can hold.
 const ANY: u64 = 1_000_000_000_000_000;
 const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0 };
+const LORA_TARGETS: [&str; TARGETS.len()] = {
+    let mut names = [""; TARGETS.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = TARGETS[i].0;
+        i += 1;
+    }
+    names
+};
 const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
@@ -155,6 +180,9 @@ pub static FIELDS: &[Field] = &[
     field("model.heads", integer(1, 512), "4", "attention heads"),
     field("model.kv_heads", integer(1, 512), "2", "heads of keys and values; divides heads"),
     field("model.intermediate", integer(8, 1 << 20), "352", "width inside the feed-forward part"),
+    field("lora.rank", integer(0, 1 << 16), "0", "rank of the adapter that is trained instead of the weights; 0: every weight is trained"),
+    field("lora.alpha", Kind::Positive, "32", "the adapter's product is multiplied by alpha / rank"),
+    field("lora.targets", Kind::Words(&LORA_TARGETS), "q_proj,v_proj", "the projections that get an adapter"),
     field("task.kind", Kind::Choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set"),
     field("task.levels", Kind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often"),
     field("task.max_operand", integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem"),
@@ -189,6 +217,7 @@ pub static FIELDS: &[Field] = &[
     field("rl.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
     field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
+    field("rl.max_logp_error", Kind::Number { min: 1.0, max: f64::MAX }, "1.05", "where sampler and trainer round differently (not on the CPU): the factor between their probabilities of a token, on average, above which the run stops"),
     field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
     field("reward.format", WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1"),
     field("reward.tag_count", WEIGHT, "0", "weight of the layout's four tags, each worth 0.25 when it stands there once"),

@@ -22,6 +22,7 @@ use grpo_lambda::settings::{SettingError, did_you_mean};
 use toml::de::{DeTable, DeValue};
 
 use crate::data::{Columns, OnBadRow};
+use crate::lora::LoraSettings;
 use crate::optim::AdamWSettings;
 use crate::reward::RewardConfig;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
@@ -95,16 +96,6 @@ pub enum ConfigError {
          from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
     )]
     Truncated {
-        /// Where it stands.
-        origin: String,
-        /// The key.
-        key: String,
-    },
-    /// A method of fine-tuning that the trainer does not have.
-    #[error(
-        "{origin}: {key}: this version trains every weight; it has no LoRA, so it cannot run this preset (llm-train reproduce --dry-run plans it all the same)"
-    )]
-    NoLora {
         /// Where it stands.
         origin: String,
         /// The key.
@@ -224,6 +215,8 @@ pub struct RlConfig {
     pub dynamic_sampling: bool,
     /// Consecutive skipped steps before the run stops.
     pub max_nan_steps: u64,
+    /// The largest mean error of [`crate::drift::Drift`] with which the run goes on.
+    pub max_logp_error: f64,
 }
 
 /// Evaluation.
@@ -257,6 +250,8 @@ pub struct Config {
     pub memory: MemoryConfig,
     /// Where the model comes from.
     pub model: ModelSource,
+    /// The adapter that is trained, where not every weight is.
+    pub lora: Option<LoraSettings>,
     /// The task.
     pub task: TaskSource,
     /// Supervised learning.
@@ -312,10 +307,6 @@ impl Given {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
         }
         if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
-            // Once there are such fields, this is an unknown key like any other.
-            if key.starts_with("lora.") && !FIELDS.iter().any(|f| f.key.starts_with("lora.")) {
-                return Err(ConfigError::NoLora { origin: origin.to_owned(), key: key.to_owned() });
-            }
             let hint = hint(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
         }
@@ -660,6 +651,11 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             recompute_layers: word("memory.recompute_layers") == "true",
         },
         model,
+        lora: (size("lora.rank") > 0).then(|| LoraSettings {
+            rank: size("lora.rank"),
+            alpha: number("lora.alpha"),
+            targets: word("lora.targets").split(',').map(str::to_owned).collect(),
+        }),
         task: task(&values)?,
         sft: SftConfig {
             steps: whole("sft.steps"),
@@ -679,6 +675,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
             temperature: number("rl.temperature"),
             dynamic_sampling: word("rl.dynamic_sampling") == "true",
             max_nan_steps: whole("rl.max_nan_steps"),
+            max_logp_error: number("rl.max_logp_error"),
         },
         reward: rewards::read(&values)?,
         eval: EvalConfig {

@@ -3,10 +3,10 @@
 use grpo_lambda::stats::{Interval, wilson};
 use serde::{Deserialize, Serialize};
 
+use crate::engine::{Ask, Sampler};
 use crate::grade::{Prediction, grade};
-use crate::model::Decoder;
 use crate::rng::{Address, Purpose};
-use crate::rollout::{self, RolloutError, Sampling};
+use crate::rollout::{RolloutError, Sampling};
 use crate::task::Problem;
 use crate::tokens::{TokenError, Tokens};
 
@@ -61,7 +61,7 @@ pub enum EvalError {
 /// # Errors
 /// [`EvalError`].
 pub fn evaluate(
-    model: &Decoder<f32>,
+    model: &dyn Sampler,
     tokens: &Tokens,
     (problems, seed): (&[Problem], u64),
     sampling: Sampling,
@@ -75,7 +75,7 @@ pub fn evaluate(
         let prompts = problems.iter().map(|p| p.encode(tokens)).collect::<Result<Vec<_>, _>>()?;
         let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
         let address = |prompt: usize, _| base.prompt((start + prompt) as u64);
-        let responses = rollout::sample(model, &ids, 1, tokens.eos(), sampling, address)?;
+        let responses = model.respond(&Ask::new(&ids, 1, tokens.eos(), sampling, &address))?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;

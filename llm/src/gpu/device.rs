@@ -33,7 +33,7 @@ impl Dtype {
 }
 
 /// What a device answers when it cannot go on.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// Less memory than asked for.
     #[error(

@@ -11,7 +11,8 @@
 //! matrices; what is saved is the optimiser's state (three numbers a weight) and the second model of a KL term: the reference is the
 //! same model [without](Lora::without) its adapter.
 //!
-//! These are the pieces; a training run does not use them yet (there is no `lora` section in its configuration).
+//! A training run takes them from its settings `lora.rank`, `lora.alpha` and `lora.targets`. Each stage trains an adapter of its own: what
+//! supervised learning found is merged into the weights that reinforcement learning starts from, and that its KL term refers to.
 //!
 //! There is no dropout: it would give sampler and trainer different policies, and ratios other than 1 on-policy.
 
@@ -193,6 +194,15 @@ impl Lora {
         let result = work(model);
         self.set(model, |module, _| adapted[module].clone());
         result
+    }
+
+    /// The model's weights without the adapter.
+    pub fn under(&self, model: &Decoder<f32>) -> Parameters<f32> {
+        let mut parameters = model.parameters().clone();
+        for (module, base) in &self.base {
+            parameters.insert(format!("{module}.weight"), base.clone());
+        }
+        parameters
     }
 
     fn set(&self, model: &mut Decoder<f32>, weight: impl Fn(&str, &Tensor<f32>) -> Vec<f32>) {

@@ -1,6 +1,7 @@
 //! What can go wrong between a checkpoint on disk and the decoder.
 
 use crate::disk::DiskError;
+use crate::gpu::DeviceError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,12 @@ pub enum Error {
         /// Expected and found.
         reason: String,
     },
+    /// An adapter that the model cannot take.
+    #[error("{0}")]
+    Adapter(String),
+    /// The device that computes.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// Token ids that the model cannot take.
     #[error("row {row}: {reason}")]
     Input {

@@ -1,0 +1,64 @@
+//! How far the trainer's log-probabilities are from the sampler's, where the two round differently.
+//!
+//! A policy that is sampled by one computation and trained by another is trained off-policy without anybody having said so. The
+//! error of a token is the factor between its two probabilities, `e^|difference|`; 1 where they agree.
+
+/// Errors over the tokens of a batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    tokens: u64,
+    sum: f64,
+    max: f64,
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Drift { tokens: 0, sum: 0.0, max: 1.0 }
+    }
+}
+
+impl Drift {
+    /// The largest mean error with which a run goes on, unless its configuration says otherwise.
+    pub const LIMIT: f64 = 1.05;
+
+    /// Adds the tokens of a response: log-probabilities in nats by sampler and trainer.
+    ///
+    /// # Panics
+    /// If there are not as many of both.
+    pub fn add(&mut self, sampled: &[f64], trained: &[f64]) {
+        assert_eq!(sampled.len(), trained.len(), "one log-probability per token");
+        for (a, b) in sampled.iter().zip(trained) {
+            let error = (a - b).abs().exp();
+            self.tokens += 1;
+            self.sum += error;
+            // A NaN stays.
+            self.max = if error > self.max || error.is_nan() { error } else { self.max };
+        }
+    }
+
+    /// Mean error, at least 1; 1 without tokens, NaN where a log-probability is.
+    pub fn mean(&self) -> f64 {
+        if self.tokens == 0 { 1.0 } else { self.sum / self.tokens as f64 }
+    }
+
+    /// Largest error.
+    pub fn max(&self) -> f64 {
+        self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_the_factor_between_the_probabilities_either_way() {
+        let mut drift = Drift::default();
+        assert_eq!((drift.mean(), drift.max()), (1.0, 1.0));
+        drift.add(&[-1.0, -2.0], &[-1.0 - 2f64.ln(), -2.0]);
+        drift.add(&[-3.0], &[-3.0 + 2f64.ln()]);
+        assert!((drift.mean() - 5.0 / 3.0).abs() < 1e-12 && (drift.max() - 2.0).abs() < 1e-12);
+        drift.add(&[f64::NAN], &[0.0]);
+        assert!(drift.mean().is_nan() && drift.max().is_nan());
+    }
+}
