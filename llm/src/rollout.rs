@@ -4,6 +4,7 @@
 //! number of a token is addressed by (step, prompt, response, position), and a token's scores do not depend on the rows beside it,
 //! so a response does not depend on batch composition, thread count or an interruption.
 
+use crate::engine::Ask;
 use crate::gpu::DeviceError;
 use crate::model::{Decoder, Decoding, Error as ModelError, NextTokens, RowId};
 use crate::rng::{Address, ScoreError, categorical, greedy};
@@ -78,7 +79,7 @@ pub enum RolloutError {
 }
 
 /// What decodes the responses of a rollout, which are numbered `prompt * group + response`.
-pub(crate) trait Engine {
+pub(crate) trait Decode {
     /// Log-probabilities, at the sampling temperature, of the token after a response that has not ended.
     fn scores(&self, response: usize) -> &[f32];
 
@@ -89,24 +90,7 @@ pub(crate) trait Engine {
     fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError>;
 }
 
-/// Everything a response depends on beside the model and the random numbers.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    /// Token ids of every prompt.
-    pub prompts: &'a [&'a [u32]],
-    /// Responses to each.
-    pub group: usize,
-    /// Tokens that end a response.
-    pub eos: &'a [u32],
-    /// How tokens are chosen.
-    pub sampling: Sampling,
-    /// Which tokens may be.
-    pub truncation: Truncation,
-    /// What else ends a response.
-    pub ending: Ending<'a>,
-}
-
-impl Request<'_> {
+impl Ask<'_> {
     /// The length limit of a response to `prompt`.
     pub fn limit(&self, prompt: usize) -> usize {
         let most = self.sampling.max_new_tokens;
@@ -135,22 +119,18 @@ impl Request<'_> {
     }
 
     /// Chooses tokens until every response has ended.
-    pub(crate) fn run(
-        &self,
-        engine: &mut impl Engine,
-        address: impl Fn(usize, usize) -> Address,
-    ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    pub(crate) fn run(&self, decode: &mut impl Decode) -> Result<Vec<Vec<Sampled>>, RolloutError> {
         let mut out = vec![vec![Sampled::default(); self.group]; self.prompts.len()];
         let mut live: Vec<usize> = (0..self.responses()).collect();
         while !live.is_empty() {
             let (mut still, mut tokens) = (Vec::new(), Vec::new());
             for one in live {
                 let (prompt, response) = (one / self.group, one % self.group);
-                let scores = engine.scores(one);
+                let scores = decode.scores(one);
                 let made = &mut out[prompt][response];
                 let position = made.tokens.len();
                 let token = self
-                    .choose(scores, address(prompt, response), position)
+                    .choose(scores, (self.address)(prompt, response), position)
                     .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
                 made.tokens.push(token as u32);
                 made.logps.push(f64::from(scores[token]));
@@ -159,14 +139,14 @@ impl Request<'_> {
                     || self.ending.complete.is_some_and(|complete| complete(&made.tokens));
                 made.truncated = !ended && position + 1 == self.limit(prompt);
                 if ended || made.truncated {
-                    engine.end(one);
+                    decode.end(one);
                 } else {
                     still.push(one);
                     tokens.push(token as u32);
                 }
             }
             if !still.is_empty() {
-                engine.read(&still, &tokens)?;
+                decode.read(&still, &tokens)?;
             }
             live = still;
         }
@@ -206,23 +186,23 @@ struct Host<'m> {
 }
 
 impl<'m> Host<'m> {
-    fn start(model: &'m Decoder<f32>, request: &Request<'_>) -> Result<Self, RolloutError> {
+    fn start(model: &'m Decoder<f32>, ask: &Ask<'_>) -> Result<Self, RolloutError> {
         let mut decoding = Decoding::new(model);
-        let (prompts, mut next) = decoding.prefill(request.prompts)?;
+        let (prompts, mut next) = decoding.prefill(ask.prompts)?;
         let (mut rows, mut lines) = (Vec::new(), Vec::new());
         for (prompt, &row) in prompts.iter().enumerate() {
-            for response in 0..request.group {
-                rows.push(if response + 1 == request.group { row } else { decoding.fork(row) });
+            for response in 0..ask.group {
+                rows.push(if response + 1 == ask.group { row } else { decoding.fork(row) });
                 lines.push(prompt);
             }
         }
-        let temperature = request.temperature();
+        let temperature = ask.temperature();
         next.log_softmax(temperature);
         Ok(Host { decoding, next, temperature, rows, lines })
     }
 }
 
-impl Engine for Host<'_> {
+impl Decode for Host<'_> {
     fn scores(&self, response: usize) -> &[f32] {
         self.next.row(self.lines[response])
     }
@@ -298,9 +278,9 @@ pub fn sample_until(
     ending: Ending<'_>,
     address: impl Fn(usize, usize) -> Address,
 ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-    let request = Request { prompts, group, eos, sampling, truncation, ending };
-    request.check(model.config().max_position_embeddings)?;
-    request.run(&mut Host::start(model, &request)?, address)
+    let ask = Ask { prompts, group, eos, sampling, truncation, ending, address: &address };
+    ask.check(model.config().max_position_embeddings)?;
+    ask.run(&mut Host::start(model, &ask)?)
 }
 
 /// `-sum p log p` of log-probabilities, in f64 in id order.

@@ -9,7 +9,6 @@
 //! | [`weights`] | named tensors on a device: weights, gradients, moments |
 //! | [`decode`] | keys and values, reading prompts, one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
-//! | [`drift`] | how far the sampler's log-probabilities are from the trainer's |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
@@ -18,7 +17,6 @@
 
 pub mod decode;
 pub mod device;
-pub mod drift;
 pub mod dry;
 pub mod kernels;
 pub mod layout;

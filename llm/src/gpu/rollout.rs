@@ -18,13 +18,13 @@ use super::decode::Decoding;
 use super::device::{Buffer, DeviceError};
 use super::kernels::SampleState;
 use super::weights::Weights;
+use crate::engine::Ask;
 use crate::model::config::Config;
 use crate::model::decoder::inverse;
 use crate::model::ops::log_prob;
 use crate::model::rows::check_tokens;
-use crate::rng::{Address, ScoreError, unit};
-use crate::rollout::{Ending, Engine, Request, RolloutError, Sampled, Sampling};
-use crate::truncation::Truncation;
+use crate::rng::{ScoreError, unit};
+use crate::rollout::{Decode, RolloutError, Sampled};
 
 /// Its use in the ledger.
 const SAMPLER: &str = "sampler";
@@ -57,64 +57,41 @@ pub struct Times {
     pub steps: usize,
 }
 
-/// Samples `group` responses to each prompt from the whole distribution, as [`crate::rollout::sample`] does.
+/// The responses, by prompt, as [`crate::rollout::sample_until`] gives them, and where the time went.
 ///
 /// # Errors
 /// [`RolloutError`].
-pub fn sample(
-    weights: &Weights,
-    prompts: &[&[u32]],
-    group: usize,
-    eos: &[u32],
-    sampling: Sampling,
-    address: impl Fn(usize, usize) -> Address,
-) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-    let (truncation, ending) = (Truncation::default(), Ending::default());
-    let request = Request { prompts, group, eos, sampling, truncation, ending };
-    Ok(run(weights, &request, How::default(), address)?.0)
-}
-
-/// Responses to a request, by prompt, and where the time went.
-///
-/// # Errors
-/// [`RolloutError`].
-pub fn run(
-    weights: &Weights,
-    request: &Request<'_>,
-    how: How,
-    address: impl Fn(usize, usize) -> Address,
-) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
+pub fn run(weights: &Weights, ask: &Ask<'_>, how: How) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
     let config = weights.config();
-    request.check(config.max_position_embeddings)?;
-    for (i, prompt) in request.prompts.iter().enumerate() {
+    ask.check(config.max_position_embeddings)?;
+    for (i, prompt) in ask.prompts.iter().enumerate() {
         check_tokens(i, prompt, config)?;
     }
-    if request.responses() == 0 {
-        return Ok((vec![Vec::new(); request.prompts.len()], Times::default()));
+    if ask.responses() == 0 {
+        return Ok((vec![Vec::new(); ask.prompts.len()], Times::default()));
     }
     let clock = Instant::now();
-    let decoding = Decoding::new(weights, request.responses(), capacity(request))?;
-    decoding.prefill(request.prompts, how.prefill_tokens)?;
+    let decoding = Decoding::new(weights, ask.responses(), capacity(ask))?;
+    decoding.prefill(ask.prompts, how.prefill_tokens)?;
     weights.tensors().buffer().device().synchronize()?;
     let prefill = clock.elapsed();
     let clock = Instant::now();
-    let on_device = request.truncation.is_none()
-        && request.sampling.min_new_tokens == 0
-        && request.ending.complete.is_none();
+    let on_device =
+        ask.truncation.is_none() && ask.sampling.min_new_tokens == 0 && ask.ending.complete.is_none();
     let (responses, steps) = if on_device {
-        sampled_there(&decoding, request, how, address)?
+        sampled_there(&decoding, ask, how)?
     } else {
-        let mut watched = Watched::new(&decoding, request, config)?;
-        let responses = request.run(&mut watched, address)?;
+        let mut watched = Watched::new(&decoding, ask, config)?;
+        let responses = ask.run(&mut watched)?;
         (responses, watched.steps)
     };
     Ok((responses, Times { prefill, decode: clock.elapsed(), steps }))
 }
 
 /// Tokens a row of the caches has room for: the longest prompt with its most new tokens.
-pub fn capacity(request: &Request<'_>) -> usize {
-    let row = |(i, prompt): (usize, &&[u32])| prompt.len() + request.limit(i);
-    request.prompts.iter().enumerate().map(row).max().unwrap_or(0)
+pub fn capacity(ask: &Ask<'_>) -> usize {
+    let row = |(i, prompt): (usize, &&[u32])| prompt.len() + ask.limit(i);
+    ask.prompts.iter().enumerate().map(row).max().unwrap_or(0)
 }
 
 /// What the kernel that samples works on.
@@ -132,25 +109,21 @@ struct Sampler<'d> {
 }
 
 impl<'d> Sampler<'d> {
-    fn new(
-        decoding: &'d Decoding<'d>,
-        request: &Request<'_>,
-        address: impl Fn(usize, usize) -> Address,
-    ) -> Result<Self, DeviceError> {
+    fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>) -> Result<Self, DeviceError> {
         let device = &decoding.kernels().device;
-        let limits = limits(request);
+        let limits = limits(ask);
         let (rows, most) = (limits.len(), limits.iter().max().map_or(0, |&most| most as usize));
-        let greedy = request.sampling.temperature <= 0.0;
+        let greedy = ask.sampling.temperature <= 0.0;
         let mut uniforms = vec![0.0f64; if greedy { most } else { rows * most }];
         for (row, numbers) in uniforms.chunks_exact_mut(most).enumerate() {
-            let mut rng = address(row / request.group, row % request.group).stream(0);
+            let mut rng = (ask.address)(row / ask.group, row % ask.group).stream(0);
             numbers.fill_with(|| unit(rng.next_u64()));
         }
         let zeros = |numbers: usize| Buffer::zeros(device, SAMPLER, 4 * numbers);
         let (produced, done, live) = (zeros(rows)?, zeros(rows)?, zeros(1)?);
         let outputs = [zeros(rows * most)?, zeros(rows * most)?, zeros(rows * most)?];
         // A device has no memory of zero bytes.
-        let ends = if request.eos.is_empty() { &[0] } else { request.eos };
+        let ends = if ask.eos.is_empty() { &[0] } else { ask.eos };
         let inputs = [
             Buffer::of(device, SAMPLER, &limits)?,
             Buffer::of(device, SAMPLER, &uniforms)?,
@@ -169,10 +142,10 @@ impl<'d> Sampler<'d> {
             logps: outputs[1].address(),
             entropies: outputs[2].address(),
             ends: inputs[2].address(),
-            ends_len: request.eos.len() as u32,
+            ends_len: ask.eos.len() as u32,
             live: live.address(),
         };
-        let inverse_temperature = inverse(request.temperature());
+        let inverse_temperature = inverse(ask.temperature());
         Ok(Sampler {
             decoding,
             produced,
@@ -206,13 +179,13 @@ impl<'d> Sampler<'d> {
         Ok(self.live.read::<u32>(0, 1)?[0] > 0)
     }
 
-    fn responses(&self, request: &Request<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    fn responses(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
         let (rows, most) = (self.state.rows as usize, self.state.most as usize);
         let done: Vec<u32> = self.done.read(0, rows)?;
         let produced: Vec<u32> = self.produced.read(0, rows)?;
         let broken = |row: usize| RolloutError::Scores {
-            prompt: row / request.group,
-            response: row % request.group,
+            prompt: row / ask.group,
+            response: row % ask.group,
             position: produced[row] as usize,
             source: ScoreError::Somewhere,
         };
@@ -220,7 +193,7 @@ impl<'d> Sampler<'d> {
             return Err(broken(row));
         }
         // With no end token it is known, also where nothing was computed.
-        let produced = if request.eos.is_empty() { limits(request) } else { produced };
+        let produced = if ask.eos.is_empty() { limits(ask) } else { produced };
         let tokens: Vec<u32> = self.outputs[0].read(0, rows * most)?;
         let logps: Vec<f32> = self.outputs[1].read(0, rows * most)?;
         let entropies: Vec<f32> = self.outputs[2].read(0, rows * most)?;
@@ -235,7 +208,7 @@ impl<'d> Sampler<'d> {
             }
         };
         let all: Vec<Sampled> = (0..rows).map(response).collect();
-        Ok(all.chunks(request.group).map(<[Sampled]>::to_vec).collect())
+        Ok(all.chunks(ask.group).map(<[Sampled]>::to_vec).collect())
     }
 }
 
@@ -244,19 +217,18 @@ const CUT_OFF: u32 = 2;
 const BROKEN: u32 = 3;
 
 /// The length limit of every response.
-fn limits(request: &Request<'_>) -> Vec<u32> {
-    (0..request.responses()).map(|row| request.limit(row / request.group) as u32).collect()
+fn limits(ask: &Ask<'_>) -> Vec<u32> {
+    (0..ask.responses()).map(|row| ask.limit(row / ask.group) as u32).collect()
 }
 
 fn sampled_there(
     decoding: &Decoding<'_>,
-    request: &Request<'_>,
+    ask: &Ask<'_>,
     how: How,
-    address: impl Fn(usize, usize) -> Address,
 ) -> Result<(Vec<Vec<Sampled>>, usize), RolloutError> {
     let device = &decoding.kernels().device;
-    let sampler = Sampler::new(decoding, request, address)?;
-    let source: Vec<u32> = (0..request.responses()).map(|row| (row / request.group) as u32).collect();
+    let sampler = Sampler::new(decoding, ask)?;
+    let source: Vec<u32> = (0..ask.responses()).map(|row| (row / ask.group) as u32).collect();
     let source = Buffer::of(device, SAMPLER, &source)?;
     sampler.draw(source.address())?;
     let most = sampler.state.most as usize;
@@ -276,12 +248,12 @@ fn sampled_there(
         }
         steps += 1;
         // With no end token every response runs to its limit.
-        if !request.eos.is_empty() && steps.is_multiple_of(how.ask_every.max(1)) && !sampler.is_live()? {
+        if !ask.eos.is_empty() && steps.is_multiple_of(how.ask_every.max(1)) && !sampler.is_live()? {
             break;
         }
     }
     device.synchronize()?;
-    Ok((sampler.responses(request)?, steps))
+    Ok((sampler.responses(ask)?, steps))
 }
 
 /// The logits of every step are brought to the host, where the CPU's code chooses.
@@ -298,20 +270,20 @@ struct Watched<'d> {
 }
 
 impl<'d> Watched<'d> {
-    fn new(decoding: &'d Decoding<'d>, request: &Request<'_>, config: &Config) -> Result<Self, DeviceError> {
-        let prompt = |row: usize| row / request.group;
-        let rows = 0..request.responses();
+    fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>, config: &Config) -> Result<Self, DeviceError> {
+        let prompt = |row: usize| row / ask.group;
+        let rows = 0..ask.responses();
         let mut watched = Watched {
             decoding,
             vocabulary: config.vocab_size,
-            inverse_temperature: inverse(request.temperature()),
-            lengths: rows.clone().map(|row| request.prompts[prompt(row)].len() as u32).collect(),
-            next: vec![0; request.responses()],
+            inverse_temperature: inverse(ask.temperature()),
+            lengths: rows.clone().map(|row| ask.prompts[prompt(row)].len() as u32).collect(),
+            next: vec![0; ask.responses()],
             scores: Vec::new(),
             lines: rows.map(prompt).collect(),
             steps: 0,
         };
-        watched.fetch(0..request.prompts.len())?;
+        watched.fetch(0..ask.prompts.len())?;
         Ok(watched)
     }
 
@@ -327,7 +299,7 @@ impl<'d> Watched<'d> {
     }
 }
 
-impl Engine for Watched<'_> {
+impl Decode for Watched<'_> {
     fn scores(&self, response: usize) -> &[f32] {
         let line = self.lines[response];
         &self.scores[line * self.vocabulary..(line + 1) * self.vocabulary]

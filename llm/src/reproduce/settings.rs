@@ -31,23 +31,13 @@ impl Planned {
     /// # Errors
     /// [`ConfigError`], not for LoRA that the trainer does not know.
     pub fn of(model: &PaperModel, overrides: &[String]) -> Result<Planned, ConfigError> {
-        Planned::named(&model.preset, overrides)
-    }
-
-    /// A preset by name, or a file, with `key=value` settings over it.
-    ///
-    /// # Errors
-    /// As [`Planned::of`].
-    pub fn named(name: &str, overrides: &[String]) -> Result<Planned, ConfigError> {
-        let Some(preset) = PRESETS.iter().find(|p| p.name == name) else {
-            return Ok(Planned { config: Config::resolve(name, overrides)?, lora: None });
-        };
-        let origin = format!("preset {name}");
+        let text = PRESETS.iter().find(|p| p.name == model.preset).map_or("", |p| p.text);
+        let origin = format!("preset {}", model.preset);
         let syntax = |e: toml::de::Error| ConfigError::Syntax {
             origin: origin.clone(),
             problem: e.message().to_owned(),
         };
-        let mut table: toml::Table = preset.text.parse().map_err(syntax)?;
+        let mut table: toml::Table = text.parse().map_err(syntax)?;
         let lora = table.get("lora").and_then(lora);
         if !trainer_knows_lora() {
             table.remove("lora");
