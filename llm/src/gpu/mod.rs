@@ -6,6 +6,11 @@
 //! | [`ledger`] | what is allocated, for what, and the peak |
 //! | [`kernels`] | the kernels' source, and one typed function for each |
 //! | [`layout`] | where every parameter is in one flat array |
+//! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
+//! | [`attention`], [`log_prob`], [`projection`] | its parts that are more than a kernel |
+//! | [`lora`] | adapters beside frozen weights |
+//! | [`optim`] | AdamW |
+//! | [`gradients`] | what the backward pass adds to |
 //! | [`weights`] | named tensors on a device: weights, gradients, moments |
 //! | [`decode`] | keys and values, reading prompts, one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
@@ -16,15 +21,29 @@
 //! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
 
 pub mod decode;
+pub mod attention;
+mod batch;
+pub mod decoder;
 pub mod device;
 pub mod dry;
+pub mod gradients;
 pub mod kernels;
+mod layer;
 pub mod layout;
 pub mod ledger;
 pub mod rollout;
+pub mod log_prob;
+pub mod lora;
+pub mod optim;
+pub mod projection;
 pub mod weights;
 
+pub use decoder::{Budget, Error, GpuDecoder, Tape};
 pub use device::{Arg, Buffer, Device, DeviceError, Dtype, Gemm, Matrix};
+pub use gradients::Gradients;
 pub use kernels::Kernels;
 pub use layout::Layout;
+pub use lora::Adapter;
+pub use optim::GpuAdamW;
+pub use projection::Network;
 pub use weights::Weights;

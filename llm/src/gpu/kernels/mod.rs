@@ -82,25 +82,25 @@ pub struct SampleState {
     pub live: u64,
 }
 
-/// Numbers of an AdamW step that do not depend on the parameter.
+/// Numbers of an AdamW step that do not depend on the parameter; each is rounded once, after what is computed from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamWStep {
     /// Learning rate.
-    pub rate: f32,
+    pub rate: f64,
     /// Decay of the first moment.
-    pub beta1: f32,
+    pub beta1: f64,
     /// Decay of the second moment.
-    pub beta2: f32,
+    pub beta2: f64,
     /// Added to the root of the second moment.
-    pub epsilon: f32,
+    pub epsilon: f64,
     /// Weight decay, decoupled.
-    pub decay: f32,
+    pub decay: f64,
     /// `1 - beta1^t`.
-    pub correction1: f32,
+    pub correction1: f64,
     /// `1 - beta2^t`.
-    pub correction2: f32,
+    pub correction2: f64,
     /// Factor of the gradient (clipping).
-    pub scale: f32,
+    pub scale: f64,
 }
 
 fn address(a: u64) -> Arg {
@@ -465,14 +465,14 @@ impl Kernels {
             address(gradient),
             address(weight),
             Arg::U64(n),
-            Arg::F32(step.rate),
-            Arg::F32(step.beta1),
-            Arg::F32(step.beta2),
-            Arg::F32(step.epsilon),
-            Arg::F32(step.decay),
-            Arg::F32(step.correction1),
-            Arg::F32(step.correction2),
-            Arg::F32(step.scale),
+            Arg::F32(step.beta2 as f32),
+            Arg::F32((1.0 - step.beta1) as f32),
+            Arg::F32((1.0 - step.beta2) as f32),
+            Arg::F32(step.epsilon as f32),
+            Arg::F32((step.rate * step.decay) as f32),
+            Arg::F32((step.rate / step.correction1) as f32),
+            Arg::F32(step.correction2.sqrt() as f32),
+            Arg::F32(step.scale as f32),
         ];
         self.run("adamw", (n.div_ceil(1024).clamp(1, 65_535) as u32, 1), ROW, &args)
     }
