@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Instant;
 
 use grpo_lambda::advantage::all_equal;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::{self, EvalError, Evaluation};
 use crate::evidence::{Cost, PROVIDED, Question, QuestionError, why_not};
+use crate::gpu::select::{self, Chosen, SelectError, Wanted};
 use crate::model::{self, Decoder, Gradients, weights};
 use crate::optim::{AdamW, OptimError, Update};
 use crate::policy::{Exercise, LlmPolicy, PolicyError};
@@ -154,6 +156,17 @@ pub enum TrainError {
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
+    /// Nothing to compute on as the configuration has it.
+    #[error(transparent)]
+    Device(#[from] SelectError),
+    /// A card that training cannot use.
+    #[error(
+        "device = cuda: {card} is there, but this version trains on the CPU only: set device = auto or cpu"
+    )]
+    NoEngine {
+        /// The card.
+        card: String,
+    },
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
     Question(#[from] QuestionError),
@@ -185,6 +198,8 @@ impl TrainError {
             | TrainError::Optim(_)
             | TrainError::State { .. }
             | TrainError::Evidence(_)
+            | TrainError::Device(_)
+            | TrainError::NoEngine { .. }
             | TrainError::Question(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
@@ -278,6 +293,7 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
     if let ModelSource::Checkpoint(directory) = &config.model {
         refuse_a_run(directory)?;
     }
+    let chosen = device(config)?;
     let tokens = tokens(config)?;
     // Before the run directory: an input that is refused leaves nothing behind.
     let mut model = initial_model(config, &tokens)?;
@@ -320,7 +336,7 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         return Ok(Summary { checkpoint: c.path().to_owned(), ..summary });
     }
     let mut run = Run { config, configured, tokens, problems, dir, state, progress: None, started };
-    run.announce(&model);
+    run.announce(&model, &chosen);
 
     let model = run.supervised(model, checkpoint.as_ref())?;
     let (model, checkpoint) = run.reinforced(model, checkpoint)?;
@@ -353,6 +369,23 @@ fn check_room(config: &Config, problems: &Problems, tokens: &Tokens, limit: usiz
         }
     }
     Ok(())
+}
+
+/// Where a run of this configuration computes. The first time that a card is looked for in vain without being demanded, the user is told.
+///
+/// # Errors
+/// When a card is demanded and cannot be used, or the numbers are those of a card and there is none.
+pub fn device(config: &Config) -> Result<Chosen, TrainError> {
+    static TOLD: Once = Once::new();
+    let (chosen, told) = select::choose(config.device, config.dtype, select::look)?;
+    if let Some(line) = told {
+        TOLD.call_once(|| say(&line));
+    }
+    // There is no engine for a card yet; with one, `chosen` is the answer.
+    match (chosen, config.device) {
+        (Chosen::Cuda(card, _), Wanted::Cuda) => Err(TrainError::NoEngine { card: card.name() }),
+        _ => Ok(Chosen::Cpu),
+    }
 }
 
 /// The tokenizer of a configuration.
@@ -432,16 +465,17 @@ impl Run<'_> {
         }
     }
 
-    fn announce(&mut self, model: &Decoder<f32>) {
+    fn announce(&mut self, model: &Decoder<f32>, chosen: &Chosen) {
         let c = model.config();
         let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
         let rl = &self.config.rl;
         self.say(&format!(
-            "{} parameters ({} layers, width {}, vocabulary {}); {} with {} responses to each of {} problems a step; run directory {}",
+            "{} parameters ({} layers, width {}, vocabulary {}) {}; {} with {} responses to each of {} problems a step; run directory {}",
             parameters,
             c.num_hidden_layers,
             c.hidden_size,
             c.vocab_size,
+            chosen.describe(),
             self.configured.spec.title,
             rl.group_size,
             rl.prompts_per_step,
