@@ -21,7 +21,8 @@ pub(super) fn kernels(
     device: &str,
 ) -> Result<Vec<u8>, DeviceError> {
     let (major, minor) = compiler;
-    let known = architectures().map_err(|e| super::failure::call("NVRTC", device, e.to_string()))?;
+    let known = architectures()
+        .map_err(|e| super::failure::call("nvrtcGetSupportedArchs", device, format!("{:?}", e.0)))?;
     let Some(target) = Target::of(capability, &known) else {
         let oldest = known.iter().min().copied().unwrap_or(0);
         return Err(DeviceError::Missing(format!(
@@ -32,7 +33,7 @@ pub(super) fn kernels(
             oldest % 10
         )));
     };
-    let options = vec![format!("--gpu-architecture={}", target.architecture()), "--std=c++17".to_owned()];
+    let options = options(target);
     let identity = Identity { target, dtype, compiler, options, source: kernels::source(dtype) };
     let directory = image::directory(|name| std::env::var_os(name));
     let made = image::kept(&identity, directory.as_deref(), || compile(&identity));
@@ -41,6 +42,10 @@ pub(super) fn kernels(
         say(&told);
     }
     Ok(code)
+}
+
+fn options(target: Target) -> Vec<String> {
+    vec![format!("--gpu-architecture={}", target.architecture()), "--std=c++17".to_owned()]
 }
 
 /// Compute capabilities that this NVRTC knows.
@@ -99,25 +104,27 @@ struct Program(sys::nvrtcProgram);
 impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: it was created and is destroyed here alone. Should that fail, some memory is lost.
-        drop(unsafe { nvrtc::destroy_program(self.0) });
+        let _ = unsafe { nvrtc::destroy_program(self.0) };
     }
 }
 
 fn compile(identity: &Identity) -> Result<Vec<u8>, Failure> {
     let bare = |status: String| Failure { status, log: String::new() };
-    let of = |e: NvrtcError| bare(e.to_string());
+    let of = |e: NvrtcError| bare(format!("{:?}", e.0));
     let source = CString::new(identity.source.as_str()).map_err(|e| bare(e.to_string()))?;
     let program = Program(nvrtc::create_program(&source, Some(c"kernels.cu")).map_err(of)?);
     // SAFETY: the program lives until the end of this function, and so does its source.
     if let Err(error) = unsafe { nvrtc::compile_program(program.0, &identity.options) } {
         // SAFETY: likewise.
         let log = unsafe { nvrtc::get_program_log(program.0) }.unwrap_or_default();
-        return Err(Failure { status: error.to_string(), log: text(&log) });
+        return Err(Failure { status: format!("{:?}", error.0), log: text(&log) });
     }
     match identity.target {
         Target::Machine(_) => machine_code(&program).map_err(of),
         // SAFETY: likewise. It ends with a zero, as the driver wants it.
-        Target::Portable(_) => unsafe { nvrtc::get_ptx(program.0) }.map(bytes).map_err(of),
+        Target::Portable(_) => {
+            unsafe { nvrtc::get_ptx(program.0) }.map(|text| bytemuck::cast_slice(&text).to_vec()).map_err(of)
+        }
     }
 }
 
@@ -131,10 +138,47 @@ fn machine_code(program: &Program) -> Result<Vec<u8>, NvrtcError> {
     Ok(code)
 }
 
-fn bytes(chars: Vec<c_char>) -> Vec<u8> {
-    bytemuck::cast_vec(chars)
-}
-
 fn text(chars: &[c_char]) -> String {
     String::from_utf8_lossy(bytemuck::cast_slice(chars)).trim_end_matches('\0').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(target: Target, dtype: Dtype, source: String) -> Identity {
+        let options = options(target);
+        Identity { target, dtype, compiler: (13, 0), options, source }
+    }
+
+    #[test]
+    #[ignore = "needs libnvrtc, but no card"]
+    fn every_kernel_compiles_for_a_hopper_card_and_for_any_newer_one() {
+        assert!(architectures().expect("it tells").contains(&90));
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            for (target, magic) in
+                [(Target::Machine(90), &b"\x7fELF"[..]), (Target::Portable(90), &b"//"[..])]
+            {
+                let code = compile(&identity(target, dtype, kernels::source(dtype))).expect("it compiles");
+                let holds = |text: &str| code.windows(text.len()).any(|w| w == text.as_bytes());
+                assert!(code.starts_with(magic), "{target:?}");
+                for name in kernels::NAMES {
+                    assert!(holds(&format!("{name}_{}", dtype.name())), "{name} in {target:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "needs libnvrtc, but no card"]
+    fn source_that_does_not_compile_is_one_line_and_a_log() {
+        let broken = identity(Target::Machine(90), Dtype::F32, "extern \"C\" __global__ void f(".to_owned());
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let failure = compile(&broken).expect_err("it does not compile");
+        let line = failure.tell(&broken, Some(place.path().to_owned()), "a card").to_string();
+        let start = "compiling the f32 kernels for sm_90 with NVRTC 13.0 failed on a card: NVRTC_ERROR_COMPILATION: kernels.cu(1): error: ";
+        assert!(line.starts_with(start) && !line.contains('\n'), "{line}");
+        let log = std::fs::read_to_string(place.path().join("kernels-f32.log")).expect("a log");
+        assert!(log.contains("error") && line.ends_with("kernels-f32.log"), "{log}");
+    }
 }

@@ -13,21 +13,12 @@ use crate::gpu::device::DeviceError;
 /// The oldest major version that is taken.
 const OLDEST: i32 = 12;
 
-/// Versions of what was opened.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Versions {
-    /// CUDA of the driver, as 13000 for 13.0.
-    pub(super) driver: i32,
-    /// NVRTC, major and minor.
-    pub(super) compiler: (i32, i32),
-}
-
 fn missing(line: impl Into<String>) -> DeviceError {
     DeviceError::Missing(line.into())
 }
 
-/// Opens the libraries and starts the driver.
-pub(super) fn open() -> Result<Versions, DeviceError> {
+/// Opens the libraries and starts the driver; major and minor version of NVRTC.
+pub(super) fn open() -> Result<(i32, i32), DeviceError> {
     // SAFETY: opening a library runs its initialisers; those of the driver and of cuBLAS and NVRTC have no requirements.
     let [driver_there, compiler_there, blas_there] = unsafe {
         [
@@ -67,7 +58,7 @@ fn start() -> Result<(), DeviceError> {
     })
 }
 
-fn versions() -> Result<Versions, DeviceError> {
+fn versions() -> Result<(i32, i32), DeviceError> {
     let (mut driver, mut major, mut minor, mut blas) = (0, 0, 0, 0);
     // SAFETY: each writes one int to the address it is given, which is valid for the call.
     let known = unsafe {
@@ -80,7 +71,7 @@ fn versions() -> Result<Versions, DeviceError> {
         return Err(missing("the CUDA libraries do not tell their versions"));
     }
     fitting(driver, (major, minor), blas).map_err(missing)?;
-    Ok(Versions { driver, compiler: (major, minor) })
+    Ok((major, minor))
 }
 
 /// One line, when these versions do not work together: libraries may be older than the driver, not newer.

@@ -149,6 +149,6 @@ impl Pool {
 impl Drop for Memory {
     fn drop(&mut self) {
         // At the end of the process the driver takes everything back anyway.
-        drop(self.stream.context().bind_to_thread().and_then(|()| self.trim()));
+        let _ = self.stream.context().bind_to_thread().and_then(|()| self.trim());
     }
 }

@@ -63,7 +63,7 @@ impl Cuda {
     /// # Errors
     /// [`DeviceError::Missing`] when the driver, a library or the card is not there; [`DeviceError::Call`] when a call fails.
     pub fn open(number: usize, dtype: Dtype) -> Result<Self, DeviceError> {
-        let versions = libraries::open()?;
+        let compiler = libraries::open()?;
         let here = format!("card {number}");
         let cards = CudaContext::device_count().map_err(failure::driver("cuDeviceGetCount", &here))?;
         if i64::try_from(number).unwrap_or(i64::MAX) >= i64::from(cards) {
@@ -90,7 +90,6 @@ impl Cuda {
         ledger.take("library workspace", blas::WORKSPACE);
         let products = Products::new(&stream, workspace, &name)?;
         let modules = [OnceLock::new(), OnceLock::new()];
-        let compiler = versions.compiler;
         let card = Card { products, modules, memory, workspace, ledger, compiler, capability, name, stream };
         card.module(dtype)?;
         Ok(Cuda { card: Arc::new(card) })
@@ -128,7 +127,7 @@ impl Card {
 impl Drop for Card {
     fn drop(&mut self) {
         // In the order of the stream, so after the last product.
-        drop(self.memory.free(self.workspace));
+        let _ = self.memory.free(self.workspace);
     }
 }
 
@@ -174,7 +173,7 @@ impl Device for Cuda {
 
     fn free(&self, what: &'static str, address: u64, bytes: usize) {
         // Nobody could be told of a failure but the next call, which meets it too.
-        drop(self.card.memory.free(address));
+        let _ = self.card.memory.free(address);
         self.card.ledger.give(what, bytes);
     }
 

@@ -63,7 +63,7 @@ impl Drop for Module {
         let idle = self.context.bind_to_thread().and_then(|()| result::ctx::synchronize());
         if idle.is_ok() {
             // SAFETY: it was loaded, nothing runs, and its functions go with it. Should that fail, some memory is lost.
-            drop(unsafe { module::unload(self.handle) });
+            let _ = unsafe { module::unload(self.handle) };
         }
     }
 }

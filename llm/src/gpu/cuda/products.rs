@@ -33,7 +33,8 @@ impl Products {
     ///
     /// The workspace must stay allocated for as long as this lives and what it recorded is replayed.
     pub(super) fn new(stream: &Arc<CudaStream>, workspace: u64, device: &str) -> Result<Self, DeviceError> {
-        let failed = |call: &'static str| move |e: CublasError| failure::call(call, device, e.to_string());
+        let failed =
+            |call: &'static str| move |e: CublasError| failure::call(call, device, format!("{:?}", e.0));
         stream.context().bind_to_thread().map_err(failure::driver("cuCtxSetCurrent", device))?;
         let handle = blas::create_handle().map_err(failed("cublasCreate"))?;
         let products = Products { handle: Mutex::new(Handle(handle)), stream: stream.clone() };
@@ -117,7 +118,7 @@ impl Products {
             let [m, n, k, batch] = [p.n, p.m, p.k, p.batch];
             let types = [right, left, result].map(|x| x.dtype.name()).join(", ");
             let call = format!("a product of {m} x {k} and {k} x {n} ({types}; batch {batch}) in cuBLAS");
-            failure::call(call, device, e.to_string())
+            failure::call(call, device, format!("{:?}", e.0))
         })
     }
 }
@@ -127,7 +128,7 @@ impl Drop for Products {
         let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner);
         if self.stream.context().bind_to_thread().is_ok() {
             // SAFETY: it was created in `new` and is destroyed here alone. Should that fail, some memory is lost.
-            drop(unsafe { blas::destroy_handle(handle.0) });
+            let _ = unsafe { blas::destroy_handle(handle.0) };
         }
     }
 }
