@@ -136,6 +136,30 @@ pub(crate) fn b_name(module: &str) -> String {
     format!("{module}{B}")
 }
 
+/// Moves weights to `W + s B A` for good, with the bits of [`Lora::merge`].
+///
+/// # Errors
+/// As [`LoraSettings::shapes`].
+///
+/// # Panics
+/// When a tensor of the adapter is missing or of another size, or the weights are not those of `config`.
+pub fn merge(
+    settings: &LoraSettings,
+    adapter: &Parameters<f32>,
+    config: &Config,
+    parameters: &mut Parameters<f32>,
+) -> Result<(), String> {
+    settings.shapes(config)?;
+    let look = |name: &str| adapter.get(name).map(|t| t.data.as_slice());
+    for module in settings.modules(config) {
+        let (a, b) = (tensor(&look, &a_name(&module)), tensor(&look, &b_name(&module)));
+        let name = format!("{module}.weight");
+        let base = parameters.get_mut(&name).unwrap_or_else(|| panic!("the weights have no `{name}`"));
+        base.data = merged(base, a, b, settings.rank, settings.scale() as f32);
+    }
+    Ok(())
+}
+
 /// The frozen matrices under an adapter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lora {
