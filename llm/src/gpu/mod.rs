@@ -20,9 +20,9 @@
 //! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so what a kernel computes is proved on any
 //! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
 
-pub mod decode;
 pub mod attention;
 mod batch;
+pub mod decode;
 pub mod decoder;
 pub mod device;
 pub mod dry;
@@ -31,11 +31,13 @@ pub mod kernels;
 mod layer;
 pub mod layout;
 pub mod ledger;
-pub mod rollout;
 pub mod log_prob;
 pub mod lora;
 pub mod optim;
+pub mod probe;
 pub mod projection;
+pub mod random;
+pub mod rollout;
 pub mod weights;
 
 pub use decoder::{Budget, Error, GpuDecoder, Tape};
