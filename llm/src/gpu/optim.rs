@@ -58,7 +58,7 @@ impl GpuAdamW {
         let zeros = |what| Tensors::zeros(&kernels.device, what, weights.flat(), Dtype::F32);
         let master = zeros("master weights")?;
         master.write(parameters)?;
-        let residual = settings.compensated.then(|| zeros("master weights")).transpose()?;
+        let residual = settings.compensated.then(|| zeros("rounding residuals")).transpose()?;
         let (first, second) = (zeros("moments")?, zeros("moments")?);
         let bytes = 2 * Kernels::PARTS as usize * size_of::<f64>();
         let parts = Buffer::new(&kernels.device, "workspace", bytes)?;
