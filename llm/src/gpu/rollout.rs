@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use rand_chacha::rand_core::Rng;
 
 use super::decode::Decoding;
+use super::decoder::GpuDecoder;
 use super::device::{Buffer, DeviceError};
 use super::kernels::SampleState;
-use super::weights::Weights;
+use super::projection::Network;
 use crate::engine::Ask;
 use crate::model::config::Config;
 use crate::model::decoder::inverse;
@@ -61,8 +62,13 @@ pub struct Times {
 ///
 /// # Errors
 /// [`RolloutError`].
-pub fn run(weights: &Weights, ask: &Ask<'_>, how: How) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
-    let config = weights.config();
+pub fn run(
+    decoder: &GpuDecoder,
+    network: Network<'_>,
+    ask: &Ask<'_>,
+    how: How,
+) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
+    let config = decoder.config();
     ask.check(config.max_position_embeddings)?;
     for (i, prompt) in ask.prompts.iter().enumerate() {
         check_tokens(i, prompt, config)?;
@@ -71,9 +77,9 @@ pub fn run(weights: &Weights, ask: &Ask<'_>, how: How) -> Result<(Vec<Vec<Sample
         return Ok((vec![Vec::new(); ask.prompts.len()], Times::default()));
     }
     let clock = Instant::now();
-    let decoding = Decoding::new(weights, ask.responses(), capacity(ask))?;
+    let decoding = Decoding::new(decoder, network, ask.responses(), capacity(ask))?;
     decoding.prefill(ask.prompts, how.prefill_tokens)?;
-    weights.tensors().buffer().device().synchronize()?;
+    decoder.kernels().device.synchronize()?;
     let prefill = clock.elapsed();
     let clock = Instant::now();
     let on_device =
@@ -162,7 +168,7 @@ impl<'d> Sampler<'d> {
     /// Draws a token of every row from the logits; row `i` from line `source[i]`, or its own where `source` is 0.
     fn draw(&self, source: u64) -> Result<(), DeviceError> {
         let decoding = self.decoding;
-        let vocabulary = decoding.vocabulary() as u32;
+        let vocabulary = decoding.config().vocab_size as u32;
         let logits = decoding.logits().address();
         let kernels = decoding.kernels();
         kernels.sample(logits, source, vocabulary, self.inverse_temperature, self.greedy, &self.state)

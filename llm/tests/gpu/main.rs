@@ -4,3 +4,4 @@
 
 mod emulator;
 mod kernels;
+mod rollout;
