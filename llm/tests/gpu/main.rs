@@ -5,4 +5,6 @@
 mod decoder;
 mod emulator;
 mod kernels;
+mod lora;
 mod memory;
+mod optim;
