@@ -538,8 +538,8 @@ impl Run<'_> {
         from: Option<Checkpoint>,
         start: &Starter<'_, E>,
     ) -> Result<Summary, TrainError> {
-        let parameters = self.supervised(parameters, from.as_ref(), start)?;
-        let (engine, checkpoint) = self.reinforced(parameters, from, start)?;
+        let left = self.supervised(parameters, from.as_ref(), start)?;
+        let (engine, checkpoint) = self.reinforced(left, from, start)?;
         self.finish(&engine, checkpoint.path())
     }
 
@@ -578,16 +578,16 @@ impl Run<'_> {
         Ok(engine)
     }
 
-    /// Supervised steps that are left; the weights after them.
+    /// Supervised steps that are left, and what they leave.
     fn supervised<E: Engine>(
         &mut self,
         parameters: Parameters<f32>,
         from: Option<&Checkpoint>,
         start: &Starter<'_, E>,
-    ) -> Result<Parameters<f32>, TrainError> {
+    ) -> Result<Left<E>, TrainError> {
         let config = self.config;
         if self.state.sft_done == config.sft.steps {
-            return Ok(parameters);
+            return Ok(Left::Weights(parameters));
         }
         let mut engine = self.start(parameters, Stage::Supervised, from, start)?;
         self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
@@ -611,7 +611,10 @@ impl Run<'_> {
             }
         }
         self.stage_done();
-        Ok(engine.parameters()?.into_owned())
+        Ok(match config.rl.steps {
+            0 => Left::Engine(engine),
+            _ => Left::Weights(engine.parameters()?.into_owned()),
+        })
     }
 
     fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
@@ -672,13 +675,17 @@ impl Run<'_> {
     /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
     fn reinforced<E: Engine>(
         &mut self,
-        parameters: Parameters<f32>,
+        left: Left<E>,
         from: Option<Checkpoint>,
         start: &Starter<'_, E>,
     ) -> Result<(E, Checkpoint), TrainError> {
         let config = self.config;
         let mut saved = from.filter(|_| self.state.before.is_some());
-        let engine = self.start(parameters, Stage::Reinforced, saved.as_ref(), start)?;
+        let stage = if config.rl.steps > 0 { Stage::Reinforced } else { Stage::Supervised };
+        let engine = match left {
+            Left::Weights(parameters) => self.start(parameters, stage, saved.as_ref(), start)?,
+            Left::Engine(engine) => engine,
+        };
         let mut policy = LlmPolicy::new(engine, self.tokens.clone(), config);
         policy.extraction = self.problems.extraction();
         policy.question = Question::of(&self.configured, &self.tokens, self.shape.vocab_size)?;
@@ -858,9 +865,12 @@ impl Run<'_> {
     fn save<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
         let (shape, parameters) = (self.shape.clone(), engine.parameters()?);
         let (frozen, adapter, optimiser) = (engine.frozen()?, engine.adapter()?, engine.optimiser()?);
+        // What RL starts from after supervised learning is in no other place than this checkpoint.
+        let (sft, rl) = (self.config.sft.steps, self.config.rl.steps);
+        let own = rl > 0 && sft > 0 && self.state.sft_done == sft;
         let base = match &self.config.model {
-            ModelSource::Checkpoint(path) => path.display().to_string(),
-            ModelSource::Random(_) => String::new(),
+            ModelSource::Checkpoint(path) if !own => path.display().to_string(),
+            _ => "../reference".to_owned(),
         };
         let state = serde_json::to_vec_pretty(&self.state).expect("a state has a JSON form");
         self.dir.save(self.state.done(), |writer| {
@@ -921,6 +931,14 @@ impl Run<'_> {
         self.dir.finish(&summary)?;
         Ok(summary)
     }
+}
+
+/// What supervised learning leaves.
+enum Left<E> {
+    /// What RL starts from.
+    Weights(Parameters<f32>),
+    /// Where no RL follows, everything: the moments and the adapter are what the run found.
+    Engine(E),
 }
 
 /// What a step learns from, group by group.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use grpo_lambda::settings::did_you_mean;
+
 use super::toml_scalar;
 use crate::data::OnBadRow;
 use crate::gpu::select::{DTYPES, Wanted};
@@ -76,6 +78,13 @@ impl fmt::Display for Kind {
     }
 }
 
+/// The words of `a,b`, also in brackets and quotes.
+fn split_words(text: &str) -> Vec<&str> {
+    let text = text.trim();
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    inner.split(',').map(|w| w.trim().trim_matches('"')).collect()
+}
+
 impl Kind {
     /// The one spelling of a value, or `None` when it is none.
     pub(super) fn canonical(self, text: &str) -> Option<String> {
@@ -94,8 +103,7 @@ impl Kind {
                 Some(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
             }
             Kind::Words(words) => {
-                let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-                let given: Vec<&str> = inner.split(',').map(|w| w.trim().trim_matches('"')).collect();
+                let given = split_words(text);
                 let distinct = given.iter().enumerate().all(|(i, w)| !given[..i].contains(w));
                 let known = given.iter().all(|w| words.contains(w));
                 let ordered: Vec<&str> = words.iter().copied().filter(|w| given.contains(w)).collect();
@@ -111,6 +119,13 @@ impl Kind {
             Kind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
             Kind::OptionalPath | Kind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
+    }
+
+    /// What a list of words may have meant by one that is none of them: ` (did you mean ..?)` or nothing.
+    pub(super) fn hint(self, text: &str) -> String {
+        let Kind::Words(words) = self else { return String::new() };
+        let other = split_words(text).into_iter().find(|w| !words.contains(w));
+        other.map_or(String::new(), |w| did_you_mean(w, words.iter().copied()))
     }
 
     /// A canonical value as TOML.

@@ -567,8 +567,8 @@ fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
         let canonical = field.kind.canonical(&value).ok_or_else(|| ConfigError::Invalid {
             origin: origin.clone(),
             key: field.key.to_owned(),
+            expected: format!("{}{}", field.kind, field.kind.hint(&value)),
             value,
-            expected: field.kind.to_string(),
         })?;
         // A checkpoint brings its shape; asking for another one on the command line is a mistake worth a word.
         if SHAPE.contains(&field.key) && values.get("model.checkpoint").is_some_and(|c| c != "none") {

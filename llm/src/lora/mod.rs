@@ -70,6 +70,26 @@ impl LoraSettings {
         modules
     }
 
+    /// `[out, in]` of the adapted matrices, in the order of [`LoraSettings::modules`].
+    pub fn sizes(&self, config: &Config) -> Vec<[usize; 2]> {
+        let all: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
+        let matrix = |module: &String| match all[&format!("{module}.weight")][..] {
+            [out, inner] => [out, inner],
+            _ => [0, 0],
+        };
+        self.modules(config).iter().map(matrix).collect()
+    }
+
+    /// Numbers of the matrices that are adapted.
+    pub fn adapted(&self, config: &Config) -> usize {
+        self.sizes(config).iter().map(|[out, inner]| out * inner).sum()
+    }
+
+    /// Numbers of the adapter.
+    pub fn parameters(&self, config: &Config) -> usize {
+        self.sizes(config).iter().map(|[out, inner]| self.rank * (out + inner)).sum()
+    }
+
     /// Names and shapes of the adapter's tensors, sorted.
     ///
     /// # Errors
@@ -87,10 +107,8 @@ impl LoraSettings {
         if self.targets.is_empty() {
             return Err("lora.targets names no projection: nothing would be trained".into());
         }
-        let all: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
         let mut shapes = BTreeMap::new();
-        for module in self.modules(config) {
-            let [out, inner] = all[&format!("{module}.weight")][..] else { continue };
+        for (module, [out, inner]) in self.modules(config).into_iter().zip(self.sizes(config)) {
             if !(1..=out.min(inner)).contains(&self.rank) {
                 let most = out.min(inner);
                 return Err(format!(
