@@ -12,6 +12,7 @@ mod module;
 mod products;
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
@@ -43,6 +44,8 @@ struct Card {
     memory: Memory,
     workspace: u64,
     ledger: Ledger,
+    /// Whether the stream records instead of running.
+    recording: AtomicBool,
     compiler: (i32, i32),
     capability: u32,
     name: String,
@@ -90,7 +93,19 @@ impl Cuda {
         ledger.take("library workspace", blas::WORKSPACE);
         let products = Products::new(&stream, workspace, &name)?;
         let modules = [OnceLock::new(), OnceLock::new()];
-        let card = Card { products, modules, memory, workspace, ledger, compiler, capability, name, stream };
+        let recording = AtomicBool::new(false);
+        let card = Card {
+            products,
+            modules,
+            memory,
+            workspace,
+            ledger,
+            recording,
+            compiler,
+            capability,
+            name,
+            stream,
+        };
         card.module(dtype)?;
         Ok(Cuda { card: Arc::new(card) })
     }
@@ -112,6 +127,14 @@ impl Card {
         let module = Module::load(self.stream.context(), &code, dtype, &self.name)?;
         // Should another thread have been faster, its module stays and this one is unloaded.
         Ok(cell.get_or_init(|| module))
+    }
+
+    /// Refuses what a recording cannot hold: addresses of the host, and memory that comes and goes.
+    fn not_recording(&self, call: &str) -> Result<(), DeviceError> {
+        if self.recording.load(Ordering::Relaxed) {
+            return Err(failure::call(call, &self.name, "it may not happen while a sequence is recorded"));
+        }
+        Ok(())
     }
 
     /// Binds the context to this thread and makes a call.
@@ -162,6 +185,7 @@ impl Device for Cuda {
     }
 
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
+        self.card.not_recording("allocate")?;
         let Card { memory, ledger, name, .. } = &*self.card;
         // The driver refuses 0 bytes; an empty buffer has an address all the same.
         let address = memory
@@ -186,6 +210,7 @@ impl Device for Cuda {
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.card.not_recording("upload")?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -199,6 +224,7 @@ impl Device for Cuda {
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.card.not_recording("download")?;
         let stream = &self.card.stream;
         self.card.call("cuMemcpyDtoHAsync", || {
             if !bytes.is_empty() {
@@ -256,22 +282,28 @@ impl Device for Cuda {
     }
 
     fn begin_recording(&self) -> Result<(), DeviceError> {
+        self.card.not_recording("begin_recording")?;
         // Calls that cannot be recorded fail then, in this thread; others go on.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.card.call("cuStreamBeginCapture", || self.card.stream.begin_capture(mode))
+        self.card.call("cuStreamBeginCapture", || self.card.stream.begin_capture(mode))?;
+        self.card.recording.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn end_recording(&self) -> Result<Box<dyn Recording>, DeviceError> {
         let name = &self.card.name;
+        if !self.card.recording.swap(false, Ordering::Relaxed) {
+            return Err(failure::call("end_recording", name, "nothing is recorded"));
+        }
         let ended = self.card.stream.end_capture(CUgraphInstantiate_flags(0));
         let graph = ended.map_err(failure::driver("cuStreamEndCapture", name))?;
-        let graph =
-            graph.ok_or_else(|| failure::call("cuStreamEndCapture", name, "nothing was being recorded"))?;
+        let graph = graph.ok_or_else(|| failure::call("cuStreamEndCapture", name, "it gave no graph"))?;
         graph.upload().map_err(failure::driver("cuGraphUpload", name))?;
         Ok(Box::new(Recorded { graph, card: self.card.clone() }))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
+        self.card.not_recording("synchronize")?;
         self.card.call("waiting for the card", || self.card.stream.synchronize())
     }
 }
