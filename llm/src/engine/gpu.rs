@@ -7,6 +7,7 @@ use super::{Ask, Engine, Sampler, Stage};
 use crate::gpu::lora::AdapterLayout;
 use crate::gpu::optim::RestoreError;
 use crate::gpu::rollout::{self, How};
+use crate::gpu::weights::Tensors;
 use crate::gpu::{
     self, Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network, Weights,
 };
@@ -40,6 +41,11 @@ impl GpuModel {
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
         Ok(GpuModel { decoder, weights, adapter: None })
+    }
+
+    /// What an optimiser moves.
+    fn trained(&self) -> &Tensors {
+        self.adapter.as_ref().map_or(self.weights.tensors(), Adapter::tensors)
     }
 
     fn network(&self) -> Network<'_> {
@@ -101,14 +107,6 @@ impl Gpu {
         };
         Ok(Gpu { model, reference, optimiser, gradients })
     }
-
-    /// What the optimiser moves.
-    fn trained(&self) -> &gpu::weights::Tensors {
-        match &self.model.adapter {
-            Some(adapter) => adapter.tensors(),
-            None => self.model.weights.tensors(),
-        }
-    }
 }
 
 impl Sampler for Gpu {
@@ -146,11 +144,7 @@ impl Engine for Gpu {
     }
 
     fn step(&mut self, rate: f64) -> Result<Update, OptimError> {
-        let trained = match &self.model.adapter {
-            Some(adapter) => adapter.tensors(),
-            None => self.model.weights.tensors(),
-        };
-        let update = self.optimiser.step(rate, &self.gradients, trained)?;
+        let update = self.optimiser.step(rate, &self.gradients, self.model.trained())?;
         self.gradients.clear()?;
         Ok(update)
     }
@@ -183,11 +177,7 @@ impl Engine for Gpu {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), OptimError> {
-        let trained = match &self.model.adapter {
-            Some(adapter) => adapter.tensors(),
-            None => self.model.weights.tensors(),
-        };
-        self.optimiser.restore(state, trained).map_err(|e| match e {
+        self.optimiser.restore(state, self.model.trained()).map_err(|e| match e {
             RestoreError::State(e) => e,
             RestoreError::Device(e) => OptimError::Device(e),
         })
