@@ -8,7 +8,7 @@
 //! | `nccl` (feature `nccl`) | a GPU per worker; compiled, never run: see there |
 //! | [`tree`] | the one order of additions |
 //! | [`shards`] | how a batch is cut, and who owns which cut |
-//! | [`share`] | what workers sampled, made known to all |
+//! | [`batch`] | what workers sampled, made known to all |
 //! | [`worker`] | a replica: steps of imitation and of any method |
 //! | [`lesson`] | a short run of both |
 //!
@@ -32,7 +32,7 @@
 //!
 //! What else would depend on `N` does not: random numbers are addressed by step, prompt and response; micro-batches, which change no
 //! bit, are packed anew in each shard; baselines and normalisers are those of the whole batch, which every worker holds
-//! ([`share()`]); the loss that is logged is summed row by row from gathered log-probabilities. A gradient that is not finite
+//! ([`share`]); the loss that is logged is summed row by row from gathered log-probabilities. A gradient that is not finite
 //! reaches every worker's sum, so that all skip the step or none. After every step replicas compare a digest of weights and
 //! optimiser ([`CollectiveError::Diverged`]).
 //!
@@ -48,7 +48,7 @@
 //!
 //! # What real multi-GPU training still lacks
 //!
-//! - A run of [`nccl`](self): nothing of it has been executed. It gathers all workers' gradients and adds them locally: `N - 1` times
+//! - A run of `nccl`: nothing of it has been executed. It gathers all workers' gradients and adds them locally: `N - 1` times
 //!   the gradient received per worker, where a ring needs twice. Exchanging slices (worker `r` adds slice `r` of all, then the sums are
 //!   gathered) has the ring's traffic and this tree's bits; overlapping it with the backward pass would hide it.
 //! - A launcher: who starts processes and hands round NCCL's identifier. `train` and its configuration know one worker.
@@ -58,20 +58,20 @@
 //! - Weights, optimiser and moments are whole in every worker: nothing is sharded (ZeRO, tensor or pipeline parallelism).
 //! - A worker that dies ends the run for all; it continues from the last checkpoint.
 
+pub mod batch;
 pub mod error;
 pub mod lesson;
 #[cfg(feature = "nccl")]
 pub mod nccl;
 pub mod shards;
-pub mod share;
 pub mod single;
 pub mod threads;
 pub mod tree;
 pub mod worker;
 
+pub use batch::share;
 pub use error::CollectiveError;
 pub use shards::Shards;
-pub use share::share;
 pub use single::Single;
 pub use threads::Threads;
 pub use tree::{Fold, Summand};

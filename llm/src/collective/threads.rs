@@ -210,7 +210,7 @@ pub struct Broken<E> {
     /// What it said, or how it panicked.
     pub reason: String,
     /// Its error; none when it panicked or returned before the others.
-    pub error: Option<E>,
+    pub error: Option<Box<E>>,
 }
 
 /// Runs `work` as a team of `workers` threads, one [`Threads`] each, and collects what they return, by rank.
@@ -251,5 +251,5 @@ pub fn run<T: Send, E: Display + Send>(
     }
     let (rank, reason) = shared.lock().failed.clone().unwrap_or_default();
     let error = std::mem::replace(&mut outcomes[rank], Err(None)).err().flatten();
-    Err(Broken { rank, reason, error })
+    Err(Broken { rank, reason, error: error.map(Box::new) })
 }

@@ -116,10 +116,10 @@ mod tests {
             old_logps: vec![-0.1 - seed as f64, -1e-300, -700.123_456_789],
             ref_logps: list(1),
             reward: [None, Some(0.0), Some(1.0 / 3.0)][seed % 3],
-            truncated: seed % 2 == 1,
+            truncated: !seed.is_multiple_of(2),
             evidence: Evidence {
                 entropies: list(2),
-                values: (seed % 2 == 0).then(Vec::new),
+                values: seed.is_multiple_of(2).then(Vec::new),
                 collisions: list(3),
                 steps: Some(vec![StepValue { start: 0, value: 0.1 }, StepValue { start: 2, value: -0.3 }]),
                 shifts: Some(vec![0.7]),
