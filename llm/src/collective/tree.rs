@@ -118,7 +118,7 @@ mod tests {
     /// Leaves whose sum has other bits under other associations, with the sums written out.
     #[test]
     fn leaves_are_added_as_a_complete_binary_tree() {
-        let l: [f32; 8] = [1e8, 3.0, -1e8, 5.0, 0.1, 7e7, -7e7, 0.3];
+        let l: [f32; 8] = [1e8, 9.0, -1e8, 5.0, 0.1, -3.0, 7.0, 0.3];
         let tree = ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
         let chain = l.iter().fold(0.0, |a, b| a + b);
         let halves = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
