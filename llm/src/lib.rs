@@ -7,6 +7,7 @@
 //! there; this crate turns parameters into log-probabilities and gradients of log-probabilities into gradients of parameters.
 
 pub mod cli;
+pub mod collective;
 pub mod commands;
 pub mod compare;
 pub mod config;

@@ -200,6 +200,18 @@ impl AdamW {
         Ok(Update::Applied { grad_norm, scale })
     }
 
+    /// CRC-32C of step count, names, weights and moments: replicas that have the same are the same.
+    pub fn digest(&self) -> u32 {
+        let mut sum = crc32c::crc32c(&self.steps.to_le_bytes());
+        for (name, Slot { weights, residual, first, second }) in &self.slots {
+            sum = crc32c::crc32c_append(sum, name.as_bytes());
+            for values in [weights, residual, first, second] {
+                sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(values));
+            }
+        }
+        sum
+    }
+
     /// Step count, weights and moments as a safetensors file, the same bytes for the same state.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut tensors = vec![("steps".to_owned(), Saved::count(self.steps))];
@@ -497,6 +509,27 @@ mod tests {
         (5..10).for_each(|k| drop(step(&mut second, 1e-3, &gradient(k)).expect("fits")));
         assert_eq!(second.to_bytes(), unbroken.to_bytes());
         assert_eq!(second.steps(), 10);
+    }
+
+    #[test]
+    fn the_digest_sees_weights_moments_and_the_step_count() {
+        let start = two();
+        let digest = |change: fn(&mut AdamW)| {
+            let mut changed = start.clone();
+            change(&mut changed);
+            changed.digest()
+        };
+        assert_eq!(digest(|_| ()), start.digest());
+        let changes: [fn(&mut AdamW); 5] = [
+            |o| o.steps += 1,
+            |o| o.slots.get_mut("a").expect("it").weights[1] = f32::from_bits((-2.0f32).to_bits() ^ 1),
+            |o| o.slots.get_mut("b.bias").expect("it").residual[2] = f32::from_bits(1),
+            |o| o.slots.get_mut("b.bias").expect("it").first[0] = f32::from_bits(1),
+            |o| o.slots.get_mut("a").expect("it").second[0] = f32::from_bits(1),
+        ];
+        for change in changes {
+            assert_ne!(digest(change), start.digest());
+        }
     }
 
     #[test]

@@ -1,0 +1,38 @@
+//! One worker.
+
+use super::{Collective, CollectiveError};
+
+/// Nobody else: every call gives back what it was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Single;
+
+impl Collective for Single {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn all_reduce(&mut self, _values: &mut [f32]) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
+    fn gather(&mut self, rows: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, CollectiveError> {
+        Ok(rows.to_vec())
+    }
+
+    fn broadcast(&mut self, root: usize, _values: &mut [f32]) -> Result<(), CollectiveError> {
+        if root > 0 {
+            return Err(CollectiveError::Root { root, workers: 1 });
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
+    fn abort(&mut self, _reason: &str) {}
+}

@@ -1,0 +1,255 @@
+//! Workers that are threads of one process.
+
+use std::fmt::{self, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::{Collective, CollectiveError, Fold, Shards};
+
+/// Numbers that are added at a time: what a call holds beside its arguments is this much per worker.
+const CHUNK: usize = 1 << 16;
+
+/// One worker's side of a team of threads.
+///
+/// Everything is one primitive, a round: each lays something down, and when all have, each takes all of it. A worker that
+/// fails, panics or returns before the others breaks the team: whoever waits for it, now or later, gets
+/// [`CollectiveError::Failed`] with its rank. A worker that neither fails nor goes on is waited for.
+#[derive(Debug)]
+pub struct Threads {
+    rank: usize,
+    size: usize,
+    team: Arc<Team>,
+}
+
+#[derive(Debug, Default)]
+struct Team {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Rounds completed.
+    rounds: u64,
+    /// What has been laid down in this round, by rank.
+    laid: Vec<Option<Part>>,
+    /// All of the last round. The next cannot complete before everyone has taken it, for everyone must lay something down first.
+    whole: Arc<Vec<Part>>,
+    /// The first failure, and what was said of it.
+    failed: Option<(usize, String)>,
+    /// The first worker to leave: no failure unless somebody waits for it.
+    left: Option<usize>,
+}
+
+impl State {
+    fn broken(&mut self) -> Result<(), CollectiveError> {
+        if let Some(rank) = self.left {
+            self.failed.get_or_insert_with(|| (rank, "it left while others needed it".to_owned()));
+        }
+        match &self.failed {
+            Some((rank, reason)) => Err(CollectiveError::Failed { rank: *rank, reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a worker lays down.
+#[derive(Clone, Debug)]
+struct Part {
+    call: Call,
+    numbers: Vec<f32>,
+    rows: Vec<Vec<f64>>,
+}
+
+/// What must be the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    AllReduce { len: usize },
+    Gather,
+    Broadcast { root: usize, len: usize },
+    Barrier,
+}
+
+impl Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::AllReduce { len } => write!(f, "all_reduce of {len} numbers"),
+            Call::Gather => write!(f, "gather"),
+            Call::Broadcast { root, len } => write!(f, "broadcast of {len} numbers from worker {root}"),
+            Call::Barrier => write!(f, "barrier"),
+        }
+    }
+}
+
+impl Team {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first failure stays; the others follow from it.
+    fn fail(&self, rank: usize, reason: &str) {
+        self.lock().failed.get_or_insert_with(|| (rank, reason.to_owned()));
+        self.changed.notify_all();
+    }
+
+    fn round(&self, rank: usize, part: Part) -> Result<Arc<Vec<Part>>, CollectiveError> {
+        let mut state = self.lock();
+        state.broken()?;
+        let round = state.rounds;
+        state.laid[rank] = Some(part);
+        if state.laid.iter().all(Option::is_some) {
+            state.whole = Arc::new(state.laid.iter_mut().filter_map(Option::take).collect());
+            state.rounds += 1;
+            self.changed.notify_all();
+        }
+        while state.rounds == round {
+            state.broken()?;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(state.whole.clone())
+    }
+}
+
+impl Threads {
+    /// The sides of a team of `workers`, by rank. Each goes to a thread of its own; see [`run`].
+    ///
+    /// # Errors
+    /// [`CollectiveError::Workers`].
+    pub fn team(workers: usize) -> Result<Vec<Threads>, CollectiveError> {
+        Shards::new(workers, workers)?;
+        let state = State { laid: vec![None; workers], ..State::default() };
+        let team = Arc::new(Team { state: Mutex::new(state), changed: Condvar::new() });
+        Ok((0..workers).map(|rank| Threads { rank, size: workers, team: team.clone() }).collect())
+    }
+
+    fn round(
+        &self,
+        call: Call,
+        numbers: Vec<f32>,
+        rows: Vec<Vec<f64>>,
+    ) -> Result<Arc<Vec<Part>>, CollectiveError> {
+        let whole = self.team.round(self.rank, Part { call, numbers, rows })?;
+        match whole.iter().position(|part| part.call != whole[0].call) {
+            None => Ok(whole),
+            Some(rank) => {
+                let (expected, found) = (whole[0].call.to_string(), whole[rank].call.to_string());
+                Err(CollectiveError::Parted { rank, expected, found })
+            }
+        }
+    }
+}
+
+impl Collective for Threads {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn all_reduce(&mut self, values: &mut [f32]) -> Result<(), CollectiveError> {
+        let call = Call::AllReduce { len: values.len() };
+        // A call without numbers is a call all the same: it must meet the others'.
+        if values.is_empty() {
+            self.round(call, Vec::new(), Vec::new())?;
+        }
+        let mut sum = Fold::default();
+        for chunk in values.chunks_mut(CHUNK) {
+            let whole = self.round(call, chunk.to_vec(), Vec::new())?;
+            sum.clear();
+            whole.iter().for_each(|part| sum.push(&part.numbers));
+            if let Some(root) = sum.root() {
+                chunk.copy_from_slice(root);
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, rows: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, CollectiveError> {
+        let whole = self.round(Call::Gather, Vec::new(), rows.to_vec())?;
+        Ok(whole.iter().flat_map(|part| part.rows.iter().cloned()).collect())
+    }
+
+    fn broadcast(&mut self, root: usize, values: &mut [f32]) -> Result<(), CollectiveError> {
+        if root >= self.size {
+            return Err(CollectiveError::Root { root, workers: self.size });
+        }
+        let mine = if self.rank == root { values.to_vec() } else { Vec::new() };
+        let whole = self.round(Call::Broadcast { root, len: values.len() }, mine, Vec::new())?;
+        values.copy_from_slice(&whole[root].numbers);
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), CollectiveError> {
+        self.round(Call::Barrier, Vec::new(), Vec::new()).map(drop)
+    }
+
+    fn abort(&mut self, reason: &str) {
+        self.team.fail(self.rank, reason);
+    }
+}
+
+impl Drop for Threads {
+    /// Whoever still waits for this worker, or will, waits in vain.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.team.fail(self.rank, "it panicked");
+        }
+        self.team.lock().left.get_or_insert(self.rank);
+        self.team.changed.notify_all();
+    }
+}
+
+/// A team that broke: which worker failed first, and of what.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("worker {rank} failed: {reason}")]
+pub struct Broken<E> {
+    /// The worker that failed first.
+    pub rank: usize,
+    /// What it said, or how it panicked.
+    pub reason: String,
+    /// Its error; none when it panicked or returned before the others.
+    pub error: Option<Box<E>>,
+}
+
+/// Runs `work` as a team of `workers` threads, one [`Threads`] each, and collects what they return, by rank.
+///
+/// Every worker ends: an error or a panic in one is an error in those that wait for it.
+///
+/// # Errors
+/// [`Broken`] with the failure that came first; of [`CollectiveError::Workers`] for a number of workers that is no power of two.
+pub fn run<T: Send, E: Display + Send>(
+    workers: usize,
+    work: impl Fn(&mut Threads) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, Broken<E>> {
+    let team = Threads::team(workers).map_err(|e| Broken { rank: 0, reason: e.to_string(), error: None })?;
+    let shared = team.first().map(|t| t.team.clone()).unwrap_or_default();
+    let one = |mut side: Threads| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut side)));
+        match outcome {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                side.abort(&error.to_string());
+                Err(Some(error))
+            }
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+                side.abort(&format!("it panicked: {text}"));
+                Err(None)
+            }
+        }
+    };
+    let mut outcomes: Vec<Result<T, Option<E>>> = std::thread::scope(|scope| {
+        let one = &one;
+        let threads: Vec<_> = team.into_iter().map(|side| scope.spawn(move || one(side))).collect();
+        threads.into_iter().map(|t| t.join().unwrap_or(Err(None))).collect()
+    });
+    if outcomes.iter().all(Result::is_ok) {
+        return Ok(outcomes.into_iter().filter_map(Result::ok).collect());
+    }
+    let (rank, reason) = shared.lock().failed.clone().unwrap_or_default();
+    let error = std::mem::replace(&mut outcomes[rank], Err(None)).err().flatten();
+    Err(Broken { rank, reason, error: error.map(Box::new) })
+}
