@@ -54,15 +54,20 @@ impl Cpu {
         let optimiser = &self.optimiser;
         match &self.lora {
             Some(lora) => lora.merge(&mut self.model, &|name| optimiser.weights(name)),
-            None => self.model.update(|parameters| {
-                for (name, weights) in optimiser.parameters() {
-                    if let Some(tensor) = parameters.get_mut(name) {
-                        tensor.data.copy_from_slice(weights);
-                    }
-                }
-            }),
+            None => take_weights(&mut self.model, optimiser),
         }
     }
+}
+
+/// Moves a model to the weights of its optimiser.
+pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
+    model.update(|parameters| {
+        for (name, weights) in optimiser.parameters() {
+            if let Some(tensor) = parameters.get_mut(name) {
+                tensor.data.copy_from_slice(weights);
+            }
+        }
+    });
 }
 
 impl Sampler for Cpu {

@@ -8,7 +8,7 @@ mod gpu;
 
 use std::borrow::Cow;
 
-pub use cpu::Cpu;
+pub use cpu::{Cpu, take_weights};
 pub use gpu::{Gpu, GpuModel};
 
 use crate::lora::LoraSettings;

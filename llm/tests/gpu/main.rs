@@ -10,3 +10,4 @@ mod lora;
 mod memory;
 mod optim;
 mod rollout;
+mod train;
