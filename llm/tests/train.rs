@@ -53,6 +53,23 @@ fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     assert!(killed_again_and_again(&settings) >= 3, "the run is too short to be interrupted");
 }
 
+#[test]
+fn a_run_of_an_adapter_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
+    let settings = [
+        "lora.rank=4",
+        "lora.targets=q_proj,v_proj,down_proj",
+        "task.kind=addition",
+        "sft.steps=15",
+        "rl.steps=6",
+        "rl.prompts_per_step=4",
+        "rl.group_size=4",
+        "eval.n=20",
+        "checkpoint.every=2",
+        "method.beta=0.04",
+    ];
+    assert!(killed_again_and_again(&settings) >= 2, "the run is too short to be interrupted");
+}
+
 /// Runs these settings once in one go and once with kills at ever later moments, and compares every byte that lasts; returns the number
 /// of kills.
 fn killed_again_and_again(settings: &[&str]) -> usize {

@@ -139,6 +139,8 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
     };
     assert!(refused("\"use_dora\": false", "\"use_dora\": true").contains("field `use_dora` is true"));
     assert!(refused("\"bias\": \"none\"", "\"bias\": \"all\"").contains("field `bias` is \"all\""));
+    let later = refused("\"bias\": \"none\"", "\"bias\": \"none\", \"alora_invocation_tokens\": [3]");
+    assert!(later.contains("field `alora_invocation_tokens` is [3]"), "{later}");
     assert!(refused("\"r\": 3", "\"r\": 4").contains("expected shape [4, "));
     let too_high = refused("\"r\": 3", "\"r\": 99");
     assert!(too_high.contains("lora.rank=99 is not in 1..="), "{too_high}");
