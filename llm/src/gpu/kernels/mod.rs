@@ -18,6 +18,57 @@ type Result = std::result::Result<(), DeviceError>;
 /// Threads of a block where a block works on one row of numbers.
 const ROW: u32 = 256;
 
+/// Every kernel; its entry is `NAME_f32` or `NAME_bf16`.
+pub const NAMES: [&str; 27] = [
+    "embed",
+    "embed_backward",
+    "gather_rows",
+    "scatter_rows",
+    "rms_norm",
+    "rms_norm_backward",
+    "rms_norm_weight",
+    "add_bias",
+    "column_sum",
+    "split_heads",
+    "split_heads_backward",
+    "merge_heads",
+    "merge_heads_backward",
+    "softmax",
+    "softmax_backward",
+    "swiglu",
+    "swiglu_backward",
+    "log_prob",
+    "log_prob_backward",
+    "sum_of_squares",
+    "adamw",
+    "round",
+    "decode_heads",
+    "decode_attention",
+    "fill_cache",
+    "sample",
+    "advance",
+];
+
+/// The whole source for one dtype: one translation unit without headers, for NVRTC (or, with the emulator's header before it, for
+/// a C++ compiler).
+pub fn source(dtype: Dtype) -> String {
+    let (bf16, name) = (u8::from(dtype == Dtype::Bf16), dtype.name());
+    [
+        format!("#define BF16 {bf16}\n#define NAME(kernel) kernel##_{name}\n").as_str(),
+        include_str!("prelude.cu"),
+        include_str!("embed.cu"),
+        include_str!("norm.cu"),
+        include_str!("heads.cu"),
+        include_str!("softmax.cu"),
+        include_str!("swiglu.cu"),
+        include_str!("log_prob.cu"),
+        include_str!("adamw.cu"),
+        include_str!("decode.cu"),
+        include_str!("sample.cu"),
+    ]
+    .join("\n")
+}
+
 /// The kernels for one dtype on one device.
 #[derive(Clone, Debug)]
 pub struct Kernels {
@@ -82,25 +133,25 @@ pub struct SampleState {
     pub live: u64,
 }
 
-/// Numbers of an AdamW step that do not depend on the parameter.
+/// Numbers of an AdamW step that do not depend on the parameter; each is rounded once, after what is computed from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamWStep {
     /// Learning rate.
-    pub rate: f32,
+    pub rate: f64,
     /// Decay of the first moment.
-    pub beta1: f32,
+    pub beta1: f64,
     /// Decay of the second moment.
-    pub beta2: f32,
+    pub beta2: f64,
     /// Added to the root of the second moment.
-    pub epsilon: f32,
+    pub epsilon: f64,
     /// Weight decay, decoupled.
-    pub decay: f32,
+    pub decay: f64,
     /// `1 - beta1^t`.
-    pub correction1: f32,
+    pub correction1: f64,
     /// `1 - beta2^t`.
-    pub correction2: f32,
+    pub correction2: f64,
     /// Factor of the gradient (clipping).
-    pub scale: f32,
+    pub scale: f64,
 }
 
 fn address(a: u64) -> Arg {
@@ -198,7 +249,7 @@ impl Kernels {
     ) -> Result {
         let args =
             [address(x), address(scale), address(dy), address(dweight), Arg::U32(tokens), Arg::U32(width)];
-        self.run("rms_norm_weight", (width.div_ceil(32), 1), ROW, &args)
+        self.run("rms_norm_weight", (width.div_ceil(32), 1), 1024, &args)
     }
 
     /// `x T[rows][width] += bias T[width]`.
@@ -215,7 +266,7 @@ impl Kernels {
     /// When the device fails.
     pub fn column_sum(&self, x: u64, out: u64, rows: u32, width: u32) -> Result {
         let args = [address(x), address(out), Arg::U32(rows), Arg::U32(width)];
-        self.run("column_sum", (width.div_ceil(32), 1), ROW, &args)
+        self.run("column_sum", (width.div_ceil(32), 1), 1024, &args)
     }
 
     /// `out[i] = x[index[i]]`, rows of `width`.
@@ -441,7 +492,7 @@ impl Kernels {
     }
 
     /// AdamW over `n` numbers: `master`, `m`, `v`, `gradient` are `f32`; `weight T` becomes the rounded master. `residual f32`, unless 0,
-    /// carries what rounding took from the master.
+    /// carries what rounding took from the master. The same bits as [`crate::optim::AdamW`].
     ///
     /// # Errors
     /// When the device fails.
@@ -465,14 +516,14 @@ impl Kernels {
             address(gradient),
             address(weight),
             Arg::U64(n),
-            Arg::F32(step.rate),
-            Arg::F32(step.beta1),
-            Arg::F32(step.beta2),
-            Arg::F32(step.epsilon),
-            Arg::F32(step.decay),
-            Arg::F32(step.correction1),
-            Arg::F32(step.correction2),
-            Arg::F32(step.scale),
+            Arg::F32(step.beta2 as f32),
+            Arg::F32((1.0 - step.beta1) as f32),
+            Arg::F32((1.0 - step.beta2) as f32),
+            Arg::F32(step.epsilon as f32),
+            Arg::F32((step.rate * step.decay) as f32),
+            Arg::F32((step.rate / step.correction1) as f32),
+            Arg::F32(step.correction2.sqrt() as f32),
+            Arg::F32(step.scale as f32),
         ];
         self.run("adamw", (n.div_ceil(1024).clamp(1, 65_535) as u32, 1), ROW, &args)
     }

@@ -1,0 +1,116 @@
+// Softmax of attention scores, and the running form of softmax that needs one pass.
+
+// Of the numbers seen so far: the largest, the sum of e^(x - max), and the sum of e^(x - max) (x - max). Minus infinity adds nothing;
+// a NaN, or plus infinity, makes the sums NaN.
+struct Running {
+  float max, sum, mean;
+};
+
+__device__ inline Running nothing() { return Running{-INFINITE, 0.0f, 0.0f}; }
+
+// The same with `max`, which is no smaller, in place of the largest.
+__device__ inline Running raised(const Running& a, float max) {
+  if (a.max == max) return a;
+  const bool none = a.max == -INFINITE;
+  const float by = none ? 0.0f : a.max - max, e = none ? 0.0f : expf(by);
+  return Running{max, a.sum * e, (a.mean + a.sum * by) * e};
+}
+
+__device__ inline void add(Running& a, float x) {
+  if (x == -INFINITE) return;
+  const float by = x - a.max, e = expf(by);
+  a.sum += e;
+  a.mean += e * by;
+}
+
+__device__ inline Running merged(const Running& a, const Running& b) {
+  const float max = a.max > b.max ? a.max : b.max;
+  const Running x = raised(a, max), y = raised(b, max);
+  return Running{max, x.sum + y.sum, x.mean + y.mean};
+}
+
+// What this thread sees of the first `n` numbers of a row, each multiplied by `factor`; four at a time, `wide` as in `get`.
+__device__ inline Running seen(const float* x, u32 n, float factor, bool wide) {
+  Running a = nothing();
+  for (u32 i = 4 * threadIdx.x; i < n; i += 4 * blockDim.x) {
+    Four v = get(x, i, n, wide);
+    float max = a.max;
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) {
+      v.at[j] = i + j < n ? __fmul_rn(v.at[j], factor) : -INFINITE;
+      max = v.at[j] > max ? v.at[j] : max;
+    }
+    a = raised(a, max);
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) add(a, v.at[j]);
+  }
+  return a;
+}
+
+__device__ inline Running warp_merged(Running a) {
+#pragma unroll
+  for (u32 far = 16; far > 0; far /= 2) {
+    Running b;
+    b.max = __shfl_xor_sync(FULL, a.max, far);
+    b.sum = __shfl_xor_sync(FULL, a.sum, far);
+    b.mean = __shfl_xor_sync(FULL, a.mean, far);
+    a = merged(a, b);
+  }
+  return a;
+}
+
+// Of all threads of the block, in every thread the same bits.
+__device__ inline Running block_merged(Running a) {
+  __shared__ Running parts[32];
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  a = warp_merged(a);
+  __syncthreads();
+  if (lane == 0) parts[warp] = a;
+  __syncthreads();
+  return warp_merged(lane < blockDim.x / 32 ? parts[lane] : nothing());
+}
+
+KERNEL(128, softmax)(const float* scores, REAL* probabilities, u32 len, float scale) {
+  const size_t at = (size_t)blockIdx.x * len;
+  const float* line = scores + at;
+  REAL* out = probabilities + at;
+  const u32 visible = blockIdx.x % len + 1;
+  const bool wide = len % 4 == 0 && aligned(scores) && aligned(probabilities);
+  const Running all = block_merged(seen(line, visible, scale, wide));
+  const float inverse = 1.0f / all.sum;
+  for (u32 i = 4 * threadIdx.x; i < len; i += 4 * blockDim.x) {
+    Four p = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (i < visible) {
+      const Four v = get(line, i, len, wide);
+#pragma unroll
+      for (u32 j = 0; j < 4; j++)
+        if (i + j < visible) p.at[j] = expf(__fmul_rn(v.at[j], scale) - all.max) * inverse;
+    }
+    put(out, i, len, wide, p);
+  }
+}
+
+// ds = p (dp - sum_j p_j dp_j) scale
+KERNEL(128, softmax_backward)(const REAL* p, const float* dp, REAL* ds, u32 len, float scale) {
+  const size_t at = (size_t)blockIdx.x * len;
+  const u32 visible = blockIdx.x % len + 1;
+  const bool wide = len % 4 == 0 && aligned(p) && aligned(dp) && aligned(ds);
+  float sum = 0.0f;
+  for (u32 i = 4 * threadIdx.x; i < visible; i += 4 * blockDim.x) {
+    const Four a = get(p + at, i, len, wide), d = get(dp + at, i, len, wide);
+#pragma unroll
+    for (u32 j = 0; j < 4; j++)
+      if (i + j < visible) sum += a.at[j] * d.at[j];
+  }
+  sum = block_sum(sum);
+  for (u32 i = 4 * threadIdx.x; i < len; i += 4 * blockDim.x) {
+    Four out = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (i < visible) {
+      const Four a = get(p + at, i, len, wide), d = get(dp + at, i, len, wide);
+#pragma unroll
+      for (u32 j = 0; j < 4; j++)
+        if (i + j < visible) out.at[j] = a.at[j] * (d.at[j] - sum) * scale;
+    }
+    put(ds + at, i, len, wide, out);
+  }
+}

@@ -1,0 +1,271 @@
+// What the kernels use of CUDA C, for a C++ compiler. A block's threads are fibers of one thread of the host: each runs until it waits, so
+// barriers and shuffles really wait, and in which order the threads run between two barriers is the caller's choice.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+#define __global__
+#define __device__
+#define __launch_bounds__(threads)
+#define __shared__ static thread_local
+
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) uint2 { unsigned x, y; };
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
+static inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __fsqrt_rn(float a) { return sqrtf(a); }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+static inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+
+namespace emulated {
+
+#if defined(__x86_64__)
+// Saves what a call must keep, leaves the stack pointer in `*from`, and goes on where `to` was left.
+extern "C" void emulated_switch(void** from, void* to);
+asm(R"(
+  .text
+  .hidden emulated_switch
+  .globl emulated_switch
+emulated_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+
+struct Context {
+  void* stack = nullptr;
+  void begin(char* bottom, size_t bytes, void (*entry)()) {
+    void** top = (void**)(bottom + bytes);
+    *--top = nullptr;
+    *--top = (void*)entry;  // at a multiple of 16, as a call leaves it
+    for (int i = 0; i < 6; i++) *--top = nullptr;
+    stack = top;
+  }
+  void go(Context& to) { emulated_switch(&stack, to.stack); }
+};
+#else
+struct Context {
+  ucontext_t at;
+  void begin(char* bottom, size_t bytes, void (*entry)()) {
+    getcontext(&at);
+    at.uc_stack.ss_sp = bottom;
+    at.uc_stack.ss_size = bytes;
+    at.uc_link = nullptr;
+    makecontext(&at, entry, 0);
+  }
+  void go(Context& to) { swapcontext(&at, &to.at); }
+};
+#endif
+
+struct Three { unsigned x = 0, y = 0, z = 0; };
+enum State { READY, AT_BLOCK, AT_WARP, OVER };
+
+struct Thread {
+  Three index;
+  Context context;
+  State state;
+  int line;            // where it waits
+  uint64_t shown[2];   // what it shows its warp, by turns
+  unsigned turn;
+};
+
+constexpr unsigned MOST = 1024;
+constexpr size_t STACK = 64 << 10;
+
+struct Block {
+  Thread threads[MOST];
+  unsigned size, in_block, in_warp[MOST / 32];
+  Context scheduler;
+  char* stacks = nullptr;
+  char error[256];
+  void (*call)(const uint64_t*);
+  const uint64_t* args;
+  Three index, dim, grid;
+};
+
+// On the heap: it lives as long as its thread of the host.
+static thread_local Block* block = nullptr;
+static thread_local Thread* now = nullptr;
+
+static void stop(const char* why, int line, int other) {
+  snprintf(block->error, sizeof block->error, "%s (lines %d and %d of the source)", why, line, other);
+  now->context.go(block->scheduler);
+}
+
+// Waits, as `state` says, until all `threads` from `first` on have come to `line`.
+static void barrier(unsigned first, unsigned threads, unsigned& arrived, State state, int line) {
+  if (arrived > 0) {
+    for (unsigned t = first; t < first + threads; t++) {
+      const Thread& other = block->threads[t];
+      if (other.state == state && other.line != line) stop("threads wait at different barriers", line, other.line);
+    }
+  }
+  now->line = line;
+  if (++arrived == threads) {
+    arrived = 0;
+    for (unsigned t = first; t < first + threads; t++) block->threads[t].state = READY;
+  } else {
+    now->state = state;
+    now->context.go(block->scheduler);
+  }
+}
+
+static void block_barrier(int line) { barrier(0, block->size, block->in_block, AT_BLOCK, line); }
+static void warp_barrier(int line) {
+  const unsigned warp = now->index.x / 32;
+  barrier(warp * 32, 32, block->in_warp[warp], AT_WARP, line);
+}
+
+// Shows `x` to the warp and returns what each lane shows.
+template <class T> static const Thread* show(unsigned mask, T x, unsigned& turn, int line) {
+  static_assert(sizeof(T) <= 8);
+  if (mask != 0xffffffffu) stop("only whole warps exchange numbers", line, line);
+  turn = now->turn;
+  now->turn ^= 1;
+  memcpy(&now->shown[turn], &x, sizeof(T));
+  const Thread* warp = &block->threads[now->index.x / 32 * 32];
+  warp_barrier(line);
+  return warp;
+}
+
+template <class T> static T shown(unsigned mask, T x, unsigned lane, int line) {
+  unsigned turn;
+  const Thread* warp = show(mask, x, turn, line);
+  memcpy(&x, &warp[lane % 32].shown[turn], sizeof(T));
+  return x;
+}
+
+template <class T> static T shown_across(unsigned mask, T x, unsigned far, int line) {
+  return shown(mask, x, now->index.x ^ far, line);
+}
+
+template <class T> static T shown_before(unsigned mask, T x, unsigned by, int line) {
+  const unsigned lane = now->index.x % 32;
+  return shown(mask, x, lane >= by ? lane - by : lane, line);
+}
+
+static unsigned ballot(unsigned mask, bool x, int line) {
+  unsigned turn, bits = 0;
+  const Thread* warp = show(mask, (uint64_t)x, turn, line);
+  for (unsigned lane = 0; lane < 32; lane++) bits |= (unsigned)warp[lane].shown[turn] << lane;
+  return bits;
+}
+
+static void enter() {
+  block->call(block->args);
+  now->state = OVER;
+  now->context.go(block->scheduler);
+}
+
+// 0: first to last, 1: last to first, else: a new order, drawn from it, every time around.
+struct Order {
+  uint64_t kind, state;
+  unsigned at(unsigned i, unsigned n, unsigned step, unsigned start) const {
+    if (kind == 0) return i;
+    if (kind == 1) return n - 1 - i;
+    return (unsigned)(((uint64_t)i * step + start) % n);
+  }
+  uint64_t draw() {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+  }
+};
+
+static bool run_block(Order& order) {
+  Block& b = *block;
+  for (unsigned t = 0; t < b.size; t++) {
+    Thread& thread = b.threads[t];
+    thread.index = {t, 0, 0};
+    thread.state = READY;
+    thread.turn = 0;
+    thread.context.begin(b.stacks + STACK * t, STACK, enter);
+  }
+  b.in_block = 0;
+  memset(b.in_warp, 0, sizeof b.in_warp);
+  unsigned ended = 0;
+  while (ended < b.size) {
+    bool moved = false;
+    // Odd, so prime to the size where that is a power of two; other sizes are multiples of 32 times 3, 5, ..: then 1.
+    unsigned step = (unsigned)(order.draw() | 1), start = (unsigned)order.draw();
+    if ((b.size & (b.size - 1)) != 0) step = 1;
+    for (unsigned i = 0; i < b.size; i++) {
+      Thread& thread = b.threads[order.at(i, b.size, step % b.size, start)];
+      if (thread.state != READY) continue;
+      moved = true;
+      now = &thread;
+      b.scheduler.go(thread.context);
+      if (b.error[0]) return false;
+      ended += thread.state == OVER;
+    }
+    if (!moved) {
+      int line = 0;
+      for (unsigned t = 0; t < b.size; t++)
+        if (b.threads[t].state != OVER) line = b.threads[t].line;
+      snprintf(b.error, sizeof b.error, "a barrier that some threads never reach (line %d of the source)", line);
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class T> struct Kind { static constexpr char letter = '?'; };
+template <class T> struct Kind<T*> { static constexpr char letter = 'p'; };
+template <> struct Kind<unsigned> { static constexpr char letter = 'i'; };
+template <> struct Kind<unsigned long long> { static constexpr char letter = 'l'; };
+template <> struct Kind<float> { static constexpr char letter = 'f'; };
+
+template <class T> static T taken(const uint64_t& slot) {
+  T x;
+  memcpy(&x, &slot, sizeof(T));
+  return x;
+}
+
+template <auto F> struct Entry;
+template <class... A, void (*F)(A...)> struct Entry<F> {
+  static constexpr char kinds[] = {Kind<A>::letter..., 0};
+  template <size_t... I> static void unpack(const uint64_t* args, std::index_sequence<I...>) { F(taken<A>(args[I])...); }
+  static void call(const uint64_t* args) { unpack(args, std::index_sequence_for<A...>{}); }
+};
+
+struct Named { const char *name, *kinds; void (*call)(const uint64_t*); };
+
+}  // namespace emulated
+
+#define threadIdx (emulated::now->index)
+#define blockIdx (emulated::block->index)
+#define blockDim (emulated::block->dim)
+#define gridDim (emulated::block->grid)
+#define __syncthreads() emulated::block_barrier(__LINE__)
+#define __syncwarp() emulated::warp_barrier(__LINE__)
+#define __shfl_sync(mask, value, from) emulated::shown(mask, value, from, __LINE__)
+#define __shfl_xor_sync(mask, value, far) emulated::shown_across(mask, value, far, __LINE__)
+#define __shfl_up_sync(mask, value, by) emulated::shown_before(mask, value, by, __LINE__)
+#define __ballot_sync(mask, value) emulated::ballot(mask, value, __LINE__)
+#line 1 "kernels"
