@@ -58,6 +58,14 @@ impl Default for AdamWSettings {
     }
 }
 
+impl AdamWSettings {
+    /// What gradients of this joint norm are multiplied by.
+    pub(crate) fn scale(&self, grad_norm: f64) -> f64 {
+        // torch.nn.utils.clip_grad_norm_ adds the same 1e-6.
+        self.max_grad_norm.map_or(1.0, |max| (max / (grad_norm + 1e-6)).min(1.0))
+    }
+}
+
 /// What an optimiser refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptimError {
@@ -182,8 +190,7 @@ impl AdamW {
             return Ok(Update::Skipped { parameter: name.clone(), not_finite });
         }
         let grad_norm = squares.sqrt();
-        // torch.nn.utils.clip_grad_norm_ adds the same 1e-6.
-        let scale = self.settings.max_grad_norm.map_or(1.0, |max| (max / (grad_norm + 1e-6)).min(1.0));
+        let scale = self.settings.scale(grad_norm);
         self.steps += 1;
         let rates = Rates::new(&self.settings, lr, self.steps, scale);
         for (name, slot) in &mut self.slots {
@@ -212,44 +219,71 @@ impl AdamW {
     /// # Errors
     /// [`OptimError::State`] when the bytes are not such a file, or are of other parameters. Nothing has changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), OptimError> {
+        let sizes = self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.len()));
+        let state = State::open(bytes, sizes, self.settings.compensated)?;
+        let steps = state.steps;
+        for (name, slot) in &mut self.slots {
+            let Slot { weights, residual, first, second } = slot;
+            for (part, values) in PARTS.into_iter().zip([weights, residual, first, second]) {
+                if !values.is_empty() || part != "residual" {
+                    *values = state.values(part, name);
+                }
+            }
+        }
+        self.steps = steps;
+        Ok(())
+    }
+}
+
+/// The numbers of a parameter in a state: `residual` only where it is compensated.
+pub(crate) const PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
+
+/// A state that [`AdamW::to_bytes`] wrote, found to fit.
+pub(crate) struct State<'a> {
+    pub(crate) steps: u64,
+    file: safetensors::SafeTensors<'a>,
+}
+
+impl<'a> State<'a> {
+    /// Reads a state of parameters with these names and sizes.
+    ///
+    /// # Errors
+    /// [`OptimError::State`] when it is none, or one of other parameters.
+    pub(crate) fn open<'n>(
+        bytes: &'a [u8],
+        parameters: impl Iterator<Item = (&'n str, usize)>,
+        compensated: bool,
+    ) -> Result<Self, OptimError> {
         let bad = |problem: String| OptimError::State(problem);
         let file = safetensors::SafeTensors::deserialize(bytes).map_err(|e| bad(e.to_string()))?;
         let steps = file.tensor("steps").map_err(|e| bad(e.to_string()))?;
         let steps: [u8; 8] =
             steps.data().try_into().map_err(|_| bad("`steps` is not one 64-bit number".to_owned()))?;
-        let mut slots = self.slots.clone();
         let mut expected = 1;
-        for (name, slot) in &mut slots {
-            let Slot { weights, residual, first, second } = slot;
-            for (part, values) in PARTS.into_iter().zip([weights, residual, first, second]) {
-                if values.is_empty() && part == "residual" {
-                    continue;
-                }
+        for (name, len) in parameters {
+            // A parameter of no numbers has no residual to keep.
+            for part in PARTS.into_iter().filter(|part| *part != "residual" || (compensated && len > 0)) {
                 expected += 1;
                 let tensor = file.tensor(&format!("{part}/{name}")).map_err(|e| bad(e.to_string()))?;
-                let fits = tensor.dtype() == safetensors::Dtype::F32 && tensor.shape() == [values.len()];
-                if !fits {
+                if tensor.dtype() != safetensors::Dtype::F32 || tensor.shape() != [len] {
                     let (dtype, shape) = (tensor.dtype(), tensor.shape());
-                    return Err(bad(format!(
-                        "`{part}/{name}` is {dtype:?} {shape:?}, not F32 [{}]",
-                        values.len()
-                    )));
-                }
-                for (value, bytes) in values.iter_mut().zip(tensor.data().as_chunks::<4>().0) {
-                    *value = f32::from_le_bytes(*bytes);
+                    return Err(bad(format!("`{part}/{name}` is {dtype:?} {shape:?}, not F32 [{len}]")));
                 }
             }
         }
         if file.len() != expected {
             return Err(bad(format!("{} tensors where this model has {expected}", file.len())));
         }
-        self.steps = u64::from_le_bytes(steps);
-        self.slots = slots;
-        Ok(())
+        Ok(State { steps: u64::from_le_bytes(steps), file })
+    }
+
+    /// A part of a parameter; empty where there is none.
+    pub(crate) fn values(&self, part: &str, name: &str) -> Vec<f32> {
+        let tensor = self.file.tensor(&format!("{part}/{name}"));
+        let bytes = tensor.as_ref().map_or(&[][..], |t| t.data());
+        bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
     }
 }
-
-const PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
 
 /// A tensor on its way into a file.
 struct Saved<'a> {

@@ -5,16 +5,41 @@
 //! | [`device`] | the seam: memory, kernel launches, matrix products |
 //! | [`ledger`] | what is allocated, for what, and the peak |
 //! | [`kernels`] | the kernels' source, and one typed function for each |
+//! | [`layout`] | where every parameter is in one flat array |
+//! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
+//! | [`attention`], [`log_prob`], [`projection`] | its parts that are more than a kernel |
+//! | [`lora`] | adapters beside frozen weights |
+//! | [`optim`] | AdamW |
+//! | [`gradients`] | what the backward pass adds to |
+//! | [`weights`] | named tensors on a device: weights, gradients, moments |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
 //! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so what a kernel computes is proved on any
 //! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
 
+pub mod attention;
+mod batch;
+pub mod decoder;
 pub mod device;
 pub mod dry;
+pub mod gradients;
 pub mod kernels;
+mod layer;
+pub mod layout;
 pub mod ledger;
+pub mod log_prob;
+pub mod lora;
+pub mod optim;
+pub mod projection;
+pub mod weights;
 
+pub use decoder::{Budget, Error, GpuDecoder, Tape};
 pub use device::{Arg, Buffer, Device, DeviceError, Dtype, Gemm, Matrix};
+pub use gradients::Gradients;
 pub use kernels::Kernels;
+pub use layout::Layout;
+pub use lora::Adapter;
+pub use optim::GpuAdamW;
+pub use projection::Network;
+pub use weights::Weights;

@@ -128,11 +128,11 @@ impl LoraSettings {
 const A: &str = ".lora_A.weight";
 const B: &str = ".lora_B.weight";
 
-fn a_name(module: &str) -> String {
+pub(crate) fn a_name(module: &str) -> String {
     format!("{module}{A}")
 }
 
-fn b_name(module: &str) -> String {
+pub(crate) fn b_name(module: &str) -> String {
     format!("{module}{B}")
 }
 
