@@ -20,6 +20,7 @@
 
 pub mod attention;
 mod batch;
+pub mod check;
 pub mod decoder;
 pub mod device;
 pub mod dry;

@@ -13,13 +13,14 @@ const SMALL: [Shape; 4] = [
     LARGE,
 ];
 const LARGE: Shape = Shape { query: 12, key: 2, dim: 128 };
+/// Heads and tokens of a row's scores.
+const LINES: [(usize, usize); 4] = [(1, 1), (3, 5), (2, 33), (2, 260)];
 
 pub(super) fn check(bench: &mut Bench) {
-    let step = |all: &[Shape], timed: bool| all.iter().map(|s| (*s, timed)).collect::<Vec<_>>();
-    let mut shapes = step(&SMALL, false);
-    let mut lines = vec![((1, 1), false), ((3, 5), false), ((2, 33), false), ((2, 260), false)];
+    let mut shapes = bench.extent.of(&SMALL);
+    let mut lines = bench.extent.of(&LINES);
     if bench.extent == Extent::Full {
-        shapes.extend(step(&[LARGE], true));
+        shapes.push((LARGE, true));
         lines.push(((12, 512), true));
     }
     for (shape, timed) in shapes {
@@ -37,8 +38,11 @@ pub(super) fn check(bench: &mut Bench) {
             decode_heads(bench, shape, lengths, capacity, biased, timed && biased);
         }
         decode_attention(bench, shape, lengths, capacity, timed);
-        let (prompts, source): (&[usize], &[usize]) =
-            if timed { (&[256, 256], &[0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]) } else { (&[5, 1, 40], &[2, 0, 0, 1]) };
+        let (prompts, source): (&[usize], &[usize]) = if timed {
+            (&[256, 256], &[0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
+        } else {
+            (&[5, 1, 40], &[2, 0, 0, 1])
+        };
         fill_cache(bench, shape, prompts, source, capacity, timed);
     }
     for ((heads, len), timed) in lines {
@@ -91,7 +95,14 @@ fn angles(c: &Case<'_>, positions: usize, dim: usize) -> Result<Numbers, DeviceE
 }
 
 /// Number `i` of a head turned by the angles of `position`, forwards for `sign` 1; `x` gives the head's numbers and their sizes.
-fn turned(table: &[f64], position: usize, dim: usize, i: usize, sign: f64, x: impl Fn(usize) -> Term) -> Term {
+fn turned(
+    table: &[f64],
+    position: usize,
+    dim: usize,
+    i: usize,
+    sign: f64,
+    x: impl Fn(usize) -> Term,
+) -> Term {
     let half = dim / 2;
     let at = (position * half + i % half) * 2;
     let (cos, sin) = (table[at], table[at + 1] * sign);
@@ -126,7 +137,9 @@ fn split(bench: &mut Bench, s: Shape, rows: &[usize], biased: bool, timed: bool)
         };
         launch(c.kernels)?;
         let bias = biased.then_some(&bias);
-        for (out, heads, from, turns) in [(&q, query, 0, true), (&k, key, query, true), (&v, key, query + key, false)] {
+        for (out, heads, from, turns) in
+            [(&q, query, 0, true), (&k, key, query, true), (&v, key, query + key, false)]
+        {
             let mut expected = vec![(f64::NAN, 0.0); n * heads * dim];
             for t in 0..n {
                 for h in 0..heads {
@@ -219,8 +232,7 @@ fn softmax(bench: &mut Bench, heads: usize, len: usize, timed: bool) {
         let (lines, scale) = (heads * len, 0.3f32);
         let scores = c.random(Kind::F32, lines * len, 5.0)?;
         let out = c.blank(c.real(), lines * len)?;
-        let launch =
-            |k: &Kernels| k.softmax(scores.at(), out.at(), lines as u32, len as u32, scale);
+        let launch = |k: &Kernels| k.softmax(scores.at(), out.at(), lines as u32, len as u32, scale);
         launch(c.kernels)?;
         let mut expected = vec![(0.0, 0.0); lines * len];
         for line in 0..lines {
@@ -287,7 +299,18 @@ fn decode_heads(bench: &mut Bench, s: Shape, lengths: &[usize], capacity: usize,
         let b = if biased { bias.at() } else { 0 };
         let launch = |k: &Kernels| {
             let (qkv, table, before) = (qkv.at(), table.at(), before.at());
-            k.decode_heads(qkv, b, table, before, q.at(), keys.at(), values.at(), rows as u32, s, capacity as u32)
+            k.decode_heads(
+                qkv,
+                b,
+                table,
+                before,
+                q.at(),
+                keys.at(),
+                values.at(),
+                rows as u32,
+                s,
+                capacity as u32,
+            )
         };
         launch(c.kernels)?;
         let bias = biased.then_some(&bias);
@@ -298,7 +321,8 @@ fn decode_heads(bench: &mut Bench, s: Shape, lengths: &[usize], capacity: usize,
         c.expect(&q, 1, |i| Some(head(i / (query * dim), i / dim % query, i % dim, true)))?;
         for (cache, from, turns) in [(&keys, query, true), (&values, query + key, false)] {
             let place = |i: usize| {
-                let (row, g, p) = (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
+                let (row, g, p) =
+                    (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
                 (p == lengths[row]).then_some((row, from + g))
             };
             c.expect(cache, 1, |i| place(i).map(|(row, h)| head(row, h, i % dim, turns)))?;
@@ -371,11 +395,11 @@ fn fill_cache(
             kernels.fill_cache(k, v, offsets, from, keys.at(), values.at(), rows, s, capacity as u32)
         };
         launch(c.kernels)?;
-        let first: Vec<usize> =
-            (0..prompts.len()).map(|p| prompts[..p].iter().sum()).collect();
+        let first: Vec<usize> = (0..prompts.len()).map(|p| prompts[..p].iter().sum()).collect();
         for (cache, x) in [(&keys, &k), (&values, &v)] {
             c.exact(cache, |i| {
-                let (row, g, p) = (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
+                let (row, g, p) =
+                    (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
                 let prompt = source[row];
                 Some(match p < prompts[prompt] {
                     true => x.at_start[batch.head_major(first[prompt] + p, key, g, dim, i % dim)],

@@ -12,6 +12,7 @@
 
 mod attention;
 mod model;
+
 mod optimiser;
 mod product;
 mod report;
@@ -32,10 +33,20 @@ pub const OTHERS: [&str; 3] = ["gemm", "replay", "decoder"];
 /// How much is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Odd sizes, and the widths of a 1.5B model in a few rows: what a slow device can do.
+    /// Odd sizes.
+    Odd,
+    /// As [`Extent::Odd`], and the widths of a 1.5B model in a few rows: what a slow device can do.
     Small,
     /// As [`Extent::Small`], then the widths of a 1.5B model in as many rows as a training step has; these are timed.
     Full,
+}
+
+impl Extent {
+    /// Of sizes that end with those of a 1.5B model, those to check, none of them timed.
+    fn of<T: Copy>(self, small: &[T]) -> Vec<(T, bool)> {
+        let few = small.len() - usize::from(self == Extent::Odd);
+        small[..few].iter().map(|size| (*size, false)).collect()
+    }
 }
 
 /// What a case found.
@@ -78,6 +89,7 @@ pub fn run(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<
     optimiser::check(&mut bench);
     product::check(&mut bench);
     model::check(&mut bench);
+
     let mut findings = bench.findings;
     for name in NAMES.into_iter().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
         if findings.iter().all(|f| f.kernel != name) {

@@ -9,7 +9,7 @@ use crate::optim::{AdamW, AdamWSettings};
 const SMALL: [usize; 4] = [1, 5, 1023, 150_001];
 
 pub(super) fn check(bench: &mut Bench) {
-    let mut sizes = SMALL.map(|n| (n, false)).to_vec();
+    let mut sizes = bench.extent.of(&SMALL);
     if bench.extent == Extent::Full {
         sizes.push((1 << 24, true));
     }
@@ -58,8 +58,12 @@ fn round(bench: &mut Bench, n: usize, timed: bool) {
 /// Three steps, to the bit as the optimiser of the CPU.
 fn adamw(bench: &mut Bench, n: usize, compensated: bool, timed: bool) {
     bench.case("adamw", format!("{n} numbers{}", if compensated { " compensated" } else { "" }), |c| {
-        let settings =
-            AdamWSettings { weight_decay: 0.01, max_grad_norm: None, compensated, ..AdamWSettings::default() };
+        let settings = AdamWSettings {
+            weight_decay: 0.01,
+            max_grad_norm: None,
+            compensated,
+            ..AdamWSettings::default()
+        };
         let master = c.random(Kind::F32, n, 0.1)?;
         let [m, v, residual] = [(); 3].map(|()| c.of(Kind::F32, vec![0.0; n]));
         let (m, v, residual) = (m?, v?, residual?);

@@ -39,7 +39,8 @@ pub fn table(findings: &[Finding]) -> String {
     }
     let mut text = table.trim_fmt() + "\n";
     for f in findings.iter().filter(|f| !f.passed()) {
-        let why = f.problem.clone().unwrap_or_else(|| format!("off by {:.3e}, bound {:.3e}", f.error, f.bound));
+        let why =
+            f.problem.clone().unwrap_or_else(|| format!("off by {:.3e}, bound {:.3e}", f.error, f.bound));
         text += &format!("FAIL {}_{} at {}: {why}\n", f.kernel, f.dtype.name(), f.case);
     }
     let failed = findings.iter().filter(|f| !f.passed()).count();

@@ -9,8 +9,8 @@ const SMALL: [(usize, usize); 5] = [(1, 1), (3, 7), (5, 36), (2, 1027), (3, 1536
 const STEP: (usize, usize) = (2048, 1536);
 
 /// Sizes, and whether the case is timed.
-pub(super) fn sizes(bench: &Bench, step: (usize, usize)) -> Vec<((usize, usize), bool)> {
-    let mut all: Vec<_> = SMALL.map(|size| (size, false)).to_vec();
+fn sizes(bench: &Bench, step: (usize, usize)) -> Vec<((usize, usize), bool)> {
+    let mut all = bench.extent.of(&SMALL);
     if bench.extent == Extent::Full {
         all.push((step, true));
     }
@@ -82,8 +82,7 @@ fn embed_backward(bench: &mut Bench, (n, width): (usize, usize), timed: bool) {
                 }
             }
         }
-        let (order, starts, ids) =
-            (c.of(Kind::U32, order)?, c.of(Kind::U32, starts)?, c.of(Kind::U32, ids)?);
+        let (order, starts, ids) = (c.of(Kind::U32, order)?, c.of(Kind::U32, starts)?, c.of(Kind::U32, ids)?);
         let launch = |k: &crate::gpu::Kernels| {
             let (d, w) = (distinct as u32, width as u32);
             k.embed_backward(dx.at(), order.at(), starts.at(), ids.at(), dtable.at(), d, w)
@@ -96,8 +95,7 @@ fn embed_backward(bench: &mut Bench, (n, width): (usize, usize), timed: bool) {
 
 fn gather(bench: &mut Bench, (n, width): (usize, usize), timed: bool) {
     bench.case("gather_rows", label((n, width)), |c| {
-        let (x, index, out) =
-            (c.reals((n + 2) * width)?, c.below(n, n + 2)?, c.blank(c.real(), n * width)?);
+        let (x, index, out) = (c.reals((n + 2) * width)?, c.below(n, n + 2)?, c.blank(c.real(), n * width)?);
         let (n, w) = (n as u32, width as u32);
         c.kernels.gather_rows(x.at(), index.at(), out.at(), n, w)?;
         c.exact(&out, |i| Some(x.at_start[index.at_start[i / width] as usize * width + i % width]))?;
@@ -177,8 +175,7 @@ fn norm_backward(bench: &mut Bench, (n, width): (usize, usize), timed: bool) {
             .map(|t| {
                 let term =
                     |j: usize| weight.at_start[j] * dy.at_start[t * width + j] * x.at_start[t * width + j];
-                let (sum, size) =
-                    (0..width).map(term).fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
+                let (sum, size) = (0..width).map(term).fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
                 (sum / width as f64, size / width as f64)
             })
             .collect();
@@ -203,7 +200,8 @@ fn norm_weight(bench: &mut Bench, (n, width): (usize, usize), timed: bool) {
         let (x, dy) = (c.reals(n * width)?, c.reals(n * width)?);
         let scale = c.of(Kind::F32, scales(&x.at_start, width))?;
         let dweight = c.random(Kind::F32, width, 1.0)?;
-        let term = |t: usize, j: usize| dy.at_start[t * width + j] * x.at_start[t * width + j] * scale.at_start[t];
+        let term =
+            |t: usize, j: usize| dy.at_start[t * width + j] * x.at_start[t * width + j] * scale.at_start[t];
         let launch = |k: &crate::gpu::Kernels| {
             k.rms_norm_weight(x.at(), scale.at(), dy.at(), dweight.at(), n as u32, width as u32)
         };
@@ -272,13 +270,7 @@ fn swiglu(bench: &mut Bench, (n, width): (usize, usize), biased: bool, timed: bo
     });
 }
 
-fn swiglu_backward(
-    bench: &mut Bench,
-    (n, width): (usize, usize),
-    biased: bool,
-    in_place: bool,
-    timed: bool,
-) {
+fn swiglu_backward(bench: &mut Bench, (n, width): (usize, usize), biased: bool, in_place: bool, timed: bool) {
     let sizes = format!(
         "{}{}{}",
         label((n, width)),
@@ -296,15 +288,12 @@ fn swiglu_backward(
             let v = gate(&x.at_start, biased.then_some(&bias.at_start[..]), width, t, j % width);
             let (d, s) = (dy.at_start[t * width + j % width], sigmoid(v.gate));
             Some(match j < width {
-                true => (
-                    d * v.up * s * (1.0 + v.gate * (1.0 - s)),
-                    d.abs() * v.up_size * (1.0 + v.gate_size),
-                ),
+                true => {
+                    (d * v.up * s * (1.0 + v.gate * (1.0 - s)), d.abs() * v.up_size * (1.0 + v.gate_size))
+                }
                 false => (d * v.gate * s, d.abs() * (1.0 + v.gate_size)),
             })
         })?;
-        c.time(timed, 2.0 * x.bytes() + dy.bytes(), |k| {
-            k.swiglu_backward(x.at(), b, dy.at(), out.at(), n, w)
-        })
+        c.time(timed, 2.0 * x.bytes() + dy.bytes(), |k| k.swiglu_backward(x.at(), b, dy.at(), out.at(), n, w))
     });
 }

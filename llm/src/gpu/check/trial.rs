@@ -57,7 +57,7 @@ impl Numbers {
     pub(super) fn bytes(&self) -> f64 {
         (self.at_start.len() * self.kind.bytes()) as f64
     }
-    fn now(&self) -> Result<Vec<f64>, DeviceError> {
+    pub(super) fn now(&self) -> Result<Vec<f64>, DeviceError> {
         let n = self.at_start.len();
         Ok(match self.kind {
             Kind::F32 => self.buffer.read::<f32>(0, n)?.into_iter().map(f64::from).collect(),
@@ -230,10 +230,21 @@ impl Case<'_> {
         lone: usize,
         expected: impl Fn(usize) -> Option<Term>,
     ) -> Outcome {
-        let unit = F32 * (8.0 + (lone as f64).sqrt());
-        let stored = if held.kind == Kind::Bf16 { BF16 } else { 0.0 };
+        self.expect_after(held, lone, 0.0, expected)
+    }
+
+    /// As [`Case::expect`], of a value whose terms were stored so many times on the way.
+    pub(super) fn expect_after(
+        &mut self,
+        held: &Numbers,
+        lone: usize,
+        stored: f64,
+        expected: impl Fn(usize) -> Option<Term>,
+    ) -> Outcome {
+        let rounding = if held.kind == Kind::Bf16 { BF16 } else { 0.0 };
+        let unit = F32 * (8.0 + (lone as f64).sqrt()) + stored * rounding;
         let bound = |(value, magnitude): Term| {
-            unit * magnitude + stored * value.abs() + f64::from(f32::MIN_POSITIVE)
+            unit * magnitude + rounding * value.abs() + f64::from(f32::MIN_POSITIVE)
         };
         self.compare(held, |i| expected(i).map(|term| (term.0, bound(term))))
     }
@@ -271,7 +282,11 @@ impl Case<'_> {
         let error = if error.is_nan() { f64::INFINITY } else { error };
         // The one that is furthest out by its own measure; an error of 0 is as good as any other.
         let worse = |e: f64, b: f64, than_e: f64, than_b: f64| {
-            if e == 0.0 { than_e == 0.0 && b > than_b } else { than_e == 0.0 || e * than_b > than_e * b || e.is_infinite() }
+            if e == 0.0 {
+                than_e == 0.0 && b > than_b
+            } else {
+                than_e == 0.0 || e * than_b > than_e * b || e.is_infinite()
+            }
         };
         if worse(error, bound, finding.error, finding.bound) {
             (finding.error, finding.bound) = (error, bound);

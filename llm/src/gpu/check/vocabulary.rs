@@ -9,7 +9,7 @@ use crate::gpu::kernels::{Kernels, SampleState};
 const SMALL: [(usize, usize); 4] = [(1, 1), (3, 11), (2, 1029), (1, 151_936)];
 
 pub(super) fn check(bench: &mut Bench) {
-    let mut sizes = SMALL.map(|size| (size, false)).to_vec();
+    let mut sizes = bench.extent.of(&SMALL);
     let mut draws = sizes.clone();
     if bench.extent == Extent::Full {
         sizes.push(((128, 151_936), true));
