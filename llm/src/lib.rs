@@ -36,6 +36,7 @@ pub mod roofline;
 pub mod run_dir;
 pub mod schedule;
 pub mod sft;
+pub mod shapes;
 pub mod task;
 pub mod token_weights;
 pub mod tokens;

@@ -136,6 +136,9 @@ pub enum ScoreError {
     /// A NaN, or +infinity.
     #[error("the score of token {0} is NaN or +infinity")]
     NotANumber(usize),
+    /// The same of a token that the device does not name.
+    #[error("a score is NaN or +infinity")]
+    Somewhere,
     /// No token has a finite score.
     #[error("no token has a finite score")]
     Empty,

@@ -4,7 +4,9 @@
 //! number of a token is addressed by (step, prompt, response, position), and a token's scores do not depend on the rows beside it,
 //! so a response does not depend on batch composition, thread count or an interruption.
 
-use crate::model::{Decoder, Decoding, Error as ModelError, RowId};
+use crate::engine::Ask;
+use crate::gpu::DeviceError;
+use crate::model::{Decoder, Decoding, Error as ModelError, NextTokens, RowId};
 use crate::rng::{Address, ScoreError, categorical, greedy};
 use crate::truncation::Truncation;
 
@@ -43,6 +45,9 @@ pub enum RolloutError {
     /// The model refused its input.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The model returned scores one cannot sample from.
     #[error(
         "prompt {prompt}, response {response}, token {position}: {source}; the weights hold NaN or infinity"
@@ -73,12 +78,144 @@ pub enum RolloutError {
     },
 }
 
-/// One response in the making.
-struct Live {
-    row: RowId,
-    prompt: usize,
-    response: usize,
-    address: Address,
+/// What decodes the responses of a rollout, which are numbered `prompt * group + response`.
+pub(crate) trait Decode {
+    /// Log-probabilities, at the sampling temperature, of the token after a response that has not ended.
+    fn scores(&self, response: usize) -> &[f32];
+
+    /// A response has ended; nothing more is asked about it.
+    fn end(&mut self, response: usize);
+
+    /// Reads a token of each of these responses, in rising order and all that have not ended.
+    fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError>;
+}
+
+impl Ask<'_> {
+    /// The length limit of a response to `prompt`.
+    pub fn limit(&self, prompt: usize) -> usize {
+        let most = self.sampling.max_new_tokens;
+        self.ending.limits.get(prompt).map_or(most, |own| most.min(*own))
+    }
+
+    /// What divides the logits of the reported log-probabilities.
+    pub(crate) fn temperature(&self) -> f64 {
+        if self.sampling.temperature > 0.0 { self.sampling.temperature } else { 1.0 }
+    }
+
+    /// How many responses there are.
+    pub(crate) fn responses(&self) -> usize {
+        self.prompts.len() * self.group
+    }
+
+    /// Refuses a prompt that leaves no room for its responses in a model whose rows have at most `limit` tokens.
+    pub(crate) fn check(&self, limit: usize) -> Result<(), RolloutError> {
+        for (prompt, ids) in self.prompts.iter().enumerate() {
+            let (tokens, new) = (ids.len(), self.limit(prompt));
+            if tokens + new > limit {
+                return Err(RolloutError::TooLong { prompt, tokens, new, limit });
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses tokens until every response has ended.
+    pub(crate) fn run(&self, decode: &mut impl Decode) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+        let mut out = vec![vec![Sampled::default(); self.group]; self.prompts.len()];
+        let mut live: Vec<usize> = (0..self.responses()).collect();
+        while !live.is_empty() {
+            let (mut still, mut tokens) = (Vec::new(), Vec::new());
+            for one in live {
+                let (prompt, response) = (one / self.group, one % self.group);
+                let scores = decode.scores(one);
+                let made = &mut out[prompt][response];
+                let position = made.tokens.len();
+                let token = self
+                    .choose(scores, (self.address)(prompt, response), position)
+                    .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
+                made.tokens.push(token as u32);
+                made.logps.push(f64::from(scores[token]));
+                made.entropies.push(entropy(scores));
+                let ended = self.eos.contains(&(token as u32))
+                    || self.ending.complete.is_some_and(|complete| complete(&made.tokens));
+                made.truncated = !ended && position + 1 == self.limit(prompt);
+                if ended || made.truncated {
+                    decode.end(one);
+                } else {
+                    still.push(one);
+                    tokens.push(token as u32);
+                }
+            }
+            if !still.is_empty() {
+                decode.read(&still, &tokens)?;
+            }
+            live = still;
+        }
+        Ok(out)
+    }
+
+    fn choose(&self, scores: &[f32], address: Address, position: usize) -> Result<usize, ScoreError> {
+        let mut changed = Vec::new();
+        let early = position < self.sampling.min_new_tokens;
+        let scores = if early || !self.truncation.is_none() {
+            changed.extend_from_slice(scores);
+            if early {
+                self.eos.iter().for_each(|&id| changed[id as usize] = f32::NEG_INFINITY);
+            }
+            self.truncation.apply(&mut changed);
+            &changed
+        } else {
+            scores
+        };
+        if self.sampling.temperature > 0.0 {
+            // The scores are log-probabilities at the sampling temperature already.
+            categorical(scores, 1.0, address.unit(position as u64))
+        } else {
+            greedy(scores)
+        }
+    }
+}
+
+/// The decoder of this process's processor, which leaves out the rows that have ended.
+struct Host<'m> {
+    decoding: Decoding<'m, f32>,
+    next: NextTokens<f32>,
+    temperature: f64,
+    /// Of each response: its row, and the line of `next` it draws from: its prompt's at first, its own later.
+    rows: Vec<RowId>,
+    lines: Vec<usize>,
+}
+
+impl<'m> Host<'m> {
+    fn start(model: &'m Decoder<f32>, ask: &Ask<'_>) -> Result<Self, RolloutError> {
+        let mut decoding = Decoding::new(model);
+        let (prompts, mut next) = decoding.prefill(ask.prompts)?;
+        let (mut rows, mut lines) = (Vec::new(), Vec::new());
+        for (prompt, &row) in prompts.iter().enumerate() {
+            for response in 0..ask.group {
+                rows.push(if response + 1 == ask.group { row } else { decoding.fork(row) });
+                lines.push(prompt);
+            }
+        }
+        let temperature = ask.temperature();
+        next.log_softmax(temperature);
+        Ok(Host { decoding, next, temperature, rows, lines })
+    }
+}
+
+impl Decode for Host<'_> {
+    fn scores(&self, response: usize) -> &[f32] {
+        self.next.row(self.lines[response])
+    }
+    fn end(&mut self, response: usize) {
+        self.decoding.finish(self.rows[response]);
+    }
+    fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError> {
+        let rows: Vec<RowId> = responses.iter().map(|&r| self.rows[r]).collect();
+        self.next = self.decoding.step(&rows, tokens)?;
+        self.next.log_softmax(self.temperature);
+        responses.iter().enumerate().for_each(|(line, &r)| self.lines[r] = line);
+        Ok(())
+    }
 }
 
 /// Samples `group` responses to each prompt; `address(prompt, response)` says where a response's random numbers are.
@@ -126,13 +263,6 @@ pub struct Ending<'a> {
     pub complete: Option<&'a Complete<'a>>,
 }
 
-impl Ending<'_> {
-    /// The length limit of a response to `prompt`.
-    fn limit(&self, prompt: usize, sampling: Sampling) -> usize {
-        self.limits.get(prompt).map_or(sampling.max_new_tokens, |own| sampling.max_new_tokens.min(*own))
-    }
-}
-
 /// [`sample_truncated`] with further ways for a response to end. One that is complete without an end token is not truncated.
 ///
 /// # Errors
@@ -148,90 +278,9 @@ pub fn sample_until(
     ending: Ending<'_>,
     address: impl Fn(usize, usize) -> Address,
 ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-    let limit = model.config().max_position_embeddings;
-    for (prompt, ids) in prompts.iter().enumerate() {
-        let (tokens, new) = (ids.len(), ending.limit(prompt, sampling));
-        if tokens + new > limit {
-            return Err(RolloutError::TooLong { prompt, tokens, new, limit });
-        }
-    }
-    let mut out = vec![vec![Sampled::default(); group]; prompts.len()];
-    let mut decoding = Decoding::new(model);
-    let (rows, mut next) = decoding.prefill(prompts)?;
-    let mut live: Vec<Live> = Vec::new();
-    // Which row of `next` a live response draws from: its prompt's at first, its own later.
-    let mut source: Vec<usize> = Vec::new();
-    for (prompt, &row) in rows.iter().enumerate() {
-        for response in 0..group {
-            let row = if response + 1 == group { row } else { decoding.fork(row) };
-            live.push(Live { row, prompt, response, address: address(prompt, response) });
-            source.push(prompt);
-        }
-    }
-    let temperature = if sampling.temperature > 0.0 { sampling.temperature } else { 1.0 };
-    loop {
-        next.log_softmax(temperature);
-        let (mut rows, mut tokens, mut still) = (Vec::new(), Vec::new(), Vec::new());
-        for (one, &row) in live.into_iter().zip(&source) {
-            let response = &mut out[one.prompt][one.response];
-            let position = response.tokens.len();
-            let scores = next.row(row);
-            let token = choose(scores, &one, position, eos, sampling, truncation)?;
-            response.tokens.push(token as u32);
-            response.logps.push(f64::from(scores[token]));
-            response.entropies.push(entropy(scores));
-            let ended = eos.contains(&(token as u32))
-                || ending.complete.is_some_and(|complete| complete(&response.tokens));
-            response.truncated = !ended && position + 1 == ending.limit(one.prompt, sampling);
-            if ended || response.truncated {
-                decoding.finish(one.row);
-            } else {
-                rows.push(one.row);
-                tokens.push(token as u32);
-                still.push(one);
-            }
-        }
-        if still.is_empty() {
-            return Ok(out);
-        }
-        live = still;
-        source = (0..live.len()).collect();
-        next = decoding.step(&rows, &tokens)?;
-    }
-}
-
-fn choose(
-    scores: &[f32],
-    one: &Live,
-    position: usize,
-    eos: &[u32],
-    sampling: Sampling,
-    truncation: Truncation,
-) -> Result<usize, RolloutError> {
-    let mut changed = Vec::new();
-    let early = position < sampling.min_new_tokens;
-    let scores = if early || !truncation.is_none() {
-        changed.extend_from_slice(scores);
-        if early {
-            eos.iter().for_each(|&id| changed[id as usize] = f32::NEG_INFINITY);
-        }
-        truncation.apply(&mut changed);
-        &changed
-    } else {
-        scores
-    };
-    let token = if sampling.temperature > 0.0 {
-        // The scores are log-probabilities at the sampling temperature already.
-        categorical(scores, 1.0, one.address.unit(position as u64))
-    } else {
-        greedy(scores)
-    };
-    token.map_err(|source| RolloutError::Scores {
-        prompt: one.prompt,
-        response: one.response,
-        position,
-        source,
-    })
+    let ask = Ask { prompts, group, eos, sampling, truncation, ending, address: &address };
+    ask.check(model.config().max_position_embeddings)?;
+    ask.run(&mut Host::start(model, &ask)?)
 }
 
 /// `-sum p log p` of log-probabilities, in f64 in id order.

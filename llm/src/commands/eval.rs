@@ -7,6 +7,7 @@ use super::{
     Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
 };
 use crate::data::OnBadRow;
+use crate::engine::Sampler;
 use crate::eval::benchmark::{self, Benchmark};
 use crate::eval::completion::{Completion, Outcome};
 use crate::eval::report::{self, Part};
@@ -16,7 +17,6 @@ use crate::eval::store::{EvalDir, Head, Problem, StoreError};
 use crate::eval::summary::Summary;
 use crate::figures;
 use crate::grade::Extraction;
-use crate::model::Decoder;
 use crate::progress::{Progress, say};
 use crate::prompt::{Rendered, Template};
 use crate::tokens::{Prompt, Tokens};
@@ -286,7 +286,7 @@ fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
 }
 
 struct Work<'a> {
-    model: &'a Decoder<f32>,
+    model: &'a dyn Sampler,
     tokens: &'a Tokens,
     settings: &'a Settings,
     template: &'a Template,

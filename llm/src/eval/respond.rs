@@ -1,9 +1,9 @@
 //! Responses of a model to the problems of a benchmark, graded.
 
+use crate::engine::{Ask, Sampler};
 use crate::grade::{Prediction, grade};
-use crate::model::Decoder;
 use crate::rng::{Address, Purpose};
-use crate::rollout::{self, Ending, RolloutError, Sampled, Sampling};
+use crate::rollout::{Ending, RolloutError, Sampled, Sampling};
 use crate::tokens::{Prompt, TokenError, Tokens};
 
 use super::benchmark::{Benchmark, Item};
@@ -14,7 +14,7 @@ use super::settings::Settings;
 #[derive(Clone, Copy)]
 pub struct Respondent<'a> {
     /// The model.
-    pub model: &'a Decoder<f32>,
+    pub model: &'a dyn Sampler,
     /// Its tokenizer.
     pub tokens: &'a Tokens,
     /// The settings; their context is at most the model's.
@@ -68,8 +68,16 @@ impl Respondent<'_> {
         let sampled = if ids.is_empty() {
             Vec::new()
         } else {
-            let (model, truncation) = (self.model, s.truncation);
-            rollout::sample_until(model, &ids, s.samples, eos, sampling, truncation, ending, address)?
+            let (prompts, group, truncation) = (ids.as_slice(), s.samples, s.truncation);
+            self.model.respond(&Ask {
+                prompts,
+                group,
+                eos,
+                sampling,
+                truncation,
+                ending,
+                address: &address,
+            })?
         };
         let mut out: Vec<Vec<Completion>> = items.iter().map(|item| self.no_room(item)).collect();
         for (&at, samples) in fits.iter().zip(sampled) {

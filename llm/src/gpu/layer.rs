@@ -149,6 +149,11 @@ impl<'a> Pass<'a> {
         Ok(out)
     }
 
+    /// Queries, keys and values of a layer, turned.
+    pub(super) fn turned(&self, activations: &Activations) -> Heads {
+        self.heads(&activations.heads)
+    }
+
     /// Layer `l`: from the stream at its entry to the stream at its exit.
     pub(super) fn layer(&self, l: usize, input: Buffer) -> Result<(Buffer, Activations), DeviceError> {
         let activations = self.activations(l, input)?;

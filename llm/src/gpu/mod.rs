@@ -12,6 +12,13 @@
 //! | [`optim`] | AdamW |
 //! | [`gradients`] | what the backward pass adds to |
 //! | [`weights`] | named tensors on a device: weights, gradients, moments |
+//! | [`decode`] | keys and values, reading prompts, one step of decoding |
+//! | [`rollout`] | responses sampled where the logits are |
+//! | [`select`] | which device a run gets |
+//! | [`blas`] | row-major products as BLAS libraries compute them |
+//! | [`image`] | machine code of the kernels, kept on disk |
+//! | `cuda` | the CUDA card |
+//! | [`check`] | every kernel against its contract, on whatever device there is |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
@@ -20,11 +27,18 @@
 
 pub mod attention;
 mod batch;
+pub mod blas;
 pub mod check;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod decode;
 pub mod decoder;
 pub mod device;
 pub mod dry;
+#[cfg(any(feature = "cuda", test))]
+mod free_list;
 pub mod gradients;
+pub mod image;
 pub mod kernels;
 mod layer;
 pub mod layout;
@@ -32,7 +46,11 @@ pub mod ledger;
 pub mod log_prob;
 pub mod lora;
 pub mod optim;
+pub mod probe;
 pub mod projection;
+pub mod random;
+pub mod rollout;
+pub mod select;
 pub mod weights;
 
 pub use decoder::{Budget, Error, GpuDecoder, Tape};

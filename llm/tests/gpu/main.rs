@@ -3,5 +3,11 @@
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 mod check;
+mod contract;
+mod decoder;
 mod emulator;
 mod kernels;
+mod lora;
+mod memory;
+mod optim;
+mod rollout;
