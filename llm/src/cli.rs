@@ -77,6 +77,8 @@ enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Time the phases of a training step
     Bench(commands::bench::BenchArgs),
+    /// Every kernel on a CUDA card against what it should compute, with times and rates
+    GpuCheck(commands::gpu_check::GpuCheckArgs),
 }
 
 /// Arguments of a training run.
@@ -156,5 +158,6 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),
         Some(Command::Bench(args)) => commands::bench::run(&args),
+        Some(Command::GpuCheck(args)) => commands::gpu_check::run(&args),
     }
 }

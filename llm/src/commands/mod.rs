@@ -6,6 +6,7 @@ pub mod data;
 pub mod eval;
 pub mod explain;
 pub mod generate;
+pub mod gpu_check;
 pub mod grade;
 pub mod info;
 mod lines;

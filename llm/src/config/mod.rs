@@ -48,6 +48,7 @@ pub static PRESETS: &[Preset] = &[
     Preset { name: "paper-r1-llama-3b", text: include_str!("../../presets/paper-r1-llama-3b.toml") },
     Preset { name: "paper-r1-qwen-7b", text: include_str!("../../presets/paper-r1-qwen-7b.toml") },
     Preset { name: "paper-tiny", text: include_str!("../../presets/paper-tiny.toml") },
+    Preset { name: "gpu-learn", text: include_str!("../../presets/gpu-learn.toml") },
 ];
 
 /// A configuration that was refused.

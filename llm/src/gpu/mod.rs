@@ -18,6 +18,7 @@
 //! | [`blas`] | row-major products as BLAS libraries compute them |
 //! | [`image`] | machine code of the kernels, kept on disk |
 //! | `cuda` | the CUDA card |
+//! | [`check`] | every kernel against its contract, on whatever device there is |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
@@ -27,6 +28,7 @@
 pub mod attention;
 mod batch;
 pub mod blas;
+pub mod check;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod decode;

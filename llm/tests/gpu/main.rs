@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // the emulated device's memory is addressed by number
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
+mod check;
 mod contract;
 mod decoder;
 mod emulator;

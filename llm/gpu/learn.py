@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What `llm-train compare` found, seed by seed.
+
+learn.py seed RUN SEED CSV [--head TEXT]   the comparison of one seed in RUN, as CSV
+learn.py all CSV SEED_CSV... [--head TEXT] those of all seeds as one: differences from the first method in pairs by seed, with the exact
+                                           p of a sign flip (0.03125 at best with six seeds)
+"""
+
+import argparse
+import csv
+import itertools
+import pathlib
+import sys
+
+COLUMNS = ["seed", "method", "problems", "before", "after"]
+
+
+def read(path):
+    """The rows of a CSV with comment lines before its header."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        sys.exit(f"learn.py: {path}: {error}; must be a CSV of an earlier step")
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+def write(path, head, columns, rows):
+    with open(path, "w", newline="", encoding="utf-8") as out:
+        if head:
+            out.write(f"# {head}\n")
+        lines = csv.writer(out, lineterminator="\n")
+        lines.writerow(columns)
+        lines.writerows(rows)
+
+
+def sign_flip(differences):
+    """The share of sign patterns whose sum is as far from 0 as this one, both ways."""
+    seen = abs(sum(differences)) - 1e-12
+    signs = itertools.product([1, -1], repeat=len(differences))
+    sums = [abs(sum(s * d for s, d in zip(pattern, differences))) for pattern in signs]
+    return sum(s >= seen for s in sums) / len(sums)
+
+
+def summary(rows):
+    """A row per method; `rows` are those of all seeds."""
+    by = {}
+    for row in rows:
+        by.setdefault(row["method"], {})[row["seed"]] = row
+    first = next(iter(by))
+    for method, seeds in by.items():
+        shared = [s for s in seeds if s in by[first]]
+        after = [float(seeds[s]["after"]) for s in seeds]
+        before = [float(seeds[s]["before"]) for s in seeds]
+        d = [float(seeds[s]["after"]) - float(by[first][s]["after"]) for s in shared]
+        paired = method != first and d
+        yield [
+            method,
+            len(seeds),
+            sum(before) / len(before),
+            sum(after) / len(after),
+            *([sum(d) / len(d), min(d), max(d)] if paired else [None] * 3),
+            *([sum(x > 0 for x in d), sum(x < 0 for x in d), sign_flip(d)] if paired else [None] * 3),
+        ]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = p.add_subparsers(dest="kind", required=True)
+    one = kinds.add_parser("seed")
+    for name in ["run", "seed", "csv"]:
+        one.add_argument(name)
+    every = kinds.add_parser("all")
+    every.add_argument("csv")
+    every.add_argument("seeds", nargs="+")
+    for kind in [one, every]:
+        kind.add_argument("--head", default="")
+    a = p.parse_args()
+    if a.kind == "seed":
+        found = read(pathlib.Path(a.run) / "compare.csv")
+        rows = [[a.seed, r["method"], r["n_least"], r["before"], r["after"]] for r in found if not r["twin_of"]]
+        write(a.csv, a.head, COLUMNS, rows)
+    else:
+        rows = [row for path in a.seeds for row in read(path)]
+        columns = ["method", "seeds", "before", "after", "difference", "difference_least", "difference_most"]
+        table = list(summary(rows))
+        write(a.csv, a.head, [*columns, "seeds_better", "seeds_worse", "sign_flip_p"], table)
+        for row in table:
+            print(f"{row[0]}: {row[2]:.3f} -> {row[3]:.3f} over {row[1]} seeds" + (f", {row[4]:+.3f}" if row[4] is not None else ""))
+
+
+if __name__ == "__main__":
+    main()

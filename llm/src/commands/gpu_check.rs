@@ -1,0 +1,71 @@
+//! `llm-train gpu-check`: every kernel on the card against what it should compute.
+
+use std::path::PathBuf;
+
+use super::{Failure, print};
+use crate::disk::Disk;
+use crate::gpu::Dtype;
+use crate::gpu::check::{self, Extent, OTHERS};
+use crate::gpu::kernels::NAMES;
+use crate::gpu::select::{Found, look};
+
+/// Arguments of `gpu-check`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GpuCheckArgs {
+    /// The device; the CPU runs no kernels
+    #[arg(long, value_name = "NAME", default_value = "cuda", value_parser = ["cuda"])]
+    pub device: String,
+    /// Also write the table there
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// The first comment line of that file
+    #[arg(long, value_name = "TEXT", default_value = "llm-train gpu-check")]
+    pub head: String,
+    /// One kernel alone, or gemm, replay, decoder
+    #[arg(long, value_name = "NAME")]
+    pub only: Option<String>,
+    /// Small sizes alone, nothing timed
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// Prints a line per case with error, bound, time and rate.
+///
+/// # Errors
+/// When there is no card, or a case fails.
+pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
+    let only = args.only.as_deref();
+    let known = || NAMES.into_iter().chain(OTHERS);
+    if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
+        let names: Vec<&str> = known().collect();
+        return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));
+    }
+    let extent = if args.quick { Extent::Small } else { Extent::Full };
+    let mut findings = Vec::new();
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let device = match look(dtype) {
+            Found::Card(device) => device,
+            Found::Nothing(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
+            Found::NotBuilt => {
+                let right = "this llm-train was built without CUDA: build it with --features cuda";
+                return Err(Failure::refused(format!("--device cuda: {right}")));
+            }
+        };
+        if findings.is_empty() {
+            print(&format!("{}\n", device.name()))?;
+        }
+        findings.extend(check::run(&device, dtype, extent, only));
+    }
+    print(&check::table(&findings))?;
+    if let Some(path) = &args.csv {
+        let text = format!("# {}\n{}\n{}", args.head, check::COLUMNS, check::csv_rows(&findings));
+        Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)?;
+    }
+    match check::passed(&findings) {
+        true => Ok(()),
+        false => {
+            let failed = findings.iter().filter(|f| !f.passed()).count();
+            Err(Failure::broke(format!("gpu-check: {failed} of {} cases failed", findings.len())))
+        }
+    }
+}
