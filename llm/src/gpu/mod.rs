@@ -38,6 +38,7 @@ pub mod probe;
 pub mod projection;
 pub mod random;
 pub mod rollout;
+pub mod trial;
 pub mod weights;
 
 pub use decoder::{Budget, Error, GpuDecoder, Tape};
