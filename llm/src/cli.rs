@@ -39,6 +39,8 @@ Examples:
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
   llm-train data gsm8k.jsonl --template r1           what a data set holds, and what the model would see of it
   llm-train grade < cases.jsonl                      answers against references, as mathematics
+  llm-train merge --model BASE --adapter DIR --out DIR
+                                                     base and adapter as one plain checkpoint
   llm-train info --model DIR                         parameters and memory
 
 Exit code: 0 when the work was done, 1 when it broke off, 2 when the input was refused.";
@@ -51,6 +53,8 @@ enum Command {
     /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
     #[command(after_help = settings_help())]
     Sft(TrainArgs),
+    /// Merge an adapter into its base: a plain Hugging Face checkpoint
+    Merge(commands::merge::MergeArgs),
     /// Draw the curves of a run into RUN/figures
     Plot(commands::plot::PlotArgs),
     /// Several methods from the same supervised starts over several seeds, with intervals; resumes
@@ -140,6 +144,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         }
         Some(Command::Train(args)) => commands::train::run(&args, false),
         Some(Command::Sft(args)) => commands::train::run(&args, true),
+        Some(Command::Merge(args)) => commands::merge::run(&args),
         Some(Command::Plot(args)) => commands::plot::run(&args),
         Some(Command::Compare(args)) => commands::compare::run(&args),
         Some(Command::Reproduce(args)) => commands::reproduce::run(&args),

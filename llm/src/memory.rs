@@ -1,5 +1,6 @@
 //! How much memory training takes: estimated from shapes, and used by this process so far.
 
+use crate::lora::LoraSettings;
 use crate::model::Config;
 use crate::model::ops::attention::PAGE;
 use crate::model::ops::log_prob;
@@ -34,7 +35,7 @@ pub struct Step {
     pub new_tokens: usize,
     /// Tokens per forward pass.
     pub micro_batch_tokens: usize,
-    /// Whether a frozen reference model is kept (beta is not 0).
+    /// Whether a frozen reference model is asked (beta is not 0).
     pub reference: bool,
     /// Whether the optimiser keeps what rounding loses.
     pub compensated: bool,
@@ -112,15 +113,16 @@ fn page(c: &Config) -> usize {
     c.num_hidden_layers * c.num_key_value_heads * c.heads().page()
 }
 
-/// The memory of training `c` with steps of this size.
-pub fn estimate(c: &Config, step: &Step) -> Estimate {
+/// The memory of training `c`, or an adapter of it, with steps of this size.
+pub fn estimate(c: &Config, step: &Step, lora: Option<&LoraSettings>) -> Estimate {
     let item = |name, bytes, formula: String| Item { name, bytes, formula };
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let adapted = lora.map(|lora| lora.adapted(c));
+    let trained = lora.map_or(parameters, |lora| lora.parameters(c));
     let head = if c.tie_word_embeddings { c.vocab_size * c.hidden_size } else { 0 };
-    let model = F32 * (parameters + packed(c));
-    let copies = if step.compensated { 4 } else { 3 };
     let plus_head =
         if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
+    let copies = if step.compensated { 4 } else { 3 };
     let mut state = vec![
         item("weights", F32 * parameters, format!("4 bytes x {parameters} parameters")),
         item(
@@ -128,19 +130,30 @@ pub fn estimate(c: &Config, step: &Step) -> Estimate {
             F32 * packed(c),
             format!("4 x {} (matrices laid out for products)", packed(c)),
         ),
-        item("gradients", F32 * (parameters + head), format!("4 x {parameters}{plus_head}")),
+        match adapted {
+            None => item("gradients", F32 * (parameters + head), format!("4 x {parameters}{plus_head}")),
+            Some(n) => item("gradients", F32 * n, format!("4 x {n} (whole, of the adapted matrices)")),
+        },
         item(
             "optimiser",
-            copies * F32 * parameters,
+            copies * F32 * trained,
             format!(
-                "{copies} x 4 x {parameters} (master weights, two moments{})",
+                "{copies} x 4 x {trained} ({}, two moments{})",
+                if lora.is_some() { "the adapter" } else { "master weights" },
                 if step.compensated { ", rounding residuals" } else { "" }
             ),
         ),
     ];
-    if step.reference {
-        state.push(item("reference model", model, format!("4 x ({parameters} + {})", packed(c))));
-    }
+    state.extend(adapted.map(|n| item("base", F32 * n, format!("4 x {n} (what is under the adapter)"))));
+    state.extend(step.reference.then(|| match adapted {
+        None => {
+            let model = F32 * (parameters + packed(c));
+            item("reference model", model, format!("4 x ({parameters} + {})", packed(c)))
+        }
+        Some(n) => {
+            item("reference", F32 * n, format!("4 x {n} (what is adapted, put aside while it is asked)"))
+        }
+    }));
     let responses = step.prompts * step.group;
     let row = step.prompt_tokens + step.new_tokens;
     let rollout = vec![
@@ -268,7 +281,7 @@ mod tests {
                 reference: true,
                 compensated: true,
             };
-            let estimate = estimate(model.config(), &step);
+            let estimate = estimate(model.config(), &step, None);
             let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
             let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
             assert_eq!(of("weights"), 4 * numbers);
@@ -284,5 +297,35 @@ mod tests {
             // A row is longer than the micro-batch: it is taken alone.
             assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 10, 5, false));
         }
+    }
+
+    #[test]
+    fn an_adapter_holds_what_its_engine_holds() {
+        use crate::engine::{Cpu, Engine, Stage};
+        let model = model(true);
+        let (shape, targets) = (model.config().clone(), vec!["q_proj".to_owned(), "down_proj".to_owned()]);
+        let lora = LoraSettings { rank: 4, alpha: 8.0, targets };
+        let step = Step {
+            prompts: 2,
+            group: 2,
+            prompt_tokens: 5,
+            new_tokens: 5,
+            micro_batch_tokens: 1,
+            reference: true,
+            compensated: true,
+        };
+        let estimate = estimate(&shape, &step, Some(&lora));
+        let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+        let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
+        assert_eq!(of("weights"), 4 * numbers);
+        let stage = Stage { lora: Some(lora), ..Stage::new(Default::default()) };
+        let mut engine = Cpu::start(model, stage).expect("it fits");
+        let saved = engine.optimiser().expect("on the CPU");
+        let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
+        let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+        assert_eq!(of("optimiser"), state);
+        let adapted: usize = engine.gradients().parameters().values().map(|t| t.data.len()).sum();
+        assert_eq!((of("gradients"), of("base"), of("reference")), (4 * adapted, 4 * adapted, 4 * adapted));
+        assert!(estimate.state.iter().all(|i| i.name != "reference model"));
     }
 }

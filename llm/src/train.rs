@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Instant;
 
 use grpo_lambda::advantage::all_equal;
@@ -17,9 +18,10 @@ use grpo_lambda::stats::{self, Interval};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, ConfigError, ModelSource};
-use crate::engine::{Cpu, Engine, Sampler, Stage as Start};
+use crate::engine::{Cpu, Engine, Gpu, Sampler, Stage as Start};
 use crate::eval::{self, EvalError, Evaluation};
-use crate::evidence::{Cost, PROVIDED, Question, QuestionError, why_not};
+use crate::evidence::{self, Cost, PROVIDED, Question, QuestionError, why_not};
+use crate::gpu::select::{self, Chosen, SelectError};
 use crate::lora;
 use crate::model::weights::Parameters;
 use crate::model::{self, Decoder, weights};
@@ -159,6 +161,21 @@ pub enum TrainError {
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
+    /// Nothing to compute on as the configuration has it.
+    #[error(transparent)]
+    Device(#[from] SelectError),
+    /// Evidence that a card cannot be asked for.
+    #[error(
+        "method.name={method}: {evidence} is asked of the CPU's decoder only: set device=cpu (found {card})"
+    )]
+    OnTheCpuOnly {
+        /// The method.
+        method: String,
+        /// The evidence.
+        evidence: &'static str,
+        /// The card.
+        card: String,
+    },
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
     Question(#[from] QuestionError),
@@ -190,6 +207,8 @@ impl TrainError {
             | TrainError::Optim(_)
             | TrainError::State { .. }
             | TrainError::Evidence(_)
+            | TrainError::Device(_)
+            | TrainError::OnTheCpuOnly { .. }
             | TrainError::Question(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
@@ -278,6 +297,19 @@ struct Run<'a> {
 /// # Errors
 /// [`TrainError`]; everything up to the last checkpoint is kept.
 pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary, TrainError> {
+    train_on(device(config)?, config, directory, command)
+}
+
+/// [`train`] on this device, whatever the configuration says of devices.
+///
+/// # Errors
+/// As [`train`].
+pub fn train_on(
+    chosen: Chosen,
+    config: &Config,
+    directory: &Path,
+    command: &str,
+) -> Result<Summary, TrainError> {
     let started = Instant::now();
     let configured = config.configured();
     configured.require(PROVIDED)?;
@@ -328,10 +360,15 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
         return Ok(Summary { checkpoint: c.path().to_owned(), ..summary });
     }
     let mut run = Run { config, configured, tokens, problems, dir, state, shape, progress: None, started };
-    run.announce();
-    run.whole(parameters, checkpoint, &|shape, parameters, start| {
-        Cpu::start(Decoder::new(shape.clone(), parameters)?, start)
-    })
+    run.announce(&chosen);
+    match chosen {
+        Chosen::Cpu => run.whole(parameters, checkpoint, &|shape, parameters, start| {
+            Cpu::start(Decoder::new(shape.clone(), parameters)?, start)
+        }),
+        Chosen::Cuda(card, dtype) => run.whole(parameters, checkpoint, &|shape, parameters, start| {
+            Gpu::start(&card, dtype, shape, &parameters, start)
+        }),
+    }
 }
 
 /// Makes the engine of a stage.
@@ -363,6 +400,27 @@ fn check_room(config: &Config, problems: &Problems, tokens: &Tokens, limit: usiz
         }
     }
     Ok(())
+}
+
+/// Where a run of this configuration computes. The first time that a card is looked for in vain without being demanded, the user is told.
+///
+/// # Errors
+/// When a card is demanded and cannot be used, or the numbers are those of a card and there is none.
+pub fn device(config: &Config) -> Result<Chosen, TrainError> {
+    static TOLD: Once = Once::new();
+    let (chosen, told) = select::choose(config.device, config.dtype, select::look)?;
+    if let Some(line) = told {
+        TOLD.call_once(|| say(&line));
+    }
+    let asked = config.configured().evidence().into_iter().find(|kind| evidence::price(*kind).is_some());
+    match (chosen, asked) {
+        (Chosen::Cuda(card, _), Some(kind)) => Err(TrainError::OnTheCpuOnly {
+            method: config.method.clone(),
+            evidence: kind.name(),
+            card: card.name(),
+        }),
+        (chosen, _) => Ok(chosen),
+    }
 }
 
 /// The tokenizer of a configuration.
@@ -453,18 +511,19 @@ impl Run<'_> {
         self.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
     }
 
-    fn announce(&mut self) {
+    fn announce(&mut self, chosen: &Chosen) {
         let c = &self.shape;
         let rl = &self.config.rl;
         let adapter = self.config.lora.as_ref().map_or(String::new(), |lora| {
             format!(", of which an adapter of rank {} to {} is trained", lora.rank, lora.targets.join(", "))
         });
         self.say(&format!(
-            "{} parameters ({} layers, width {}, vocabulary {}){adapter}; {} with {} responses to each of {} problems a step; run directory {}",
+            "{} parameters ({} layers, width {}, vocabulary {}){adapter} {}; {} with {} responses to each of {} problems a step; run directory {}",
             self.parameters(),
             c.num_hidden_layers,
             c.hidden_size,
             c.vocab_size,
+            chosen.describe(),
             self.configured.spec.title,
             rl.group_size,
             rl.prompts_per_step,
@@ -479,8 +538,8 @@ impl Run<'_> {
         from: Option<Checkpoint>,
         start: &Starter<'_, E>,
     ) -> Result<Summary, TrainError> {
-        let parameters = self.supervised(parameters, from.as_ref(), start)?;
-        let (engine, checkpoint) = self.reinforced(parameters, from, start)?;
+        let left = self.supervised(parameters, from.as_ref(), start)?;
+        let (engine, checkpoint) = self.reinforced(left, from, start)?;
         self.finish(&engine, checkpoint.path())
     }
 
@@ -519,16 +578,16 @@ impl Run<'_> {
         Ok(engine)
     }
 
-    /// Supervised steps that are left; the weights after them.
+    /// Supervised steps that are left, and what they leave.
     fn supervised<E: Engine>(
         &mut self,
         parameters: Parameters<f32>,
         from: Option<&Checkpoint>,
         start: &Starter<'_, E>,
-    ) -> Result<Parameters<f32>, TrainError> {
+    ) -> Result<Left<E>, TrainError> {
         let config = self.config;
         if self.state.sft_done == config.sft.steps {
-            return Ok(parameters);
+            return Ok(Left::Weights(parameters));
         }
         let mut engine = self.start(parameters, Stage::Supervised, from, start)?;
         self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
@@ -552,7 +611,10 @@ impl Run<'_> {
             }
         }
         self.stage_done();
-        Ok(engine.parameters()?.into_owned())
+        Ok(match config.rl.steps {
+            0 => Left::Engine(engine),
+            _ => Left::Weights(engine.parameters()?.into_owned()),
+        })
     }
 
     fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
@@ -613,13 +675,17 @@ impl Run<'_> {
     /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
     fn reinforced<E: Engine>(
         &mut self,
-        parameters: Parameters<f32>,
+        left: Left<E>,
         from: Option<Checkpoint>,
         start: &Starter<'_, E>,
     ) -> Result<(E, Checkpoint), TrainError> {
         let config = self.config;
         let mut saved = from.filter(|_| self.state.before.is_some());
-        let engine = self.start(parameters, Stage::Reinforced, saved.as_ref(), start)?;
+        let stage = if config.rl.steps > 0 { Stage::Reinforced } else { Stage::Supervised };
+        let engine = match left {
+            Left::Weights(parameters) => self.start(parameters, stage, saved.as_ref(), start)?,
+            Left::Engine(engine) => engine,
+        };
         let mut policy = LlmPolicy::new(engine, self.tokens.clone(), config);
         policy.extraction = self.problems.extraction();
         policy.question = Question::of(&self.configured, &self.tokens, self.shape.vocab_size)?;
@@ -799,9 +865,12 @@ impl Run<'_> {
     fn save<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
         let (shape, parameters) = (self.shape.clone(), engine.parameters()?);
         let (frozen, adapter, optimiser) = (engine.frozen()?, engine.adapter()?, engine.optimiser()?);
+        // What RL starts from after supervised learning is in no other place than this checkpoint.
+        let (sft, rl) = (self.config.sft.steps, self.config.rl.steps);
+        let own = rl > 0 && sft > 0 && self.state.sft_done == sft;
         let base = match &self.config.model {
-            ModelSource::Checkpoint(path) => path.display().to_string(),
-            ModelSource::Random(_) => String::new(),
+            ModelSource::Checkpoint(path) if !own => path.display().to_string(),
+            _ => "../reference".to_owned(),
         };
         let state = serde_json::to_vec_pretty(&self.state).expect("a state has a JSON form");
         self.dir.save(self.state.done(), |writer| {
@@ -862,6 +931,14 @@ impl Run<'_> {
         self.dir.finish(&summary)?;
         Ok(summary)
     }
+}
+
+/// What supervised learning leaves.
+enum Left<E> {
+    /// What RL starts from.
+    Weights(Parameters<f32>),
+    /// Where no RL follows, everything: the moments and the adapter are what the run found.
+    Engine(E),
 }
 
 /// What a step learns from, group by group.

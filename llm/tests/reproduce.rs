@@ -52,11 +52,13 @@ fn the_whole_grid_is_planned_without_weights() {
     let run = dir.path().join("grid");
     let done = reproduce(&["--table", "all", "--dry-run", "--run", run.to_str().unwrap()]);
     let text = done.output();
-    // 92 cells and four supervised stages, all missing but those that need LoRA.
+    // 92 cells and four supervised stages, all missing.
     let count = |word: &str| text.lines().filter(|l| l.contains(word)).count();
     assert!(text.contains("92 cells") && text.contains("all 96 runs"), "{text}");
-    assert_eq!((count("supervised"), count("needs LoRA")), (4, 8), "{text}");
-    for expected in ["assumed", "NVIDIA H100", "this version cannot run it: it has no LoRA yet", "rank 16"] {
+    assert_eq!((count("supervised"), count(" missing ")), (4, 96), "{text}");
+    for expected in
+        ["assumed", "NVIDIA H100", "trained by LoRA (rank 16, alpha 32, q_proj, v_proj); this trainer holds"]
+    {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!run.exists(), "a plan writes nothing");
@@ -158,7 +160,14 @@ fn what_cannot_be_meant_is_refused_in_a_line() {
                 "hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
             ],
         ),
-        (&["--table", "6"], &["preset paper-r1-qwen-7b, line ", "lora.", "it has no LoRA"]),
+        (
+            &["--table", "6"],
+            &[
+                "R1-Distill-Qwen-7B: no model in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+                "hf download deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+            ],
+        ),
+        (&["--table", "6", "lora.rank=0.5"], &["lora.rank = 0.5: must be a whole number"]),
     ] {
         reproduce(&[words, &["--run", run]].concat()).refused(2, expected);
         assert!(!Path::new(run).exists(), "{words:?}: what is refused leaves nothing behind");

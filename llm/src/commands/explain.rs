@@ -59,6 +59,15 @@ fn explain(config: &Config) -> String {
         rl.inner_updates,
         if rl.inner_updates == 1 { "" } else { "s" },
     );
+    if let Some(lora) = &config.lora {
+        text += &format!(
+            "Trained: an adapter, W + ({} / {}) B A with A and B of rank {}, of {}; theta is A and B, and pi_ref the model without them.\n",
+            lora.alpha,
+            lora.rank,
+            lora.rank,
+            lora.targets.join(", ")
+        );
+    }
     text += "\nSettings:\n";
     for (key, value) in configured.settings.entries() {
         text += &format!("  method.{key:14} {value}\n");

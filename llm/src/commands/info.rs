@@ -69,6 +69,9 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
         compensated: rl.adam.compensated,
     };
+    if let Some(lora) = &config.lora {
+        lora.shapes(&c).map_err(Failure::refused)?;
+    }
     let row = args.prompt_tokens + rl.max_new_tokens;
     if row > c.max_position_embeddings {
         return Err(Failure::refused(format!(
@@ -80,7 +83,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         "\n\nMemory of RL training in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
         args.preset, step.prompts, step.prompt_tokens, step.group, step.new_tokens, step.micro_batch_tokens
     );
-    let estimate = memory::estimate(&c, &step);
+    let estimate = memory::estimate(&c, &step, config.lora.as_ref());
     section(&mut text, "held all the time", &estimate.state);
     section(&mut text, "while sampling", &estimate.rollout);
     section(&mut text, "in an update", &estimate.update);

@@ -9,6 +9,7 @@ pub mod generate;
 pub mod grade;
 pub mod info;
 mod lines;
+pub mod merge;
 pub mod plot;
 pub mod reproduce;
 pub mod score;

@@ -9,6 +9,7 @@ use grpo_lambda::settings::did_you_mean;
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
+use crate::config::Config;
 use crate::data::OnBadRow;
 use crate::disk::{Disk, DiskError};
 use crate::eval::benchmark::{self, PAPER};
@@ -17,17 +18,18 @@ use crate::eval::settings::Protocol;
 use crate::figures;
 use crate::memory;
 use crate::progress::say;
-use crate::reproduce::cost::{ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised};
+use crate::reproduce::cost::{
+    ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised, trained,
+};
 use crate::reproduce::figure::figure;
 use crate::reproduce::grid::{Cell, Only, Selection, expand};
 use crate::reproduce::layout::{Layout, averages_table, runs_table};
 use crate::reproduce::models::PaperModel;
 use crate::reproduce::paper::{BENCHMARKS, Paper};
 use crate::reproduce::report::{Line, bytes, markdown, plan, terminal, tidy};
-use crate::reproduce::run::{Grid, GridError, Status, Trained, on_stand_ins};
+use crate::reproduce::run::{Grid, GridError, Trained, on_stand_ins};
 use crate::reproduce::scale::Scale;
 use crate::reproduce::score::Score;
-use crate::reproduce::settings::Planned;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
@@ -126,8 +128,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         let text = dry(&grid, &kept, selection, &assumptions).map_err(failed)?;
         return print(&text);
     }
-    let first = grid.planned(&kept[0].model).map_err(Failure::refused)?;
-    use_threads(first.config.threads)?;
+    let first = grid.preset(&kept[0].model).map_err(Failure::refused)?;
+    use_threads(first.threads)?;
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     if let Some(line) = scale.legend().first() {
         say(line);
@@ -252,28 +254,22 @@ fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) ->
     let mut facts = Vec::new();
     let mut last = "";
     for cell in cells {
-        let planned = grid.planned(&cell.model)?;
-        let Planned { config, lora } = &planned;
+        let config = grid.preset(&cell.model)?;
         let shape = match grid.scale {
             Scale::Full => cell.model.shape.clone(),
-            Scale::Tiny => tiny_shape(&planned)?,
+            Scale::Tiny => tiny_shape(&config)?,
         };
-        let a = grid.scale.assumptions(full.clone(), config);
+        let a = grid.scale.assumptions(full.clone(), &config);
         if last != cell.model.name {
             last = &cell.model.name;
             let names = [cell.model.name.clone(), "(all)".to_owned(), "supervised".to_owned()];
-            let work = supervised(&shape, config, lora.as_ref(), &a);
+            let work = supervised(&shape, &config, &a);
             lines.push((Line { names, work, status: grid.supervised(&cell.model)?.to_owned() }, a.clone()));
-            facts.push(fact(&cell.model, &planned, &shape, &a, grid.scale));
+            facts.push(fact(&cell.model, &config, &shape, &a, grid.scale));
         }
-        let work = reinforced(&shape, config, lora.as_ref(), &a) + evaluated(&shape, &a);
+        let work = reinforced(&shape, &config, &a) + evaluated(&shape, &a);
         let names = [cell.model.name.clone(), cell.dataset.name.to_owned(), cell.variant.to_string()];
-        let status = grid.status(cell)?;
-        let status = if matches!(status, Status::Missing) && Scale::lora_missing(lora.as_ref()) {
-            "needs LoRA".to_owned()
-        } else {
-            status.name().to_owned()
-        };
+        let status = grid.status(cell)?.name().to_owned();
         lines.push((Line { names, work, status }, a));
     }
     let what = format!(
@@ -288,9 +284,9 @@ fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) ->
 }
 
 /// The shape of the embedded model.
-fn tiny_shape(planned: &Planned) -> Result<crate::model::Config, GridError> {
-    let tokens = crate::train::tokens(&planned.config)?;
-    let model = crate::train::initial_model(&planned.config, &tokens)
+fn tiny_shape(config: &Config) -> Result<crate::model::Config, GridError> {
+    let tokens = crate::train::tokens(config)?;
+    let model = crate::train::initial_model(config, &tokens)
         .map_err(|e| GridError::Run { name: "paper-tiny".to_owned(), source: Box::new(e) })?;
     Ok(model.config().clone())
 }
@@ -298,12 +294,11 @@ fn tiny_shape(planned: &Planned) -> Result<crate::model::Config, GridError> {
 /// A model in a line: parameters, what is trained of them, the memory this trainer takes.
 fn fact(
     model: &PaperModel,
-    planned: &Planned,
+    config: &Config,
     shape: &crate::model::Config,
     a: &Assumptions,
     scale: Scale,
 ) -> String {
-    let Planned { config, lora } = planned;
     let rl = &config.rl;
     let step = memory::Step {
         prompts: rl.prompts_per_step,
@@ -314,31 +309,25 @@ fn fact(
         reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
         compensated: rl.adam.compensated,
     };
-    let trained = crate::reproduce::cost::trained(shape, lora.as_ref());
-    let all = crate::reproduce::cost::trained(shape, None);
+    let lora = config.lora.as_ref();
+    let all = trained(shape, None);
     let name = if scale == Scale::Full { model.id.as_str() } else { "the embedded model" };
-    match lora {
-        None => {
-            let peak = memory::estimate(shape, &step).peak(config.memory.recompute_layers) as f64;
-            format!(
-                "{}: {name}, {all:.3e} parameters, all trained; this trainer holds {} in f32 (llm-train info itemises them)",
-                model.name,
-                bytes(peak)
-            )
-        }
-        Some(lora) => format!(
-            "{}: {name}, {all:.3e} parameters, {trained:.3e} trained by LoRA (rank {}, alpha {}, {}){}",
-            model.name,
-            lora.rank,
-            lora.alpha,
-            lora.targets.join(", "),
-            if Scale::lora_missing(Some(lora)) {
-                "; this version cannot run it: it has no LoRA yet"
-            } else {
-                ""
-            }
+    let how = match lora {
+        None => "all trained".to_owned(),
+        Some(l) => format!(
+            "{:.3e} trained by LoRA (rank {}, alpha {}, {})",
+            trained(shape, lora),
+            l.rank,
+            l.alpha,
+            l.targets.join(", ")
         ),
-    }
+    };
+    let peak = memory::estimate(shape, &step, lora).peak(config.memory.recompute_layers) as f64;
+    format!(
+        "{}: {name}, {all:.3e} parameters, {how}; this trainer holds {} in f32 (llm-train info itemises them)",
+        model.name,
+        bytes(peak)
+    )
 }
 
 /// Writes a table beside the runs; the lines that say where.

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use grpo_lambda::settings::did_you_mean;
+
 use super::toml_scalar;
 use crate::data::OnBadRow;
+use crate::gpu::select::{DTYPES, Wanted};
 use crate::lora::TARGETS;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::schedule::Shape;
@@ -75,6 +78,13 @@ impl fmt::Display for Kind {
     }
 }
 
+/// The words of `a,b`, also in brackets and quotes.
+fn split_words(text: &str) -> Vec<&str> {
+    let text = text.trim();
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    inner.split(',').map(|w| w.trim().trim_matches('"')).collect()
+}
+
 impl Kind {
     /// The one spelling of a value, or `None` when it is none.
     pub(super) fn canonical(self, text: &str) -> Option<String> {
@@ -93,8 +103,7 @@ impl Kind {
                 Some(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
             }
             Kind::Words(words) => {
-                let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-                let given: Vec<&str> = inner.split(',').map(|w| w.trim().trim_matches('"')).collect();
+                let given = split_words(text);
                 let distinct = given.iter().enumerate().all(|(i, w)| !given[..i].contains(w));
                 let known = given.iter().all(|w| words.contains(w));
                 let ordered: Vec<&str> = words.iter().copied().filter(|w| given.contains(w)).collect();
@@ -110,6 +119,13 @@ impl Kind {
             Kind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
             Kind::OptionalPath | Kind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
+    }
+
+    /// What a list of words may have meant by one that is none of them: ` (did you mean ..?)` or nothing.
+    pub(super) fn hint(self, text: &str) -> String {
+        let Kind::Words(words) = self else { return String::new() };
+        let other = split_words(text).into_iter().find(|w| !words.contains(w));
+        other.map_or(String::new(), |w| did_you_mean(w, words.iter().copied()))
     }
 
     /// A canonical value as TOML.
@@ -172,6 +188,8 @@ const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
 pub static FIELDS: &[Field] = &[
     field("seed", integer(0, i64::MAX as u64), "0", "what all random numbers derive from"),
     free(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
+    free(field("device", Kind::Choice(&Wanted::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
+    field("dtype", Kind::Choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
     free(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result")),
     free(field("memory.recompute_layers", Kind::Flag, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
     field("model.checkpoint", Kind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),

@@ -22,6 +22,8 @@ use grpo_lambda::settings::{SettingError, did_you_mean};
 use toml::de::{DeTable, DeValue};
 
 use crate::data::{Columns, OnBadRow};
+use crate::gpu::Dtype;
+use crate::gpu::select::{self, Wanted};
 use crate::lora::LoraSettings;
 use crate::optim::AdamWSettings;
 use crate::reward::RewardConfig;
@@ -246,6 +248,10 @@ pub struct Config {
     pub seed: u64,
     /// Worker threads, 0 for all.
     pub threads: usize,
+    /// Where a run computes.
+    pub device: Wanted,
+    /// Numbers of weights and activations on a card, if said.
+    pub dtype: Option<Dtype>,
     /// Memory against time.
     pub memory: MemoryConfig,
     /// Where the model comes from.
@@ -561,8 +567,8 @@ fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
         let canonical = field.kind.canonical(&value).ok_or_else(|| ConfigError::Invalid {
             origin: origin.clone(),
             key: field.key.to_owned(),
+            expected: format!("{}{}", field.kind, field.kind.hint(&value)),
             value,
-            expected: field.kind.to_string(),
         })?;
         // A checkpoint brings its shape; asking for another one on the command line is a mistake worth a word.
         if SHAPE.contains(&field.key) && values.get("model.checkpoint").is_some_and(|c| c != "none") {
@@ -646,6 +652,8 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
     Ok(Config {
         seed: whole("seed"),
         threads: size("threads"),
+        device: Wanted::parse(word("device")).expect("one of the choices"),
+        dtype: select::parse_dtype(word("dtype")),
         memory: MemoryConfig {
             micro_batch_tokens: size("memory.micro_batch_tokens"),
             recompute_layers: word("memory.recompute_layers") == "true",

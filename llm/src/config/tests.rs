@@ -115,6 +115,10 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         (&["model.kv_heads=3"], "model.heads = 4 is not a multiple of model.kv_heads = 3"),
         (&["model.hidden=20"], "is odd"),
         (&["model.checkpoint=x", "model.hidden=64"], "model.checkpoint decides the shape"),
+        (&["lora.targets=q_proj,v_prj"], "lora.targets = q_proj,v_prj: must be a list of q_proj, k_proj"),
+        (&["lora.targets=q_proj,v_prj"], "(did you mean `v_proj`?)"),
+        (&["lora.targets=q_proj,q_proj"], "lora.targets = q_proj,q_proj: must be a list of"),
+        (&["lora.alpha=0"], "lora.alpha = 0: must be a number greater than 0"),
         (&["rl.top_p=0.9"], "command line: rl.top_p: training samples from the whole distribution"),
         (&["rl.top_k=5"], "rl.top_k: training samples from the whole distribution"),
         (

@@ -4,10 +4,12 @@
 //! sampler and trainer agree to the bit. Others may round; the policy then measures how far the two are apart.
 
 mod cpu;
+mod gpu;
 
 use std::borrow::Cow;
 
 pub use cpu::Cpu;
+pub use gpu::{Gpu, GpuModel, Made};
 
 use crate::lora::LoraSettings;
 use crate::model::weights::Parameters;

@@ -14,6 +14,10 @@
 //! | [`weights`] | named tensors on a device: weights, gradients, moments |
 //! | [`decode`] | keys and values, reading prompts, one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
+//! | [`select`] | which device a run gets |
+//! | [`blas`] | row-major products as BLAS libraries compute them |
+//! | [`image`] | machine code of the kernels, kept on disk |
+//! | `cuda` | the CUDA card |
 //! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
 //! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
@@ -22,11 +26,17 @@
 
 pub mod attention;
 mod batch;
+pub mod blas;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod decode;
 pub mod decoder;
 pub mod device;
 pub mod dry;
+#[cfg(any(feature = "cuda", test))]
+mod free_list;
 pub mod gradients;
+pub mod image;
 pub mod kernels;
 mod layer;
 pub mod layout;
@@ -38,6 +48,7 @@ pub mod probe;
 pub mod projection;
 pub mod random;
 pub mod rollout;
+pub mod select;
 pub mod trial;
 pub mod weights;
 

@@ -70,6 +70,26 @@ impl LoraSettings {
         modules
     }
 
+    /// `[out, in]` of the adapted matrices, in the order of [`LoraSettings::modules`].
+    pub fn sizes(&self, config: &Config) -> Vec<[usize; 2]> {
+        let all: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
+        let matrix = |module: &String| match all[&format!("{module}.weight")][..] {
+            [out, inner] => [out, inner],
+            _ => [0, 0],
+        };
+        self.modules(config).iter().map(matrix).collect()
+    }
+
+    /// Numbers of the matrices that are adapted.
+    pub fn adapted(&self, config: &Config) -> usize {
+        self.sizes(config).iter().map(|[out, inner]| out * inner).sum()
+    }
+
+    /// Numbers of the adapter.
+    pub fn parameters(&self, config: &Config) -> usize {
+        self.sizes(config).iter().map(|[out, inner]| self.rank * (out + inner)).sum()
+    }
+
     /// Names and shapes of the adapter's tensors, sorted.
     ///
     /// # Errors
@@ -87,10 +107,8 @@ impl LoraSettings {
         if self.targets.is_empty() {
             return Err("lora.targets names no projection: nothing would be trained".into());
         }
-        let all: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
         let mut shapes = BTreeMap::new();
-        for module in self.modules(config) {
-            let [out, inner] = all[&format!("{module}.weight")][..] else { continue };
+        for (module, [out, inner]) in self.modules(config).into_iter().zip(self.sizes(config)) {
             if !(1..=out.min(inner)).contains(&self.rank) {
                 let most = out.min(inner);
                 return Err(format!(
@@ -134,6 +152,30 @@ pub(crate) fn a_name(module: &str) -> String {
 
 pub(crate) fn b_name(module: &str) -> String {
     format!("{module}{B}")
+}
+
+/// Moves weights to `W + s B A` for good, with the bits of [`Lora::merge`].
+///
+/// # Errors
+/// As [`LoraSettings::shapes`].
+///
+/// # Panics
+/// When a tensor of the adapter is missing or of another size, or the weights are not those of `config`.
+pub fn merge(
+    settings: &LoraSettings,
+    adapter: &Parameters<f32>,
+    config: &Config,
+    parameters: &mut Parameters<f32>,
+) -> Result<(), String> {
+    settings.shapes(config)?;
+    let look = |name: &str| adapter.get(name).map(|t| t.data.as_slice());
+    for module in settings.modules(config) {
+        let (a, b) = (tensor(&look, &a_name(&module)), tensor(&look, &b_name(&module)));
+        let name = format!("{module}.weight");
+        let base = parameters.get_mut(&name).unwrap_or_else(|| panic!("the weights have no `{name}`"));
+        base.data = merged(base, a, b, settings.rank, settings.scale() as f32);
+    }
+    Ok(())
 }
 
 /// The frozen matrices under an adapter.

@@ -106,6 +106,22 @@ pub fn load(directory: &Path, config: &Config) -> Result<(LoraSettings, Paramete
     }
 }
 
+/// Fields that make something else of the same tensors, or add to them.
+const VARIANTS: [&str; 12] = [
+    "use_rslora",
+    "use_dora",
+    "use_qalora",
+    "use_bdlora",
+    "fan_in_fan_out",
+    "lora_bias",
+    "rank_pattern",
+    "alpha_pattern",
+    "modules_to_save",
+    "layer_replication",
+    "alora_invocation_tokens",
+    "trainable_token_indices",
+];
+
 fn settings(path: &Path) -> Result<LoraSettings, Error> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
     let value: Value =
@@ -120,9 +136,7 @@ fn settings(path: &Path) -> Result<LoraSettings, Error> {
         return Err(fail("peft_type", "only \"LORA\" is read"));
     }
     // Each of these changes what the tensors mean; off is false, null, empty or absent.
-    for field in
-        ["use_rslora", "use_dora", "fan_in_fan_out", "rank_pattern", "alpha_pattern", "modules_to_save"]
-    {
+    for field in VARIANTS {
         let off = match value.get(field) {
             None | Some(Value::Null | Value::Bool(false)) => true,
             Some(Value::Object(map)) => map.is_empty(),

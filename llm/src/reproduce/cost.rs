@@ -4,12 +4,12 @@
 //! [`Assumptions`] and printed with the numbers: how long prompts and responses are, what the accelerator can do, and what share of that is reached.
 
 use crate::config::Config as Preset;
+use crate::lora::LoraSettings;
 use crate::model::Config as Shape;
 use crate::roofline;
 use grpo_lambda::group::EvidenceKind;
 
 use super::paper::BENCHMARKS;
-use super::settings::Lora;
 
 /// An accelerator, by its data sheet.
 #[derive(Debug, PartialEq)]
@@ -91,7 +91,7 @@ impl Assumptions {
             ),
             "hours are of one device; the paper used 4 of a kind it does not name. This trainer has no GPU path yet: its own time is --gpu cpu's"
                 .to_owned(),
-            "disk: a checkpoint has the weights, the frozen reference and the optimiser's four numbers a parameter in f32; as many as checkpoint.keep, and one being written"
+            "disk: a checkpoint has the weights, the frozen reference (with LoRA the base, always) and the optimiser's numbers of every trained parameter in f32; as many as checkpoint.keep, and one being written"
                 .to_owned(),
         ]
     }
@@ -148,66 +148,67 @@ impl Work {
 /// Bytes of a number in a checkpoint.
 const F32: f64 = 4.0;
 
-/// Parameters that are trained: all, or the pairs of matrices of LoRA.
-pub fn trained(shape: &Shape, lora: Option<&Lora>) -> f64 {
-    let shapes = shape.parameter_shapes();
-    let numbers = |s: &[usize]| s.iter().product::<usize>() as f64;
-    match lora {
-        None => shapes.iter().map(|(_, s)| numbers(s)).sum(),
-        Some(lora) => {
-            let targeted = |name: &str| {
-                name.ends_with(".weight") && lora.targets.iter().any(|t| name.contains(&format!(".{t}.")))
-            };
-            let pair = |s: &[usize]| lora.rank as f64 * s.iter().sum::<usize>() as f64;
-            shapes.iter().filter(|(name, s)| targeted(name) && s.len() == 2).map(|(_, s)| pair(s)).sum()
-        }
-    }
+/// Parameters: all of them.
+fn all(shape: &Shape) -> f64 {
+    shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>() as f64).sum()
 }
 
-/// Bytes of the checkpoints of a run. With LoRA only the pairs are kept; the base is the model's own file, and the reference too.
-fn disk(shape: &Shape, preset: &Preset, lora: Option<&Lora>, reference: bool) -> f64 {
-    let trained = trained(shape, lora);
+/// Parameters that are trained: all, or the pairs of matrices of LoRA.
+pub fn trained(shape: &Shape, lora: Option<&LoraSettings>) -> f64 {
+    lora.map_or_else(|| all(shape), |lora| lora.parameters(shape) as f64)
+}
+
+/// Bytes of the checkpoints of a run: weights, the reference where there is one, what is trained in the optimiser's copies. With LoRA the
+/// reference is the base, always kept, and the pairs are once more beside the optimiser.
+fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
     let copies = if preset.rl.adam.compensated { 4.0 } else { 3.0 };
     let kept = (preset.checkpoint.keep + 1) as f64;
-    let frozen = if reference && lora.is_none() { 1.0 } else { 0.0 };
-    F32 * trained * (1.0 + frozen + copies) * kept
+    let frozen = if reference || preset.lora.is_some() { 1.0 } else { 0.0 };
+    let pairs = if preset.lora.is_some() { 1.0 } else { 0.0 };
+    let numbers = all(shape) * (1.0 + frozen) + trained(shape, preset.lora.as_ref()) * (copies + pairs);
+    F32 * numbers * kept
 }
 
-/// Forward passes that an update's forward and backward are worth: the gradient of inputs and that of weights are one each, the latter of none
-/// but the pairs' with LoRA; computing layers again is another.
-fn passes(preset: &Preset, lora: Option<&Lora>) -> f64 {
-    let weights = if lora.is_some() { 0.0 } else { 1.0 };
-    2.0 + weights + if preset.memory.recompute_layers { 1.0 } else { 0.0 }
+/// Operations of an update's forward and backward over `tokens` tokens whose forward pass takes `forward`: the gradient of inputs is worth a pass,
+/// that of the weights another, and computing layers again another. With LoRA the weights are the adapted matrices, two operations a number
+/// and token; what the pairs add is left out.
+fn update(shape: &Shape, preset: &Preset, forward: f64, tokens: f64) -> f64 {
+    let weights = match &preset.lora {
+        None => forward,
+        Some(lora) => 2.0 * tokens * lora.adapted(shape) as f64,
+    };
+    forward * if preset.memory.recompute_layers { 3.0 } else { 2.0 } + weights
 }
 
 /// The supervised stage of a model, shared by its cells.
-pub fn supervised(shape: &Shape, preset: &Preset, lora: Option<&Lora>, a: &Assumptions) -> Work {
+pub fn supervised(shape: &Shape, preset: &Preset, a: &Assumptions) -> Work {
     let rows = preset.sft.steps as f64 * preset.sft.batch as f64;
     let row = roofline::forward(shape, [(a.demonstration_tokens, a.demonstration_tokens)]);
     Work {
         demonstrated: rows * a.demonstration_tokens as f64,
-        flops: rows * row * passes(preset, lora),
-        disk: disk(shape, preset, lora, false),
+        flops: update(shape, preset, rows * row, rows * a.demonstration_tokens as f64),
+        disk: disk(shape, preset, false),
         ..Work::default()
     }
 }
 
 /// The reinforcement learning of a cell.
-pub fn reinforced(shape: &Shape, preset: &Preset, lora: Option<&Lora>, a: &Assumptions) -> Work {
+pub fn reinforced(shape: &Shape, preset: &Preset, a: &Assumptions) -> Work {
     let rl = &preset.rl;
     let (prompts, new, steps) = (rl.prompts_per_step, rl.max_new_tokens, rl.steps as f64);
     let responses = (prompts * rl.group_size) as f64;
     let decode_flops = steps * roofline::decode(shape, &vec![a.prompt_tokens; prompts], rl.group_size, new);
     let forward = steps * responses * roofline::forward(shape, [(a.prompt_tokens + new, new)]);
     let reference = preset.configured().evidence().contains(&EvidenceKind::RefLogps);
-    let scored = if reference { 1.0 } else { 0.0 };
-    let updates = rl.inner_updates as f64 * passes(preset, lora);
+    let scored = if reference { forward } else { 0.0 };
+    let tokens = steps * responses * (a.prompt_tokens + new) as f64;
+    let updates = rl.inner_updates as f64 * update(shape, preset, forward, tokens);
     Work {
         sampled: steps * responses * new as f64,
-        flops: decode_flops + forward * (scored + updates),
+        flops: decode_flops + scored + updates,
         decode_flops,
         decode_reads: steps * roofline::decode_weight_bytes(shape, new) / F32,
-        disk: disk(shape, preset, lora, reference),
+        disk: disk(shape, preset, reference),
         ..Work::default()
     }
 }
@@ -254,7 +255,7 @@ mod tests {
             "method.name=grpo",
         ];
         let a = assumptions();
-        let without = reinforced(&shape, &preset(&settings), None, &a);
+        let without = reinforced(&shape, &preset(&settings), &a);
         assert_eq!(without.sampled, 10.0 * 8.0 * 6.0);
         let forward = 80.0 * roofline::forward(&shape, [(9, 6)]);
         let decode = 10.0 * roofline::decode(&shape, &[3, 3], 4, 6);
@@ -262,7 +263,7 @@ mod tests {
         // A reference is one pass more, another inner update three, computing layers again one per update.
         let more = |extra: &[&str]| {
             let all: Vec<&str> = settings.iter().chain(extra).copied().collect();
-            (reinforced(&shape, &preset(&all), None, &a).flops - without.flops) / forward
+            (reinforced(&shape, &preset(&all), &a).flops - without.flops) / forward
         };
         for (extra, passes) in [
             (&["method.beta=0.04"][..], 1.0),
@@ -277,14 +278,21 @@ mod tests {
     #[test]
     fn lora_trains_the_pairs_of_its_targets_only() {
         let shape = Shape::qwen2(50, 32, 2, 4, 2); // heads of 8, two of keys
-        let lora = Lora { rank: 3, alpha: 6.0, targets: vec!["q_proj".into(), "down_proj".into()] };
+        let p = preset(&["lora.rank=3", "lora.targets=q_proj,down_proj", "method.name=grpo"]);
         let f = shape.intermediate_size as f64;
-        assert_eq!(trained(&shape, Some(&lora)), 2.0 * 3.0 * ((32.0 + 32.0) + (32.0 + f)));
+        let pairs = 2.0 * 3.0 * ((32.0 + 32.0) + (32.0 + f));
+        assert_eq!(trained(&shape, p.lora.as_ref()), pairs);
         let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
         assert_eq!(trained(&shape, None), numbers as f64);
-        let p = preset(&["method.name=grpo"]);
-        let (full, pairs) = (disk(&shape, &p, None, false), disk(&shape, &p, Some(&lora), false));
-        assert!((full / pairs - trained(&shape, None) / trained(&shape, Some(&lora))).abs() < 1e-9);
+        // Weights and base; the optimiser's copies of the pairs and the pairs themselves.
+        let kept = (p.checkpoint.keep + 1) as f64;
+        let copies = if p.rl.adam.compensated { 4.0 } else { 3.0 };
+        let bytes = 4.0 * kept * (2.0 * numbers as f64 + (copies + 1.0) * pairs);
+        assert_eq!((disk(&shape, &p, false), disk(&shape, &p, true)), (bytes, bytes));
+        // Of the weights' gradient only that of the adapted matrices is left.
+        let full = preset(&["method.name=grpo"]);
+        let dense = 2.0 * 7.0 * 2.0 * (32.0 * 32.0 + 32.0 * f);
+        assert_eq!(update(&shape, &full, 1e6, 7.0) - update(&shape, &p, 1e6, 7.0), 1e6 - dense);
     }
 
     #[test]
@@ -292,7 +300,7 @@ mod tests {
         // weights + reference + 4 of the optimiser, two kept and one being written: 4 x 6 x 3 bytes a parameter.
         let shape = Shape::qwen2(50, 32, 2, 4, 2);
         let p = preset(&["method.beta=0.04", "checkpoint.keep=2"]);
-        let work = reinforced(&shape, &p, None, &assumptions());
+        let work = reinforced(&shape, &p, &assumptions());
         assert_eq!(work.disk, 72.0 * trained(&shape, None));
     }
 

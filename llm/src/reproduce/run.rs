@@ -28,7 +28,6 @@ use super::models::PaperModel;
 use super::paper::BENCHMARKS;
 use super::scale::Scale;
 use super::score::{Score, Scores};
-use super::settings::Planned;
 
 /// What ends a grid early.
 #[derive(Debug, thiserror::Error)]
@@ -143,8 +142,8 @@ impl Grid {
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn planned(&self, model: &PaperModel) -> Result<Planned, ConfigError> {
-        self.scale.planned(model, &self.overrides)
+    pub fn preset(&self, model: &PaperModel) -> Result<Config, ConfigError> {
+        self.scale.preset(model, &self.overrides)
     }
 
     fn model(&self, model: &PaperModel) -> PathBuf {
@@ -238,15 +237,9 @@ impl Grid {
                 continue;
             }
             seen.push(&cell.model.name);
-            let planned = self.planned(&cell.model)?;
-            if Scale::lora_missing(planned.lora.as_ref()) {
-                // The trainer's own words, with the preset's line.
-                Config::resolve(&cell.model.preset, &self.overrides)?;
-            }
-            self.scale.cell(cell, &planned.config, Path::new("checkpoint"))?;
-            if let Some(path) =
-                self.scale.weights(&planned.config).filter(|p| !p.join("config.json").exists())
-            {
+            let preset = self.preset(&cell.model)?;
+            self.scale.cell(cell, &preset, Path::new("checkpoint"))?;
+            if let Some(path) = self.scale.weights(&preset).filter(|p| !p.join("config.json").exists()) {
                 return Err(GridError::Refused(format!(
                     "{}: no model in {}; get it with: hf download {} --local-dir {}; or name another place with model.checkpoint=DIR and --only model={}",
                     cell.model.name,
@@ -256,7 +249,7 @@ impl Grid {
                     cell.model.slug()
                 )));
             }
-            for data in self.scale.data(&planned.config, cells, &cell.model) {
+            for data in self.scale.data(&preset, cells, &cell.model) {
                 // Its words name the command that gets it.
                 crate::data::locate(&data)
                     .map_err(|e| GridError::Refused(format!("{}: {e}", cell.model.name)))?;
@@ -292,7 +285,7 @@ impl Grid {
         let mut clock = Clock::new(models.len(), left.len());
         let mut starts: BTreeMap<&str, (PathBuf, Config)> = BTreeMap::new();
         for model in models {
-            let preset = self.planned(model)?.config;
+            let preset = self.preset(model)?;
             let path = self.model(model).join("supervised");
             let name = format!("{}, supervised", model.name);
             let begun = std::time::Instant::now();

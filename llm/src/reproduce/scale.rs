@@ -9,7 +9,7 @@ use super::cost::Assumptions;
 use super::grid::{Cell, Dataset};
 use super::models::PaperModel;
 use super::paper::{BENCHMARKS, Benchmark};
-use super::settings::{Lora, Planned, method_overrides};
+use super::settings::method_overrides;
 
 /// On what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,14 +76,14 @@ impl Scale {
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn planned(self, model: &PaperModel, overrides: &[String]) -> Result<Planned, ConfigError> {
+    pub fn preset(self, model: &PaperModel, overrides: &[String]) -> Result<Config, ConfigError> {
         match self {
-            Scale::Full => Planned::of(model, overrides),
+            Scale::Full => Config::resolve(&model.preset, overrides),
             Scale::Tiny => {
                 let base = Config::resolve("paper-tiny", overrides)?;
                 // Another seed makes another model of the same shape.
                 let seed = base.seed.saturating_add(u64::from(model.table)).min(i64::MAX as u64);
-                Ok(Planned { config: base.with(&[format!("seed={seed}")])?, lora: None })
+                base.with(&[format!("seed={seed}")])
             }
         }
     }
@@ -180,11 +180,6 @@ impl Scale {
                 ..full
             },
         }
-    }
-
-    /// LoRA that this version cannot do, as a reason not to run.
-    pub fn lora_missing(lora: Option<&Lora>) -> bool {
-        lora.is_some() && !super::settings::trainer_knows_lora()
     }
 }
 

@@ -1,65 +1,8 @@
 //! The settings of a cell: its model's preset, its column, its data set.
 
-use crate::config::{Config, ConfigError, FIELDS, PRESETS};
+use crate::config::Config;
 
 use super::grid::Cell;
-use super::models::PaperModel;
-
-/// What a preset says of LoRA.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Lora {
-    /// Rank of each pair of matrices.
-    pub rank: usize,
-    /// The pairs' product is multiplied by `alpha / rank`.
-    pub alpha: f64,
-    /// Projections that have a pair, as in `q_proj`.
-    pub targets: Vec<String>,
-}
-
-/// A preset of the paper, read for planning: also where this version cannot run it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    /// Everything the trainer knows.
-    pub config: Config,
-    /// LoRA, where the preset asks for it.
-    pub lora: Option<Lora>,
-}
-
-impl Planned {
-    /// The preset of a model, with `key=value` settings over it.
-    ///
-    /// # Errors
-    /// [`ConfigError`], not for LoRA that the trainer does not know.
-    pub fn of(model: &PaperModel, overrides: &[String]) -> Result<Planned, ConfigError> {
-        let text = PRESETS.iter().find(|p| p.name == model.preset).map_or("", |p| p.text);
-        let origin = format!("preset {}", model.preset);
-        let syntax = |e: toml::de::Error| ConfigError::Syntax {
-            origin: origin.clone(),
-            problem: e.message().to_owned(),
-        };
-        let mut table: toml::Table = text.parse().map_err(syntax)?;
-        let lora = table.get("lora").and_then(lora);
-        if !trainer_knows_lora() {
-            table.remove("lora");
-        }
-        let config = Config::parse(&table.to_string(), &origin)?.with(overrides)?;
-        Ok(Planned { config, lora })
-    }
-}
-
-/// Whether the trainer has LoRA: whether the configuration has a field for it.
-pub fn trainer_knows_lora() -> bool {
-    FIELDS.iter().any(|f| f.key.starts_with("lora."))
-}
-
-fn lora(section: &toml::Value) -> Option<Lora> {
-    let targets = section.get("targets")?.as_array()?.iter();
-    Some(Lora {
-        rank: usize::try_from(section.get("rank")?.as_integer()?).ok().filter(|r| *r > 0)?,
-        alpha: section.get("alpha")?.as_float()?,
-        targets: targets.map(|t| t.as_str().map(str::to_owned)).collect::<Option<_>>()?,
-    })
-}
 
 /// Settings of the preset's method that the baseline shares: all it has, but for the clamp, which Table 2 lists as GRPO-lambda's own.
 fn shared_with_baseline(config: &Config) -> Vec<String> {
@@ -92,9 +35,10 @@ mod tests {
     use super::super::models;
     use super::super::paper::Paper;
     use super::*;
+    use crate::config::PRESETS;
 
-    fn planned(model: &PaperModel) -> Planned {
-        Planned::of(model, &[]).unwrap_or_else(|e| panic!("{}: {e}", model.name))
+    fn preset(model: &models::PaperModel) -> Config {
+        Config::resolve(&model.preset, &[""; 0]).unwrap_or_else(|e| panic!("{}: {e}", model.name))
     }
 
     /// Table 2, column by column.
@@ -105,7 +49,7 @@ mod tests {
         let (table, rl) = (&tables["tables"]["table2"], &tables["tables"]["table2"]["rl"]);
         let devices = table["common"]["num_devices"].as_u64().expect("printed");
         for model in models::all() {
-            let Planned { config, lora } = planned(&model);
+            let config = preset(&model);
             let size = model.size.as_str();
             let by_size = |key: &str| rl[key][size].as_u64().expect("printed");
             assert_eq!(config.rl.steps, by_size("training_steps"), "{size}");
@@ -124,7 +68,7 @@ mod tests {
             let weight = |key: &str| rl[key].as_f64().expect("printed");
             let weights = [weight("accuracy_reward_weight"), weight("format_reward_weight"), 0.0, 0.0];
             assert_eq!(config.reward.weights, weights);
-            assert_eq!(rl["full_finetuning"][size].as_bool(), Some(lora.is_none()), "{size}");
+            assert_eq!(rl["full_finetuning"][size].as_bool(), Some(config.lora.is_none()), "{size}");
             let sft = &table["sft"];
             assert_eq!(Some(config.sft.schedule.peak), sft["learning_rate"].as_f64());
             let rows = |key: &str| sft[key].as_u64().expect("printed");
@@ -173,7 +117,7 @@ mod tests {
     fn a_cell_differs_from_its_preset_in_the_column_only() {
         let paper = Paper::load();
         for cell in expand(&paper, Selection::All) {
-            let base = planned(&cell.model).config;
+            let base = preset(&cell.model);
             let config = base.with(&method_overrides(&cell, &base)).expect("accepted");
             let settings = config.configured().settings;
             assert_eq!(settings.number("beta"), 0.04, "{cell}");

@@ -2,6 +2,10 @@
 #![allow(unsafe_code)] // the emulated device's memory is addressed by number
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
+mod decoder;
 mod emulator;
 mod kernels;
+mod lora;
+mod memory;
+mod optim;
 mod rollout;

@@ -13,7 +13,7 @@ use grpo_lambda_llm::model::{Config, Options, Rows};
 use grpo_lambda_llm::optim::AdamWSettings;
 
 /// Qwen2.5 of this size.
-pub fn qwen(
+pub(crate) fn qwen(
     h: usize,
     f: usize,
     layers: usize,
@@ -27,7 +27,7 @@ pub fn qwen(
 }
 
 /// `n` rows of `len` tokens of which the last half is scored.
-pub fn rows(n: usize, len: usize) -> Rows {
+pub(crate) fn rows(n: usize, len: usize) -> Rows {
     let mut rows = Rows::new();
     (0..n).for_each(|i| {
         rows.push(&(0..len as u32).map(|t| (t * 7 + i as u32) % 11).collect::<Vec<_>>(), len / 2)
@@ -35,12 +35,12 @@ pub fn rows(n: usize, len: usize) -> Rows {
     rows
 }
 
-pub fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
+pub(crate) fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
     (0..rows.len()).map(|i| (0..rows.scored(i)).map(|t| 0.1 * (t as f64 - 2.0)).collect()).collect()
 }
 
 /// A step as training takes it: score by the reference, forward, backward, update.
-pub fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows: &Rows, checkpoint: bool) {
+pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows: &Rows, checkpoint: bool) {
     let kernels = Kernels { device: device.clone(), dtype };
     let layout = Arc::new(Layout::new(config));
     let weights = Weights::zeros(&device, "weights", &layout, dtype).unwrap();
@@ -58,7 +58,7 @@ pub fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows: &Rows,
 }
 
 /// The same for an adapter, with the weights without it as the reference.
-pub fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows, rank: usize) {
+pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows, rank: usize) {
     let dtype = Dtype::Bf16;
     let kernels = Kernels { device: device.clone(), dtype };
     let layout = Arc::new(Layout::new(config));

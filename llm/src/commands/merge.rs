@@ -1,0 +1,106 @@
+//! `llm-train merge`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use super::{Failure, checkpoint, print};
+use crate::disk::Disk;
+use crate::lora;
+use crate::model::weights::{self, SaveDtype};
+use crate::model::{self, Config};
+use crate::tokens::Tokens;
+
+/// How weights are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dtype {
+    /// 4 bytes a number: what training computes with
+    F32,
+    /// 2 bytes a number, rounded
+    Bf16,
+}
+
+/// Arguments of `merge`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MergeArgs {
+    /// The checkpoint directory that the adapter was trained on; of a run's own adapter it is CHECKPOINT/reference
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Directory with adapter_config.json and adapter_model.safetensors, from PEFT or a run's CHECKPOINT/adapter
+    #[arg(long, value_name = "DIR")]
+    pub adapter: PathBuf,
+    /// Where the merged checkpoint goes; empty, or not there yet
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// How weights are written
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    pub dtype: Dtype,
+}
+
+/// Weights of a file at most, in bytes, as transformers does it.
+const SHARD: usize = 5_000_000_000;
+
+/// Writes base and adapter as one checkpoint, with the base's tokenizer.
+///
+/// # Errors
+/// When one of the directories is refused or cannot be written.
+pub fn run(args: &MergeArgs) -> Result<(), Failure> {
+    let base = checkpoint(&args.model)?;
+    refuse_twice(&base, &args.adapter)?;
+    let disk = Disk::default();
+    let out = args.out.display();
+    if args.out.exists() && !args.out.is_dir() {
+        return Err(Failure::refused(format!("--out {out}: a file; must be a directory, empty or new")));
+    }
+    if let Some(name) = disk.list(&args.out).map_err(Failure::refused)?.first() {
+        return Err(Failure::refused(format!("--out {out}: holds {name}; must be empty or new")));
+    }
+    let shape = Config::load(&base).map_err(Failure::refused)?;
+    let (settings, adapter) = lora::load(&args.adapter, &shape).map_err(Failure::refused)?;
+    let tokens = Tokens::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
+    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
+    let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
+    lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
+    disk.create_directories(&args.out).map_err(Failure::broke)?;
+    for (name, bytes) in tokens.files() {
+        disk.replace(&args.out.join(name), bytes).map_err(Failure::broke)?;
+    }
+    let dtype = match args.dtype {
+        Dtype::F32 => SaveDtype::F32,
+        Dtype::Bf16 => SaveDtype::Bf16,
+    };
+    // The configuration last: without it this is no checkpoint.
+    let written: model::Result<()> = weights::save(&args.out, &shape, &parameters, dtype, SHARD);
+    written.map_err(Failure::broke)?;
+    print(&format!(
+        "merged {} (rank {}, alpha {}, {}) into {}: {out}\n",
+        args.adapter.display(),
+        settings.rank,
+        settings.alpha,
+        settings.targets.join(", "),
+        base.display()
+    ))
+}
+
+/// A run's checkpoint holds its adapter merged: merging it again would count it twice.
+fn refuse_twice(base: &Path, adapter: &Path) -> Result<(), Failure> {
+    let own = base.join("adapter");
+    match (own.canonicalize(), adapter.canonicalize()) {
+        (Ok(own), Ok(adapter)) if own == adapter => Err(Failure::refused(format!(
+            "--adapter {}: already merged into the weights of {base}; its base is {base}/reference",
+            adapter.display(),
+            base = base.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Where the base's tokenizer is: a run keeps it beside `reference`, not in it.
+fn with_tokenizer(base: &Path) -> PathBuf {
+    let here = |directory: &Path| directory.join("tokenizer.json").exists();
+    let above = base.parent().filter(|above| above.join("reference") == base);
+    match above.filter(|above| !here(base) && here(above)) {
+        Some(above) => above.to_owned(),
+        None => base.to_owned(),
+    }
+}
