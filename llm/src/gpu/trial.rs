@@ -77,6 +77,8 @@ struct Trial<'a, E> {
     /// Addresses random numbers.
     number: u64,
     phases: Cell<Phases>,
+    /// The most that was held until responses were there; the ledger's peak begins again there. None where it is not to.
+    sampling: Option<(u64, Uses)>,
 }
 
 impl<E: Engine> Trial<'_, E> {
@@ -143,6 +145,10 @@ impl<E: Engine> Policy for Trial<'_, E> {
         let sampled = self.respond(prompts, group, self.config.rl.max_new_tokens)?;
         let all = self.since(clock)?;
         self.add(|phases| (phases.prefill, phases.decode) = (prefill, (all - prefill).max(0.0)));
+        if let (Some(peak), Some(device)) = (&mut self.sampling, self.device) {
+            *peak = device.ledger().peak();
+            device.ledger().forget_peak();
+        }
         let response = |(i, s): (usize, Sampled)| Response {
             tokens: s.tokens,
             truncated: s.truncated,
@@ -216,21 +222,21 @@ pub fn step<E: Engine>(
     prompt_tokens: usize,
     number: u64,
 ) -> Result<Phases, TrialError> {
-    let configured = config.configured();
+    let phases = Cell::default();
+    run(&mut Trial { engine, config, device, number, phases, sampling: None }, prompt_tokens)
+}
+
+fn run<E: Engine>(trial: &mut Trial<'_, E>, prompt_tokens: usize) -> Result<Phases, TrialError> {
+    let config = trial.config;
+    let (configured, rl) = (config.configured(), &config.rl);
     let given = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
     if let Some(asked) = configured.evidence().iter().find(|kind| !given.contains(kind)) {
         return Err(TrialError::Evidence { method: config.method.clone(), asked: *asked });
     }
-    let prompts = prompts(config.rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
+    let vocabulary = trial.engine.shape().vocab_size;
+    let prompts = prompts(rl.prompts_per_step, prompt_tokens, vocabulary, trial.number);
     let clock = Instant::now();
-    let mut trial = Trial { engine, config, device, number, phases: Cell::default() };
-    learner::iterate(
-        &mut trial,
-        configured.method.as_ref(),
-        &prompts,
-        config.rl.group_size,
-        config.rl.inner_updates,
-    )?;
+    learner::iterate(trial, configured.method.as_ref(), &prompts, rl.group_size, rl.inner_updates)?;
     let mut phases = trial.phases.get();
     // The prompts were read once more to know how long that takes.
     phases.step = trial.since(clock)? - phases.prefill;
@@ -249,12 +255,21 @@ fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -> Vec<Vec<u
 pub struct Prediction {
     /// Bytes held all the time, by use.
     pub state: Uses,
-    /// The most that is held at once, and what it is made of.
-    pub peak: (u64, Uses),
-    /// The most while responses are sampled.
-    pub sampling: u64,
-    /// Work of a step; of a recorded step of decoding, once.
+    /// The most that is held while responses are sampled, in training or in an evaluation, and what it is made of.
+    pub sampling: (u64, Uses),
+    /// The most that is held in an update.
+    pub update: (u64, Uses),
+    /// Work of a step of training, in which each rollout's step of decoding counts twice: launched, and recorded.
     pub work: Work,
+    /// Work of one step of decoding.
+    pub decode: Work,
+}
+
+impl Prediction {
+    /// The most that is held at once, and what it is made of.
+    pub fn peak(&self) -> &(u64, Uses) {
+        if self.sampling.0 > self.update.0 { &self.sampling } else { &self.update }
+    }
 }
 
 /// Problems of an evaluation that are decoded together, at most.
@@ -274,23 +289,34 @@ pub fn predict(
     let device: Arc<dyn Device> = dry.clone();
     let mut engine = made_up(&device, shape, config, dtype, Made::Nothing)?;
     let (_, state) = device.ledger().peak();
-    let (evaluated, new) = (config.eval.n.min(EVALUATED), config.rl.max_new_tokens);
-    let phases = Cell::default();
-    let trial = Trial { engine: &mut engine, config, device: None, number: 0, phases };
-    let batches = [(evaluated, 1), (config.rl.prompts_per_step, config.rl.group_size)];
-    for (n, group) in batches.into_iter().filter(|(n, _)| *n > 0) {
-        trial.respond(&prompts(n, prompt_tokens, shape.vocab_size, 0), group, new)?;
+    let (rl, phases) = (&config.rl, Cell::default());
+    let sampling = Some((0, Uses::new()));
+    let mut trial = Trial { engine: &mut engine, config, device: Some(&device), number: 0, phases, sampling };
+    if config.eval.n > 0 {
+        let evaluated = prompts(config.eval.n.min(EVALUATED), prompt_tokens, shape.vocab_size, 0);
+        trial.respond(&evaluated, 1, rl.max_new_tokens)?;
     }
-    let (sampling, _) = device.ledger().peak();
-    let before = dry.work();
-    step(&mut engine, config, Some(&device), prompt_tokens, 0)?;
-    let work = dry.work();
-    let work = Work {
-        launches: work.launches - before.launches,
-        products: work.products - before.products,
-        operations: work.operations - before.operations,
+    // Two tokens take one step more than one: none is recorded yet.
+    let trained = prompts(rl.prompts_per_step, prompt_tokens, shape.vocab_size, 0);
+    let work_of = |new: usize| {
+        let before = dry.work();
+        trial.respond(&trained, rl.group_size, new)?;
+        Ok::<_, TrialError>(difference(dry.work(), before))
     };
-    Ok(Prediction { state, peak: device.ledger().peak(), sampling, work })
+    let decode = difference(work_of(2)?, work_of(1)?);
+    let before = dry.work();
+    run(&mut trial, prompt_tokens)?;
+    let work = difference(dry.work(), before);
+    let sampling = trial.sampling.take().unwrap_or_default();
+    Ok(Prediction { state, sampling, update: device.ledger().peak(), work, decode })
+}
+
+fn difference(after: Work, before: Work) -> Work {
+    Work {
+        launches: after.launches - before.launches,
+        products: after.products - before.products,
+        operations: after.operations - before.operations,
+    }
 }
 
 /// An engine of this shape with the settings of `config`, on whatever device.
@@ -313,30 +339,121 @@ pub fn made_up(
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
 pub const ALLOWANCE: u64 = 1 << 30;
 
-/// Refuses to begin what will not fit: `predicted` bytes, and [`ALLOWANCE`], in `free`.
+/// Refuses to begin what will not fit: what is predicted, and [`ALLOWANCE`], in `free` bytes.
 ///
 /// # Errors
 /// One line that says what to change.
-pub fn memory_check(predicted: u64, free: u64, config: &Config) -> Result<(), String> {
-    let wanted = predicted.saturating_add(ALLOWANCE);
-    if wanted <= free {
+pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Result<(), String> {
+    let (peak, _) = predicted.peak();
+    if peak.saturating_add(ALLOWANCE) <= free {
         return Ok(());
     }
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
-    let half = config.memory.micro_batch_tokens / 2;
-    let mut ways = vec![format!("memory.micro_batch_tokens={}", half.max(1))];
-    if !config.memory.recompute_layers {
-        ways.push("memory.recompute_layers=true".to_owned());
+    let rl = &config.rl;
+    let mut ways = Vec::new();
+    // What decides is named first.
+    let responses = rl.prompts_per_step * rl.group_size;
+    let (evaluated, half) = (config.eval.n.min(EVALUATED), |n: usize| (n / 2).max(1));
+    if predicted.sampling.0 >= predicted.update.0 {
+        if evaluated > responses {
+            ways.push(format!("eval.n={responses}"));
+        }
+        ways.push(format!("rl.max_new_tokens={}", half(rl.max_new_tokens)));
+    } else {
+        if !config.memory.recompute_layers {
+            ways.push("memory.recompute_layers=true".to_owned());
+        }
+        ways.push(format!("memory.micro_batch_tokens={}", half(config.memory.micro_batch_tokens)));
     }
     if config.lora.is_none() {
-        ways.push("lora.rank=16".to_owned());
+        ways.push("lora.rank=16 (an adapter instead of all weights)".to_owned());
     }
-    ways.push(format!("rl.max_new_tokens={}", (config.rl.max_new_tokens / 2).max(1)));
     Err(format!(
-        "a step is predicted to take {:.1} GiB and {:.1} GiB for driver and libraries, and {:.1} GiB are free on the card: set {}",
-        gib(predicted),
-        gib(ALLOWANCE),
+        "the card has {:.1} GiB free; {} is predicted to take {:.1} GiB, and {:.1} GiB are for driver and libraries: set {}",
         gib(free),
+        if predicted.sampling.0 >= predicted.update.0 { "sampling" } else { "an update" },
+        gib(*peak),
+        gib(ALLOWANCE),
         ways.join(", or ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(more: &[&str]) -> Config {
+        let base = ["rl.prompts_per_step=3", "rl.group_size=4", "rl.max_new_tokens=9", "method.name=grpo"];
+        Config::resolve("tiny", &[&base[..], more].concat()).expect("accepted")
+    }
+
+    fn predicted(more: &[&str]) -> Prediction {
+        let shape = Shape::qwen2(61, 32, 2, 4, 2);
+        predict(&shape, &config(more), Dtype::Bf16, 7).expect("counted")
+    }
+
+    #[test]
+    fn a_reference_is_counted_when_the_method_asks_for_one_and_none_with_an_adapter() {
+        let uses = |more: &[&str]| predicted(more).state.get("reference").copied().unwrap_or(0);
+        let weights = predicted(&[]).state["weights"];
+        assert_eq!(uses(&[]), 0);
+        assert_eq!(uses(&["method.beta=0.04"]), weights);
+        assert_eq!(uses(&["method.beta=0.04", "lora.rank=2"]), 0);
+    }
+
+    #[test]
+    fn settings_move_the_memory_they_are_said_to_move() {
+        // No evaluation larger than a rollout, and every row in one pass.
+        let base = predicted(&["eval.n=1"]);
+        assert!(base.update.0 > base.state.values().sum());
+        let smaller = predicted(&["eval.n=1", "memory.micro_batch_tokens=16"]);
+        assert!(smaller.update.0 < base.update.0 && smaller.sampling.0 == base.sampling.0);
+        let again = predicted(&["eval.n=1", "memory.recompute_layers=true"]);
+        assert!(again.update.0 < base.update.0 && again.work.operations > base.work.operations);
+        let shorter = predicted(&["eval.n=1", "rl.max_new_tokens=3"]);
+        assert!(shorter.sampling.0 < base.sampling.0);
+        let evaluated = predicted(&["eval.n=100"]);
+        assert!(evaluated.sampling.0 > base.sampling.0 && evaluated.update.0 == base.update.0);
+        let adapter = predicted(&["eval.n=1", "lora.rank=2"]);
+        assert!(adapter.peak().0 < base.peak().0 / 2);
+        assert!(adapter.decode.products > base.decode.products);
+    }
+
+    /// Per layer: two norms, queries and keys turned, attention, SwiGLU and four products; embedding, last norm, head, and two kernels of the
+    /// sampler.
+    #[test]
+    fn a_step_of_decoding_is_counted_launch_by_launch() {
+        let decode = predicted(&[]).decode;
+        assert_eq!((decode.launches, decode.products), (2 * 5 + 4, 2 * 4 + 1));
+    }
+
+    #[test]
+    fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
+        let shape = Shape::qwen2(61, 32, 2, 4, 2);
+        let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
+        let found: Vec<_> = all
+            .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
+            .map(|config| predict(&shape, &config, Dtype::F32, 7))
+            .collect();
+        assert!(found.iter().any(|f| matches!(f, Err(TrialError::Evidence { .. }))));
+        assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
+        let other =
+            |f: &&Result<Prediction, TrialError>| !matches!(f, Ok(_) | Err(TrialError::Evidence { .. }));
+        assert!(found.iter().find(other).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_one_line_that_names_what_decides() {
+        let fits = |more: &[&str], free| memory_check(&predicted(more), free, &config(more));
+        let base = predicted(&["eval.n=1"]);
+        let enough = base.peak().0 + ALLOWANCE;
+        assert_eq!(fits(&["eval.n=1"], enough), Ok(()));
+        let line = fits(&["eval.n=1"], enough - 1).expect_err("refused");
+        assert!(line.contains("an update") && line.contains("memory.recompute_layers=true"), "{line}");
+        assert!(line.contains("memory.micro_batch_tokens=4096") && line.contains("lora.rank=16"), "{line}");
+        let many = ["eval.n=100", "lora.rank=2", "memory.micro_batch_tokens=16"];
+        let line = fits(&many, 0).expect_err("refused");
+        assert!(line.contains("sampling") && line.contains("eval.n=12") && !line.contains("lora"), "{line}");
+        assert!(!line.contains('\n'));
+    }
 }

@@ -9,3 +9,4 @@ mod lora;
 mod memory;
 mod optim;
 mod rollout;
+mod trial;

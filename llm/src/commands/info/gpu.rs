@@ -45,7 +45,15 @@ pub(super) fn section(shape: &Shape, config: &Config, prompt_tokens: usize) -> S
     for case in &cases {
         match &case.found {
             Ok(p) => {
-                let _ = writeln!(text, "{:20}{:>10}   {}", case.name, gib(p.peak.0), uses(&p.peak.1));
+                let (peak, of) = p.peak();
+                let (sampling, update) = (gib(p.sampling.0), gib(p.update.0));
+                let _ = writeln!(
+                    text,
+                    "{:20}{:>10}   sampling {sampling}, update {update}; at the peak: {}",
+                    case.name,
+                    gib(*peak),
+                    uses(of)
+                );
             }
             Err(error) => {
                 let _ = writeln!(text, "{:20}{error}", case.name);
@@ -75,7 +83,7 @@ fn card(cases: &[Case]) -> String {
     let mut text = format!("card: {} with {} free\n", device.name(), gib(free));
     for case in cases {
         let Ok(prediction) = &case.found else { continue };
-        let verdict = match memory_check(prediction.peak.0, free, &case.config) {
+        let verdict = match memory_check(prediction, free, &case.config) {
             Ok(()) => "fits".to_owned(),
             Err(line) => line,
         };
