@@ -384,7 +384,7 @@ mod tests {
 
     fn config(more: &[&str]) -> Config {
         let base = ["rl.prompts_per_step=3", "rl.group_size=4", "rl.max_new_tokens=9", "method.name=grpo"];
-        Config::resolve("tiny", &[&base[..], more].concat()).expect("accepted")
+        Config::resolve("tiny", &base).and_then(|config| config.with(more)).expect("accepted")
     }
 
     fn predicted(more: &[&str]) -> Prediction {

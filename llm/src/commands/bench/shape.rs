@@ -450,9 +450,14 @@ mod tests {
     }
 
     fn args(more: &[&str]) -> BenchArgs {
+        sized("5", more)
+    }
+
+    fn sized(completion: &str, more: &[&str]) -> BenchArgs {
         let base =
-            ["bench", "--model-shape", "qwen2.5-0.5b", "--random-weights", "--steps", "1", "--warmup", "0"];
-        let line = [&base[..], &["--prompts", "2", "--group", "2", "--completion", "5"], more].concat();
+            ["bench", "--model-shape", "qwen2.5-0.5b", "--random-weights", "--steps", "1", "--warmup", "1"];
+        let sizes = ["--prompts", "2", "--group", "2", "--completion", completion];
+        let line = [&base[..], &sizes, more].concat();
         Line::try_parse_from(line).unwrap_or_else(|e| panic!("{e}")).args
     }
 
@@ -480,7 +485,8 @@ mod tests {
 
     #[test]
     fn every_phase_is_timed_and_the_run_is_projected() {
-        let args = args(&["--projected-steps", "7200", "--price-per-hour", "3"]);
+        // Long enough that the difference of two rollouts, which is the time of decoding, is no noise.
+        let args = sized("60", &["--projected-steps", "7200", "--price-per-hour", "3"]);
         let found = json(&cpu(&small(&args), &args).expect("measured"));
         let seconds = |phase: &str| found["wall_s"][phase].as_f64().expect(phase);
         let phases = ["prefill", "decode", "reference", "forward", "backward", "optimiser"];
