@@ -242,6 +242,54 @@ fn info_reads_headers_only() {
     assert!(done.output().contains("bytes of BF16"));
 }
 
+/// Neither weights nor a card are needed to know what a step takes.
+#[test]
+fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
+    let of = |more: &[&str]| {
+        let base = ["info", "--model-shape", "qwen2.5-math-1.5b", "--preset", "paper-qwen-1.5b"];
+        llm_train(&[&base[..], more].concat(), "").output().to_owned()
+    };
+    let text = of(&["--prompt-tokens", "256"]);
+    let peak = |text: &str, case: &str| {
+        let line = text.lines().find(|l| l.starts_with(case)).unwrap_or_else(|| panic!("{case}: {text}"));
+        let mut words = line[case.len()..].split_whitespace();
+        let number: f64 = words.next().unwrap().parse().unwrap();
+        if words.next() == Some("MiB") { number / 1024.0 } else { number }
+    };
+    // Weights and reference in bf16, five numbers of four bytes a parameter beside them, and less than a tenth for the rest.
+    let state = 1_543_714_304.0 * (2.0 + 2.0 + 5.0 * 4.0) / f64::from(1 << 30);
+    let full = peak(&text, "bf16, all weights");
+    assert!(full > state && full < 1.1 * state, "{full} GiB, state {state}: {text}");
+    assert!(peak(&text, "f32, all weights") > full && peak(&text, "bf16, lora.rank=16") < 8.0, "{text}");
+    assert!(text.contains("sampling ") && text.contains("card: "), "{text}");
+    assert!(
+        text.contains("parameters      1543714304\n") && text.contains("shape           qwen2.5-math-1.5b\n")
+    );
+    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench", "--model-shape", "qwen2.5-3b"]]
+    {
+        assert_eq!(llm_train(args, "").code, Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_bench_without_a_device_counts() {
+    let base = ["bench", "--model-shape", "qwen2.5-math-1.5b", "--random-weights", "--device", "dry"];
+    let of = |more: &[&str]| {
+        let text = llm_train(&[&base[..], more].concat(), "").output().to_owned();
+        serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
+    };
+    let full = of(&[]);
+    // Per layer: two norms, heads, attention, SwiGLU; embedding, last norm and two kernels of the sampler.
+    assert_eq!(full["decode_step"]["launches"], 28 * 5 + 4);
+    assert_eq!(full["decode_step"]["products"], 28 * 4 + 1);
+    let adapter = of(&["--lora"]);
+    assert_eq!(adapter["settings"]["lora_rank"], 16);
+    assert!(adapter["memory"]["peak_bytes"].as_u64() < full["memory"]["peak_bytes"].as_u64());
+    // Two thirds: no gradient of a frozen matrix.
+    let ratio = adapter["update_tflop"].as_f64().unwrap() / full["update_tflop"].as_f64().unwrap();
+    assert!((ratio - 2.0 / 3.0).abs() < 1e-9, "{ratio}");
+}
+
 /// The estimate is of what is allocated on purpose; code, stacks, rounded sizes and what the pool of work space keeps come on
 /// top: 277 MiB were measured where 238 are estimated.
 #[test]

@@ -1,5 +1,7 @@
 //! `llm-train bench`: where the time of a training step goes, as one JSON line.
 
+mod shape;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -21,29 +23,53 @@ use grpo_lambda::group::{Group, Response};
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
     /// Checkpoint directory, or a run directory for its latest
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
-    /// Worker threads; 0: as many as the machine has
-    #[arg(long, default_value_t = 1, value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub threads: usize,
+    #[arg(long, value_name = "DIR", required_unless_present = "model_shape")]
+    pub model: Option<PathBuf>,
+    /// Worker threads; 0: as many as the machine has; the default is 1, and 0 with --model-shape
+    #[arg(long, value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub threads: Option<usize>,
     /// Steps measured
     #[arg(long, default_value_t = 5, value_parser = count, allow_negative_numbers = true)]
     pub steps: usize,
     /// Steps before measuring
     #[arg(long, default_value_t = 2, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub warmup: usize,
-    /// Prompts per step
-    #[arg(long, default_value_t = 4, value_parser = count, allow_negative_numbers = true)]
-    pub prompts: usize,
-    /// Responses per prompt
-    #[arg(long, default_value_t = 8, value_parser = count, allow_negative_numbers = true)]
-    pub group: usize,
-    /// Tokens per response; every response has full length
-    #[arg(long, default_value_t = 64, value_parser = count, allow_negative_numbers = true)]
-    pub completion: usize,
-    /// Tokens of the prompts, in turn; the default is what the prompts of the Python peers have
-    #[arg(long, value_delimiter = ',', default_value = "10,43,12", value_parser = count, allow_negative_numbers = true)]
+    /// Prompts per step; the default is 4, and the preset's with --model-shape
+    #[arg(long, value_parser = count, allow_negative_numbers = true)]
+    pub prompts: Option<usize>,
+    /// Responses per prompt; the default is 8, and the preset's with --model-shape
+    #[arg(long, value_parser = count, allow_negative_numbers = true)]
+    pub group: Option<usize>,
+    /// Tokens per response; every response has full length; the default is 64, and the preset's with --model-shape
+    #[arg(long, value_parser = count, allow_negative_numbers = true)]
+    pub completion: Option<usize>,
+    /// Tokens of the prompts, in turn; the default is 10,43,12, what the prompts of the Python peers have, and 128 with --model-shape
+    #[arg(long, value_delimiter = ',', value_parser = count, allow_negative_numbers = true)]
     pub prompt_tokens: Vec<usize>,
+    /// Without a checkpoint
+    #[command(flatten)]
+    pub shape: shape::ShapeArgs,
+}
+
+/// Prompts, responses to each, and lengths of a step on a checkpoint.
+struct Sizes {
+    prompts: usize,
+    group: usize,
+    completion: usize,
+    prompt_tokens: Vec<usize>,
+}
+
+impl Sizes {
+    fn new(args: &BenchArgs) -> Self {
+        let prompt_tokens =
+            if args.prompt_tokens.is_empty() { vec![10, 43, 12] } else { args.prompt_tokens.clone() };
+        Sizes {
+            prompts: args.prompts.unwrap_or(4),
+            group: args.group.unwrap_or(8),
+            completion: args.completion.unwrap_or(64),
+            prompt_tokens,
+        }
+    }
 }
 
 /// Seconds of the wall and of all threads' processors.
@@ -74,8 +100,15 @@ const PHASES: [&str; 6] = ["generate", "fwd_loss", "backward", "logprob_loss", "
 /// # Errors
 /// When the checkpoint is refused.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
-    use_threads(args.threads)?;
-    let model = load_model(&checkpoint(&args.model)?)?;
+    if let Some(name) = &args.shape.model_shape {
+        return shape::run(args, name);
+    }
+    let Some(model) = &args.model else {
+        return Err(Failure::refused("--model or --model-shape: one of them must be given"));
+    };
+    let (sizes, threads) = (Sizes::new(args), args.threads.unwrap_or(1));
+    use_threads(threads)?;
+    let model = load_model(&checkpoint(model)?)?;
     let vocabulary = model.config().vocab_size as u32;
     let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
     let mut engine = Cpu::start(model, Stage::new(AdamWSettings::default())).map_err(Failure::refused)?;
@@ -86,16 +119,16 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let token = |i: usize, j: usize| {
             (address.prompt(1 << 20 | i as u64).bits(j as u64) % u64::from(vocabulary)) as u32
         };
-        let length = |i: usize| args.prompt_tokens[i % args.prompt_tokens.len()];
+        let length = |i: usize| sizes.prompt_tokens[i % sizes.prompt_tokens.len()];
         let prompts: Vec<Vec<u32>> =
-            (0..args.prompts).map(|i| (0..length(i)).map(|j| token(i, j)).collect()).collect();
+            (0..sizes.prompts).map(|i| (0..length(i)).map(|j| token(i, j)).collect()).collect();
         let ids: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
         let whole = Clock::start();
 
         let clock = Clock::start();
-        let sampling = Sampling { max_new_tokens: args.completion, min_new_tokens: 0, temperature: 1.0 };
+        let sampling = Sampling { max_new_tokens: sizes.completion, min_new_tokens: 0, temperature: 1.0 };
         // No end token: every response runs to its full length, as in the peers.
-        let sampled = rollout::sample(&engine.model, &ids, args.group, &[], sampling, |p, r| {
+        let sampled = rollout::sample(&engine.model, &ids, sizes.group, &[], sampling, |p, r| {
             address.prompt(p as u64).response(r as u64)
         })
         .map_err(Failure::refused)?;
@@ -135,7 +168,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
     };
-    let tokens = (args.prompts * args.group * args.completion) as f64;
+    let tokens = (sizes.prompts * sizes.group * sizes.completion) as f64;
     let table = |pick: fn(&(f64, f64)) -> f64| {
         PHASES
             .iter()
@@ -144,20 +177,20 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             .collect::<serde_json::Map<_, _>>()
     };
     let lengths: Vec<usize> =
-        (0..args.prompts).map(|i| args.prompt_tokens[i % args.prompt_tokens.len()]).collect();
-    let rows = || lengths.iter().flat_map(|&p| vec![(p + args.completion, args.completion); args.group]);
+        (0..sizes.prompts).map(|i| sizes.prompt_tokens[i % sizes.prompt_tokens.len()]).collect();
+    let rows = || lengths.iter().flat_map(|&p| vec![(p + sizes.completion, sizes.completion); sizes.group]);
     let forward = roofline::forward(engine.model.config(), rows());
-    let decode = roofline::decode(engine.model.config(), &lengths, args.group, args.completion);
+    let decode = roofline::decode(engine.model.config(), &lengths, sizes.group, sizes.completion);
     let peak = roofline::peak();
     // Per processor second, so that more threads and other load leave the figure what it is.
     let share = |phase: usize, operations: f64| {
         let rate = operations / median(phase, |t| t.1);
         json!({"gflop": operations / 1e9, "gflop_per_cpu_s": rate / 1e9, "share_of_peak": rate / peak})
     };
-    let weights = roofline::decode_weight_bytes(engine.model.config(), args.completion);
+    let weights = roofline::decode_weight_bytes(engine.model.config(), sizes.completion);
     let line = json!({
         "impl": "grpo-lambda",
-        "threads": args.threads,
+        "threads": threads,
         "steps": args.steps,
         "wall_s": table(|t| t.0),
         "cpu_s": table(|t| t.1),

@@ -1,5 +1,7 @@
 //! `llm-train info`.
 
+pub(super) mod gpu;
+
 use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
@@ -8,13 +10,17 @@ use super::{Failure, checkpoint, count, print};
 use crate::config::Config;
 use crate::memory::{self, Item, Step};
 use crate::model::{self, weights};
+use crate::shapes;
 
 /// Arguments of `info`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct InfoArgs {
     /// Checkpoint directory, or a run directory for its latest
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "model_shape")]
+    pub model: Option<PathBuf>,
+    /// Instead of a checkpoint, the shape of a published model, as in qwen2.5-math-1.5b
+    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    pub model_shape: Option<String>,
     /// The preset whose training the memory is estimated for
     #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
     pub preset: String,
@@ -31,22 +37,37 @@ pub struct InfoArgs {
 /// # Errors
 /// When the checkpoint or the preset is refused.
 pub fn run(args: &InfoArgs) -> Result<(), Failure> {
-    let directory = checkpoint(&args.model)?;
-    let c = model::Config::load(&directory).map_err(Failure::refused)?;
-    let files = weights::inspect(&directory, &c).map_err(Failure::refused)?;
-    // The shape is the checkpoint's, whatever the preset says.
     let mut overrides = args.overrides.clone();
-    if !overrides.iter().any(|o| o.starts_with("model.checkpoint=")) {
-        overrides.push(format!("model.checkpoint={}", directory.display()));
-    }
+    let (c, files) = match (&args.model, &args.model_shape) {
+        (_, Some(name)) => {
+            (shapes::named(name).map_err(Failure::refused)?, format!("shape           {name}"))
+        }
+        (Some(model), None) => {
+            let directory = checkpoint(model)?;
+            let c = model::Config::load(&directory).map_err(Failure::refused)?;
+            let files = weights::inspect(&directory, &c).map_err(Failure::refused)?;
+            // The shape is the checkpoint's, whatever the preset says.
+            if !overrides.iter().any(|o| o.starts_with("model.checkpoint=")) {
+                overrides.push(format!("model.checkpoint={}", directory.display()));
+            }
+            let dtypes: Vec<&str> = files.dtypes.iter().map(String::as_str).collect();
+            let line = format!(
+                "files           {} with {} bytes of {}",
+                files.files,
+                files.bytes,
+                dtypes.join(", ")
+            );
+            (c, line)
+        }
+        (None, None) => return Err(Failure::refused("--model or --model-shape: one of them must be given")),
+    };
     let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
-    let dtypes: Vec<&str> = files.dtypes.iter().map(String::as_str).collect();
     let tied = if c.tie_word_embeddings { ", head tied to the embedding" } else { "" };
     let mut text = [
         format!("architecture    {:?}", c.architecture),
         format!("parameters      {parameters}"),
-        format!("files           {} with {} bytes of {}", files.files, files.bytes, dtypes.join(", ")),
+        files,
         format!(
             "layers          {}, width {}, MLP {}",
             c.num_hidden_layers, c.hidden_size, c.intermediate_size
@@ -80,7 +101,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         )));
     }
     text += &format!(
-        "\n\nMemory of RL training in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
+        "\n\nMemory of RL training on the CPU in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
         args.preset, step.prompts, step.prompt_tokens, step.group, step.new_tokens, step.micro_batch_tokens
     );
     let estimate = memory::estimate(&c, &step, config.lora.as_ref());
@@ -93,6 +114,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         mib(estimate.peak(false)),
         mib(estimate.peak(true))
     );
+    text += &gpu::section(&c, &config, args.prompt_tokens);
     print(&text)
 }
 

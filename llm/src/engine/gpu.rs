@@ -1,5 +1,9 @@
 //! The engine of a device: [`GpuDecoder`] with [`GpuAdamW`].
 
+mod made_up;
+
+pub use made_up::Made;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ mod gpu;
 use std::borrow::Cow;
 
 pub use cpu::{Cpu, take_weights};
-pub use gpu::{Gpu, GpuModel};
+pub use gpu::{Gpu, GpuModel, Made};
 
 use crate::lora::LoraSettings;
 use crate::model::weights::Parameters;

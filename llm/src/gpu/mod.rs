@@ -51,6 +51,7 @@ pub mod projection;
 pub mod random;
 pub mod rollout;
 pub mod select;
+pub mod trial;
 pub mod weights;
 
 pub use decoder::{Budget, Error, GpuDecoder, Tape};

@@ -3,10 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use half::bf16;
+
 use super::device::{Buffer, Device, DeviceError, Dtype, Gemm, Matrix};
+use super::random;
 
 /// Bytes of the copy.
 const COPY: usize = 1 << 30;
+/// Bytes of numbers that are made on the host.
+const BLOCK: usize = 1 << 22;
 /// Rows and columns of the factors.
 const SIDE: usize = 8192;
 /// Of so many runs the fastest counts.
@@ -26,7 +31,11 @@ pub struct Reached {
 /// # Errors
 /// When there is too little memory or the device fails.
 pub fn measure(device: &Arc<dyn Device>, dtype: Dtype) -> Result<Reached, DeviceError> {
-    let (a, b) = (Buffer::zeros(device, "probe", COPY)?, Buffer::zeros(device, "probe", COPY)?);
+    let (a, b) = (Buffer::new(device, "probe", COPY)?, Buffer::new(device, "probe", COPY)?);
+    // Zeros are multiplied faster than other numbers, as they take less power.
+    let block: Vec<u8> = (0..BLOCK as u64 / 2).flat_map(|i| number(i, dtype)).take(BLOCK).collect();
+    a.write(0, &block)?;
+    (BLOCK..COPY).step_by(BLOCK).try_for_each(|to| device.copy(a.at(to), a.address(), BLOCK))?;
     let copy = fastest(device, || device.copy(b.address(), a.address(), COPY))?;
     let side = |address, dtype| Matrix::new(address, dtype, SIDE);
     let second = a.at(SIDE * SIDE * dtype.bytes());
@@ -34,6 +43,15 @@ pub fn measure(device: &Arc<dyn Device>, dtype: Dtype) -> Result<Reached, Device
     let gemm = Gemm::new(size, side(a.address(), dtype), side(second, dtype).t(), side(b.address(), dtype));
     let product = fastest(device, || device.gemm(&gemm))?;
     Ok(Reached { bandwidth: 2.0 * COPY as f64 / copy, operations: gemm.operations() / product })
+}
+
+/// The bytes of a random number.
+fn number(i: u64, dtype: Dtype) -> Vec<u8> {
+    let number = random::uniform(1, i);
+    match dtype {
+        Dtype::F32 => number.to_le_bytes().to_vec(),
+        Dtype::Bf16 => bf16::from_f32(number).to_le_bytes().to_vec(),
+    }
 }
 
 /// Seconds of the fastest of some runs, after one that does not count.

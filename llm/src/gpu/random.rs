@@ -43,7 +43,7 @@ pub fn fill(tensors: &Tensors, seed: u64, deviation: f32) -> Result<(), DeviceEr
 }
 
 /// Uniform with mean 0 and variance 1: number `i` of the sequence SplitMix64 gives for this key.
-fn uniform(key: u64, i: u64) -> f32 {
+pub(super) fn uniform(key: u64, i: u64) -> f32 {
     let mut z = key.wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

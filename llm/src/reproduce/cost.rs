@@ -37,6 +37,18 @@ pub static ACCELERATORS: &[Accelerator] = &[
     Accelerator { name: "cpu", about: "two cores of a Zen 5, f32: what this trainer runs on today", flops: 462e9, bandwidth: 50e9, bytes: 4.0, source: "llm-train bench (operations); the bandwidth is a guess" },
 ];
 
+/// The accelerator with this name by its driver, as in `NVIDIA H100 80GB HBM3`, where it is listed.
+pub fn of_device(name: &str) -> Option<&'static Accelerator> {
+    // Cards of like names are slower: H100 PCIe, H200 NVL, A100 of 40 GB.
+    let listed = match name {
+        "NVIDIA H200" => "h200",
+        "NVIDIA H100 80GB HBM3" => "h100",
+        "NVIDIA A100-SXM4-80GB" => "a100",
+        _ => return None,
+    };
+    ACCELERATORS.iter().find(|a| a.name == listed)
+}
+
 /// What the estimate takes for granted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumptions {
@@ -241,6 +253,17 @@ mod tests {
             demonstration_tokens: 5,
             eval_tokens: 7,
             ..Assumptions::new(&ACCELERATORS[0], 0.5)
+        }
+    }
+
+    #[test]
+    fn a_card_is_known_by_its_drivers_name_and_not_taken_for_another() {
+        let found = |name: &str| of_device(name).map(|a| a.name);
+        assert_eq!(found("NVIDIA H100 80GB HBM3"), Some("h100"));
+        assert_eq!(found("NVIDIA H200"), Some("h200"));
+        assert_eq!(found("NVIDIA A100-SXM4-80GB"), Some("a100"));
+        for other in ["NVIDIA H100 PCIe", "NVIDIA A100-SXM4-40GB", "NVIDIA H200 NVL", "NVIDIA GH200 480GB"] {
+            assert_eq!(found(other), None, "{other}");
         }
     }
 

@@ -12,3 +12,4 @@ mod memory;
 mod optim;
 mod rollout;
 mod train;
+mod trial;
