@@ -1,7 +1,7 @@
 // Softmax of attention scores, and the running form of softmax that needs one pass.
 
 // Of the numbers seen so far: the largest, the sum of e^(x - max), and the sum of e^(x - max) (x - max). Minus infinity adds nothing;
-// a NaN, or plus infinity, makes the sums NaN.
+// a NaN, or plus infinity, makes the sums NaN. No product is fused into a sum, so that every kernel that is built from this gets the same bits.
 struct Running {
   float max, sum, mean;
 };
@@ -13,20 +13,20 @@ __device__ inline Running raised(const Running& a, float max) {
   if (a.max == max) return a;
   const bool none = a.max == -INFINITE;
   const float by = none ? 0.0f : a.max - max, e = none ? 0.0f : expf(by);
-  return Running{max, a.sum * e, (a.mean + a.sum * by) * e};
+  return Running{max, __fmul_rn(a.sum, e), __fmul_rn(__fadd_rn(a.mean, __fmul_rn(a.sum, by)), e)};
 }
 
 __device__ inline void add(Running& a, float x) {
   if (x == -INFINITE) return;
   const float by = x - a.max, e = expf(by);
-  a.sum += e;
-  a.mean += e * by;
+  a.sum = __fadd_rn(a.sum, e);
+  a.mean = __fadd_rn(a.mean, __fmul_rn(e, by));
 }
 
 __device__ inline Running merged(const Running& a, const Running& b) {
   const float max = a.max > b.max ? a.max : b.max;
   const Running x = raised(a, max), y = raised(b, max);
-  return Running{max, x.sum + y.sum, x.mean + y.mean};
+  return Running{max, __fadd_rn(x.sum, y.sum), __fadd_rn(x.mean, y.mean)};
 }
 
 // What this thread sees of the first `n` numbers of a row, each multiplied by `factor`; four at a time, `wide` as in `get`.

@@ -59,6 +59,13 @@ impl Program {
         Program { ending, source, names, open: OnceLock::new() }
     }
 
+    /// How many threads a kernel says it is for: `KERNEL(threads, name)`. More are an error on a card.
+    fn threads(&self, name: &str) -> Option<u32> {
+        let end = self.source.find(&format!(", {name})("))?;
+        let start = self.source[..end].rfind("KERNEL(")? + "KERNEL(".len();
+        self.source[start..end].parse().ok()
+    }
+
     /// The kernels between what CUDA provides and the way in.
     fn text(&self) -> String {
         let entries = self.names.iter().map(|name| {
@@ -114,6 +121,11 @@ impl Program {
         order: u64,
         args: &[Arg],
     ) -> Result<(), String> {
+        if let Some(threads) = self.threads(name)
+            && threads != block
+        {
+            return Err(format!("it is written for {threads} threads, not {block}"));
+        }
         let launch = self.entry()?;
         let kinds: Vec<u8> = args.iter().map(|arg| kind_and_bits(*arg).0).collect();
         let kinds = CString::new(kinds).expect("letters");

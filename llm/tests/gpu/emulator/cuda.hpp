@@ -105,7 +105,8 @@ struct Barrier {
 
 struct Block {
   Thread threads[MOST];
-  unsigned size;
+  unsigned size, over;
+  bool forward;
   Barrier whole, warps[MOST / 32];
   Context scheduler;
   char* stacks = nullptr;
@@ -124,6 +125,18 @@ static void stop(const char* why, int line, int other) {
   now->context.go(block->scheduler);
 }
 
+// To the next thread at once where that is the order, and spares the way through the scheduler.
+static void leave() {
+  Thread* left = now;
+  const unsigned next = left->index.x + 1;
+  if (block->forward && next < block->size && block->threads[next].state == READY) {
+    now = &block->threads[next];
+    left->context.go(now->context);
+  } else {
+    left->context.go(block->scheduler);
+  }
+}
+
 // Waits until all `threads` from `first` on have come to `line`.
 static void wait(unsigned first, unsigned threads, Barrier& barrier, int line) {
   if (barrier.arrived == 0) barrier.line = line;
@@ -134,7 +147,7 @@ static void wait(unsigned first, unsigned threads, Barrier& barrier, int line) {
     for (unsigned t = first; t < first + threads; t++) block->threads[t].state = READY;
   } else {
     now->state = WAITING;
-    now->context.go(block->scheduler);
+    leave();
   }
 }
 
@@ -182,7 +195,8 @@ static unsigned ballot(unsigned mask, bool x, int line) {
 static void enter() {
   block->call(block->args);
   now->state = OVER;
-  now->context.go(block->scheduler);
+  block->over += 1;
+  leave();
 }
 
 // 0: first to last, 1: last to first, else: a new order, drawn from it, every time around.
@@ -212,8 +226,9 @@ static bool run_block(Order& order) {
   }
   b.whole = {};
   memset(b.warps, 0, sizeof b.warps);
-  unsigned ended = 0;
-  while (ended < b.size) {
+  b.over = 0;
+  b.forward = order.kind == 0;
+  while (b.over < b.size) {
     bool moved = false;
     // Odd, so prime to the size where that is a power of two; other sizes are multiples of 32 times 3, 5, ..: then 1.
     unsigned step = (unsigned)(order.draw() | 1), start = (unsigned)order.draw();
@@ -225,7 +240,6 @@ static bool run_block(Order& order) {
       now = &thread;
       b.scheduler.go(thread.context);
       if (b.error[0]) return false;
-      ended += thread.state == OVER;
     }
     if (!moved) {
       int line = 0;

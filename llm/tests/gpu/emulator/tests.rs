@@ -38,7 +38,10 @@ KERNEL(half_a_warp)(u32* out) {
 }
 KERNEL(writes)(u32* out, u32 index) { out[(int)index] = 1; }
 KERNEL(reads)(float* out, u32 index) { *out = out[index]; }
-KERNEL(exchanges)(u32* out) {
+#undef KERNEL
+#define KERNEL(threads, name) extern "C" __global__ void name##_f32
+KERNEL(32, one_warp)(u32* out) { out[threadIdx.x] = 1; }
+KERNEL(64, exchanges)(u32* out) {
   const u32 t = threadIdx.x;
   out[4 * t] = __shfl_sync(0xffffffffu, t, 40);
   out[4 * t + 1] = __shfl_xor_sync(0xffffffffu, t, 5);
@@ -47,8 +50,8 @@ KERNEL(exchanges)(u32* out) {
 }
 "#;
 
-const NAMES: [&str; 7] =
-    ["neighbour", "divergent", "two_barriers", "half_a_warp", "writes", "reads", "exchanges"];
+const NAMES: [&str; 8] =
+    ["neighbour", "divergent", "two_barriers", "half_a_warp", "writes", "reads", "one_warp", "exchanges"];
 
 fn faulty(order: Order) -> Option<Arc<dyn Device>> {
     compiler().as_ref().ok()?;
@@ -145,13 +148,14 @@ fn writes_outside_are_caught_and_reads_outside_or_of_fresh_memory_are_not_number
 }
 
 #[test]
-fn a_launch_of_the_wrong_name_types_or_addresses_is_refused() {
+fn a_launch_of_the_wrong_name_threads_types_or_addresses_is_refused() {
     let Some(device) = faulty(Order::Forward) else { return };
     let out = Buffer::new(&device, "out", 256).unwrap();
     let at = Arg::Address(out.address());
     assert_eq!(reason(launch(&device, "nothing", &[at])), "no kernel has this name");
     let problem = reason(launch(&device, "neighbour", &[at, Arg::F32(1.0)]));
     assert_eq!(problem, "its arguments are pi, given were pf (p: pointer, i: u32, l: u64, f: f32)");
+    assert_eq!(reason(launch(&device, "one_warp", &[at])), "it is written for 32 threads, not 64");
     let dead = Buffer::new(&device, "dead", 256).unwrap().address();
     let problem = reason(launch(&device, "neighbour", &[Arg::Address(dead), Arg::U32(1)]));
     assert_eq!(problem, "argument 0 points at no live memory");

@@ -5,7 +5,7 @@ use grpo_lambda_llm::gpu::kernels::SampleState;
 use grpo_lambda_llm::model::ops::log_prob::log_softmax;
 use grpo_lambda_llm::rng::{Address, Purpose, categorical, greedy};
 
-use super::{Bench, bits, everywhere, numbers};
+use super::{Bench, bits, in_every_order, numbers};
 use crate::emulator::Order;
 use grpo_lambda_llm::gpu::Dtype;
 
@@ -80,7 +80,7 @@ fn on_the_cpu(logits: &[f32], inverse_temperature: f32, u: f64) -> usize {
 
 #[test]
 fn tokens_are_those_the_cpu_draws_with_the_log_probabilities_of_training() {
-    everywhere(|b| {
+    in_every_order(|b| {
         for (vocabulary, rows) in [(1usize, 2usize), (7, 6), (50, 8), (1000, 4), (32_003, 1)] {
             for it in [1.0f32, 1.0 / 0.7] {
                 let mut logits: Vec<f32> = numbers(1, rows * vocabulary).iter().map(|x| 3.0 * x).collect();
@@ -152,7 +152,7 @@ fn thousands_of_draws_differ_from_the_cpu_only_where_rounding_decides() {
 
 #[test]
 fn uniforms_at_the_ends_stay_on_tokens_that_can_be_drawn() {
-    everywhere(|b| {
+    in_every_order(|b| {
         for vocabulary in [5usize, 70, 2000] {
             let mut logits = vec![0.5f32; vocabulary];
             logits[..2].fill(f32::NEG_INFINITY);
@@ -167,7 +167,7 @@ fn uniforms_at_the_ends_stay_on_tokens_that_can_be_drawn() {
 
 #[test]
 fn greedy_takes_the_first_of_the_largest() {
-    everywhere(|b| {
+    in_every_order(|b| {
         for vocabulary in [1usize, 5, 64, 3000] {
             let rows = 4;
             let mut logits: Vec<f32> =
@@ -185,7 +185,7 @@ fn greedy_takes_the_first_of_the_largest() {
 
 #[test]
 fn logits_without_a_distribution_end_their_row_as_such_and_draw_nothing() {
-    everywhere(|b| {
+    in_every_order(|b| {
         for (bad, greedy) in
             [(f32::NAN, false), (f32::NAN, true), (f32::INFINITY, false), (f32::INFINITY, true)]
         {
@@ -205,7 +205,7 @@ fn logits_without_a_distribution_end_their_row_as_such_and_draw_nothing() {
 
 #[test]
 fn rows_end_at_end_tokens_and_limits_and_stay_as_they_are_then() {
-    everywhere(|b| {
+    in_every_order(|b| {
         // Greedy over one-hot lines: row i draws from line source[i], whose token is that index.
         let vocabulary = 6;
         let logits: Vec<f32> =
@@ -236,7 +236,7 @@ fn rows_end_at_end_tokens_and_limits_and_stay_as_they_are_then() {
 
 #[test]
 fn advancing_counts_the_rows_that_live() {
-    everywhere(|b| {
+    in_every_order(|b| {
         let rows = 700;
         let state = Rows::new(b, 1, &vec![0.5; rows], &[]);
         let done: Vec<u32> = (0..rows as u32).map(|i| i % 3).collect();
