@@ -133,7 +133,7 @@ fn a_gradient_that_is_not_a_number_is_not_hidden() {
 #[test]
 fn squares_are_summed_in_f64_and_what_is_not_finite_is_counted() {
     everywhere(|b| {
-        for n in [0usize, 1, 3, 5, 1023, 70_001] {
+        for n in [0usize, 3, 70_001] {
             let mut x = numbers(3, n);
             if n > 4 {
                 (x[0], x[n - 1]) = (1e19, 3e-20);
