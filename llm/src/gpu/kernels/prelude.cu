@@ -5,7 +5,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads) NAME(name)
+#define KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads, 1) NAME(name)
 #define FULL 0xffffffffu
 #define INFINITE __uint_as_float(0x7f800000u)
 

@@ -75,11 +75,13 @@ __device__ inline Span piece(const Masses& masses, const Span& span, double frac
   __syncthreads();
   if (fraction >= 0.0) {
     double total = 0.0;
+#pragma unroll 4
     for (u32 w = 0; w < 32; w++) total += parts[w];
     target = fraction * total;
   }
   Span found = span;
   double below = span.below;
+#pragma unroll 1
   for (u32 w = 0; w < 32; w++) {
     if (parts[w] > 0.0) {
       found = Span{min(span.from + w * size, span.to), min(span.from + (w + 1) * size, span.to), below};
