@@ -10,6 +10,7 @@ KERNEL(256, embed_backward)(const REAL* dx, const u32* order, const u32* starts,
   const bool wide = width % 4 == 0 && aligned(dx) && aligned(row);
   for (u32 i = 4 * threadIdx.x; i < width; i += 4 * blockDim.x) {
     Four sum = get(row, i, width, wide);
+#pragma unroll 4
     for (u32 t = from; t < to; t++) {
       const Four d = get(dx + (size_t)order[t] * width, i, width, wide);
 #pragma unroll

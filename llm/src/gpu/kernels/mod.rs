@@ -1,7 +1,7 @@
 //! The kernels: their source, and one typed function for each.
 //!
 //! Every kernel is plain CUDA C over `REAL`, the dtype of weights and activations, which is read and written through `load` and
-//! `store` and computed with as `float`. No kernel uses atomics, so every sum has one order and a step repeats to the bit. `T` below is
+//! `store` and computed with as `float`: sums, products and exponentials are rounded to `T` once, when stored. No kernel uses atomics, so every sum has one order and a step repeats to the bit. `T` below is
 //! that dtype; all other numbers are `f32` or `u32`.
 //!
 //! # Layouts
@@ -111,7 +111,7 @@ pub struct SampleState {
     pub lengths: u64,
     /// `u32`: tokens sampled so far.
     pub produced: u64,
-    /// `u32`: 0 live, 1 ended, 2 cut off at its limit.
+    /// `u32`: 0 live, 1 ended, 2 cut off at its limit, 3 its logits had no distribution.
     pub done: u64,
     /// `u32`: limit of a row's response, at most `most`.
     pub limits: u64,
@@ -480,6 +480,9 @@ impl Kernels {
         self.run("log_prob_backward", (tokens, 1), 1024, &args)
     }
 
+    /// Most numbers of a head in [`Kernels::decode_attention`].
+    pub const WIDEST_HEAD: u32 = 256;
+
     /// Blocks of [`Kernels::sum_of_squares`], each of which leaves one pair of numbers.
     pub const PARTS: u32 = 512;
 
@@ -579,7 +582,7 @@ impl Kernels {
     /// Attention of `q T[rows][query dim]` over the keys `0..=lengths[row]` of the caches into `out T[rows][query dim]`.
     ///
     /// # Errors
-    /// When the device fails.
+    /// When the device fails, or a head has more than [`Kernels::WIDEST_HEAD`] numbers.
     #[expect(clippy::too_many_arguments, reason = "as the kernel")]
     pub fn decode_attention(
         &self,
@@ -593,6 +596,13 @@ impl Kernels {
         capacity: u32,
         scale: f32,
     ) -> Result {
+        if s.dim > Self::WIDEST_HEAD {
+            return Err(DeviceError::Call {
+                call: "decode_attention".to_owned(),
+                device: self.device.name(),
+                reason: format!("a head has {} numbers, the most is {}", s.dim, Self::WIDEST_HEAD),
+            });
+        }
         let args = [
             address(q),
             address(keys),
@@ -643,7 +653,9 @@ impl Kernels {
     /// Draws the next token of every live row from `softmax(logits / temperature)`, `logits f32[rows][vocabulary]` (with `source
     /// u32[rows]` unless 0: row `i` draws from line `source[i]`), by inversion of the cumulative sum in id order at `uniforms[row][produced]`;
     /// `greedy`: the largest logit, the first of equals. Writes token, log-probability (at `inverse_temperature`) and entropy, and
-    /// updates `produced`, `next`, `done`. A row that is done is left as it is, NaN logits give `done` = 3.
+    /// updates `produced`, `next`, `done`. A row that is done is left as it is; a NaN or +infinity among the logits, or nothing but
+    /// -infinity, gives `done` = 3 and no token. The same token as [`crate::rng::categorical`] draws from the log-probabilities,
+    /// where no sum's rounding decides.
     ///
     /// # Errors
     /// When the device fails.
@@ -687,5 +699,35 @@ impl Kernels {
     pub fn advance(&self, state: &SampleState) -> Result {
         let args = [Arg::U32(state.rows), address(state.lengths), address(state.done), address(state.live)];
         self.run("advance", (1, 1), ROW, &args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_of_the_source_is_named() {
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let source = source(dtype);
+            let heads = source.lines().filter_map(|line| line.strip_prefix("KERNEL("));
+            let names = heads.filter_map(|head| head.split_once(", ")?.1.split_once(')'));
+            let mut found: Vec<&str> = names.map(|(name, _)| name).collect();
+            let mut named = NAMES.to_vec();
+            (found.sort_unstable(), named.sort_unstable());
+            assert_eq!(found, named);
+        }
+    }
+
+    #[test]
+    fn heads_that_are_too_wide_are_refused() {
+        let kernels = Kernels { device: Arc::new(crate::gpu::dry::Dry::default()), dtype: Dtype::F32 };
+        let attend = |dim| {
+            let shape = Shape { query: 1, key: 1, dim };
+            kernels.decode_attention(0, 0, 0, 0, 0, 1, shape, 1, 1.0).map_err(|e| e.to_string())
+        };
+        assert_eq!(attend(256), Ok(()));
+        let refused = "decode_attention failed on dry run: a head has 258 numbers, the most is 256";
+        assert_eq!(attend(258), Err(refused.to_owned()));
     }
 }

@@ -1,10 +1,11 @@
 // What all kernels share. REAL is the dtype of weights and activations (BF16 is 1 or 0, NAME(x) is x_bf16 or x_f32);
-// everything is computed in float. Sums run in one fixed order: over a thread's own numbers first, then by halves.
+// everything is computed in float. Sums run in one fixed order: over a thread's own numbers first, then
+// over its warp by halves, then over the warps.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads) NAME(name)
+#define KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads, 1) NAME(name)
 #define FULL 0xffffffffu
 #define INFINITE __uint_as_float(0x7f800000u)
 
@@ -99,5 +100,7 @@ template <class T> __device__ inline T block_sum(T x) {
   __syncthreads();  // the parts of the sum before have been read
   if (lane == 0) parts[warp] = x;
   __syncthreads();
-  return warp_sum(lane < blockDim.x / 32 ? parts[lane] : T(0));
+  x = parts[0];
+  for (u32 w = 1; w < blockDim.x / 32; w++) x += parts[w];
+  return x;
 }

@@ -63,28 +63,30 @@ struct Span {
   double below;
 };
 
-// `span` is cut in 32; the first piece whose end lies above `target` remains, or the last with any mass where rounding leaves none. For a
-// negative `target`: the whole span, its mass in `below`.
-__device__ inline Span piece(const Masses& masses, const Span& span, double fraction, double* target) {
+// `span` is cut in 32: the first piece whose end lies above `target` remains, or the last with any mass where rounding leaves none.
+// `fraction`, unless negative, sets `target` to that share of the whole span's mass.
+__device__ inline Span piece(const Masses& masses, const Span& span, double fraction, double& target) {
   __shared__ double parts[32];
   const u32 warp = threadIdx.x / 32, size = (span.to - span.from + 31) / 32;
   const u32 from = min(span.from + warp * size, span.to), to = min(from + size, span.to);
   const double sum = masses.sum(from, to);
-  __syncthreads();
+  __syncthreads();  // the parts of the span before have been read
   if (threadIdx.x % 32 == 0) parts[warp] = sum;
   __syncthreads();
   if (fraction >= 0.0) {
     double total = 0.0;
+#pragma unroll 4
     for (u32 w = 0; w < 32; w++) total += parts[w];
-    *target = fraction * total;
+    target = fraction * total;
   }
-  Span found = {span.from, span.to, span.below};
+  Span found = span;
   double below = span.below;
+#pragma unroll 1
   for (u32 w = 0; w < 32; w++) {
     if (parts[w] > 0.0) {
       found = Span{min(span.from + w * size, span.to), min(span.from + (w + 1) * size, span.to), below};
       below += parts[w];
-      if (*target < below) break;
+      if (target < below) break;
     }
   }
   return found;
@@ -141,8 +143,8 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
   } else {
     const Masses masses = {line, inverse_temperature, all.max, log_sum, (double)-log_sum};
     double target = 0.0;
-    const Span part = piece(masses, Span{0, vocabulary, 0.0}, uniforms[(size_t)row * most + position], &target);
-    token = token_at(masses, piece(masses, part, -1.0, &target), target);
+    const Span part = piece(masses, Span{0, vocabulary, 0.0}, uniforms[(size_t)row * most + position], target);
+    token = token_at(masses, piece(masses, part, -1.0, target), target);
   }
   if (threadIdx.x == 0) {
     const size_t at = (size_t)row * most + position;

@@ -1,7 +1,7 @@
 // Softmax of attention scores, and the running form of softmax that needs one pass.
 
 // Of the numbers seen so far: the largest, the sum of e^(x - max), and the sum of e^(x - max) (x - max). Minus infinity adds nothing;
-// a NaN, or plus infinity, makes the sums NaN.
+// a NaN, or plus infinity, makes the sums NaN. No product is fused into a sum, so that every kernel that is built from this gets the same bits.
 struct Running {
   float max, sum, mean;
 };
@@ -13,20 +13,14 @@ __device__ inline Running raised(const Running& a, float max) {
   if (a.max == max) return a;
   const bool none = a.max == -INFINITE;
   const float by = none ? 0.0f : a.max - max, e = none ? 0.0f : expf(by);
-  return Running{max, a.sum * e, (a.mean + a.sum * by) * e};
+  return Running{max, __fmul_rn(a.sum, e), __fmul_rn(__fadd_rn(a.mean, __fmul_rn(a.sum, by)), e)};
 }
 
 __device__ inline void add(Running& a, float x) {
   if (x == -INFINITE) return;
   const float by = x - a.max, e = expf(by);
-  a.sum += e;
-  a.mean += e * by;
-}
-
-__device__ inline Running merged(const Running& a, const Running& b) {
-  const float max = a.max > b.max ? a.max : b.max;
-  const Running x = raised(a, max), y = raised(b, max);
-  return Running{max, x.sum + y.sum, x.mean + y.mean};
+  a.sum = __fadd_rn(a.sum, e);
+  a.mean = __fadd_rn(a.mean, __fmul_rn(e, by));
 }
 
 // What this thread sees of the first `n` numbers of a row, each multiplied by `factor`; four at a time, `wide` as in `get`.
@@ -47,16 +41,15 @@ __device__ inline Running seen(const float* x, u32 n, float factor, bool wide) {
   return a;
 }
 
-__device__ inline Running warp_merged(Running a) {
+__device__ inline Running warp_merged(const Running& a) {
+  float max = a.max;
 #pragma unroll
   for (u32 far = 16; far > 0; far /= 2) {
-    Running b;
-    b.max = __shfl_xor_sync(FULL, a.max, far);
-    b.sum = __shfl_xor_sync(FULL, a.sum, far);
-    b.mean = __shfl_xor_sync(FULL, a.mean, far);
-    a = merged(a, b);
+    const float other = __shfl_xor_sync(FULL, max, far);
+    max = other > max ? other : max;
   }
-  return a;
+  const Running b = raised(a, max);
+  return Running{max, warp_sum(b.sum), warp_sum(b.mean)};
 }
 
 // Of all threads of the block, in every thread the same bits.
@@ -64,10 +57,15 @@ __device__ inline Running block_merged(Running a) {
   __shared__ Running parts[32];
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   a = warp_merged(a);
-  __syncthreads();
+  __syncthreads();  // the result before has been read
   if (lane == 0) parts[warp] = a;
   __syncthreads();
-  return warp_merged(lane < blockDim.x / 32 ? parts[lane] : nothing());
+  if (warp == 0) {
+    a = warp_merged(lane < blockDim.x / 32 ? parts[lane] : nothing());
+    if (lane == 0) parts[0] = a;
+  }
+  __syncthreads();
+  return parts[0];
 }
 
 KERNEL(128, softmax)(const float* scores, REAL* probabilities, u32 len, float scale) {

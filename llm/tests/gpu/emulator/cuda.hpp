@@ -13,7 +13,7 @@
 
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static thread_local
 
 struct alignas(16) float4 { float x, y, z, w; };
@@ -83,7 +83,7 @@ struct Context {
 #endif
 
 struct Three { unsigned x = 0, y = 0, z = 0; };
-enum State { READY, AT_BLOCK, AT_WARP, OVER };
+enum State { READY, WAITING, OVER };
 
 struct Thread {
   Three index;
@@ -95,11 +95,19 @@ struct Thread {
 };
 
 constexpr unsigned MOST = 1024;
-constexpr size_t STACK = 64 << 10;
+// Not a power of two, so that the stacks' ends do not share a set of the cache.
+constexpr size_t STACK = (32 << 10) + 448;
+
+struct Barrier {
+  unsigned arrived;
+  int line;  // of the first to arrive
+};
 
 struct Block {
   Thread threads[MOST];
-  unsigned size, in_block, in_warp[MOST / 32];
+  unsigned size, over;
+  bool forward;
+  Barrier whole, warps[MOST / 32];
   Context scheduler;
   char* stacks = nullptr;
   char error[256];
@@ -117,28 +125,36 @@ static void stop(const char* why, int line, int other) {
   now->context.go(block->scheduler);
 }
 
-// Waits, as `state` says, until all `threads` from `first` on have come to `line`.
-static void barrier(unsigned first, unsigned threads, unsigned& arrived, State state, int line) {
-  if (arrived > 0) {
-    for (unsigned t = first; t < first + threads; t++) {
-      const Thread& other = block->threads[t];
-      if (other.state == state && other.line != line) stop("threads wait at different barriers", line, other.line);
-    }
-  }
-  now->line = line;
-  if (++arrived == threads) {
-    arrived = 0;
-    for (unsigned t = first; t < first + threads; t++) block->threads[t].state = READY;
+// To the next thread at once where that is the order, and spares the way through the scheduler.
+static void leave() {
+  Thread* left = now;
+  const unsigned next = left->index.x + 1;
+  if (block->forward && next < block->size && block->threads[next].state == READY) {
+    now = &block->threads[next];
+    left->context.go(now->context);
   } else {
-    now->state = state;
-    now->context.go(block->scheduler);
+    left->context.go(block->scheduler);
   }
 }
 
-static void block_barrier(int line) { barrier(0, block->size, block->in_block, AT_BLOCK, line); }
+// Waits until all `threads` from `first` on have come to `line`.
+static void wait(unsigned first, unsigned threads, Barrier& barrier, int line) {
+  if (barrier.arrived == 0) barrier.line = line;
+  if (barrier.line != line) stop("threads wait at different barriers", line, barrier.line);
+  now->line = line;
+  if (++barrier.arrived == threads) {
+    barrier.arrived = 0;
+    for (unsigned t = first; t < first + threads; t++) block->threads[t].state = READY;
+  } else {
+    now->state = WAITING;
+    leave();
+  }
+}
+
+static void block_barrier(int line) { wait(0, block->size, block->whole, line); }
 static void warp_barrier(int line) {
   const unsigned warp = now->index.x / 32;
-  barrier(warp * 32, 32, block->in_warp[warp], AT_WARP, line);
+  wait(warp * 32, 32, block->warps[warp], line);
 }
 
 // Shows `x` to the warp and returns what each lane shows.
@@ -179,7 +195,8 @@ static unsigned ballot(unsigned mask, bool x, int line) {
 static void enter() {
   block->call(block->args);
   now->state = OVER;
-  now->context.go(block->scheduler);
+  block->over += 1;
+  leave();
 }
 
 // 0: first to last, 1: last to first, else: a new order, drawn from it, every time around.
@@ -207,10 +224,11 @@ static bool run_block(Order& order) {
     thread.turn = 0;
     thread.context.begin(b.stacks + STACK * t, STACK, enter);
   }
-  b.in_block = 0;
-  memset(b.in_warp, 0, sizeof b.in_warp);
-  unsigned ended = 0;
-  while (ended < b.size) {
+  b.whole = {};
+  memset(b.warps, 0, sizeof b.warps);
+  b.over = 0;
+  b.forward = order.kind == 0;
+  while (b.over < b.size) {
     bool moved = false;
     // Odd, so prime to the size where that is a power of two; other sizes are multiples of 32 times 3, 5, ..: then 1.
     unsigned step = (unsigned)(order.draw() | 1), start = (unsigned)order.draw();
@@ -222,7 +240,6 @@ static bool run_block(Order& order) {
       now = &thread;
       b.scheduler.go(thread.context);
       if (b.error[0]) return false;
-      ended += thread.state == OVER;
     }
     if (!moved) {
       int line = 0;
