@@ -33,5 +33,5 @@ fi
 cp llm/gpu/run.sh "$folder/"
 
 echo "opened by the linker: $(readelf -d "$target/release/llm-train" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | paste -sd ' ')"
-echo "oldest glibc: $(objdump -T "$target/release/llm-train" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
+echo "glibc needed, at least: $(objdump -T "$target/release/llm-train" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
 echo "carry $folder to the machine with the card; there: bash run.sh train device=cuda"

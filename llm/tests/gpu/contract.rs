@@ -65,17 +65,15 @@ fn memory(device: &Arc<dyn Device>) {
     let (left, _) = device.memory().unwrap();
     assert!(free <= total && left <= free - held.bytes() as u64, "{left} of {free} left");
     drop(held);
+    device.synchronize().unwrap();
     let again = device.memory().unwrap().0;
     assert!(again > left, "what is given back is free again: {again}, {left}");
 }
 
 fn too_much_memory(device: &Arc<dyn Device>) {
     let held = device.ledger().total();
-    let error = Buffer::new(device, "a test", 1 << 46).map(|_| ()).unwrap_err();
-    assert!(
-        matches!(error, DeviceError::OutOfMemory { what: "a test", wanted: 67_108_864, .. }),
-        "{error:?}"
-    );
+    let error = Buffer::new(device, "a test", 1 << 42).map(|_| ()).unwrap_err();
+    assert!(matches!(error, DeviceError::OutOfMemory { what: "a test", wanted: 4_194_304, .. }), "{error:?}");
     assert!(!error.to_string().contains('\n'));
     assert_eq!(device.ledger().total(), held);
     // It is no reason to stop.
@@ -178,7 +176,7 @@ fn product(
 
 /// A product that TF32, with its 10 bits, gets wrong; and one whose sum is wrong when it is kept in bf16.
 fn precision(device: &Arc<dyn Device>) {
-    let fine = 1.0 + 2.0_f32.powi(-20);
+    let fine = 1.0 + 2.0_f32.powi(-14);
     let a = upload(device, Dtype::F32, &[fine; 64 * 64]);
     let ones = upload(device, Dtype::F32, &[1.0; 64 * 64]);
     let c = upload(device, Dtype::F32, &[0.0; 64 * 64]);
