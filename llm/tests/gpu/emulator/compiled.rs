@@ -37,37 +37,105 @@ pub(crate) fn compiler() -> &'static Result<String, String> {
     })
 }
 
-/// The kernels between what CUDA provides and the way in.
-fn text(dtype: Dtype) -> String {
-    let entries = NAMES.map(|name| {
-        let entry = format!("{name}_{}", dtype.name());
-        format!("{{\"{name}\", emulated::Entry<{entry}>::kinds, emulated::Entry<{entry}>::call}},\n")
-    });
-    let table = format!("static const emulated::Named TABLE[] = {{\n{}}};\n", entries.concat());
-    [include_str!("cuda.hpp"), &source(dtype), &table, include_str!("launch.hpp")].concat()
+/// CUDA C and its kernels, compiled when first launched.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// What entries end in.
+    pub(crate) ending: &'static str,
+    pub(crate) source: String,
+    pub(crate) names: Vec<&'static str>,
+    open: OnceLock<Result<Launch, String>>,
 }
 
-fn build(dtype: Dtype) -> Result<PathBuf, String> {
-    let compiler = compiler().as_ref().map_err(Clone::clone)?;
-    let text = text(dtype);
-    let mut hash = DefaultHasher::new();
-    (compiler, FLAGS, &text).hash(&mut hash);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let library = folder.join(format!("kernels_{}_{:016x}.so", dtype.name(), hash.finish()));
-    if library.exists() {
-        return Ok(library);
+/// The product's kernels, compiled once per process.
+pub(crate) fn kernels(dtype: Dtype) -> &'static Program {
+    static PROGRAMS: [OnceLock<Program>; 2] = [const { OnceLock::new() }; 2];
+    PROGRAMS[usize::from(dtype == Dtype::Bf16)]
+        .get_or_init(|| Program::new(dtype.name(), source(dtype), NAMES.to_vec()))
+}
+
+impl Program {
+    pub(crate) fn new(ending: &'static str, source: String, names: Vec<&'static str>) -> Self {
+        Program { ending, source, names, open: OnceLock::new() }
     }
-    // Others may build the same: each in a folder of its own, moved into place when whole.
-    let own = tempfile::tempdir_in(folder).map_err(|e| e.to_string())?;
-    let (input, output) = (own.path().join("kernels.cpp"), own.path().join("kernels.so"));
-    fs::write(&input, text).map_err(|e| e.to_string())?;
-    let run = Command::new(compiler).args(FLAGS).arg("-o").arg(&output).arg(&input).output();
-    let run = run.map_err(|e| e.to_string())?;
-    if !run.status.success() {
-        return Err(format!("{compiler} refuses the kernels:\n{}", String::from_utf8_lossy(&run.stderr)));
+
+    /// The kernels between what CUDA provides and the way in.
+    fn text(&self) -> String {
+        let entries = self.names.iter().map(|name| {
+            let entry = format!("{name}_{}", self.ending);
+            format!("{{\"{name}\", emulated::Entry<{entry}>::kinds, emulated::Entry<{entry}>::call}},\n")
+        });
+        let entries: String = entries.collect();
+        let table = format!("static const emulated::Named TABLE[] = {{\n{entries}}};\n");
+        [include_str!("cuda.hpp"), &self.source, &table, include_str!("launch.hpp")].concat()
     }
-    fs::rename(&output, &library).map_err(|e| e.to_string())?;
-    Ok(library)
+
+    fn build(&self) -> Result<PathBuf, String> {
+        let compiler = compiler().as_ref().map_err(Clone::clone)?;
+        let text = self.text();
+        let mut hash = DefaultHasher::new();
+        (compiler, FLAGS, &text).hash(&mut hash);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let library = folder.join(format!("kernels_{}_{:016x}.so", self.ending, hash.finish()));
+        if library.exists() {
+            return Ok(library);
+        }
+        // Others may build the same: each in a folder of its own, moved into place when whole.
+        let own = tempfile::tempdir_in(folder).map_err(|e| e.to_string())?;
+        let (input, output) = (own.path().join("kernels.cpp"), own.path().join("kernels.so"));
+        fs::write(&input, text).map_err(|e| e.to_string())?;
+        let run = Command::new(compiler).args(FLAGS).arg("-o").arg(&output).arg(&input).output();
+        let run = run.map_err(|e| e.to_string())?;
+        if !run.status.success() {
+            return Err(format!("{compiler} refuses the kernels:\n{}", String::from_utf8_lossy(&run.stderr)));
+        }
+        fs::rename(&output, &library).map_err(|e| e.to_string())?;
+        Ok(library)
+    }
+
+    fn entry(&self) -> Result<Launch, String> {
+        let open = || {
+            let path = self.build()?;
+            // SAFETY: the library is this module's own; it has no initialisers, and stays open to the end of the process.
+            unsafe {
+                let library = Box::leak(Box::new(Library::new(path).map_err(|e| format!("{e:?}"))?));
+                library.get::<Launch>(b"emulated_launch").map(|launch| *launch).map_err(|e| e.to_string())
+            }
+        };
+        self.open.get_or_init(open).clone()
+    }
+
+    /// Runs a kernel; blocks in several threads of the host.
+    pub(crate) fn launch(
+        &self,
+        name: &str,
+        grid: (u32, u32),
+        block: u32,
+        order: u64,
+        args: &[Arg],
+    ) -> Result<(), String> {
+        let launch = self.entry()?;
+        let kinds: Vec<u8> = args.iter().map(|arg| kind_and_bits(*arg).0).collect();
+        let kinds = CString::new(kinds).expect("letters");
+        let slots: Vec<u64> = args.iter().map(|arg| kind_and_bits(*arg).1).collect();
+        let name = CString::new(name).expect("a name");
+        let blocks = u64::from(grid.0) * u64::from(grid.1);
+        let span = blocks.div_ceil(4 * rayon::current_num_threads() as u64).max(1);
+        let run = |part: u64| {
+            let (from, to) = (part * span, ((part + 1) * span).min(blocks));
+            // SAFETY: the library checks the arguments' types, and the caller that addresses are live; what is pointed at
+            // outlives the call.
+            unsafe {
+                let (name, kinds, slots) = (name.as_ptr(), kinds.as_ptr(), slots.as_ptr());
+                let problem = launch(name, kinds, grid.0, grid.1, block, from, to, order, slots);
+                match problem.is_null() {
+                    true => Ok(()),
+                    false => Err(CStr::from_ptr(problem).to_string_lossy().into_owned()),
+                }
+            }
+        };
+        (0..blocks.div_ceil(span)).into_par_iter().try_for_each(run)
+    }
 }
 
 type Launch = unsafe extern "C" fn(
@@ -81,50 +149,6 @@ type Launch = unsafe extern "C" fn(
     u64,
     *const u64,
 ) -> *const c_char;
-
-fn entry(dtype: Dtype) -> Result<Launch, String> {
-    static OPEN: [OnceLock<Result<Launch, String>>; 2] = [const { OnceLock::new() }; 2];
-    let open = || {
-        let path = build(dtype)?;
-        // SAFETY: the library is this module's own; it has no initialisers, and stays open to the end of the process.
-        unsafe {
-            let library = Box::leak(Box::new(Library::new(path).map_err(|e| e.to_string())?));
-            library.get::<Launch>(b"emulated_launch").map(|launch| *launch).map_err(|e| e.to_string())
-        }
-    };
-    OPEN[usize::from(dtype == Dtype::Bf16)].get_or_init(open).clone()
-}
-
-/// Runs a kernel; blocks in several threads of the host.
-pub(crate) fn launch(
-    name: &str,
-    dtype: Dtype,
-    grid: (u32, u32),
-    block: u32,
-    order: u64,
-    args: &[Arg],
-) -> Result<(), String> {
-    let launch = entry(dtype)?;
-    let kinds: Vec<u8> = args.iter().map(|arg| kind_and_bits(*arg).0).collect();
-    let kinds = CString::new(kinds).expect("letters");
-    let slots: Vec<u64> = args.iter().map(|arg| kind_and_bits(*arg).1).collect();
-    let name = CString::new(name).expect("a name");
-    let blocks = u64::from(grid.0) * u64::from(grid.1);
-    let span = blocks.div_ceil(4 * rayon::current_num_threads() as u64).max(1);
-    let run = |part: u64| {
-        let (from, to) = (part * span, ((part + 1) * span).min(blocks));
-        // SAFETY: the library checks the arguments' types, and the caller that addresses are live; strings outlive the call.
-        unsafe {
-            let problem =
-                launch(name.as_ptr(), kinds.as_ptr(), grid.0, grid.1, block, from, to, order, slots.as_ptr());
-            match problem.is_null() {
-                true => Ok(()),
-                false => Err(CStr::from_ptr(problem).to_string_lossy().into_owned()),
-            }
-        }
-    };
-    (0..blocks.div_ceil(span)).into_par_iter().try_for_each(run)
-}
 
 fn kind_and_bits(arg: Arg) -> (u8, u64) {
     match arg {

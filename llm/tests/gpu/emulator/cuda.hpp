@@ -83,7 +83,7 @@ struct Context {
 #endif
 
 struct Three { unsigned x = 0, y = 0, z = 0; };
-enum State { READY, AT_BLOCK, AT_WARP, OVER };
+enum State { READY, WAITING, OVER };
 
 struct Thread {
   Three index;
@@ -95,11 +95,18 @@ struct Thread {
 };
 
 constexpr unsigned MOST = 1024;
-constexpr size_t STACK = 64 << 10;
+// Not a power of two, so that the stacks' ends do not share a set of the cache.
+constexpr size_t STACK = (32 << 10) + 448;
+
+struct Barrier {
+  unsigned arrived;
+  int line;  // of the first to arrive
+};
 
 struct Block {
   Thread threads[MOST];
-  unsigned size, in_block, in_warp[MOST / 32];
+  unsigned size;
+  Barrier whole, warps[MOST / 32];
   Context scheduler;
   char* stacks = nullptr;
   char error[256];
@@ -117,28 +124,24 @@ static void stop(const char* why, int line, int other) {
   now->context.go(block->scheduler);
 }
 
-// Waits, as `state` says, until all `threads` from `first` on have come to `line`.
-static void barrier(unsigned first, unsigned threads, unsigned& arrived, State state, int line) {
-  if (arrived > 0) {
-    for (unsigned t = first; t < first + threads; t++) {
-      const Thread& other = block->threads[t];
-      if (other.state == state && other.line != line) stop("threads wait at different barriers", line, other.line);
-    }
-  }
+// Waits until all `threads` from `first` on have come to `line`.
+static void wait(unsigned first, unsigned threads, Barrier& barrier, int line) {
+  if (barrier.arrived == 0) barrier.line = line;
+  if (barrier.line != line) stop("threads wait at different barriers", line, barrier.line);
   now->line = line;
-  if (++arrived == threads) {
-    arrived = 0;
+  if (++barrier.arrived == threads) {
+    barrier.arrived = 0;
     for (unsigned t = first; t < first + threads; t++) block->threads[t].state = READY;
   } else {
-    now->state = state;
+    now->state = WAITING;
     now->context.go(block->scheduler);
   }
 }
 
-static void block_barrier(int line) { barrier(0, block->size, block->in_block, AT_BLOCK, line); }
+static void block_barrier(int line) { wait(0, block->size, block->whole, line); }
 static void warp_barrier(int line) {
   const unsigned warp = now->index.x / 32;
-  barrier(warp * 32, 32, block->in_warp[warp], AT_WARP, line);
+  wait(warp * 32, 32, block->warps[warp], line);
 }
 
 // Shows `x` to the warp and returns what each lane shows.
@@ -207,8 +210,8 @@ static bool run_block(Order& order) {
     thread.turn = 0;
     thread.context.begin(b.stacks + STACK * t, STACK, enter);
   }
-  b.in_block = 0;
-  memset(b.in_warp, 0, sizeof b.in_warp);
+  b.whole = {};
+  memset(b.warps, 0, sizeof b.warps);
   unsigned ended = 0;
   while (ended < b.size) {
     bool moved = false;

@@ -8,6 +8,7 @@
 mod compiled;
 mod memory;
 mod product;
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +16,7 @@ use grpo_lambda_llm::gpu::device::Recording;
 use grpo_lambda_llm::gpu::ledger::Ledger;
 use grpo_lambda_llm::gpu::{Arg, Device, DeviceError, Dtype, Gemm};
 
+use compiled::Program;
 use memory::Memory;
 
 /// In which order the threads of a block run from one barrier to the next, and blocks one after the other.
@@ -45,6 +47,8 @@ pub(crate) struct Emulated {
 #[derive(Debug)]
 struct Inner {
     order: Order,
+    /// Instead of the product's kernels.
+    program: Option<Program>,
     ledger: Ledger,
     memory: Memory,
     recording: Mutex<Option<Vec<Call>>>,
@@ -70,13 +74,12 @@ impl Emulated {
             eprintln!("skipped: {reason}");
             return None;
         }
-        let inner = Inner {
-            order,
-            ledger: Ledger::default(),
-            memory: Memory::new(limit),
-            recording: Mutex::new(None),
-        };
-        Some(Emulated { inner: Arc::new(inner) })
+        Some(Self::of(order, limit, None))
+    }
+
+    fn of(order: Order, limit: u64, program: Option<Program>) -> Self {
+        let (ledger, memory) = (Ledger::default(), Memory::new(limit));
+        Emulated { inner: Arc::new(Inner { order, program, ledger, memory, recording: Mutex::new(None) }) }
     }
 }
 
@@ -115,7 +118,9 @@ impl Inner {
                         return Err(failed(*name, format!("argument {i} points at no live memory")));
                     }
                 }
-                compiled::launch(name, *dtype, *grid, *block, self.order.kind(), args)
+                let program = self.program.as_ref().unwrap_or_else(|| compiled::kernels(*dtype));
+                program
+                    .launch(name, *grid, *block, self.order.kind(), args)
                     .map_err(|reason| failed(*name, reason))?;
                 self.memory.check_guards().map_err(|reason| failed(*name, reason))
             }
