@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grpo_lambda_llm::gpu::dry::Dry;
-use grpo_lambda_llm::gpu::{Budget, Device, Dtype, GpuDecoder, Gradients, Kernels, Layout, Weights};
+use grpo_lambda_llm::gpu::{
+    Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Weights,
+};
 use grpo_lambda_llm::model::config::Architecture;
 use grpo_lambda_llm::model::weights::{self, Parameters};
 use grpo_lambda_llm::model::{self, Config, Decoder, Options, Rows, Scores};
+use grpo_lambda_llm::optim::AdamWSettings;
 use half::bf16;
 
 use crate::emulator::{Emulated, Order};
@@ -236,8 +239,13 @@ fn the_order_in_which_threads_run_changes_no_bit_of_a_step_and_a_step_repeats() 
         let (_, config) = configs().remove(3);
         let run = |order: Order| {
             let device: Arc<dyn Device> = Arc::new(Emulated::new(order, u64::MAX)?);
-            let ready = Ready::new(device, dtype, &config, &parameters(&config));
-            Some((ready.run(&rows(), &slopes(&rows()), OPTIONS), ready.read()))
+            let start = parameters(&config);
+            let ready = Ready::new(device.clone(), dtype, &config, &start);
+            let (kernels, weights) = (Kernels { device, dtype }, ready.weights.tensors());
+            let mut optimiser = GpuAdamW::new(kernels, AdamWSettings::default(), weights, &start).unwrap();
+            let scores = ready.run(&rows(), &slopes(&rows()), OPTIONS);
+            let update = optimiser.step(1e-3, &ready.gradients, weights).unwrap();
+            Some((scores, ready.read(), update, optimiser.to_bytes().unwrap(), weights.read().unwrap()))
         };
         let Some(first) = run(Order::Forward) else { return };
         for order in [Order::Forward, Order::Reversed, Order::Shuffled(1), Order::Shuffled(2)] {

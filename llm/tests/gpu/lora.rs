@@ -98,8 +98,8 @@ fn on_the_cpu(
 
 #[test]
 fn in_f32_scores_and_gradients_of_an_adapter_are_those_of_the_merged_weights() {
-    for (name, config) in configs() {
-        for settings in choices() {
+    for (i, (name, config)) in configs().into_iter().enumerate() {
+        for settings in choices().into_iter().take(if i == 0 { 3 } else { 1 }) {
             let Some(device) = Emulated::start() else { return };
             let (adapter, rows) = (grown(&settings, &config), rows());
             let (expected, gradients) = on_the_cpu(&config, &settings, &adapter, &rows, &slopes(&rows));
@@ -189,6 +189,7 @@ fn an_adapter_trains_and_its_base_stays_to_the_bit() {
     }
     println!("log-probability of the batch: {total:.2?}");
     assert!(total[7] > 0.7 * total[0], "{total:?}");
+    assert!(cpu.restore(&gpu.to_bytes().unwrap()).is_ok(), "an adapter's state interchanges too");
     assert!(adapted.weights.tensors().read().unwrap() == before);
     // The reference costs no second copy, and nothing frozen has a gradient.
     let (_, uses) = device.ledger().peak();

@@ -483,7 +483,7 @@ impl Kernels {
     /// Most numbers of a head in [`Kernels::decode_attention`].
     pub const WIDEST_HEAD: u32 = 256;
 
-    /// Blocks of [`Kernels::sum_of_squares`], each of which leaves one pair of numbers.
+    /// Most blocks of [`Kernels::sum_of_squares`], each of which leaves one pair of numbers.
     pub const PARTS: u32 = 512;
 
     /// `parts f64[PARTS][2]`: partial sums of `x^2` over `x f32[n]`, and how many of its numbers are NaN or infinite (those are not summed).
@@ -491,7 +491,10 @@ impl Kernels {
     /// # Errors
     /// When the device fails.
     pub fn sum_of_squares(&self, x: u64, n: u64, parts: u64) -> Result {
-        self.run("sum_of_squares", (Self::PARTS, 1), ROW, &[address(x), Arg::U64(n), address(parts)])
+        let blocks = n.div_ceil(1024).clamp(1, u64::from(Self::PARTS)) as u32;
+        // Blocks that a short array does not need leave nothing.
+        self.device.clear(parts, 2 * Self::PARTS as usize * size_of::<f64>())?;
+        self.run("sum_of_squares", (blocks, 1), ROW, &[address(x), Arg::U64(n), address(parts)])
     }
 
     /// AdamW over `n` numbers: `master`, `m`, `v`, `gradient` are `f32`; `weight T` becomes the rounded master. `residual f32`, unless 0,
