@@ -14,9 +14,9 @@ use grpo_lambda_llm::collective::{
     Collective, CollectiveError, Fold, Shards, Single, Threads, Worker, WorkerError,
 };
 use grpo_lambda_llm::config::MemoryConfig;
-use grpo_lambda_llm::model::{Config, Decoder, Gradients, Options, Rows, Tape, weights};
+use grpo_lambda_llm::engine::{Cpu, Engine, Stage};
+use grpo_lambda_llm::model::{Config, Decoder, Options, Rows, Tape, weights};
 use grpo_lambda_llm::optim::{AdamW, AdamWSettings, Update};
-use grpo_lambda_llm::policy::take_weights;
 use grpo_lambda_llm::rollout::Sampling;
 use grpo_lambda_llm::sft::{self, Example};
 use proptest::prelude::*;
@@ -41,9 +41,12 @@ fn model(shape: &Config, seed: u64) -> Decoder<f32> {
     Decoder::new(shape.clone(), weights::initialise(shape, seed, 0.3)).unwrap()
 }
 
+fn adam() -> AdamWSettings {
+    AdamWSettings { weight_decay: 0.01, max_grad_norm: Some(0.5), ..AdamWSettings::default() }
+}
+
 fn optimiser(model: &Decoder<f32>) -> AdamW {
-    let settings = AdamWSettings { weight_decay: 0.01, max_grad_norm: Some(0.5), ..AdamWSettings::default() };
-    AdamW::new(settings, model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())))
+    AdamW::new(adam(), model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())))
 }
 
 fn worker<C: Collective>(shape: &Config, collective: C, shards: usize) -> Result<Worker<C>, WorkerError> {
@@ -137,9 +140,7 @@ fn any_number_of_workers_learns_to_the_bits_of_one() {
 
 /// The plain learner's policy: one gradient, rows one after the other, no shards.
 struct Plain {
-    model: Decoder<f32>,
-    optimiser: AdamW,
-    gradients: Gradients<f32>,
+    engine: Cpu,
     pace: Pace,
     updates: Vec<Update>,
 }
@@ -165,28 +166,24 @@ impl Policy for Plain {
         }
         assert_eq!(part, 0..rows.len());
         let options = Options { temperature: self.pace.temperature, ..Options::default() };
-        let (scores, tape) = self.model.forward(&rows, options)?;
+        let (scores, tape) = self.engine.forward(&rows, options)?;
         Ok((scores.logps, tape))
     }
 
     fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), WorkerError> {
-        self.model.backward(tape, dlogps, &mut self.gradients);
-        Ok(())
+        Ok(self.engine.backward(tape, dlogps)?)
     }
 
     fn step(&mut self) -> Result<(), WorkerError> {
-        let update = self.optimiser.step(self.pace.rate, &self.gradients.by_name())?;
-        take_weights(&mut self.model, &self.optimiser);
-        self.gradients.clear();
+        let update = self.engine.step(self.pace.rate)?;
         self.updates.push(update);
         Ok(())
     }
 }
 
 fn plain(shape: &Config, pace: Pace) -> Plain {
-    let model = model(shape, 1);
-    let gradients = Gradients::new(shape, |_| true);
-    Plain { optimiser: optimiser(&model), model, gradients, pace, updates: Vec::new() }
+    let engine = Cpu::start(model(shape, 1), Stage::new(adam())).unwrap();
+    Plain { engine, pace, updates: Vec::new() }
 }
 
 /// Groups of these sizes with rewards, and their prompts; log-probabilities of the sampler are near those of the model.
@@ -227,7 +224,7 @@ fn one_shard_has_the_bits_of_the_plain_learner_and_many_its_losses_and_its_gradi
     };
     let (one, _, after) = update(1, 2);
     assert_eq!((&one.metrics, &one.updates), (&metrics, &judge.updates));
-    assert_eq!(after, judge.optimiser);
+    assert_eq!(after, judge.engine.optimiser);
 
     // More shards: the first loss from the very same log-probabilities, the gradient but for the last digits.
     let norm = |update: &Update| match update {
@@ -251,13 +248,12 @@ fn one_shard_imitates_to_the_bits_of_the_plain_step() {
     for step in 0..3 {
         let examples = examples(7, step);
         let whole = MemoryConfig { micro_batch_tokens: 10_000, ..MEMORY };
-        let Plain { model, optimiser, gradients, .. } = &mut judge;
-        let theirs = sft::step(model, optimiser, gradients, &examples, 1e-2, whole).unwrap();
+        let theirs = sft::step(&mut judge.engine, &examples, 1e-2, whole).unwrap();
         let ours = worker.imitate(&examples, 1e-2).unwrap();
         assert_eq!(ours, theirs);
     }
-    assert_eq!(worker.optimiser(), &judge.optimiser);
-    assert_eq!(worker.model().parameters(), judge.model.parameters());
+    assert_eq!(worker.optimiser(), &judge.engine.optimiser);
+    assert_eq!(worker.model().parameters(), judge.engine.model.parameters());
 }
 
 /// The reward of one group is not a number, so only the worker that owns its rows has a gradient that is not.

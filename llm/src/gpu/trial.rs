@@ -157,7 +157,7 @@ impl<E: Engine> Policy for Trial<'_, E> {
         };
         let group = |responses: Vec<Sampled>| {
             let responses = responses.into_iter().enumerate().map(response).collect();
-            Group { responses, ..Group::default() }
+            Group { responses }
         };
         let mut batch: Vec<Group> = sampled.into_iter().map(group).collect();
         if self.config.configured().evidence().contains(&EvidenceKind::RefLogps) {

@@ -717,7 +717,8 @@ mod tests {
             let names = heads.filter_map(|head| head.split_once(", ")?.1.split_once(')'));
             let mut found: Vec<&str> = names.map(|(name, _)| name).collect();
             let mut named = NAMES.to_vec();
-            (found.sort_unstable(), named.sort_unstable());
+            found.sort_unstable();
+            named.sort_unstable();
             assert_eq!(found, named);
         }
     }
