@@ -14,6 +14,8 @@
 //! | [`weights`] | named tensors on a device: weights, gradients, moments |
 //! | [`decode`] | keys and values, reading prompts, one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
+//! | [`trial`] | a step on made-up prompts: what it takes, counted before it is run; what it costs, timed |
+//! | [`random`], [`probe`] | made-up weights; what a device reaches at best |
 //! | [`select`] | which device a run gets |
 //! | [`blas`] | row-major products as BLAS libraries compute them |
 //! | [`image`] | machine code of the kernels, kept on disk |

@@ -12,6 +12,7 @@ use super::super::{Failure, print, use_threads};
 use super::BenchArgs;
 use crate::config::Config;
 use crate::engine::{Cpu, Engine, Made, Stage};
+use crate::gpu::ledger::Uses;
 use crate::gpu::probe::{self, Reached};
 use crate::gpu::select::{Found, look};
 use crate::gpu::trial::{self, Phases, Prediction, TrialError, made_up, predict};
@@ -262,7 +263,11 @@ fn dry(bench: &Bench) -> Result<String, Failure> {
 }
 
 fn memory(p: &Prediction) -> Value {
-    json!({"state": p.state, "sampling_bytes": p.sampling.0, "update_bytes": p.update.0, "peak_bytes": p.peak().0, "at_peak": p.peak().1})
+    let held = |uses: &Uses| uses.iter().filter(|(_, b)| **b > 0).map(|(n, b)| (*n, *b)).collect::<Uses>();
+    let (peak, uses) = p.peak();
+    json!({
+        "state": held(&p.state), "sampling_bytes": p.sampling.0, "update_bytes": p.update.0, "peak_bytes": peak, "at_peak": held(uses),
+    })
 }
 
 /// Medians of the measured steps.
