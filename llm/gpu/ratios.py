@@ -22,6 +22,9 @@ def last(path):
         found = json.loads(lines[-1])
     except json.JSONDecodeError as error:
         sys.exit(f"ratios.py: {path}: {error}")
+    for key, value in found.get("settings", {}).items():
+        found.setdefault({"shape": "model", "new_tokens": "completion"}.get(key, key), value)
+    found["dtype"] = {"bfloat16": "bf16", "float32": "f32"}.get(found.get("dtype"), found.get("dtype"))
     if not isinstance(found.get("wall_s"), dict):
         sys.exit(f"ratios.py: {path}: wall_s is missing; must be seconds by phase")
     return found

@@ -95,7 +95,7 @@ bench() {
     local step=(--random-weights --device cuda --prompts 2 --group 8 --prompt-tokens 256)
     keep "$work/qwen2.5-math-1.5b.json" $llm bench --model-shape qwen2.5-math-1.5b "${step[@]}" --completion 256
     keep "$work/qwen2.5-3b.json" $llm bench --model-shape qwen2.5-3b "${step[@]}" --completion 256
-    keep "$work/qwen2.5-7b-lora.json" $llm bench --model-shape qwen2.5-7b "${step[@]}" --completion 512 lora.rank=16
+    keep "$work/qwen2.5-7b-lora.json" $llm bench --model-shape r1-distill-qwen-7b --preset paper-r1-qwen-7b --lora "${step[@]}" --completion 512
   fi
   $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$work"/*.json
 }

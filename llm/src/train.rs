@@ -22,6 +22,7 @@ use crate::engine::{Cpu, Engine, Gpu, Sampler, Stage as Start};
 use crate::eval::{self, EvalError, Evaluation};
 use crate::evidence::{self, Cost, PROVIDED, Question, QuestionError, why_not};
 use crate::gpu::select::{self, Chosen, SelectError};
+use crate::gpu::{Device, Dtype, trial};
 use crate::lora;
 use crate::model::weights::Parameters;
 use crate::model::{self, Decoder, weights};
@@ -236,6 +237,9 @@ struct State {
     #[serde(default)]
     watch: Watch,
     before: Option<Evaluation>,
+    /// Where it computes: see [`Chosen::describe`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on: Option<String>,
     /// What identifies the rows of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
@@ -321,10 +325,13 @@ pub fn train_on(
     let (shape, mut parameters) = initial_weights(config, &tokens)?;
     let limit = shape.max_position_embeddings;
     let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
-    check_room(config, &problems, &tokens, limit)?;
+    let longest = check_room(config, &problems, &tokens, limit)?;
     Question::of(&configured, &tokens, shape.vocab_size)?;
     if let Some(lora) = &config.lora {
         lora.shapes(&shape).map_err(ConfigError::Conflict)?;
+    }
+    if let Chosen::Cuda(card, dtype) = &chosen {
+        check_card(card.as_ref(), *dtype, config, &shape, longest)?;
     }
     let metrics = metrics_columns(config);
     let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
@@ -361,6 +368,7 @@ pub fn train_on(
     }
     let mut run = Run { config, configured, tokens, problems, dir, state, shape, progress: None, started };
     run.announce(&chosen);
+    run.settle(&chosen);
     match chosen {
         Chosen::Cpu => run.whole(parameters, checkpoint, &|shape, parameters, start| {
             Cpu::start(Decoder::new(shape.clone(), parameters)?, start)
@@ -389,8 +397,14 @@ fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
     .into())
 }
 
-/// Refuses held-out prompts that leave no room for a response, before any learning rather than after it.
-fn check_room(config: &Config, problems: &Problems, tokens: &Tokens, limit: usize) -> Result<(), TrainError> {
+/// Refuses held-out prompts that leave no room for a response, before any learning rather than after it; the longest of them, in tokens.
+fn check_room(
+    config: &Config,
+    problems: &Problems,
+    tokens: &Tokens,
+    limit: usize,
+) -> Result<usize, TrainError> {
+    let mut longest = 1;
     let new = config.rl.max_new_tokens;
     let held_out = problems.distinct(Split::Test, config.eval.n).map_err(TrainError::Task)?;
     for (prompt, problem) in held_out.iter().enumerate() {
@@ -398,8 +412,23 @@ fn check_room(config: &Config, problems: &Problems, tokens: &Tokens, limit: usiz
         if tokens + new > limit {
             return Err(EvalError::from(RolloutError::TooLong { prompt, tokens, new, limit }).into());
         }
+        longest = longest.max(tokens);
     }
-    Ok(())
+    Ok(longest)
+}
+
+/// Refuses a run whose step is predicted not to fit the card, before any of it: with prompts as long as the longest held-out one.
+fn check_card(
+    card: &dyn Device,
+    dtype: Dtype,
+    config: &Config,
+    shape: &model::Config,
+    longest: usize,
+) -> Result<(), TrainError> {
+    let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
+    let predicted = trial::predict(shape, config, dtype, longest).map_err(|e| refused(e.to_string()))?;
+    let (free, _) = card.memory().map_err(model::Error::Device)?;
+    trial::memory_check(&predicted, free, config).map_err(refused)
 }
 
 /// Where a run of this configuration computes. The first time that a card is looked for in vain without being demanded, the user is told.
@@ -509,6 +538,16 @@ impl Run<'_> {
 
     fn parameters(&self) -> usize {
         self.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
+    }
+
+    /// A run that goes on elsewhere is told of: results agree to rounding only.
+    fn settle(&mut self, chosen: &Chosen) {
+        let here = chosen.describe();
+        if let Some(there) = self.state.on.replace(here.clone()).filter(|there| *there != here) {
+            self.say(&format!(
+                "this run was {there} so far and goes on {here}: sums are in another order, so its numbers are not to the bit those of an unbroken run"
+            ));
+        }
     }
 
     fn announce(&mut self, chosen: &Chosen) {

@@ -479,6 +479,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         max_new_tokens: 60,
         context: 4096,
         seed: 0,
+        numbers: "f32".into(),
     };
     let respondent = grpo_lambda_llm::eval::respond::Respondent {
         model: &model,

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::plot::figure_lines;
-use super::{
-    Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
-};
+use super::{Failure, Loaded, check_temperature, checkpoint, count, load, print, use_threads, whole};
 use crate::data::OnBadRow;
 use crate::engine::Sampler;
 use crate::eval::benchmark::{self, Benchmark};
@@ -16,6 +14,7 @@ use crate::eval::settings::{Protocol, Settings};
 use crate::eval::store::{EvalDir, Head, Problem, StoreError};
 use crate::eval::summary::Summary;
 use crate::figures;
+use crate::gpu::select::{DTYPES, Wanted};
 use crate::grade::Extraction;
 use crate::progress::{Progress, say};
 use crate::prompt::{Rendered, Template};
@@ -100,6 +99,12 @@ pub struct EvalArgs {
     /// Worker threads; 0: as many as the machine has. Changes no result
     #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
+    /// Where the model computes: auto is a CUDA card where this program was built for one and finds it, else the CPU
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = Wanted::NAMES)]
+    pub device: String,
+    /// Numbers of the model on a card: auto is bf16; on the CPU always f32
+    #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = DTYPES)]
+    pub dtype: String,
 }
 
 /// Evaluates.
@@ -138,12 +143,11 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
         ));
     }
     let directory = checkpoint(&args.model)?;
-    let model = load_model(&directory)?;
-    let tokens = load_tokens(&directory, &model)?;
+    let Loaded { model, shape, tokens, numbers } = load(&directory, &args.device, &args.dtype)?;
     let (template_name, max_new_tokens, context) = args.protocol.defaults();
     let template = Template::load(args.template.as_deref().unwrap_or(template_name), Some(&directory))
         .map_err(|e| Failure::refused(format!("--template: {e}")))?;
-    let longest = model.config().max_position_embeddings;
+    let longest = shape.max_position_embeddings;
     if let Some(context) = args.context.filter(|context| *context > longest) {
         return Err(Failure::refused(format!(
             "--context {context}: the model's limit is {longest} (max_position_embeddings)"
@@ -160,9 +164,15 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
         max_new_tokens: args.max_new_tokens.unwrap_or(max_new_tokens),
         context: args.context.unwrap_or(context).min(longest),
         seed: args.seed,
+        numbers,
     };
-    let work =
-        Work { model: &model, tokens: &tokens, settings: &settings, template: &template, batch: args.batch };
+    let work = Work {
+        model: model.as_ref(),
+        tokens: &tokens,
+        settings: &settings,
+        template: &template,
+        batch: args.batch,
+    };
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
     announce(&settings, &benchmarks, &path);

@@ -18,7 +18,10 @@ pub mod train;
 
 use std::path::{Path, PathBuf};
 
+use crate::engine::{GpuModel, Sampler};
+use crate::gpu::select::{self, Chosen, Wanted};
 use crate::model::{self, Decoder, weights};
+use crate::progress::say;
 use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
 use crate::run_dir;
 use crate::tokens::Tokens;
@@ -80,6 +83,39 @@ fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
         Decoder::new(shape, parameters)
     };
     load().map_err(Failure::refused)
+}
+
+/// A checkpoint's model where it computes, with its tokenizer.
+struct Loaded {
+    model: Box<dyn Sampler>,
+    shape: model::Config,
+    tokens: Tokens,
+    /// `f32` on the CPU, or the card's type and name.
+    numbers: String,
+}
+
+/// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose.
+fn load(directory: &Path, device: &str, dtype: &str) -> Result<Loaded, Failure> {
+    let wanted = Wanted::parse(device).unwrap_or(Wanted::Auto);
+    let (chosen, told) =
+        select::choose(wanted, select::parse_dtype(dtype), select::look).map_err(Failure::refused)?;
+    if let Some(line) = told {
+        say(&line);
+    }
+    let shape = model::Config::load(directory).map_err(Failure::refused)?;
+    let tokens = Tokens::load(directory).map_err(Failure::refused)?;
+    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
+    let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
+    let (model, numbers): (Box<dyn Sampler>, String) = match chosen {
+        Chosen::Cpu => {
+            (Box::new(Decoder::new(shape.clone(), parameters).map_err(Failure::refused)?), "f32".to_owned())
+        }
+        Chosen::Cuda(card, dtype) => {
+            let model = GpuModel::new(&card, dtype, &shape, &parameters).map_err(Failure::broke)?;
+            (Box::new(model), format!("{} on {}", dtype.name(), card.name()))
+        }
+    };
+    Ok(Loaded { model, shape, tokens, numbers })
 }
 
 /// The tokenizer of a checkpoint directory, checked against its model.

@@ -196,6 +196,8 @@ fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score
         seed: 0,
         batch: 128,
         threads: 0,
+        device: "auto".to_owned(),
+        dtype: "auto".to_owned(),
     };
     let failed =
         |e: Failure| GridError::Eval { name: cell.to_string(), problem: e.message, refused: e.code == 2 };

@@ -216,6 +216,7 @@ pub static FIELDS: &[Field] = &[
     field("adam.beta2", Kind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
     field("adam.epsilon", Kind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
     field("adam.weight_decay", Kind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
+    field("adam.compensated", Kind::Flag, "true", "keep what rounding to f32 takes from each update, one more number per weight: small updates of large weights are then exact"),
     field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
     field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
     field("sft.worked_share", Kind::Number { min: 0.0, max: 1.0 }, "1", "share of the examples that show their working; the others state the answer at once"),

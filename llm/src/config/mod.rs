@@ -627,6 +627,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         beta2: number("adam.beta2"),
         epsilon: number("adam.epsilon"),
         weight_decay: number("adam.weight_decay"),
+        compensated: word("adam.compensated") == "true",
         max_grad_norm: word(&format!("{stage}.grad_clip")).parse().ok(),
         ..AdamWSettings::default()
     };

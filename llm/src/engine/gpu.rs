@@ -13,7 +13,8 @@ use crate::gpu::optim::RestoreError;
 use crate::gpu::rollout::{self, How};
 use crate::gpu::weights::Tensors;
 use crate::gpu::{
-    self, Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network, Weights,
+    self, Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout,
+    Network, Weights,
 };
 use crate::lora::{self, LoraSettings};
 use crate::model::weights::{self, Parameters};
@@ -70,7 +71,8 @@ pub struct Gpu {
     model: GpuModel,
     reference: Option<Weights>,
     optimiser: GpuAdamW,
-    gradients: Gradients,
+    /// From the first backward pass of a step to its end: while responses are sampled, their caches have the room.
+    gradients: Option<Gradients>,
 }
 
 impl Gpu {
@@ -95,21 +97,30 @@ impl Gpu {
             None => None,
         };
         let kernels = model.decoder.kernels().clone();
-        let (optimiser, gradients) = match &stage.lora {
+        let optimiser = match &stage.lora {
             Some(settings) => {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let first = settings.initialise(shape, stage.seed).map_err(Error::Adapter)?;
                 let adapter = Adapter::upload(device, "weights", &layout, &first, dtype)?;
                 let optimiser = GpuAdamW::new(kernels, stage.adam, adapter.tensors(), &first)?;
                 model.adapter = Some(adapter);
-                (optimiser, Gradients::adapter(device, &layout)?)
+                optimiser
             }
-            None => {
-                let optimiser = GpuAdamW::new(kernels, stage.adam, model.weights.tensors(), parameters)?;
-                (optimiser, Gradients::weights(device, &layout)?)
-            }
+            None => GpuAdamW::new(kernels, stage.adam, model.weights.tensors(), parameters)?,
         };
-        Ok(Gpu { model, reference, optimiser, gradients })
+        Ok(Gpu { model, reference, optimiser, gradients: None })
+    }
+
+    /// The gradient under way, at zero when there is none.
+    fn take_gradients(&mut self) -> Result<Gradients, DeviceError> {
+        if let Some(gradients) = self.gradients.take() {
+            return Ok(gradients);
+        }
+        let device = &self.model.decoder.kernels().device;
+        match &self.model.adapter {
+            Some(adapter) => Gradients::adapter(device, adapter.layout()),
+            None => Gradients::weights(device, self.model.weights.layout()),
+        }
     }
 }
 
@@ -144,13 +155,15 @@ impl Engine for Gpu {
     }
 
     fn backward(&mut self, tape: gpu::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
-        Ok(self.model.decoder.backward(self.model.network(), tape, dlogps, &self.gradients)?)
+        let gradients = self.take_gradients()?;
+        self.model.decoder.backward(self.model.network(), tape, dlogps, &gradients)?;
+        self.gradients = Some(gradients);
+        Ok(())
     }
 
     fn step(&mut self, rate: f64) -> Result<Update, OptimError> {
-        let update = self.optimiser.step(rate, &self.gradients, self.model.trained())?;
-        self.gradients.clear()?;
-        Ok(update)
+        let gradients = self.take_gradients()?;
+        Ok(self.optimiser.step(rate, &gradients, self.model.trained())?)
     }
 
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {

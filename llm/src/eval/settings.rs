@@ -49,6 +49,8 @@ pub struct Settings {
     pub context: usize,
     /// Seed of the sampler.
     pub seed: u64,
+    /// Numbers the model computes with: `f32` on the CPU, `f32` or `bf16` on a card, where they are also summed in another order.
+    pub numbers: String,
 }
 
 impl Settings {
@@ -69,6 +71,7 @@ impl Settings {
             ("max_new_tokens", whole(self.max_new_tokens)),
             ("context", whole(self.context)),
             ("seed", toml::Value::Integer(i64::try_from(self.seed).unwrap_or(i64::MAX))),
+            ("numbers", self.numbers.as_str().into()),
         ]
     }
 

@@ -101,7 +101,7 @@ impl Assumptions {
                 a.bandwidth,
                 100.0 * self.utilisation
             ),
-            "hours are of one device; the paper used 4 of a kind it does not name. This trainer has no GPU path yet: its own time is --gpu cpu's"
+            "hours are of one device; the paper used 4 of a kind it does not name. No hour of this trainer on a card has been measured: llm-train bench --model-shape does"
                 .to_owned(),
             "disk: a checkpoint has the weights, the frozen reference (with LoRA the base, always) and the optimiser's numbers of every trained parameter in f32; as many as checkpoint.keep, and one being written"
                 .to_owned(),

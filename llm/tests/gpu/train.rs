@@ -9,7 +9,7 @@ use grpo_lambda_llm::gpu::select::Chosen;
 use grpo_lambda_llm::gpu::{Device, Dtype};
 use grpo_lambda_llm::train::{Summary, train_on};
 
-use crate::emulator::Emulated;
+use crate::emulator::{Emulated, Order};
 
 /// Three supervised steps and two of RL, with a KL term, of a model that an emulator can train.
 const RUN: [&str; 18] = [
@@ -150,4 +150,17 @@ fn in_bf16_sampler_and_trainer_differ_by_rounding_and_too_much_of_it_stops_the_r
         "{error}"
     );
     assert!(!error.contains('\n') && error.contains("rl.max_logp_error=1 allows less"), "{error}");
+}
+
+#[test]
+fn a_run_that_will_not_fit_the_card_is_refused_before_it_writes_anything() {
+    let Some(card) = Emulated::new(Order::Forward, 1 << 30) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let run = directory.path().join("run");
+    let chosen = Chosen::Cuda(Arc::new(card), Dtype::Bf16);
+    let error = train_on(chosen, &config(&[]), &run, "test").unwrap_err();
+    assert!(error.refused() && !run.exists(), "{error}");
+    let line = error.to_string();
+    assert!(line.starts_with("the card has 1.0 GiB free; ") && line.contains("lora.rank=16"), "{line}");
+    assert!(!line.contains('\n'), "{line}");
 }

@@ -426,8 +426,8 @@ impl Report<'_> {
             "settings": self.bench.settings(&self.device, self.dtype),
             "steps": self.args.steps,
             "wall_s": {
-                "prefill": p.prefill, "decode": p.decode, "reference": p.reference, "forward": p.forward, "backward": p.backward,
-                "optimiser": p.optimiser, "step": p.step, "making_weights": held.as_ref().map(|h| h.made),
+                "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference, "fwd_loss": p.forward,
+                "backward": p.backward, "logprob_loss": p.forward + p.backward, "optimizer": p.optimiser, "step": p.step, "making_weights": held.as_ref().map(|h| h.made),
             },
             "rollout_tok_per_s": rollout_rate,
             "update_tok_per_s": update_rate,
@@ -435,6 +435,7 @@ impl Report<'_> {
             "update_flop_per_s": operations,
             "recomputed_flop": counts.recomputed_operations,
             "peaks": shares,
+            "peak_device_mib": held.as_ref().map(|h| h.found as f64 / f64::from(1 << 20)),
             "memory": held.as_ref().map(|h| json!({"peak_bytes": h.found, "predicted": memory(&h.predicted)})),
             "projected": {"steps": self.args.shape.projected_steps, "hours": hours, "cost": cost},
         });
@@ -494,7 +495,7 @@ mod tests {
         let args = sized("60", &["--projected-steps", "7200", "--price-per-hour", "3"]);
         let found = json(&cpu(&small(&args), &args).expect("measured"));
         let seconds = |phase: &str| found["wall_s"][phase].as_f64().expect(phase);
-        let phases = ["prefill", "decode", "reference", "forward", "backward", "optimiser"];
+        let phases = ["prefill", "decode", "reference", "fwd_loss", "backward", "optimizer"];
         assert!(phases.iter().all(|phase| seconds(phase) > 0.0), "{found}");
         assert!(phases.iter().map(|phase| seconds(phase)).sum::<f64>() <= 1.001 * seconds("step"), "{found}");
         let (hours, cost) = (found["projected"]["hours"].as_f64(), found["projected"]["cost"].as_f64());

@@ -6,9 +6,7 @@ use super::{Gpu, GpuModel};
 use crate::engine::Stage;
 use crate::gpu::lora::AdapterLayout;
 use crate::gpu::weights::Tensors;
-use crate::gpu::{
-    Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Weights, random,
-};
+use crate::gpu::{Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random};
 use crate::model::weights::Parameters;
 use crate::model::{Config, Error};
 
@@ -44,19 +42,19 @@ impl Gpu {
         fill(weights.tensors())?;
         let kernels = Kernels { device: device.clone(), dtype };
         let none = Parameters::new();
-        let (adapter, optimiser, gradients) = match &stage.lora {
+        let (adapter, optimiser) = match &stage.lora {
             Some(settings) => {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
                 let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, adapter.tensors(), &none)?;
                 fill(adapter.tensors())?;
                 fill(optimiser.master())?;
-                (Some(adapter), optimiser, Gradients::adapter(device, &layout)?)
+                (Some(adapter), optimiser)
             }
             None => {
                 let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, weights.tensors(), &none)?;
                 fill(optimiser.master())?;
-                (None, optimiser, Gradients::weights(device, &layout)?)
+                (None, optimiser)
             }
         };
         let reference = match reference && adapter.is_none() {
@@ -69,6 +67,6 @@ impl Gpu {
         };
         let decoder = GpuDecoder::new(kernels, layout, Budget::default());
         let model = GpuModel { decoder, weights, adapter };
-        Ok(Gpu { model, reference, optimiser, gradients })
+        Ok(Gpu { model, reference, optimiser, gradients: None })
     }
 }
