@@ -11,7 +11,7 @@ import json
 import sys
 
 PHASES = ["generate", "reference", "fwd_loss", "backward", "logprob_loss", "optimizer", "step"]
-SAME = ["model", "device", "dtype", "prompts", "group", "prompt_tokens", "completion", "params"]
+SAME = ["model", "device", "dtype", "prompts", "group", "prompt_tokens", "completion", "recompute", "params"]
 
 
 def last(path):
@@ -23,7 +23,7 @@ def last(path):
     except json.JSONDecodeError as error:
         sys.exit(f"ratios.py: {path}: {error}")
     for key, value in found.get("settings", {}).items():
-        found.setdefault({"shape": "model", "new_tokens": "completion"}.get(key, key), value)
+        found.setdefault({"shape": "model", "new_tokens": "completion", "recompute_layers": "recompute"}.get(key, key), value)
     found["dtype"] = {"bfloat16": "bf16", "float32": "f32"}.get(found.get("dtype"), found.get("dtype"))
     if not isinstance(found.get("wall_s"), dict):
         sys.exit(f"ratios.py: {path}: wall_s is missing; must be seconds by phase")

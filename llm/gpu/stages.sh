@@ -40,7 +40,7 @@ if [ -n "$rehearse" ]; then
   card="REHEARSAL on a CPU: no measurement"
   llm=${LLM:-target/debug/llm-train}
 else
-  card=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1 | sed 's/, /, driver /')
+  card=$(nvidia-smi -i 0 --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sed 's/, /, driver /') || card="unknown card"
   llm=${LLM:-bash ${CARRY:-target/cuda/carry}/run.sh}
 fi
 
@@ -95,7 +95,7 @@ bench() {
     local step=(--random-weights --device cuda --prompts 2 --group 8 --prompt-tokens 256)
     keep "$work/qwen2.5-math-1.5b.json" $llm bench --model-shape qwen2.5-math-1.5b "${step[@]}" --completion 256
     keep "$work/qwen2.5-3b.json" $llm bench --model-shape qwen2.5-3b "${step[@]}" --completion 256
-    keep "$work/qwen2.5-7b-lora.json" $llm bench --model-shape r1-distill-qwen-7b --preset paper-r1-qwen-7b --lora "${step[@]}" --completion 512
+    keep "$work/qwen2.5-7b-lora.json" $llm bench --model-shape r1-distill-qwen-7b --preset paper-r1-qwen-7b --lora "${step[@]}" --completion 768
   fi
   $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$work"/*.json
 }
@@ -121,7 +121,8 @@ learn() {
 }
 
 torch() {
-  local work=$out/work/torch args=(--shape qwen2.5-math-1.5b) ours=$out/work/bench/qwen2.5-math-1.5b.json
+  # Layers are computed again on both sides, as the preset has it.
+  local work=$out/work/torch args=(--shape qwen2.5-math-1.5b --recompute) ours=$out/work/bench/qwen2.5-math-1.5b.json
   mkdir -p "$work"
   if [ -n "$rehearse" ]; then
     export OMP_NUM_THREADS=1
@@ -144,7 +145,7 @@ torch() {
 
 case $stage in
   check | bench | learn | torch) "$stage" ;;
-  all) for one in check bench torch learn; do "$0" "$one" "$out" ${mode:+"$mode"}; done ;;
+  all) export BUDGET=${BUDGET:-1000000}; for one in check bench torch learn; do "$0" "$one" "$out" ${mode:+"$mode"}; done ;;
   *) usage ;;
 esac
 [ "$failures" = 0 ] || { say "$failures benchmarks failed"; exit 1; }

@@ -368,7 +368,7 @@ def main():
         phases.time("optimizer", optimizer.step)
         now = phases.now
         now["step"] = phases.wait() - begin
-        now["logprob_loss"] = now["fwd_loss"] + now["backward"] + now.get("reference", 0.0)
+        now["logprob_loss"] = now["fwd_loss"] + now["backward"]
         if old is not None:
             worst = max(worst, (lp - old).abs().max().item())
         if not math.isfinite(loss.item()):

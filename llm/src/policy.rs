@@ -274,12 +274,16 @@ impl<E: Engine> Policy for LlmPolicy<E> {
 
     fn step(&mut self) -> Result<(), PolicyError> {
         let (drift, limit) = (self.drift.get(), self.most_drift);
-        // A NaN is the gradient's business: such a step is skipped and counted.
+        let rounding = PolicyError::Rounding { mean: drift.mean(), max: drift.max(), limit };
         if drift.mean() > limit {
-            return Err(PolicyError::Rounding { mean: drift.mean(), max: drift.max(), limit });
+            return Err(rounding);
         }
         let update = self.engine.step(self.rate)?;
         if let Update::Applied { .. } = update {
+            // With a NaN in the log-probabilities goes one in the gradient, and the step is skipped; if not, something else is broken.
+            if drift.mean().is_nan() {
+                return Err(rounding);
+            }
             self.on_policy.set(false);
         }
         // A skipped inner update is not to be hidden by those after it.

@@ -34,7 +34,7 @@ use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampling};
 use crate::run_dir::{self, Checkpoint, Columns, Opened, RunDir, RunError};
 use crate::sft::{self, Example, SftError};
-use crate::task::{Problems, Split, Stage, TaskError};
+use crate::task::{Longest, Problems, Split, Stage, TaskError};
 use crate::tokens::{TokenError, Tokens};
 
 /// Columns of `metrics.csv`: nothing of the clock or the machine. Those of the reward's components come after them ([`metrics_columns`]).
@@ -330,7 +330,9 @@ pub fn train_on(
     if let Some(lora) = &config.lora {
         lora.shapes(&shape).map_err(ConfigError::Conflict)?;
     }
-    if let Chosen::Cuda(card, dtype) = &chosen {
+    if let (Chosen::Cuda(card, dtype), false) = (&chosen, directory.join("summary.json").exists()) {
+        let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
+        let longest = Longest { prompt: longest.max(training.prompt), ..training };
         check_card(card.as_ref(), *dtype, config, &shape, longest)?;
     }
     let metrics = metrics_columns(config);
@@ -417,13 +419,13 @@ fn check_room(
     Ok(longest)
 }
 
-/// Refuses a run whose step is predicted not to fit the card, before any of it: with prompts as long as the longest held-out one.
+/// Refuses a run of which a step is predicted not to fit the card, before any of it: with rows as long as its longest.
 fn check_card(
     card: &dyn Device,
     dtype: Dtype,
     config: &Config,
     shape: &model::Config,
-    longest: usize,
+    longest: Longest,
 ) -> Result<(), TrainError> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
     let predicted = trial::predict(shape, config, dtype, longest).map_err(|e| refused(e.to_string()))?;
@@ -545,7 +547,7 @@ impl Run<'_> {
         let here = chosen.describe();
         if let Some(there) = self.state.on.replace(here.clone()).filter(|there| *there != here) {
             self.say(&format!(
-                "this run was {there} so far and goes on {here}: sums are in another order, so its numbers are not to the bit those of an unbroken run"
+                "this run was {there} so far and goes on {here}: it rounds and sums differently there, so its numbers are not to the bit those of an unbroken run"
             ));
         }
     }
@@ -600,8 +602,8 @@ impl Run<'_> {
             stage == Stage::Reinforced && self.configured.evidence().contains(&EvidenceKind::RefLogps);
         let frozen = match (from, refers || lora.is_some()) {
             (Some(c), true) => Some(weights::load(&c.path().join("reference"), &self.shape)?),
-            (None, true) => Some(parameters.clone()),
-            (_, false) => None,
+            (None, true) if lora.is_none() => Some(parameters.clone()),
+            _ => None,
         };
         let (parameters, reference) = match (&lora, frozen) {
             (Some(_), Some(base)) => (base, None),

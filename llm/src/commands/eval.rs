@@ -93,7 +93,7 @@ pub struct EvalArgs {
     /// Seed of the sampler
     #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Responses decoded together; changes no result
+    /// Responses decoded together; changes no result on the CPU, and on a card its rounding
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = count, allow_negative_numbers = true)]
     pub batch: usize,
     /// Worker threads; 0: as many as the machine has. Changes no result

@@ -190,7 +190,7 @@ pub static FIELDS: &[Field] = &[
     free(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
     free(field("device", Kind::Choice(&Wanted::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
     field("dtype", Kind::Choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
-    free(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result")),
+    free(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
     free(field("memory.recompute_layers", Kind::Flag, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
     field("model.checkpoint", Kind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),

@@ -34,6 +34,13 @@ fn the_tiny_preset_mentions_every_field_and_only_those() {
 }
 
 #[test]
+fn every_shipped_preset_is_accepted() {
+    for preset in PRESETS {
+        Config::resolve(preset.name, &[] as &[&str]).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+    }
+}
+
+#[test]
 fn defaults_are_in_range_and_a_configuration_from_nothing_is_the_defaults() {
     let config = Config::parse("", "nothing").expect("defaults are valid");
     for (key, value) in config.entries().filter(|(k, _)| !k.starts_with(METHOD)) {

@@ -13,8 +13,8 @@ use crate::tokens::{TokenError, Tokens};
 /// Level of every interval.
 pub const LEVEL: f64 = 0.95;
 
-/// Problems decoded together.
-const BATCH: usize = 128;
+/// Problems decoded together, at most.
+pub const TOGETHER: usize = 128;
 
 /// An accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -70,8 +70,8 @@ pub fn evaluate(
     let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
     let base = Address::new(seed, Purpose::Evaluation);
     let n = problems.len();
-    for (chunk, problems) in problems.chunks(BATCH).enumerate() {
-        let start = chunk * BATCH;
+    for (chunk, problems) in problems.chunks(TOGETHER).enumerate() {
+        let start = chunk * TOGETHER;
         let prompts = problems.iter().map(|p| p.encode(tokens)).collect::<Result<Vec<_>, _>>()?;
         let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
         let address = |prompt: usize, _| base.prompt((start + prompt) as u64);

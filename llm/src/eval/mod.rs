@@ -32,4 +32,4 @@ pub mod store;
 pub mod summary;
 pub mod vote;
 
-pub use held_out::{EvalError, Evaluation, LEVEL, evaluate};
+pub use held_out::{EvalError, Evaluation, LEVEL, TOGETHER, evaluate};

@@ -309,7 +309,9 @@ impl Written {
 
     fn differences(&self, settings: &Settings, heads: &[Head]) -> Vec<String> {
         let entries = settings.entries().into_iter().skip(1);
-        let stored = |key: &str| self.settings.get(key).map_or("(absent)".to_owned(), toml::Value::to_string);
+        // Before there were devices, everything was in f32.
+        let absent = |key: &str| if key == "numbers" { "\"f32\"" } else { "(absent)" }.to_owned();
+        let stored = |key: &str| self.settings.get(key).map_or(absent(key), toml::Value::to_string);
         let changed = entries.filter_map(|(key, value)| {
             let (old, new) = (stored(key), value.to_string());
             (old != new).then(|| format!("{key}: {old} -> {new}"))

@@ -43,39 +43,80 @@ impl Lists {
 }
 
 /// Rows of tokens with what the kernels need to know of them.
+///
+/// Where only scored tokens are asked for, rows lie on the device by length, each padded to a multiple of a common grain: then few
+/// lengths are left, rows of one length are attended to in one product, and every matrix begins at an address that matrix units like.
+/// Padding stands at the end, where no token of the row sees it, and nothing is scored there, so no gradient comes from it.
 #[derive(Debug)]
 pub(super) struct Batch {
     rows: Rows,
+    /// As they lie on the device.
+    tokens: Vec<u32>,
     lists: Lists,
     spans: Vec<Span>,
     scored: usize,
 }
 
 impl Batch {
-    pub(super) fn new(device: &Arc<dyn Device>, rows: &Rows) -> Result<Self, DeviceError> {
-        let small = |x: &usize| *x as u32;
-        let offsets = rows.offsets();
-        let row = offsets.windows(2).enumerate();
-        let row = row.flat_map(|(i, pair)| std::iter::repeat_n(i as u32, pair[1] - pair[0])).collect();
-        let (places, targets) = rows.targets();
-        let lists = [
-            rows.tokens().to_vec(),
-            row,
-            offsets.iter().map(small).collect(),
-            places.iter().map(small).collect(),
-            targets,
-        ];
-        let lists = Lists::new(device, &lists)?;
-        Ok(Batch { lists, spans: spans(offsets), scored: places.len(), rows: rows.clone() })
+    /// The rows as they are, in their order.
+    pub(super) fn as_given(device: &Arc<dyn Device>, rows: &Rows) -> Result<Self, DeviceError> {
+        Self::lay(device, rows, 1, (0..rows.len()).collect())
     }
 
+    /// The rows by length, padded.
+    pub(super) fn packed(device: &Arc<dyn Device>, rows: &Rows) -> Result<Self, DeviceError> {
+        let length = |i: usize| rows.offsets()[i + 1] - rows.offsets()[i];
+        let grain = grain((0..rows.len()).map(length).max().unwrap_or(0));
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|&i| length(i).next_multiple_of(grain));
+        Self::lay(device, rows, grain, order)
+    }
+
+    fn lay(
+        device: &Arc<dyn Device>,
+        rows: &Rows,
+        grain: usize,
+        order: Vec<usize>,
+    ) -> Result<Self, DeviceError> {
+        let given = rows.offsets();
+        let (mut tokens, mut row, mut offsets) = (Vec::new(), Vec::new(), vec![0]);
+        // Where each row, as given, begins on the device.
+        let mut begins = vec![0; rows.len()];
+        for (place, &i) in order.iter().enumerate() {
+            begins[i] = tokens.len();
+            tokens.extend_from_slice(&rows.tokens()[given[i]..given[i + 1]]);
+            tokens.resize(begins[i] + (given[i + 1] - given[i]).next_multiple_of(grain), 0);
+            row.resize(tokens.len(), place as u32);
+            offsets.push(tokens.len());
+        }
+        let (at, targets) = rows.targets();
+        let mut i = 0;
+        let place = |at: usize| {
+            while at >= given[i + 1] {
+                i += 1;
+            }
+            (begins[i] + at - given[i]) as u32
+        };
+        let places: Vec<u32> = at.into_iter().map(place).collect();
+        let scored = places.len();
+        let small = offsets.iter().map(|x| *x as u32).collect();
+        let lists = Lists::new(device, &[tokens.clone(), row, small, places, targets])?;
+        Ok(Batch { rows: rows.clone(), tokens, lists, spans: spans(&offsets), scored })
+    }
+
+    /// The rows as they were given.
     pub(super) fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// Tokens in all.
+    /// Tokens in all, padding included.
     pub(super) fn tokens(&self) -> usize {
-        self.rows.tokens().len()
+        self.tokens.len()
+    }
+
+    /// The tokens as they lie on the device.
+    pub(super) fn laid(&self) -> &[u32] {
+        &self.tokens
     }
 
     /// Scored tokens in all.
@@ -83,7 +124,7 @@ impl Batch {
         self.scored
     }
 
-    /// Tokens of the longest row.
+    /// Tokens of the longest row, padding included.
     pub(super) fn longest(&self) -> usize {
         self.spans.iter().map(|span| span.len).max().unwrap_or(0)
     }
@@ -112,6 +153,12 @@ impl Batch {
     pub(super) fn targets(&self) -> u64 {
         self.lists.at(4)
     }
+}
+
+/// What lengths are rounded up to a multiple of, where the longest is `longest`: 16 lengths are left at most, and every row begins at a
+/// multiple of 8 numbers.
+fn grain(longest: usize) -> usize {
+    longest.div_ceil(16).next_multiple_of(8).max(8)
 }
 
 /// The tokens of a batch by id, for the gradient of the embedding: ids ascending, the tokens of each ascending, so that its sum has
@@ -146,6 +193,34 @@ impl ById {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::dry::Dry;
+
+    #[test]
+    fn rows_lie_by_padded_length_and_their_targets_stay_theirs() {
+        let mut rows = Rows::new();
+        rows.push(&[1; 20], 18);
+        rows.push(&[2, 3, 4], 1);
+        rows.push(&[5; 9], 9);
+        rows.push(&[6; 8], 7);
+        let device: Arc<dyn Device> = Arc::new(Dry::default());
+        let batch = Batch::packed(&device, &rows).expect("dry");
+        let mut laid = vec![2, 3, 4, 0, 0, 0, 0, 0];
+        laid.extend([6; 8]);
+        laid.extend([5; 9]);
+        laid.extend([0; 7]);
+        laid.extend([1; 20]);
+        laid.extend([0; 4]);
+        assert_eq!(batch.laid(), laid);
+        assert_eq!(batch.spans().iter().map(|s| s.len).collect::<Vec<_>>(), [8, 16, 24]);
+        assert_eq!((batch.scored(), batch.longest()), (2 + 2 + 1, 24));
+        let given = Batch::as_given(&device, &rows).expect("dry");
+        assert_eq!((given.laid(), given.longest()), (rows.tokens(), 20));
+        for longest in [0, 1, 8, 9, 128, 129, 4096] {
+            let lengths: std::collections::BTreeSet<_> =
+                (1..=longest).map(|n: usize| n.next_multiple_of(grain(longest))).collect();
+            assert!(lengths.len() <= 16 && grain(longest).is_multiple_of(8), "{longest}: {lengths:?}");
+        }
+    }
 
     #[test]
     fn tokens_of_an_id_are_together_and_in_order() {

@@ -148,7 +148,7 @@ impl<'a> Decoding<'a> {
         let source = (0..range.len() as u32).flat_map(|prompt| vec![prompt; group]).collect();
         let last = rows.offsets()[1..].iter().map(|end| *end as u32 - 1).collect();
         let lists = Lists::new(&k.device, &[source, last])?;
-        let batch = Batch::new(&k.device, &rows)?;
+        let batch = Batch::as_given(&k.device, &rows)?;
         let tokens = batch.tokens();
         let pass = Pass::new(k, self.network, &batch, self.table.address(), self.decoder.budget().scores)?;
         let mut x = room(k, "activations", tokens * h)?;

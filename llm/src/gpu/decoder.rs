@@ -43,9 +43,9 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// 256 MiB each.
+    /// 256 MiB of scores, 1 GiB of logits: every piece of them reads and writes the whole gradient of the output matrix.
     fn default() -> Self {
-        Budget { scores: 256 << 20, logits: 256 << 20 }
+        Budget { scores: 256 << 20, logits: 1 << 30 }
     }
 }
 
@@ -192,7 +192,7 @@ impl GpuDecoder {
         keep: &mut dyn FnMut(Activations),
     ) -> Result<(Scores, Batch, Last), Error> {
         rows.check(self.config())?;
-        let batch = Batch::new(&self.kernels.device, rows)?;
+        let batch = Batch::packed(&self.kernels.device, rows)?;
         let table = self.table(batch.longest())?;
         let pass = Pass::new(&self.kernels, network, &batch, table.address(), self.budget.scores)?;
         let mut x = self.embed(network, &batch)?;
@@ -289,7 +289,7 @@ impl GpuDecoder {
         }
         drop(pass);
         if let Some(d) = gradients.dense() {
-            let ById { order, starts, ids } = ById::new(batch.rows().tokens());
+            let ById { order, starts, ids } = ById::new(batch.laid());
             let (distinct, h) = (ids.len() as u32, self.config().hidden_size as u32);
             let lists = Lists::new(&self.kernels.device, &[order, starts, ids])?;
             let (order, starts, ids) = (lists.at(0), lists.at(1), lists.at(2));

@@ -38,7 +38,8 @@ pub enum DeviceError {
     /// Less memory than asked for.
     #[error(
         "out of device memory: {wanted} MiB for {what}, with {in_use} MiB in use and {free} MiB free on {device}; \
-         lower memory.micro_batch_tokens, set memory.recompute_layers=true, lower rl.max_new_tokens, or train an adapter (lora.rank=16)"
+         in training lower memory.micro_batch_tokens or set memory.recompute_layers=true (the run goes on from its last checkpoint), in evaluation \
+         lower --batch"
     )]
     OutOfMemory {
         /// What it was for.
@@ -163,7 +164,7 @@ pub trait Recording: Send {
     fn replay(&self) -> Result<(), DeviceError>;
 }
 
-/// Memory and work of one device. Everything is done in the order of the calls; only [`Device::download`] and
+/// Memory and work of one device. Everything is done in the order of the calls; only [`Device::upload`], [`Device::download`] and
 /// [`Device::synchronize`] wait.
 pub trait Device: Send + Sync + Debug {
     /// What it is, for people: `NVIDIA H200`.

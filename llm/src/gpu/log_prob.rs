@@ -32,7 +32,10 @@ pub struct Predictions {
 impl Predictions {
     /// Tokens whose logits are computed together.
     fn chunk(&self) -> usize {
-        (self.bytes / (size_of::<f32>() * self.vocabulary)).clamp(1, self.scored.max(1))
+        let most = self.bytes / (size_of::<f32>() * self.vocabulary);
+        // Matrix units work on tiles of 128.
+        let tiles = if most >= 128 { most / 128 * 128 } else { most };
+        tiles.clamp(1, self.scored.max(1))
     }
 
     /// First and number of every chunk.

@@ -30,7 +30,7 @@ use crate::rollout::{Decode, RolloutError, Sampled};
 /// Its use in the ledger.
 const SAMPLER: &str = "sampler";
 
-/// How a rollout is carried out; changes no response.
+/// How a rollout is carried out; changes no response, but for rounding where `prefill_tokens` changes the sizes of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
     /// Tokens of prompts that are read at once.
@@ -118,7 +118,7 @@ impl<'d> Sampler<'d> {
     fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>) -> Result<Self, DeviceError> {
         let device = &decoding.kernels().device;
         let limits = limits(ask);
-        let (rows, most) = (limits.len(), limits.iter().max().map_or(0, |&most| most as usize));
+        let (rows, most) = (limits.len(), limits.iter().max().map_or(1, |&most| most.max(1) as usize));
         let greedy = ask.sampling.temperature <= 0.0;
         let mut uniforms = vec![0.0f64; if greedy { most } else { rows * most }];
         for (row, numbers) in uniforms.chunks_exact_mut(most).enumerate() {
@@ -245,8 +245,10 @@ fn sampled_there(
         if how.recorded && steps == 1 {
             device.begin_recording()?;
             let launched = sampler.step();
-            recording = Some(device.end_recording()?);
+            // Ended in any case; what went wrong first is told.
+            let ended = device.end_recording();
             launched?;
+            recording = Some(ended?);
         }
         match &recording {
             Some(recording) => recording.replay()?,

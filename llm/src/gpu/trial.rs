@@ -16,12 +16,15 @@ use super::device::{Device, DeviceError, Dtype};
 use super::dry::{Dry, Work};
 use super::ledger::Uses;
 use crate::config::Config;
+use crate::drift::Drift;
 use crate::engine::{Ask, Engine, Gpu, Made, Stage};
+use crate::eval::TOGETHER as EVALUATED;
 use crate::model::{Config as Shape, Error, Options, Rows};
 use crate::optim::OptimError;
 use crate::policy::pack;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampled, Sampling};
+use crate::task::Longest;
 
 /// Why a trial failed.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +53,7 @@ pub enum TrialError {
     },
 }
 
-/// Seconds of a step.
+/// Seconds of a step, and how its two computations of a log-probability agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Phases {
     /// Reading the prompts and drawing a first token.
@@ -67,6 +70,8 @@ pub struct Phases {
     pub optimiser: f64,
     /// All of it, with credit and loss.
     pub step: f64,
+    /// How far the trainer's log-probabilities are from the sampler's.
+    pub drift: Drift,
 }
 
 /// A step on an engine.
@@ -188,9 +193,13 @@ impl<E: Engine> Policy for Trial<'_, E> {
         part: Range<usize>,
     ) -> Result<Scored<E::Tape>, TrialError> {
         let clock = Instant::now();
-        let (scores, tape) = self.engine.forward(&rows(prompts, batch, part), self.options())?;
+        let (scores, tape) = self.engine.forward(&rows(prompts, batch, part.clone()), self.options())?;
         let seconds = self.since(clock)?;
-        self.add(|phases| phases.forward += seconds);
+        let responses = batch.iter().flat_map(|g| &g.responses).skip(part.start);
+        self.add(|phases| {
+            phases.forward += seconds;
+            responses.zip(&scores.logps).for_each(|(r, logps)| phases.drift.add(&r.old_logps, logps));
+        });
         Ok((scores.logps, tape))
     }
 
@@ -259,8 +268,10 @@ pub struct Prediction {
     pub sampling: (u64, Uses),
     /// The most that is held in an update.
     pub update: (u64, Uses),
-    /// Work of a step of training, in which each rollout's step of decoding counts twice: launched, and recorded.
-    pub work: Work,
+    /// The most that is held in a supervised step; none without supervised learning.
+    pub supervised: Option<(u64, Uses)>,
+    /// Operations of a step of training.
+    pub operations: f64,
     /// Work of one step of decoding.
     pub decode: Work,
 }
@@ -268,14 +279,15 @@ pub struct Prediction {
 impl Prediction {
     /// The most that is held at once, and what it is made of.
     pub fn peak(&self) -> &(u64, Uses) {
-        if self.sampling.0 > self.update.0 { &self.sampling } else { &self.update }
+        let others = [Some(&self.update), self.supervised.as_ref()];
+        others
+            .into_iter()
+            .flatten()
+            .fold(&self.sampling, |most, one| if one.0 >= most.0 { one } else { most })
     }
 }
 
-/// Problems of an evaluation that are decoded together, at most.
-const EVALUATED: usize = 128;
-
-/// Counts a step of `config` on a model of this shape, and the sampling of an evaluation.
+/// Counts a step of `config` on a model of this shape, the sampling of an evaluation and, where examples have a length, a supervised step.
 ///
 /// # Errors
 /// [`TrialError`], when the settings do not fit together.
@@ -283,8 +295,10 @@ pub fn predict(
     shape: &Shape,
     config: &Config,
     dtype: Dtype,
-    prompt_tokens: usize,
+    longest: Longest,
 ) -> Result<Prediction, TrialError> {
+    let prompt_tokens = longest.prompt;
+    let supervised = imitate(shape, config, dtype, longest.example)?;
     let dry = Arc::new(Dry::default());
     let device: Arc<dyn Device> = dry.clone();
     let mut engine = made_up(&device, shape, config, dtype, Made::Nothing)?;
@@ -306,9 +320,32 @@ pub fn predict(
     let decode = difference(work_of(2)?, work_of(1)?);
     let before = dry.work();
     run(&mut trial, prompt_tokens)?;
-    let work = difference(dry.work(), before);
+    let operations = difference(dry.work(), before).operations;
     let sampling = trial.sampling.take().unwrap_or_default();
-    Ok(Prediction { state, sampling, update: device.ledger().peak(), work, decode })
+    Ok(Prediction { state, sampling, update: device.ledger().peak(), supervised, operations, decode })
+}
+
+/// Counts a supervised step on examples of this many tokens, as many together as a micro-batch takes.
+fn imitate(
+    shape: &Shape,
+    config: &Config,
+    dtype: Dtype,
+    example: usize,
+) -> Result<Option<(u64, Uses)>, TrialError> {
+    if config.sft.steps == 0 || example < 2 {
+        return Ok(None);
+    }
+    let device: Arc<dyn Device> = Arc::new(Dry::default());
+    let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.sft.adam.clone()) };
+    let mut engine = Gpu::made_up(&device, dtype, shape, stage, false, Made::Nothing)?;
+    let together = (config.memory.micro_batch_tokens / example).clamp(1, config.sft.batch);
+    let mut rows = Rows::new();
+    (0..together).for_each(|_| rows.push(&vec![0; example], 1));
+    let options = Options { checkpoint: config.memory.recompute_layers, ..Options::default() };
+    let (scores, tape) = engine.forward(&rows, options)?;
+    engine.backward(tape, &scores.logps)?;
+    engine.step(1e-6)?;
+    Ok(Some(device.ledger().peak()))
 }
 
 fn difference(after: Work, before: Work) -> Work {
@@ -354,7 +391,15 @@ pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Resul
     // What decides is named first.
     let responses = rl.prompts_per_step * rl.group_size;
     let (evaluated, half) = (config.eval.n.min(EVALUATED), |n: usize| (n / 2).max(1));
-    if predicted.sampling.0 >= predicted.update.0 {
+    let sampling = *peak == predicted.sampling.0;
+    let stage = if sampling {
+        "sampling"
+    } else if *peak == predicted.update.0 {
+        "an update"
+    } else {
+        "a supervised step"
+    };
+    if sampling {
         if evaluated > responses {
             ways.push(format!("eval.n={responses}"));
         }
@@ -371,7 +416,7 @@ pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Resul
     Err(format!(
         "the card has {:.1} GiB free; {} is predicted to take {:.1} GiB, and {:.1} GiB are for driver and libraries: set {}",
         gib(free),
-        if predicted.sampling.0 >= predicted.update.0 { "sampling" } else { "an update" },
+        stage,
         gib(*peak),
         gib(ALLOWANCE),
         ways.join(", or ")
@@ -382,6 +427,8 @@ pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Resul
 mod tests {
     use super::*;
 
+    const PROMPT: Longest = Longest { prompt: 7, example: 0 };
+
     fn config(more: &[&str]) -> Config {
         let base = ["rl.prompts_per_step=3", "rl.group_size=4", "rl.max_new_tokens=9", "method.name=grpo"];
         Config::resolve("tiny", &base).and_then(|config| config.with(more)).expect("accepted")
@@ -389,7 +436,25 @@ mod tests {
 
     fn predicted(more: &[&str]) -> Prediction {
         let shape = Shape::qwen2(61, 32, 2, 4, 2);
-        predict(&shape, &config(more), Dtype::Bf16, 7).expect("counted")
+        predict(&shape, &config(more), Dtype::Bf16, PROMPT).expect("counted")
+    }
+
+    #[test]
+    fn long_demonstrations_are_counted_where_they_are_imitated() {
+        let shape = Shape::qwen2(61, 32, 2, 4, 2);
+        let peak = |example: usize, more: &[&str]| {
+            let longest = Longest { example, ..PROMPT };
+            predict(&shape, &config(more), Dtype::Bf16, longest).expect("counted")
+        };
+        let few = ["eval.n=1", "sft.batch=2"];
+        assert_eq!(peak(0, &few).supervised, None);
+        assert_eq!(peak(900, &["sft.steps=0"]).supervised, None);
+        let (short, long) = (peak(30, &few), peak(900, &few));
+        let of = |p: &Prediction| p.supervised.as_ref().expect("counted").0;
+        assert!(of(&short) < short.update.0 && of(&long) > long.update.0);
+        assert_eq!(long.peak().0, of(&long));
+        let line = memory_check(&long, 0, &config(&few)).expect_err("refused");
+        assert!(line.contains("a supervised step") && line.contains("memory.micro_batch_tokens"), "{line}");
     }
 
     #[test]
@@ -409,7 +474,7 @@ mod tests {
         let smaller = predicted(&["eval.n=1", "memory.micro_batch_tokens=16"]);
         assert!(smaller.update.0 < base.update.0 && smaller.sampling.0 == base.sampling.0);
         let again = predicted(&["eval.n=1", "memory.recompute_layers=true"]);
-        assert!(again.update.0 < base.update.0 && again.work.operations > base.work.operations);
+        assert!(again.update.0 < base.update.0 && again.operations > base.operations);
         let shorter = predicted(&["eval.n=1", "rl.max_new_tokens=3"]);
         assert!(shorter.sampling.0 < base.sampling.0);
         let evaluated = predicted(&["eval.n=100"]);
@@ -433,7 +498,7 @@ mod tests {
         let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
         let found: Vec<_> = all
             .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
-            .map(|config| predict(&shape, &config, Dtype::F32, 7))
+            .map(|config| predict(&shape, &config, Dtype::F32, PROMPT))
             .collect();
         assert!(found.iter().any(|f| matches!(f, Err(TrialError::Evidence { .. }))));
         assert!(found.iter().filter(|f| f.is_ok()).count() > 3);

@@ -19,7 +19,7 @@ mod problems;
 mod stories;
 
 pub use expression::{Expression, Operator, Step};
-pub use problems::{DatasetTask, Problems, Stage, TaskError, TaskSource};
+pub use problems::{DatasetTask, Longest, Problems, Stage, TaskError, TaskSource};
 
 use crate::grade::{Extraction, Gold};
 use crate::prompt::Rendered;

@@ -121,6 +121,18 @@ struct Room {
     supervised: bool,
 }
 
+/// The longest rows that a run may meet in training, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Longest {
+    /// Of a prompt.
+    pub prompt: usize,
+    /// Of a prompt and its worked solution; 0 without supervised learning.
+    pub example: usize,
+}
+
+/// Problems of an embedded task that are looked at for their lengths.
+const LOOKED_AT: u64 = 1000;
+
 impl Problems {
     /// Opens the problems of a configuration for a model with `limit` positions; `say` is told what was found.
     ///
@@ -189,6 +201,30 @@ impl Problems {
             }
         }
         Ok(found)
+    }
+
+    /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
+    ///
+    /// # Errors
+    /// When a row cannot be read any more.
+    pub fn longest(&self, tokens: &Tokens, supervised: bool) -> Result<Longest, TaskError> {
+        let mut longest = Longest::default();
+        let mut look = |problem: Problem| {
+            let prompt = problem.encode(tokens)?.ids().len();
+            longest.prompt = longest.prompt.max(prompt);
+            // A token is at least a byte, so most solutions need not be counted.
+            if supervised && prompt + problem.solution.len() > longest.example {
+                longest.example = longest.example.max(prompt + tokens.target(&problem.solution)?.ids().len());
+            }
+            Ok::<_, TaskError>(())
+        };
+        match &self.source {
+            Source::Embedded(_) => (0..LOOKED_AT).try_for_each(|i| look(self.problem(Stage::Supervised, i)?)),
+            Source::Dataset(d) => {
+                d.splits[0].iter().try_for_each(|row| look(d.problem(&d.data.row(*row as usize)?)?))
+            }
+        }?;
+        Ok(longest)
     }
 
     /// Where the answer stands in a response.

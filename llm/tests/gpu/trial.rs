@@ -7,6 +7,7 @@ use grpo_lambda_llm::engine::Made;
 use grpo_lambda_llm::gpu::trial::{made_up, predict, step};
 use grpo_lambda_llm::gpu::{Device, Dtype};
 use grpo_lambda_llm::model;
+use grpo_lambda_llm::task::Longest;
 
 use crate::emulator::Emulated;
 
@@ -25,7 +26,7 @@ fn a_step_takes_the_memory_that_was_predicted() {
         let mut engine = made_up(&device, &shape, &config, dtype, Made::Random).unwrap();
         let phases = step(&mut engine, &config, Some(&device), 6, 0).unwrap();
         assert!(phases.reference > 0.0 && phases.optimiser > 0.0);
-        let prediction = predict(&shape, &config, dtype, 6).unwrap();
+        let prediction = predict(&shape, &config, dtype, Longest { prompt: 6, example: 0 }).unwrap();
         assert_eq!(device.ledger().peak(), *prediction.peak(), "{more:?}");
         drop(engine);
         assert_eq!(device.ledger().total(), 0);

@@ -21,6 +21,7 @@ use crate::model::{Config as Shape, Decoder, weights};
 use crate::reproduce::cost::{Accelerator, of_device};
 use crate::roofline;
 use crate::shapes;
+use crate::task::Longest;
 use grpo_lambda::group::EvidenceKind;
 
 /// Where a bench computes.
@@ -223,7 +224,8 @@ fn failed(error: TrialError) -> Failure {
 }
 
 fn predicted(bench: &Bench, dtype: Dtype) -> Result<Prediction, Failure> {
-    predict(&bench.shape, &bench.config, dtype, bench.prompt_tokens).map_err(failed)
+    predict(&bench.shape, &bench.config, dtype, Longest { prompt: bench.prompt_tokens, example: 0 })
+        .map_err(failed)
 }
 
 /// Counts without computing.
@@ -298,6 +300,7 @@ fn measure<E: Engine>(
         backward: median(|p| p.backward),
         optimiser: median(|p| p.optimiser),
         step: median(|p| p.step),
+        drift: all.last().map_or_else(Default::default, |p| p.drift),
     })
 }
 
@@ -435,6 +438,8 @@ impl Report<'_> {
             "update_flop_per_s": operations,
             "recomputed_flop": counts.recomputed_operations,
             "peaks": shares,
+            "logp_error": p.drift.mean(),
+            "logp_error_max": p.drift.max(),
             "peak_device_mib": held.as_ref().map(|h| h.found as f64 / f64::from(1 << 20)),
             "memory": held.as_ref().map(|h| json!({"peak_bytes": h.found, "predicted": memory(&h.predicted)})),
             "projected": {"steps": self.args.shape.projected_steps, "hours": hours, "cost": cost},

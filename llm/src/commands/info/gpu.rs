@@ -8,6 +8,7 @@ use crate::gpu::ledger::Uses;
 use crate::gpu::select::{Found, look};
 use crate::gpu::trial::{ALLOWANCE, Prediction, TrialError, memory_check, predict};
 use crate::model::Config as Shape;
+use crate::task::Longest;
 
 /// The settings of an adapter where those of `config` have none.
 const ADAPTER: &str = "lora.rank=16";
@@ -29,7 +30,7 @@ fn cases(shape: &Shape, config: &Config, prompt_tokens: usize) -> Vec<Case> {
     let case = |(config, dtype): (&Config, Dtype)| {
         let trained =
             config.lora.as_ref().map_or("all weights".to_owned(), |l| format!("lora.rank={}", l.rank));
-        let found = predict(shape, config, dtype, prompt_tokens);
+        let found = predict(shape, config, dtype, Longest { prompt: prompt_tokens, example: 0 });
         Case { name: format!("{}, {trained}", dtype.name()), config: config.clone(), found }
     };
     configs.iter().flat_map(|c| [(c, Dtype::Bf16), (c, Dtype::F32)]).map(case).collect()

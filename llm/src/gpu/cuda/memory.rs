@@ -45,6 +45,9 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Bytes of the card that the pool does not keep.
+const OUTSIDE: u64 = 2 << 30;
+
 impl Memory {
     /// Of the card of `stream`.
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self, DriverError> {
@@ -55,8 +58,8 @@ impl Memory {
         context.bind_to_thread()?;
         // SAFETY: the device is that of the context.
         let pool = unsafe { result::device::get_mem_pool(context.cu_device()) }?;
-        // What is given back stays for the next request, whatever its size.
-        let mut threshold = u64::MAX;
+        // What is given back stays for the next request, but for what graphs, modules and libraries take from outside the pool.
+        let mut threshold = (result::mem_get_info()?.1 as u64).saturating_sub(OUTSIDE);
         let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the attribute is a 64-bit number, read during the call.
         unsafe { mem_pool::set_attribute(pool, attribute, (&raw mut threshold).cast::<c_void>()) }?;

@@ -26,9 +26,6 @@ use memory::Memory;
 use module::Module;
 use products::Products;
 
-/// Bytes up to which the driver copies what is uploaded before it returns.
-const COPIED_AT_ONCE: usize = 64 << 10;
-
 /// A card. Its memory, kernels and stream live until the last recording of it is dropped, too.
 #[derive(Clone, Debug)]
 pub struct Cuda {
@@ -216,10 +213,9 @@ impl Device for Cuda {
         }
         let stream = &self.card.stream;
         self.card.call("cuMemcpyHtoDAsync", || {
-            // SAFETY: the destination is the caller's buffer of that size. The source may go once this returns: the driver
-            // copies little at once, and is waited for where it might not.
+            // SAFETY: the destination is the caller's buffer of that size, and the source lives until the copy is waited for.
             unsafe { result::memcpy_htod_async(address, bytes, stream.cu_stream()) }?;
-            if bytes.len() > COPIED_AT_ONCE { stream.synchronize() } else { Ok(()) }
+            stream.synchronize()
         })
     }
 
@@ -295,7 +291,10 @@ impl Device for Cuda {
         if !self.card.recording.swap(false, Ordering::Relaxed) {
             return Err(failure::call("end_recording", name, "nothing is recorded"));
         }
+        // An error that a drop left behind must not keep the stream in capture mode.
+        let earlier = self.card.stream.context().check_err();
         let ended = self.card.stream.end_capture(CUgraphInstantiate_flags(0));
+        earlier.map_err(failure::driver("an earlier call", name))?;
         let graph = ended.map_err(failure::driver("cuStreamEndCapture", name))?;
         let graph = graph.ok_or_else(|| failure::call("cuStreamEndCapture", name, "it gave no graph"))?;
         graph.upload().map_err(failure::driver("cuGraphUpload", name))?;

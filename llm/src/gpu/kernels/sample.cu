@@ -52,6 +52,7 @@ struct Masses {
   // Of `from..to`, by a warp; in every lane the same bits.
   __device__ inline double sum(u32 from, u32 to) const {
     double sum = 0.0;
+#pragma unroll 4
     for (u32 i = from + threadIdx.x % 32; i < to; i += 32) sum += at(i);
     return warp_sum(sum);
   }
