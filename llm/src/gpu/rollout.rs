@@ -298,9 +298,11 @@ impl<'d> Watched<'d> {
     /// Brings these lines of the logits, as log-probabilities.
     fn fetch(&mut self, lines: impl Iterator<Item = usize>) -> Result<(), DeviceError> {
         self.scores.clear();
-        for line in lines {
-            let read = self.decoding.logits().read::<f32>(4 * line * self.vocabulary, self.vocabulary)?;
-            self.scores.extend(read);
+        let lines: Vec<usize> = lines.collect();
+        // Lines that follow one another come at once: every reading waits for the device.
+        for run in lines.chunk_by(|a, b| a + 1 == *b) {
+            let (from, numbers) = (run[0] * self.vocabulary, run.len() * self.vocabulary);
+            self.scores.extend(self.decoding.logits().read::<f32>(4 * from, numbers)?);
         }
         log_prob::log_softmax(&mut self.scores, self.vocabulary, self.inverse_temperature);
         Ok(())
