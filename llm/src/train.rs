@@ -904,8 +904,7 @@ impl Run<'_> {
     }
 
     fn save<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
-        let (shape, parameters) = (self.shape.clone(), engine.parameters()?);
-        let (frozen, adapter, optimiser) = (engine.frozen()?, engine.adapter()?, engine.optimiser()?);
+        let (shape, adapter) = (self.shape.clone(), engine.adapter()?);
         // What RL starts from after supervised learning is in no other place than this checkpoint.
         let (sft, rl) = (self.config.sft.steps, self.config.rl.steps);
         let own = rl > 0 && sft > 0 && self.state.sft_done == sft;
@@ -919,10 +918,10 @@ impl Run<'_> {
             let put = |parameters: &Parameters<f32>, directory: &Path| {
                 weights::save(directory, &shape, parameters, weights::SaveDtype::F32, usize::MAX)
             };
-            put(&parameters, &directory).map_err(TrainError::Save)?;
-            if let Some(frozen) = &frozen {
-                put(frozen, &directory.join("reference")).map_err(TrainError::Save)?;
-            }
+            // One after the other, so that of a large model there are no two copies at once.
+            put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
+            let frozen = engine.frozen()?.map(|frozen| put(&frozen, &directory.join("reference")));
+            let referred = frozen.transpose().map_err(TrainError::Save)?.is_some();
             if let Some((settings, tensors)) = &adapter {
                 let directory = directory.join("adapter");
                 lora::save(&directory, settings, tensors, &base).map_err(TrainError::Save)?;
@@ -932,11 +931,11 @@ impl Run<'_> {
             }
             for file in ["model.safetensors", "config.json"] {
                 writer.adopt(file)?;
-                if frozen.is_some() {
+                if referred {
                     writer.adopt(&format!("reference/{file}"))?;
                 }
             }
-            writer.file("optimiser.safetensors", &optimiser)?;
+            writer.file("optimiser.safetensors", &engine.optimiser()?)?;
             for (name, bytes) in self.tokens.files() {
                 writer.file(name, bytes)?;
             }

@@ -12,6 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
@@ -228,8 +229,10 @@ pub(crate) fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     })
 }
 
-fn encode(data: &[f32], dtype: SaveDtype) -> Vec<u8> {
+/// The bytes of a file, which are those in memory where both are little-endian `f32`: a large model is not copied for it.
+fn encode(data: &[f32], dtype: SaveDtype) -> Cow<'_, [u8]> {
     match dtype {
+        SaveDtype::F32 if cfg!(target_endian = "little") => Cow::Borrowed(bytemuck::cast_slice(data)),
         SaveDtype::F32 => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         SaveDtype::Bf16 => data.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
     }
@@ -272,7 +275,7 @@ pub fn save(
             false => "model.safetensors".to_string(),
         };
         let path = directory.join(&file);
-        let encoded: Vec<(&str, Vec<u8>)> =
+        let encoded: Vec<(&str, Cow<'_, [u8]>)> =
             names.iter().map(|&name| (name, encode(&parameters[name].data, dtype))).collect();
         let mut views = Vec::with_capacity(encoded.len());
         for (name, bytes) in &encoded {
