@@ -289,7 +289,7 @@ def main():
     p.add_argument("--beta", type=float, default=0.04, help="weight of the KL; 0: no frozen copy")
     p.add_argument("--lr", type=float, default=1e-6)
     p.add_argument("--no-graph", action="store_true", help="plain: launch every step of decoding by itself")
-    p.add_argument("--recompute", action="store_true", help="plain: keep each layer's input only")
+    p.add_argument("--recompute", action="store_true", help="keep each layer's input only and compute the rest again")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--verify", action="store_true", help="compare logits with transformers at the tiny shape, and stop")
     a = p.parse_args()
@@ -313,6 +313,8 @@ def main():
         d = shape[6]
         model.frequencies.copy_(shape[8] ** (-torch.arange(0, d, 2).double() / d))
     reference = copy.deepcopy(model).requires_grad_(False) if a.beta else None
+    if a.recompute and not plain:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     optimizer = Optimizer(model, a.optimizer, a.lr)
     rollout = Rollout(model, a.prompts, a.group, a.prompt_tokens, a.completion) if plain else None
     phases, rows, length = Phases(a.device), a.prompts * a.group, a.prompt_tokens
@@ -325,6 +327,7 @@ def main():
         if plain:
             return rollout.run(prompts)
         ids = prompts.repeat_interleave(a.group, 0)
+        model.eval()  # there is no dropout, but layers computed again would do without the cache
         with torch.no_grad():
             out = model.generate(
                 input_ids=ids,
@@ -335,6 +338,7 @@ def main():
                 max_new_tokens=a.completion,
                 cache_implementation="static" if a.device == "cuda" else None,
             )
+        model.train()
         return out[:, length:], None
 
     def logps(m, ids):
