@@ -23,6 +23,7 @@ pub mod gpu;
 pub mod grade;
 pub mod lora;
 pub mod memory;
+pub mod micro_batch;
 pub mod model;
 pub mod optim;
 pub mod policy;

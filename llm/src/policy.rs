@@ -11,7 +11,8 @@ use crate::drift::Drift;
 use crate::engine::{Ask, Engine};
 use crate::evidence::{self, Cost, EvidenceError, Pass, Question};
 use crate::grade::{Extraction, Gold};
-use crate::model::{Error as ModelError, Options, Rows};
+use crate::micro_batch;
+use crate::model::{Error as ModelError, Options};
 use crate::optim::{OptimError, Update};
 use crate::reward::{Earned, RewardConfig, Seen};
 use crate::rng::{Address, Purpose};
@@ -157,17 +158,6 @@ impl<E: Engine> LlmPolicy<E> {
         }
     }
 
-    /// The rows `prompt + response` of some responses, scored from the response on.
-    fn rows<'a>(prompts: &[Exercise], responses: impl Iterator<Item = (usize, &'a Response)>) -> Rows {
-        let mut rows = Rows::new();
-        for (group, response) in responses {
-            let prompt = &prompts[group].prompt;
-            let row: Vec<u32> = prompt.iter().chain(&response.tokens).copied().collect();
-            rows.push(&row, prompt.len());
-        }
-        rows
-    }
-
     /// What a response earns by its text and length.
     fn judge(&self, tokens: &[u32], gold: &Gold) -> Result<Earned, TokenError> {
         let text = self.tokens.text(tokens)?;
@@ -175,9 +165,9 @@ impl<E: Engine> LlmPolicy<E> {
     }
 }
 
-/// The responses of a batch with the index of their group, in flat order.
-fn flat(batch: &[Group]) -> impl Iterator<Item = (usize, &Response)> {
-    batch.iter().enumerate().flat_map(|(g, group)| group.responses.iter().map(move |r| (g, r)))
+/// Token ids of the prompts.
+fn ids(prompts: &[Exercise]) -> Vec<&[u32]> {
+    prompts.iter().map(|p| p.prompt.as_slice()).collect()
 }
 
 impl<E: Engine> Policy for LlmPolicy<E> {
@@ -186,7 +176,7 @@ impl<E: Engine> Policy for LlmPolicy<E> {
     type Error = PolicyError;
 
     fn sample(&mut self, prompts: &[Exercise], group_size: usize) -> Result<Vec<Group>, PolicyError> {
-        let ids: Vec<&[u32]> = prompts.iter().map(|p| p.prompt.as_slice()).collect();
+        let ids = ids(prompts);
         let base = Address::new(self.seed, Purpose::Rollout).step(self.step);
         let address =
             |prompt: usize, response: usize| base.prompt(prompts[prompt].number).response(response as u64);
@@ -212,14 +202,8 @@ impl<E: Engine> Policy for LlmPolicy<E> {
             self.earned.push(earned);
         }
         if self.refers {
-            let parts = self.parts(prompts, &batch).into_iter();
-            let rows: Vec<Rows> =
-                parts.map(|p| Self::rows(prompts, flat(&batch).skip(p.start).take(p.len()))).collect();
-            let options = self.options();
-            let scored = self.engine.reference(&rows, options)?.into_iter().flat_map(|s| s.logps);
-            for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
-                response.ref_logps = Some(logps);
-            }
+            let (budget, options) = (self.memory.micro_batch_tokens, self.options());
+            micro_batch::refer(&mut self.engine, &ids, &mut batch, budget, options)?;
         }
         if let (Some(question), Some(model)) = (self.question, self.engine.decoder()) {
             let pass = Pass {
@@ -239,8 +223,7 @@ impl<E: Engine> Policy for LlmPolicy<E> {
     }
 
     fn parts(&self, prompts: &[Exercise], batch: &[Group]) -> Vec<Range<usize>> {
-        let lengths = flat(batch).map(|(g, r)| prompts[g].prompt.len() + r.len());
-        pack(lengths, self.memory.micro_batch_tokens)
+        micro_batch::parts(&ids(prompts), batch, self.memory.micro_batch_tokens)
     }
 
     fn log_probs(
@@ -249,8 +232,9 @@ impl<E: Engine> Policy for LlmPolicy<E> {
         batch: &[Group],
         part: Range<usize>,
     ) -> Result<Scored<E::Tape>, PolicyError> {
-        let responses = || flat(batch).skip(part.start).take(part.len());
-        let (scores, tape) = self.engine.forward(&Self::rows(prompts, responses()), self.options())?;
+        let responses = || micro_batch::flat(batch).skip(part.start).take(part.len());
+        let rows = micro_batch::rows(&ids(prompts), batch, part.clone());
+        let (scores, tape) = self.engine.forward(&rows, self.options())?;
         if self.on_policy.get() && self.engine.exact() {
             for (i, ((_, response), logps)) in responses().zip(&scores.logps).enumerate() {
                 let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
@@ -294,30 +278,11 @@ impl<E: Engine> Policy for LlmPolicy<E> {
     }
 }
 
-/// Runs of consecutive rows of at most `budget` tokens together; a longer row is a run of its own.
-pub fn pack(lengths: impl Iterator<Item = usize>, budget: usize) -> Vec<Range<usize>> {
-    let mut parts: Vec<Range<usize>> = Vec::new();
-    let mut filled = 0;
-    for (i, len) in lengths.enumerate() {
-        match parts.last_mut() {
-            Some(part) if filled + len <= budget => {
-                part.end = i + 1;
-                filled += len;
-            }
-            _ => {
-                parts.push(i..i + 1);
-                filled = len;
-            }
-        }
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::{Cpu, Stage};
-    use crate::model::{Decoder, weights};
+    use crate::model::{Decoder, Rows, weights};
     use crate::sft;
     use crate::task::{Problem, Split, Task};
 
@@ -435,12 +400,5 @@ mod tests {
         assert_eq!(policy.engine.optimiser.steps(), 1);
         policy.sample(&exercises, 2).unwrap();
         assert_eq!(policy.last, None);
-    }
-
-    #[test]
-    fn rows_are_packed_in_order_up_to_the_budget() {
-        assert_eq!(pack([3, 4, 5, 20, 1].into_iter(), 8), [0..2, 2..3, 3..4, 4..5]);
-        assert_eq!(pack([3, 4].into_iter(), 100), vec![0..2; 1]);
-        assert!(pack(std::iter::empty(), 8).is_empty());
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::config::MemoryConfig;
 use crate::engine::Engine;
+use crate::micro_batch::pack;
 use crate::model::{Error as ModelError, Options, Rows};
 use crate::optim::{OptimError, Update};
-use crate::policy::pack;
 
 /// A prompt with the response to imitate, both as token ids.
 #[derive(Clone, Debug, PartialEq)]

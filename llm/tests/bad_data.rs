@@ -174,14 +174,8 @@ fn templates() {
     shown("chat").refused(2, &["cannot read ", "tokenizer.json", "No such file"]);
 }
 
-const TINY_RUN: &[&str] = &[
+const STEPS: &[&str] = &[
     "task.kind=dataset",
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=64",
-    "threads=1",
     "eval.n=4",
     "sft.steps=2",
     "sft.batch=2",
@@ -192,7 +186,7 @@ const TINY_RUN: &[&str] = &[
 ];
 
 fn train(run: &Path, settings: &[&str]) -> Done {
-    llm_train(&[&["train", "--run", run.to_str().unwrap()], TINY_RUN, settings].concat(), "")
+    common::train(run, &[STEPS, settings])
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Done, checkpoint, llm_train, shape};
+use common::{Done, TINY_MODEL, checkpoint, llm_train, shape};
 use grpo_lambda_llm::model::config::EMBEDDING;
 use grpo_lambda_llm::model::{Config, weights};
 use grpo_lambda_llm::run_dir;
@@ -165,19 +165,10 @@ fn checkpoints() {
     }
 }
 
-const TINY_RUN: &[&str] = &[
-    "task.kind=addition",
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=64",
-    "threads=1",
-    "eval.n=2",
-];
+const SUMS: &[&str] = &["task.kind=addition", "eval.n=2"];
 
 fn train(run: &Path, settings: &[&str]) -> Done {
-    llm_train(&[&["train", "--run", run.to_str().unwrap()], TINY_RUN, settings].concat(), "")
+    common::train(run, &[SUMS, settings])
 }
 
 #[test]
@@ -358,7 +349,8 @@ fn checkpoints_of_runs() {
 fn readers_that_go_away() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    let words = [&["--run", run.to_str().unwrap()], TINY_RUN, &["sft.steps=2", "rl.steps=1"]].concat();
+    let words =
+        [&["--run", run.to_str().unwrap()], TINY_MODEL, SUMS, &["sft.steps=2", "rl.steps=1"]].concat();
     for args in [vec!["--help"], words] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
             .args(&args)
@@ -478,7 +470,7 @@ fn a_limit_on_file_sizes_spares_the_last_good_checkpoint() {
     let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train"), "train", "--run"]).arg(&run);
-    let done = common::run(command.args(TINY_RUN).args(LONG), "");
+    let done = common::run(command.args(TINY_MODEL).args(SUMS).args(LONG), "");
     assert_survived(
         &run,
         &done,

@@ -9,10 +9,10 @@ use grpo_lambda::metrics::Metrics;
 use super::{Collective, CollectiveError, Fold, Shards};
 use crate::config::MemoryConfig;
 use crate::engine::take_weights;
+use crate::micro_batch::pack;
 use crate::model::weights::Parameters;
 use crate::model::{Decoder, Error as ModelError, Gradients, Options, Rows};
 use crate::optim::{AdamW, OptimError, Update};
-use crate::policy::pack;
 use crate::rollout::RolloutError;
 use crate::sft::{Example, SftReport};
 

@@ -226,7 +226,7 @@ fn packed(
     // One budget for both: a row counts what it takes of the scarcer one.
     let scale = |n: usize, of: usize| (n as u128 * 1_000_000).div_ceil(of.max(1) as u128) as usize;
     let share = |(len, scored): (usize, usize)| scale(len, tokens).max(scale(scored * vocabulary, LOGITS));
-    crate::policy::pack(jobs.map(share), 1_000_000)
+    crate::micro_batch::pack(jobs.map(share), 1_000_000)
 }
 
 /// Asks `question` about every response of `batch` and writes the scores into it; `prompt(g)` and `address(g, i)` belong to group `g`
@@ -312,7 +312,7 @@ fn hidden<'a>(
         }
     }
     let sizes = wanted.iter().map(|(prompt, response)| prompt.len() + response.len());
-    for part in crate::policy::pack(sizes, pass.tokens) {
+    for part in crate::micro_batch::pack(sizes, pass.tokens) {
         let mut rows = Rows::new();
         for (prompt, response) in &wanted[part.clone()] {
             let row: Vec<u32> = prompt.iter().chain(&response.tokens).copied().collect();

@@ -18,8 +18,8 @@ use super::device::{Buffer, DeviceError, Dtype, Gemm, Matrix};
 use super::kernels::{Kernels, Shape};
 use super::layer::Pass;
 use super::projection::{Network, Packed};
+use crate::micro_batch::pack;
 use crate::model::{Config, Rows};
-use crate::policy::pack;
 
 type Result<T = ()> = std::result::Result<T, DeviceError>;
 

@@ -19,9 +19,9 @@ use crate::config::Config;
 use crate::drift::Drift;
 use crate::engine::{Ask, Engine, Gpu, Made, Stage};
 use crate::eval::TOGETHER as EVALUATED;
+use crate::micro_batch;
 use crate::model::{Config as Shape, Error, Options, Rows};
 use crate::optim::OptimError;
-use crate::policy::pack;
 use crate::rng::{Address, Purpose};
 use crate::rollout::{RolloutError, Sampled, Sampling};
 use crate::task::Longest;
@@ -117,7 +117,7 @@ impl<E: Engine> Trial<'_, E> {
         group: usize,
         new: usize,
     ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        let ids: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+        let ids = ids(prompts);
         let base = Address::new(0, Purpose::Rollout).step(self.number);
         let address = |prompt: usize, response: usize| base.prompt(prompt as u64).response(response as u64);
         let temperature = self.config.rl.temperature;
@@ -126,15 +126,9 @@ impl<E: Engine> Trial<'_, E> {
     }
 }
 
-/// The rows of these responses, in flat order.
-fn rows(prompts: &[Vec<u32>], batch: &[Group], part: Range<usize>) -> Rows {
-    let flat = batch.iter().zip(prompts).flat_map(|(g, p)| g.responses.iter().map(move |r| (p, r)));
-    let mut rows = Rows::new();
-    for (prompt, response) in flat.skip(part.start).take(part.len()) {
-        let row: Vec<u32> = prompt.iter().chain(&response.tokens).copied().collect();
-        rows.push(&row, prompt.len());
-    }
-    rows
+/// Token ids of the prompts.
+fn ids(prompts: &[Vec<u32>]) -> Vec<&[u32]> {
+    prompts.iter().map(Vec::as_slice).collect()
 }
 
 impl<E: Engine> Policy for Trial<'_, E> {
@@ -167,13 +161,8 @@ impl<E: Engine> Policy for Trial<'_, E> {
         let mut batch: Vec<Group> = sampled.into_iter().map(group).collect();
         if self.config.configured().evidence().contains(&EvidenceKind::RefLogps) {
             let clock = Instant::now();
-            let parts: Vec<Rows> =
-                self.parts(prompts, &batch).into_iter().map(|part| rows(prompts, &batch, part)).collect();
-            let options = self.options();
-            let scored = self.engine.reference(&parts, options)?.into_iter().flat_map(|s| s.logps);
-            for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
-                response.ref_logps = Some(logps);
-            }
+            let (budget, options) = (self.config.memory.micro_batch_tokens, self.options());
+            micro_batch::refer(self.engine, &ids(prompts), &mut batch, budget, options)?;
             let seconds = self.since(clock)?;
             self.add(|phases| phases.reference += seconds);
         }
@@ -181,9 +170,7 @@ impl<E: Engine> Policy for Trial<'_, E> {
     }
 
     fn parts(&self, prompts: &[Vec<u32>], batch: &[Group]) -> Vec<Range<usize>> {
-        let lengths =
-            batch.iter().zip(prompts).flat_map(|(g, p)| g.responses.iter().map(|r| p.len() + r.len()));
-        pack(lengths, self.config.memory.micro_batch_tokens)
+        micro_batch::parts(&ids(prompts), batch, self.config.memory.micro_batch_tokens)
     }
 
     fn log_probs(
@@ -193,7 +180,8 @@ impl<E: Engine> Policy for Trial<'_, E> {
         part: Range<usize>,
     ) -> Result<Scored<E::Tape>, TrialError> {
         let clock = Instant::now();
-        let (scores, tape) = self.engine.forward(&rows(prompts, batch, part.clone()), self.options())?;
+        let (scores, tape) =
+            self.engine.forward(&micro_batch::rows(&ids(prompts), batch, part.clone()), self.options())?;
         let seconds = self.since(clock)?;
         let responses = batch.iter().flat_map(|g| &g.responses).skip(part.start);
         self.add(|phases| {

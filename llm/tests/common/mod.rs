@@ -84,3 +84,19 @@ pub fn checkpoint(directory: &Path, shape: &Config, shard_bytes: usize) -> Decod
     }
     Decoder::new(shape.clone(), parameters).unwrap()
 }
+
+/// A model that trains in no time, and no evaluation to speak of.
+pub const TINY_MODEL: &[&str] = &[
+    "model.hidden=32",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=64",
+    "threads=1",
+];
+
+/// `train` of [`TINY_MODEL`] with these settings.
+pub fn train(run: &Path, settings: &[&[&str]]) -> Done {
+    let run = ["train", "--run", run.to_str().unwrap()];
+    llm_train(&[&[&run[..], TINY_MODEL], settings].concat().concat(), "")
+}
