@@ -19,17 +19,20 @@
 //! | [`multisets`] | the same without regard to order | small MDPs |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |
 //! | [`sampled`] | seeded groups, with standard errors | anything |
+//! | [`under_ratios`] | every response, off-policy | a trace of ratios without a clip or a group |
 
 mod compare;
 mod conditional;
 mod enumerated;
 mod implied;
+mod ratios;
 mod sampled;
 
 pub use compare::{Comparison, compare, cosine};
 pub use conditional::{Conditional, conditional};
 pub use enumerated::{enumerated, multisets};
 pub use implied::implied;
+pub use ratios::{Product, RatioCredit, under_ratios};
 pub use sampled::{Sampled, sampled};
 
 use super::evidence::{Exact, Provider};

@@ -6,6 +6,7 @@
 //! c_t = A_pi   also E[t,k] = 1{k<=t}:  the ratio of the prefix
 //! ```
 
+use grpo_lambda::mdp::expected::{Product, RatioCredit, under_ratios};
 use grpo_lambda::mdp::zoo::{Random, RandomRewards};
 use grpo_lambda::mdp::{Oracle, Tabular, Tree, zoo::Family};
 use grpo_lambda::table::Table;
@@ -13,49 +14,16 @@ use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Token, Trace};
 
 use super::pairs::norm;
 
-/// The ratio of the whole response at every token.
-#[derive(Debug)]
-pub struct Product;
-
-impl Trace for Product {
-    fn weight(&self, _: usize, _: usize, _: usize) -> f64 {
-        1.0
-    }
-    fn apply_into(&self, x: &[f64], z: &mut [f64]) {
-        z.fill(x.iter().sum());
-    }
-    fn adjoint_into(&self, y: &[f64], g: &mut [f64]) {
-        g.fill(y.iter().sum());
-    }
-}
-
-/// What a ratio is multiplied with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Credit {
-    /// `R/T` at every token.
-    Outcome,
-    /// The true advantage under the policy that is updated.
-    Advantage,
-}
-
 /// `|E - ∇J| / |∇J|` of the expected update under a trace.
-pub fn error(tree: &Tree, behaviour: &Tabular, current: &Tabular, trace: &dyn Trace, credit: Credit) -> f64 {
-    let (mu, pi) = (Oracle::new(tree, behaviour), Oracle::new(tree, current));
-    let mut weights = vec![0.0; tree.edge_count()];
-    for leaf in tree.leaves() {
-        let path = tree.path(leaf);
-        let x: Vec<f64> = path.iter().map(|&e| pi.log_probs[e] - mu.log_probs[e]).collect();
-        let of = |&e: &usize| match credit {
-            Credit::Outcome => tree.reward(leaf) / path.len() as f64,
-            Credit::Advantage => pi.advantage(e),
-        };
-        let y: Vec<f64> = trace.apply(&x).iter().zip(&path).map(|(z, e)| z.exp() * of(e)).collect();
-        for (&edge, g) in path.iter().zip(trace.adjoint(&y)) {
-            weights[edge] += mu.leaf_prob(leaf) * g;
-        }
-    }
-    let gradient = pi.grad_j();
-    let update = current.backward(tree, &weights);
+pub fn error(
+    tree: &Tree,
+    behaviour: &Tabular,
+    current: &Tabular,
+    trace: &dyn Trace,
+    credit: RatioCredit,
+) -> f64 {
+    let gradient = Oracle::new(tree, current).grad_j();
+    let update = under_ratios(tree, behaviour, current, trace, credit);
     let rest: Vec<f64> = update.iter().zip(&gradient).map(|(u, g)| u - g).collect();
     norm(&rest) / norm(&gradient)
 }
@@ -113,7 +81,7 @@ pub fn products(seed: u64, n: usize) -> anyhow::Result<Products> {
     let mut table = Table::new(&["ratio", "credit", "smallest_error", "largest_error", "exact"]);
     let (mut exact, mut least) = ([Vec::new(), Vec::new()], f64::INFINITY);
     for (c, (credit, word)) in
-        [(Credit::Outcome, "R/T"), (Credit::Advantage, "true advantage")].into_iter().enumerate()
+        [(RatioCredit::Outcome, "R/T"), (RatioCredit::Advantage, "true advantage")].into_iter().enumerate()
     {
         for (name, trace) in traces {
             let errors: Vec<f64> =
