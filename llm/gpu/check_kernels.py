@@ -86,7 +86,7 @@ def main():
     nvrtc = ctypes.CDLL(sorted(glob.glob(f"{base}/lib/libnvrtc.so.*"))[0])
     bad = 0
     for dtype in ("f32", "bf16"):
-        run = ["cargo", "run", "--quiet", "-p", "grpo-lambda-llm", "--example", "kernel_source", dtype]
+        run = ["cargo", "run", "--quiet", "-p", "grpo-lambda-gpu", "--example", "kernel_source", dtype]
         source = subprocess.run(run, check=True, capture_output=True, text=True).stdout
         names = [f"{name}_{dtype}" for name in re.findall(r"^KERNEL\(\d+, (\w+)\)", source, re.MULTILINE)]
         tables = {a: usage(f"{base}/bin/ptxas", ptx(nvrtc, source, a), a) for a in ARCHITECTURES}

@@ -10,7 +10,7 @@ use grpo_lambda::settings::did_you_mean;
 
 use crate::commands::{self, Failure};
 use crate::config::FIELDS;
-use crate::progress::say;
+use crate::run::progress::say;
 
 /// Train a language model with verified critic-free methods
 ///

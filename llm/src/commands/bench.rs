@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use cpu_time::ProcessTime;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods;
+use grpo_lambda_decoder::model::{Options, Rows};
+use grpo_lambda_decoder::optim::AdamWSettings;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
 use serde_json::json;
 
 use super::{Failure, checkpoint, count, load_model, print, use_threads, whole};
-use crate::engine::{Cpu, Engine, Stage};
-use crate::memory::peak_rss_mib;
-use crate::model::{Options, Rows};
-use crate::optim::AdamWSettings;
-use crate::rng::{Address, Purpose};
-use crate::rollout::{self, Sampling};
-use crate::roofline;
-use grpo_lambda::group::{Group, Response};
+use crate::plan::memory::peak_rss_mib;
+use crate::plan::roofline;
+use crate::step::engine::{Cpu, Engine, Stage};
 
 /// Arguments of `bench`.
 #[derive(Clone, Debug, clap::Args)]
@@ -128,10 +128,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
         let clock = Clock::start();
         let sampling = Sampling { max_new_tokens: sizes.completion, min_new_tokens: 0, temperature: 1.0 };
         // No end token: every response runs to its full length, as in the peers.
-        let sampled = rollout::sample(&engine.model, &ids, sizes.group, &[], sampling, |p, r| {
-            address.prompt(p as u64).response(r as u64)
-        })
-        .map_err(Failure::refused)?;
+        let of = |prompt: usize, response: usize| address.prompt(prompt as u64).response(response as u64);
+        let ask = Ask::new(&ids, sizes.group, &[], sampling, &of);
+        let sampled = engine.respond(&ask).map_err(Failure::refused)?;
         let generate = clock.stop();
 
         let clock = Clock::start();

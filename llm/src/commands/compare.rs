@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
-use crate::compare::{self, CompareError, Outcome, Plan, PlanError, paired, paired_report};
 use crate::config::Config;
-use crate::disk::{Disk, DiskError};
-use crate::figures;
-use crate::progress::say;
+use crate::run::progress::say;
+use crate::study::compare::{self, CompareError, Outcome, Plan, PlanError, paired, paired_report};
+use crate::study::figures;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\

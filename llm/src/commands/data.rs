@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use comfy_table::{Table, presets};
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_grade::{Prediction, Verdict, grade};
 
 use super::{Failure, checkpoint, print};
-use crate::data::{Columns, DataSet, OnBadRow, open};
-use crate::grade::{Prediction, Verdict, grade};
-use crate::prompt::{Rendered, Template};
-use crate::tokens::{TokenError, Tokens};
+use crate::input::data::{Columns, DataSet, OnBadRow, open};
+use crate::input::prompt::{Rendered, Template};
+use crate::input::tokens::{TokenError, Tokens};
 
 /// Arguments of `data`.
 #[derive(Clone, Debug, clap::Args)]

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_decoder::truncation::Truncation;
+use grpo_lambda_gpu::select::{DTYPES, Wanted};
+use grpo_lambda_grade::Extraction;
+
 use super::plot::figure_lines;
 use super::{Failure, Loaded, check_temperature, checkpoint, count, load, print, use_threads, whole};
-use crate::data::OnBadRow;
-use crate::engine::Sampler;
 use crate::eval::benchmark::{self, Benchmark};
 use crate::eval::completion::{Completion, Outcome};
 use crate::eval::report::{self, Part};
@@ -13,13 +16,11 @@ use crate::eval::respond::{RespondError, Respondent};
 use crate::eval::settings::{Protocol, Settings};
 use crate::eval::store::{EvalDir, Head, Problem, StoreError};
 use crate::eval::summary::Summary;
-use crate::figures;
-use crate::gpu::select::{DTYPES, Wanted};
-use crate::grade::Extraction;
-use crate::progress::{Progress, say};
-use crate::prompt::{Rendered, Template};
-use crate::tokens::{Prompt, Tokens};
-use crate::truncation::Truncation;
+use crate::input::data::OnBadRow;
+use crate::input::prompt::{Rendered, Template};
+use crate::input::tokens::{Prompt, Tokens};
+use crate::run::progress::{Progress, say};
+use crate::study::figures;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\

@@ -1,14 +1,14 @@
 //! `llm-train explain`.
 
+use std::path::Path;
+
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 
-use std::path::Path;
-
 use super::{Failure, print};
 use crate::config::Config;
-use crate::evidence::{PROVIDED, price, why_not};
-use crate::token_weights::{LOG_PROB, assumed, token_weights};
+use crate::plan::token_weights::{LOG_PROB, assumed, token_weights};
+use crate::step::evidence::{PROVIDED, price, why_not};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, clap::Args)]

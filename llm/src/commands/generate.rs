@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_decoder::truncation::Truncation;
 use serde::Serialize;
 
 use super::lines::lines;
@@ -9,12 +12,10 @@ use super::{
     Failure, check_temperature, checkpoint, input, load_model, load_tokens, print, use_threads, whole,
 };
 use crate::config::Config;
-use crate::progress::say;
-use crate::rng::{Address, Purpose};
-use crate::rollout::{self, Sampling};
-use crate::task::{Problem, Problems, Split};
-use crate::tokens::{Prompt, TokenError, Tokens};
-use crate::truncation::Truncation;
+use crate::input::task::{Problem, Split};
+use crate::input::tokens::{Prompt, TokenError, Tokens};
+use crate::run::progress::say;
+use crate::train::problems::Problems;
 
 /// Arguments of `generate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -133,9 +134,8 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     for (k, batch) in prompts.chunks(BATCH).enumerate() {
         let ids: Vec<&[u32]> = batch.iter().map(Prompt::ids).collect();
         let address = |prompt: usize, _| base.prompt((k * BATCH + prompt) as u64);
-        let responses =
-            rollout::sample_truncated(&model, &ids, 1, tokens.eos(), sampling, truncation, address)
-                .map_err(Failure::broke)?;
+        let ask = Ask { truncation, ..Ask::new(&ids, 1, tokens.eos(), sampling, &address) };
+        let responses = model.respond(&ask).map_err(Failure::broke)?;
         for response in responses.into_iter().flatten() {
             let text = tokens.text(&response.tokens).map_err(Failure::broke)?;
             let finish = if response.truncated { "length" } else { "eos" };

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::check::{self, Extent, OTHERS};
+use grpo_lambda_gpu::kernels::NAMES;
+use grpo_lambda_gpu::select::{Found, look};
+
 use super::{Failure, print};
-use crate::disk::Disk;
-use crate::gpu::Dtype;
-use crate::gpu::check::{self, Extent, OTHERS};
-use crate::gpu::kernels::NAMES;
-use crate::gpu::select::{Found, look};
+use crate::run::progress::say;
 
 /// Arguments of `gpu-check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,7 +45,7 @@ pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
     let extent = if args.quick { Extent::Small } else { Extent::Full };
     let mut findings = Vec::new();
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let device = match look(dtype) {
+        let device = match look(dtype, say) {
             Found::Card(device) => device,
             Found::Nothing(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
             Found::NotBuilt => {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use grpo_lambda_grade::{Extraction, Gold, Prediction, grade};
 use serde::Serialize;
 
 use super::lines::lines;
 use super::{Failure, input, print};
-use crate::grade::{Extraction, Gold, Prediction, grade};
 
 /// Arguments of `grade`.
 #[derive(Clone, Debug, clap::Args)]

@@ -5,12 +5,12 @@ pub(super) mod gpu;
 use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::model::{self, weights};
 
 use super::{Failure, checkpoint, count, print};
 use crate::config::Config;
-use crate::memory::{self, Item, Step};
-use crate::model::{self, weights};
-use crate::shapes;
+use crate::plan::memory::{self, Item, Step};
+use crate::plan::shapes;
 
 /// Arguments of `info`.
 #[derive(Clone, Debug, clap::Args)]

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda_decoder::lora;
+use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::{self, Config};
 
 use super::{Failure, checkpoint, print};
-use crate::disk::Disk;
-use crate::lora;
-use crate::model::weights::{self, SaveDtype};
-use crate::model::{self, Config};
-use crate::tokens::Tokens;
+use crate::input::tokens::Tokens;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

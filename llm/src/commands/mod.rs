@@ -18,13 +18,15 @@ pub mod train;
 
 use std::path::{Path, PathBuf};
 
-use crate::engine::{GpuModel, Sampler};
-use crate::gpu::select::{self, Chosen, Wanted};
-use crate::model::{self, Decoder, weights};
-use crate::progress::say;
-use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
-use crate::run_dir;
-use crate::tokens::Tokens;
+use grpo_lambda_decoder::model::{self, Decoder, weights};
+use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_decoder::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
+use grpo_lambda_gpu::select::{self, Chosen, Wanted};
+
+use crate::input::tokens::Tokens;
+use crate::run;
+use crate::run::progress::say;
+use crate::step::engine::GpuModel;
 
 /// Why a command stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
     if directory.join("config.json").exists() || !of_a_run {
         return Ok(directory.to_owned());
     }
-    match run_dir::latest(directory).map_err(Failure::refused)? {
+    match run::latest(directory).map_err(Failure::refused)? {
         Some(latest) => {
             latest.verify().map_err(Failure::refused)?;
             Ok(latest.path().to_owned())
@@ -97,8 +99,8 @@ struct Loaded {
 /// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose.
 fn load(directory: &Path, device: &str, dtype: &str) -> Result<Loaded, Failure> {
     let wanted = Wanted::parse(device).unwrap_or(Wanted::Auto);
-    let (chosen, told) =
-        select::choose(wanted, select::parse_dtype(dtype), select::look).map_err(Failure::refused)?;
+    let (chosen, told) = select::choose(wanted, select::parse_dtype(dtype), |dtype| select::look(dtype, say))
+        .map_err(Failure::refused)?;
     if let Some(line) = told {
         say(&line);
     }

@@ -6,9 +6,9 @@ use comfy_table::{Table, presets};
 use grpo_lambda::table::significant;
 
 use super::{Failure, print};
-use crate::curves::Points;
-use crate::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
-use crate::record::Record;
+use crate::study::curves::Points;
+use crate::study::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
+use crate::study::record::Record;
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, clap::Args)]

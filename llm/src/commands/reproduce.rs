@@ -5,31 +5,31 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::config::Config;
-use crate::data::OnBadRow;
-use crate::disk::{Disk, DiskError};
 use crate::eval::benchmark::{self, PAPER};
 use crate::eval::completion::Outcome;
 use crate::eval::settings::Protocol;
-use crate::figures;
-use crate::memory;
-use crate::progress::say;
-use crate::reproduce::cost::{
+use crate::input::data::OnBadRow;
+use crate::plan::memory;
+use crate::run::progress::say;
+use crate::study::figures;
+use crate::study::reproduce::cost::{
     ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised, trained,
 };
-use crate::reproduce::figure::figure;
-use crate::reproduce::grid::{Cell, Only, Selection, expand};
-use crate::reproduce::layout::{Layout, averages_table, runs_table};
-use crate::reproduce::models::PaperModel;
-use crate::reproduce::paper::{BENCHMARKS, Paper};
-use crate::reproduce::report::{Line, bytes, markdown, plan, terminal, tidy};
-use crate::reproduce::run::{Grid, GridError, Trained, on_stand_ins};
-use crate::reproduce::scale::Scale;
-use crate::reproduce::score::Score;
+use crate::study::reproduce::figure::figure;
+use crate::study::reproduce::grid::{Cell, Only, Selection, expand};
+use crate::study::reproduce::layout::{Layout, averages_table, runs_table};
+use crate::study::reproduce::models::PaperModel;
+use crate::study::reproduce::paper::{BENCHMARKS, Paper};
+use crate::study::reproduce::report::{Line, bytes, markdown, plan, terminal, tidy};
+use crate::study::reproduce::run::{Grid, GridError, Trained, on_stand_ins};
+use crate::study::reproduce::scale::Scale;
+use crate::study::reproduce::score::Score;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
@@ -286,7 +286,7 @@ fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) ->
 }
 
 /// The shape of the embedded model.
-fn tiny_shape(config: &Config) -> Result<crate::model::Config, GridError> {
+fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, GridError> {
     let tokens = crate::train::tokens(config)?;
     let model = crate::train::initial_model(config, &tokens)
         .map_err(|e| GridError::Run { name: "paper-tiny".to_owned(), source: Box::new(e) })?;
@@ -297,7 +297,7 @@ fn tiny_shape(config: &Config) -> Result<crate::model::Config, GridError> {
 fn fact(
     model: &PaperModel,
     config: &Config,
-    shape: &crate::model::Config,
+    shape: &grpo_lambda_decoder::model::Config,
     a: &Assumptions,
     scale: Scale,
 ) -> String {

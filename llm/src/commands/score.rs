@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use grpo_lambda_decoder::model::{Options, Rows};
 use serde::Serialize;
 
 use super::lines::lines;
 use super::{Failure, check_temperature, checkpoint, input, load_model, print, use_threads, whole};
-use crate::model::{Options, Rows};
 
 /// Arguments of `score`.
 #[derive(Clone, Debug, clap::Args)]

@@ -8,9 +8,9 @@ use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
-use crate::figures;
-use crate::progress::say;
-use crate::task::TaskSource;
+use crate::input::task::TaskSource;
+use crate::run::progress::say;
+use crate::study::figures;
 use crate::train::{Summary, train};
 
 /// Trains.

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_decoder::lora::TARGETS;
+use grpo_lambda_decoder::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
+use grpo_lambda_gpu::select::{DTYPES, Wanted};
 
 use super::toml_scalar;
-use crate::data::OnBadRow;
-use crate::gpu::select::{DTYPES, Wanted};
-use crate::lora::TARGETS;
-use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
-use crate::schedule::Shape;
-use crate::task::Level;
+use crate::config::schedule::Shape;
+use crate::input::data::OnBadRow;
+use crate::input::task::Level;
 
 /// What values a field takes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,6 +7,7 @@
 
 mod fields;
 mod rewards;
+pub mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -18,18 +19,17 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
-
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::optim::AdamWSettings;
+use grpo_lambda_decoder::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::select::{self, Wanted};
 use toml::de::{DeTable, DeValue};
 
-use crate::data::{Columns, OnBadRow};
-use crate::gpu::Dtype;
-use crate::gpu::select::{self, Wanted};
-use crate::lora::LoraSettings;
-use crate::optim::AdamWSettings;
+use crate::config::schedule::{Schedule, Shape};
+use crate::input::data::{Columns, OnBadRow};
+use crate::input::task::{DatasetTask, Level, Task, TaskSource};
 use crate::reward::RewardConfig;
-use crate::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
-use crate::schedule::{Schedule, Shape};
-use crate::task::{DatasetTask, Level, Task, TaskSource};
 
 /// A preset that ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ pub struct RlConfig {
     pub dynamic_sampling: bool,
     /// Consecutive skipped steps before the run stops.
     pub max_nan_steps: u64,
-    /// The largest mean error of [`crate::drift::Drift`] with which the run goes on.
+    /// The largest mean error of [`grpo_lambda_decoder::drift::Drift`] with which the run goes on.
     pub max_logp_error: f64,
 }
 

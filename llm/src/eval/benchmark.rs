@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_grade::{Extraction, Gold};
 
 use crate::config::Config;
-use crate::data::{self, Columns, DataError, OnBadRow, Row};
-use crate::grade::{Extraction, Gold};
-use crate::task::{Split, Task, TaskSource};
+use crate::input::data::{self, Columns, DataError, OnBadRow, Row};
+use crate::input::task::{Split, Task, TaskSource};
 
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     };
     let all = if task == Task::Addition { 100 } else { config.eval.n };
     let problems = task.distinct(config.seed, Split::Test, all);
-    let item = |(i, problem): (usize, crate::task::Problem)| Item {
+    let item = |(i, problem): (usize, crate::input::task::Problem)| Item {
         id: i.to_string(),
         problem: problem.prompt,
         golds: vec![problem.gold.to_string()],

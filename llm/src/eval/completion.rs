@@ -1,8 +1,7 @@
 //! One response to one problem, as it is kept.
 
+use grpo_lambda_grade::{Reason, Verdict};
 use serde::{Deserialize, Serialize};
-
-use crate::grade::{Reason, Verdict};
 
 /// What became of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]

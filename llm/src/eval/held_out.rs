@@ -1,14 +1,14 @@
 //! Accuracy on held-out problems, with its interval.
 
 use grpo_lambda::stats::{Interval, wilson};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler};
+use grpo_lambda_decoder::rollout::{RolloutError, Sampling};
+use grpo_lambda_grade::{Prediction, grade};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Ask, Sampler};
-use crate::grade::{Prediction, grade};
-use crate::rng::{Address, Purpose};
-use crate::rollout::{RolloutError, Sampling};
-use crate::task::Problem;
-use crate::tokens::{TokenError, Tokens};
+use crate::input::task::Problem;
+use crate::input::tokens::{TokenError, Tokens};
 
 /// Level of every interval.
 pub const LEVEL: f64 = 0.95;

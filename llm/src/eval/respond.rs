@@ -1,14 +1,14 @@
 //! Responses of a model to the problems of a benchmark, graded.
 
-use crate::engine::{Ask, Sampler};
-use crate::grade::{Prediction, grade};
-use crate::rng::{Address, Purpose};
-use crate::rollout::{Ending, RolloutError, Sampled, Sampling};
-use crate::tokens::{Prompt, TokenError, Tokens};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler};
+use grpo_lambda_decoder::rollout::{Ending, RolloutError, Sampled, Sampling};
+use grpo_lambda_grade::{Prediction, grade};
 
 use super::benchmark::{Benchmark, Item};
 use super::completion::{Completion, Finish, Outcome};
 use super::settings::Settings;
+use crate::input::tokens::{Prompt, TokenError, Tokens};
 
 /// A model with what is asked of it.
 #[derive(Clone, Copy)]

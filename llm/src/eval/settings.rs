@@ -1,9 +1,8 @@
 //! What an evaluation asks, as far as its result depends on it.
 
 use clap::ValueEnum;
-
-use crate::grade::Extraction;
-use crate::truncation::Truncation;
+use grpo_lambda_decoder::truncation::Truncation;
+use grpo_lambda_grade::Extraction;
 
 /// Named settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -3,15 +3,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use serde::{Deserialize, Serialize};
 use toml::Table;
-
-use crate::disk::{Disk, DiskError, TEMPORARY};
-use crate::run_dir::{self, RunError};
 
 use super::benchmark::Benchmark;
 use super::completion::Completion;
 use super::settings::Settings;
+use crate::run::{self, RunError};
 
 /// What is wrong with the directory of an evaluation.
 #[derive(Debug, thiserror::Error)]
@@ -157,14 +156,14 @@ impl EvalDir {
                 }
             }
             None => {
-                let ours = [run_dir::LOCK.to_owned(), format!("{FILE}{TEMPORARY}")];
+                let ours = [run::LOCK.to_owned(), format!("{FILE}{TEMPORARY}")];
                 if path.exists() && disk.list(path)?.iter().any(|name| !ours.contains(name)) {
                     return Err(StoreError::NotOurs { path: path.to_owned() });
                 }
             }
         }
         disk.create_directories(path)?;
-        let lock = run_dir::lock(path)?;
+        let lock = run::lock(path)?;
         disk.replace(&file, to_toml(settings, heads).as_bytes())?;
         Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, _lock: lock })
     }

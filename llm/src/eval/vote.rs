@@ -1,6 +1,6 @@
 //! The answer most samples agree on.
 
-use crate::grade::{Answer, Verdict};
+use grpo_lambda_grade::{Answer, Verdict};
 
 use super::completion::{Completion, Outcome};
 

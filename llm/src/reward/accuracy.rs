@@ -1,7 +1,8 @@
 //! The answer is right.
 
+use grpo_lambda_grade::{Prediction, grade};
+
 use super::{Component, RewardConfig, Seen};
-use crate::grade::{Prediction, grade};
 
 /// ```text
 /// r = 1 for the right answer, 0 for a wrong one or none, nothing where the grader cannot decide

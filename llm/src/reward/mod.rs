@@ -21,8 +21,7 @@ mod stuck;
 mod tag_count;
 
 use grpo_lambda::assignment::Overlong;
-
-use crate::grade::{Extraction, Gold};
+use grpo_lambda_grade::{Extraction, Gold};
 
 pub use stuck::{Stuck, Watch};
 

@@ -5,24 +5,25 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::model::{Config as Shape, Decoder, weights};
+use grpo_lambda_gpu::ledger::Uses;
+use grpo_lambda_gpu::probe::{self, Reached};
+use grpo_lambda_gpu::select::{Found, look};
+use grpo_lambda_gpu::{Device, Dtype};
 use serde_json::{Value, json};
 
 use super::super::info::gpu::gib;
 use super::super::{Failure, print, use_threads};
 use super::BenchArgs;
 use crate::config::Config;
-use crate::engine::{Cpu, Engine, Made, Stage};
-use crate::gpu::ledger::Uses;
-use crate::gpu::probe::{self, Reached};
-use crate::gpu::select::{Found, look};
-use crate::gpu::trial::{self, Phases, Prediction, TrialError, made_up, predict};
-use crate::gpu::{Device, Dtype};
-use crate::model::{Config as Shape, Decoder, weights};
-use crate::reproduce::cost::{Accelerator, of_device};
-use crate::roofline;
-use crate::shapes;
-use crate::task::Longest;
-use grpo_lambda::group::EvidenceKind;
+use crate::plan::Longest;
+use crate::plan::roofline;
+use crate::plan::shapes;
+use crate::plan::synthetic::{self, Phases, Prediction, TrialError, made_up, predict};
+use crate::run::progress::say;
+use crate::step::engine::{Cpu, Engine, Made, Stage};
+use crate::study::reproduce::cost::{Accelerator, of_device};
 
 /// Where a bench computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -198,7 +199,7 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
     match args.shape.device {
         Some(Where::Dry) => print(&dry(&bench)?),
         Some(Where::Cpu) => print(&cpu(&bench, args)?),
-        other => match look(bench.dtype) {
+        other => match look(bench.dtype, say) {
             Found::Card(device) => print(&card(&bench, args, &device)?),
             Found::NotBuilt if other.is_some() => Err(Failure::refused(
                 "--device cuda: this llm-train was built without CUDA: build it with --features cuda, or give --device dry or cpu",
@@ -281,8 +282,8 @@ fn measure<E: Engine>(
 ) -> Result<Phases, Failure> {
     let mut all = Vec::new();
     for number in 0..args.warmup + args.steps {
-        let phases =
-            trial::step(engine, &bench.config, device, bench.prompt_tokens, number as u64).map_err(failed)?;
+        let phases = synthetic::step(engine, &bench.config, device, bench.prompt_tokens, number as u64)
+            .map_err(failed)?;
         if number >= args.warmup {
             all.push(phases);
         }
@@ -324,7 +325,7 @@ fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
 fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) -> Result<String, Failure> {
     let prediction = predicted(bench, bench.dtype)?;
     let (free, _) = device.memory().map_err(Failure::broke)?;
-    trial::memory_check(&prediction, free, &bench.config).map_err(Failure::refused)?;
+    synthetic::memory_check(&prediction, free, &bench.config).map_err(Failure::refused)?;
     let reached = probe::measure(device, bench.dtype).map_err(Failure::broke)?;
     let before = device.ledger().total();
     device.ledger().forget_peak();
@@ -451,8 +452,8 @@ impl Report<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::dry::Dry;
     use clap::Parser;
+    use grpo_lambda_gpu::dry::Dry;
 
     #[derive(clap::Parser)]
     struct Line {

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
+use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::ledger::Uses;
+use grpo_lambda_gpu::select::{Found, look};
+
 use crate::config::Config;
-use crate::gpu::Dtype;
-use crate::gpu::ledger::Uses;
-use crate::gpu::select::{Found, look};
-use crate::gpu::trial::{ALLOWANCE, Prediction, TrialError, memory_check, predict};
-use crate::model::Config as Shape;
-use crate::task::Longest;
+use crate::plan::Longest;
+use crate::plan::synthetic::{ALLOWANCE, Prediction, TrialError, memory_check, predict};
+use crate::run::progress::say;
 
 /// The settings of an adapter where those of `config` have none.
 const ADAPTER: &str = "lora.rank=16";
@@ -71,7 +73,7 @@ pub(super) fn section(shape: &Shape, config: &Config, prompt_tokens: usize) -> S
 
 /// Which of them fit the card, if there is one.
 fn card(cases: &[Case]) -> String {
-    let (device, free) = match look(Dtype::Bf16) {
+    let (device, free) = match look(Dtype::Bf16, say) {
         Found::NotBuilt => {
             return "card: none looked for, as this llm-train was built without CUDA\n".to_owned();
         }

@@ -2,6 +2,7 @@
 
 pub mod figures;
 
+use grpo_lambda::stats::Interval;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -10,7 +11,6 @@ use super::completion::{Completion, Finish, Outcome};
 use super::score::Tally;
 use super::store::Problem;
 use super::summary::{Summary, digits, percent};
-use grpo_lambda::stats::Interval;
 
 const PAGE: &str = include_str!("page.html");
 

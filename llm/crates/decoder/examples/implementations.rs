@@ -1,0 +1,74 @@
+//! Time and memory of one forward and backward pass, by implementation: what hand-written passes and recomputation are worth.
+//!
+//! `cargo run --release -p grpo-lambda-decoder --features candle --example implementations -- plain|fused|own|recompute`
+//!
+//! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process,
+//! because the peak of memory is the process's: `plain` and `fused` are the candle graph, `own` the decoder, `recompute` the
+//! decoder without kept activations.
+
+use cpu_time::ProcessTime;
+use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
+
+const REPETITIONS: usize = 3;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build_global()?;
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let config = Config::qwen2(512, 256, 8, 8, 4);
+    let parameters = weights::initialise(&config, 1, 0.02);
+    let mut rows = Rows::new();
+    for i in 0..16u32 {
+        let tokens: Vec<u32> = (0..256).map(|t| (i * 131 + t * t * 7 + t) % 512).collect();
+        rows.push(&tokens, 1);
+    }
+    let slope = -1.0 / (16.0 * 255.0);
+    let mut pass: Box<dyn FnMut() -> Result<f64, Box<dyn std::error::Error>>> = match name.as_str() {
+        "own" | "recompute" => {
+            let options = Options { checkpoint: name == "recompute", ..Options::default() };
+            let mut gradients = Gradients::new(&config, |_| true);
+            let decoder = Decoder::new(config, parameters)?;
+            Box::new(move || {
+                gradients.clear();
+                let (_, tape) = decoder.forward(&rows, options)?;
+                decoder.backward(tape, &vec![vec![slope; 255]; 16], &mut gradients);
+                Ok(norm(gradients.parameters().values().flat_map(|t| &t.data)))
+            })
+        }
+        #[cfg(feature = "candle")]
+        "plain" | "fused" => {
+            use grpo_lambda_decoder::model::graph::{Graph, Implementation};
+            let implementation = if name == "plain" { Implementation::Plain } else { Implementation::Fused };
+            let graph = Graph::new(config, &parameters, &candle_core::Device::Cpu, implementation)?;
+            drop(parameters);
+            Box::new(move || {
+                let gradients = graph.gradients::<f32>(&rows, 1.0, &[slope; 16 * 255])?;
+                Ok(norm(gradients.values().flat_map(|t| &t.data)))
+            })
+        }
+        other => {
+            return Err(
+                format!("`{other}`: plain, fused (both with --features candle), own or recompute").into()
+            );
+        }
+    };
+    let first = pass()?;
+    let clock = ProcessTime::now();
+    for _ in 0..REPETITIONS {
+        pass()?;
+    }
+    let seconds = clock.elapsed().as_secs_f64() / REPETITIONS as f64;
+    let peak = peak_rss_mib().unwrap_or(f64::NAN);
+    println!("{name:9}  {seconds:.2} CPU s  peak {peak:.0} MiB  gradient norm {first:.8}");
+    Ok(())
+}
+
+fn norm<'a>(gradient: impl Iterator<Item = &'a f32>) -> f64 {
+    gradient.map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt()
+}
+
+/// Peak resident memory of this process, where the system tells.
+fn peak_rss_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
+}

@@ -1,0 +1,192 @@
+//! File operations whose errors name the file, each a place where a test can pull the plug.
+//!
+//! The one way this program replaces a file, for checkpoints and run directories alike, is `Disk::replace`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, atomic::AtomicI64, atomic::Ordering};
+
+/// The file system refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {path}: {source}")]
+pub struct DiskError {
+    /// What was tried.
+    pub action: &'static str,
+    /// With which file or directory.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub source: io::Error,
+}
+
+/// The file system, as far as a run needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    /// Operations left until a simulated process dies; it stays dead. None, but in tests.
+    left: Option<Arc<AtomicI64>>,
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
+    let path = path.to_owned();
+    move |source| DiskError { action, path, source }
+}
+
+impl Disk {
+    /// A disk on which the process dies after this many operations: fault injection for tests of crash safety.
+    pub fn crashing_after(operations: i64) -> Disk {
+        Disk { left: Some(Arc::new(AtomicI64::new(operations))) }
+    }
+
+    /// Fails if the process died before this operation.
+    fn alive(&self) -> io::Result<()> {
+        if self.left.as_ref().is_some_and(|left| left.fetch_sub(1, Ordering::SeqCst) <= 0) {
+            return Err(io::Error::other("simulated crash"));
+        }
+        Ok(())
+    }
+
+    /// Flushing to the platter costs milliseconds; the simulated crashes kill the process, not the machine.
+    fn flush(&self, file: &File) -> io::Result<()> {
+        self.alive()?;
+        if self.left.is_some() {
+            return Ok(());
+        }
+        file.sync_all()
+    }
+
+    /// A write that a crash may leave half done.
+    fn put(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+        let alive = self.alive();
+        if alive.is_err() && self.left.as_ref().is_some_and(|left| left.load(Ordering::SeqCst) == -1) {
+            file.write_all(&bytes[..bytes.len() / 2])?;
+        }
+        alive?;
+        file.write_all(bytes)
+    }
+
+    /// Creates a directory and those above it.
+    pub fn create_directories(&self, path: &Path) -> Result<(), DiskError> {
+        self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))
+    }
+
+    /// Opens a file to append to, creating it if needed; cut to `length` when it is longer. Returns the length it had, too.
+    pub fn open_log(&self, path: &Path, length: u64) -> Result<(File, u64), DiskError> {
+        let open = || {
+            self.alive()?;
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            let found = file.metadata()?.len();
+            if found > length {
+                self.alive()?;
+                file.set_len(length)?;
+            }
+            Ok((file, found))
+        };
+        open().map_err(failed("open", path))
+    }
+
+    /// Appends to an open file.
+    pub fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        self.put(file, bytes).map_err(failed("write", path))
+    }
+
+    /// Brings an open file to the platter.
+    pub fn sync(&self, file: &File, path: &Path) -> Result<(), DiskError> {
+        self.flush(file).map_err(failed("flush", path))
+    }
+
+    /// Brings a file or directory to the platter.
+    pub fn sync_path(&self, path: &Path) -> Result<(), DiskError> {
+        File::open(path).and_then(|file| self.flush(&file)).map_err(failed("flush", path))
+    }
+
+    /// A new file with these contents, on the platter when this returns.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        let write = || {
+            self.alive()?;
+            let mut file = File::create(path)?;
+            self.put(&mut file, bytes)?;
+            self.flush(&file)
+        };
+        write().map_err(failed("write", path))
+    }
+
+    /// Replaces a file: readers see the old or the new contents, never a part. Refused, it leaves nothing beside the old ones.
+    pub fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(TEMPORARY);
+        let temporary = PathBuf::from(temporary);
+        let written = self.write(&temporary, bytes).and_then(|()| self.rename(&temporary, path));
+        if written.is_err() && self.alive().is_ok() {
+            drop(fs::remove_file(&temporary)); // what stopped the writing is the error to tell
+        }
+        written?;
+        // The rename itself is safe only once the directory is.
+        self.sync_path(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    }
+
+    /// Renames a file or directory.
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.alive().and_then(|()| fs::rename(from, to)).map_err(failed("rename", from))
+    }
+
+    /// Removes a directory, entry by entry as the system does.
+    pub fn remove_directory(&self, path: &Path) -> Result<(), DiskError> {
+        for entry in self.list(path)? {
+            let entry = path.join(entry);
+            if entry.is_dir() {
+                self.remove_directory(&entry)?;
+            } else {
+                self.alive().and_then(|()| fs::remove_file(&entry)).map_err(failed("remove", &entry))?;
+            }
+        }
+        self.alive().and_then(|()| fs::remove_dir(path)).map_err(failed("remove", path))
+    }
+
+    /// Names in a directory, sorted; none if it does not exist.
+    pub fn list(&self, path: &Path) -> Result<Vec<String>, DiskError> {
+        let names = || {
+            let entries = match fs::read_dir(path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries?,
+            };
+            let mut names = entries
+                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                .collect::<io::Result<Vec<_>>>()?;
+            names.sort();
+            Ok(names)
+        };
+        names().map_err(failed("list", path))
+    }
+
+    /// The contents of a file; none if it does not exist.
+    pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
+        match fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(failed("read", path)(e)),
+        }
+    }
+}
+
+/// The end of the name of a file on its way to replace another.
+pub const TEMPORARY: &str = ".tmp";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_replacement_leaves_the_old_file_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (path, disk) = (dir.path().join("file"), Disk::default());
+        disk.replace(&path, b"old").expect("writable");
+        disk.replace(&path, b"new").expect("writable");
+        assert_eq!(fs::read(&path).expect("readable"), b"new");
+        // A directory in the way of the rename.
+        let taken = dir.path().join("taken");
+        fs::create_dir_all(taken.join("inside")).expect("writable");
+        let error = disk.replace(&taken, b"x").expect_err("a directory is no file").to_string();
+        assert!(error.starts_with("cannot rename ") && error.contains("taken"), "{error}");
+        assert_eq!(disk.list(dir.path()).expect("readable"), ["file", "taken"]);
+    }
+}

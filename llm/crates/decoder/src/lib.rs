@@ -1,0 +1,12 @@
+//! A transformer decoder in training on the CPU.
+
+pub mod device;
+pub mod disk;
+pub mod drift;
+pub mod lora;
+pub mod model;
+pub mod optim;
+pub mod pack;
+pub mod rng;
+pub mod rollout;
+pub mod truncation;

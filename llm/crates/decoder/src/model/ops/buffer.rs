@@ -1,0 +1,92 @@
+//! Work space that is kept: a buffer goes back to its pool when dropped, so a training step after the first allocates little.
+//!
+//! Returning large buffers to the operating system at every step costs a page fault per 4 KiB the next time. What the pool
+//! holds, lent or not, stays below one and a half times the most that was ever lent at once.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::real::Real;
+
+/// Buffers not in use, shared by clones.
+#[derive(Clone, Default)]
+pub struct Pool<T>(Arc<Mutex<Shelf<T>>>);
+
+/// Counts are in elements.
+#[derive(Default)]
+struct Shelf<T> {
+    free: Vec<Vec<T>>,
+    free_len: usize,
+    lent: usize,
+    most_lent: usize,
+}
+
+/// `len` numbers on loan from a [`Pool`].
+pub struct Buffer<T> {
+    data: Vec<T>,
+    len: usize,
+    pool: Pool<T>,
+}
+
+impl<T> Pool<T> {
+    fn shelf(&self) -> MutexGuard<'_, Shelf<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives every buffer not in use back to the system.
+    pub fn clear(&self) {
+        let mut shelf = self.shelf();
+        shelf.free.clear();
+        shelf.free_len = 0;
+        shelf.most_lent = shelf.lent;
+    }
+}
+
+impl<T: Real> Pool<T> {
+    /// A buffer of `len` numbers of any value: to be written before it is read.
+    pub fn take(&self, len: usize) -> Buffer<T> {
+        // Sizes in steps of an eighth to a quarter, so that ragged batches of about one size share buffers.
+        let size = len.next_multiple_of((len.next_power_of_two() / 8).max(64));
+        let mut shelf = self.shelf();
+        let found = shelf.free.iter().position(|b| b.len() == size).map(|i| shelf.free.swap_remove(i));
+        if found.is_some() {
+            shelf.free_len -= size;
+        }
+        shelf.lent += size;
+        shelf.most_lent = shelf.most_lent.max(shelf.lent);
+        drop(shelf);
+        Buffer { data: found.unwrap_or_else(|| vec![T::ZERO; size]), len, pool: self.clone() }
+    }
+
+    /// A buffer of `len` zeros.
+    pub fn zeros(&self, len: usize) -> Buffer<T> {
+        let mut buffer = self.take(len);
+        buffer.fill(T::ZERO);
+        buffer
+    }
+}
+
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        let data = std::mem::take(&mut self.data);
+        let mut shelf = self.pool.shelf();
+        shelf.lent -= data.len();
+        if shelf.lent + shelf.free_len + data.len() <= shelf.most_lent + shelf.most_lent / 2 {
+            shelf.free_len += data.len();
+            shelf.free.push(data);
+        }
+    }
+}
+
+impl<T> Deref for Buffer<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.data[..self.len]
+    }
+}
+
+impl<T> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.data[..self.len]
+    }
+}

@@ -1,0 +1,14 @@
+//! The fused operations, forward and backward written by hand over plain slices, generic over `f32` and `f64`.
+
+pub mod attention;
+pub mod buffer;
+pub mod log_prob;
+pub mod matmul;
+pub mod norm;
+mod parallel;
+pub mod real;
+pub mod rope;
+pub mod simd;
+pub mod swiglu;
+
+pub use real::Real;

@@ -1,0 +1,238 @@
+//! The one file that knows the processor: run a loop with the widest vectors there are, and the tile of the matrix product.
+//!
+//! Every arithmetic result here is the same on every machine, to the last bit: a fused multiply-add rounds once whether it
+//! is done by AVX-512, AVX2 or a library call, and each output element is one chain of them in ascending `k`. The choice of
+//! instructions is therefore only a matter of speed. (A processor without fused multiply-add is right too, but slow.)
+#![allow(unsafe_code)]
+
+use super::real::Real;
+
+/// Columns of a packed panel, and of a tile: two AVX-512 registers of `f32`.
+pub const NR: usize = 32;
+
+/// A loop to be compiled once per instruction set; mark the `run` of an implementation `#[inline(always)]`.
+pub(crate) trait Kernel {
+    /// What the loop returns.
+    type Output;
+    /// The loop.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs `kernel` compiled for the widest vectors of this processor.
+#[inline]
+pub(crate) fn run<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if has_avx512() {
+            // SAFETY: the processor has just been seen to support every feature of `run_avx512`.
+            return unsafe { x86::run_avx512(kernel) };
+        }
+        if has_avx2() {
+            // SAFETY: as above, for `run_avx2`.
+            return unsafe { x86::run_avx2(kernel) };
+        }
+    }
+    kernel.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("fma")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// `c[i][j] = sum_k a[k][i] b[k][j]`, added to what `c` holds when `accumulate`: an `M x NR` tile.
+///
+/// `a` is `k x M`, `b` is `k x NR`, row `i` of the tile starts at `c[i * stride]`.
+///
+/// # Panics
+/// When a slice is too short for its shape.
+#[inline]
+pub fn tile_f32<const M: usize>(a: &[f32], b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
+    assert!(a.len() / M == b.len() / NR && c.len() >= (M - 1) * stride + NR, "tile out of bounds");
+    #[cfg(target_arch = "x86_64")]
+    {
+        if has_avx512() {
+            // SAFETY: AVX-512F is there, and the bounds were asserted above.
+            return unsafe { x86::tile_avx512::<M>(a, b, c, stride, accumulate) };
+        }
+        if has_avx2() {
+            // SAFETY: AVX2 and FMA are there, and the bounds were asserted above.
+            return unsafe { x86::tile_avx2::<M>(a, b, c, stride, accumulate) };
+        }
+    }
+    tile_portable::<f32, M>(a, b, c, stride, accumulate);
+}
+
+/// [`tile_f32`] for any number, in plain Rust: the same chains of multiply-adds.
+#[inline(always)]
+pub(crate) fn tile_portable<T: Real, const M: usize>(
+    a: &[T],
+    b: &[T],
+    c: &mut [T],
+    stride: usize,
+    accumulate: bool,
+) {
+    for i in 0..M {
+        let mut sum = [T::ZERO; NR];
+        let row = &mut c[i * stride..i * stride + NR];
+        if accumulate {
+            sum.copy_from_slice(row);
+        }
+        for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
+            for j in 0..NR {
+                sum[j] = a[i].mul_add(b[j], sum[j]);
+            }
+        }
+        row.copy_from_slice(&sum);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Kernel, NR};
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+    pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run()
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run()
+    }
+
+    /// # Safety
+    /// `a`, `b` of `k x M` and `k x NR` elements, `c` of at least `(M - 1) stride + NR`.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn tile_avx512<const M: usize>(
+        a: &[f32],
+        b: &[f32],
+        c: &mut [f32],
+        stride: usize,
+        accumulate: bool,
+    ) {
+        let c = c.as_mut_ptr();
+        let mut sum = [[_mm512_setzero_ps(); 2]; M];
+        // SAFETY: every access is within the bounds that the caller promises.
+        unsafe {
+            if accumulate {
+                for i in 0..M {
+                    sum[i][0] = _mm512_loadu_ps(c.add(i * stride));
+                    sum[i][1] = _mm512_loadu_ps(c.add(i * stride + 16));
+                }
+            }
+            for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
+                let b0 = _mm512_loadu_ps(b.as_ptr());
+                let b1 = _mm512_loadu_ps(b.as_ptr().add(16));
+                for i in 0..M {
+                    let x = _mm512_set1_ps(a[i]);
+                    sum[i][0] = _mm512_fmadd_ps(x, b0, sum[i][0]);
+                    sum[i][1] = _mm512_fmadd_ps(x, b1, sum[i][1]);
+                }
+            }
+            for i in 0..M {
+                _mm512_storeu_ps(c.add(i * stride), sum[i][0]);
+                _mm512_storeu_ps(c.add(i * stride + 16), sum[i][1]);
+            }
+        }
+    }
+
+    /// Sixteen registers hold three rows of 32 columns at a time.
+    ///
+    /// # Safety
+    /// As [`tile_avx512`].
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn tile_avx2<const M: usize>(
+        a: &[f32],
+        b: &[f32],
+        c: &mut [f32],
+        stride: usize,
+        accumulate: bool,
+    ) {
+        let c = c.as_mut_ptr();
+        // SAFETY: every access is within the bounds that the caller promises.
+        unsafe {
+            let mut row = 0;
+            while row < M {
+                let rows = (M - row).min(3);
+                // Rows past the last repeat it, so that three rows are always computed and the true ones stored.
+                let index = [row, row + usize::from(rows > 1), row + rows - 1];
+                let mut sum = [[_mm256_setzero_ps(); 4]; 3];
+                if accumulate {
+                    for i in 0..3 {
+                        for j in 0..4 {
+                            sum[i][j] = _mm256_loadu_ps(c.add(index[i] * stride + 8 * j));
+                        }
+                    }
+                }
+                for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
+                    let x = [
+                        _mm256_set1_ps(a[index[0]]),
+                        _mm256_set1_ps(a[index[1]]),
+                        _mm256_set1_ps(a[index[2]]),
+                    ];
+                    for j in 0..4 {
+                        let b = _mm256_loadu_ps(b.as_ptr().add(8 * j));
+                        for i in 0..3 {
+                            sum[i][j] = _mm256_fmadd_ps(x[i], b, sum[i][j]);
+                        }
+                    }
+                }
+                for i in 0..3 {
+                    for j in 0..4 {
+                        _mm256_storeu_ps(c.add(index[i] * stride + 8 * j), sum[i][j]);
+                    }
+                }
+                row += rows;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The instruction sets of this processor and plain Rust give the same bits.
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        fn check<const M: usize>(k: usize) {
+            let value = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 331.0 - 1.5;
+            let a: Vec<f32> = (0..k * M).map(value).collect();
+            let b: Vec<f32> = (0..k * NR).map(|i| value(i + 5)).collect();
+            for accumulate in [false, true] {
+                let start: Vec<f32> = (0..M * 40).map(|i| value(i + 77)).collect();
+                let mut expected = start.clone();
+                tile_portable::<f32, M>(&a, &b, &mut expected, 40, accumulate);
+                let mut found = start.clone();
+                tile_f32::<M>(&a, &b, &mut found, 40, accumulate);
+                assert_eq!(expected, found, "{M} rows, k = {k}");
+                #[cfg(target_arch = "x86_64")]
+                if has_avx2() {
+                    let mut found = start.clone();
+                    // SAFETY: AVX2 and FMA are there; the slices have the shapes asserted by `tile_f32` above.
+                    unsafe { x86::tile_avx2::<M>(&a, &b, &mut found, 40, accumulate) };
+                    assert_eq!(expected, found, "AVX2, {M} rows, k = {k}");
+                }
+            }
+        }
+        for k in [1, 2, 17, 64] {
+            check::<1>(k);
+            check::<2>(k);
+            check::<4>(k);
+            check::<8>(k);
+            check::<12>(k);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Random numbers as a pure function of what they are for.
+//!
+//! No generator is carried along: the number for token `position` of response `response` to prompt `prompt` in step
+//! `step` is read from ChaCha8 at
+//!
+//! ```text
+//! key    = seed (8 bytes) | purpose (8) | step (8) | prompt (8)     little endian
+//! stream = response
+//! words  = 2 position, 2 position + 1
+//! ```
+//!
+//! so it cannot depend on which other responses are in the batch, on the number of threads, or on whether the run was
+//! interrupted. Different addresses are different places of the cipher's output: nothing is hashed, so nothing can collide.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// What random numbers are for; two purposes never share numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// Sampling training responses.
+    Rollout,
+    /// Sampling responses for evaluation.
+    Evaluation,
+    /// Drawing the problems of a task.
+    Problems,
+    /// Initial weights.
+    Weights,
+    /// Which supervised examples show their working.
+    Demonstrations,
+    /// The order in which a data set is read.
+    Order,
+    /// Moving input embeddings for saliencies.
+    Perturbation,
+}
+
+impl Purpose {
+    fn tag(self) -> [u8; 8] {
+        *match self {
+            Purpose::Rollout => b"rollout ",
+            Purpose::Evaluation => b"evaluate",
+            Purpose::Problems => b"problems",
+            Purpose::Weights => b"weights ",
+            Purpose::Demonstrations => b"demonstr",
+            Purpose::Order => b"order   ",
+            Purpose::Perturbation => b"perturb ",
+        }
+    }
+}
+
+/// Where the random numbers of one response (or one problem, or one tensor) live.
+///
+/// ```
+/// use grpo_lambda_decoder::rng::{Address, Purpose};
+/// let address = Address::new(7, Purpose::Rollout).step(3).prompt(1).response(2);
+/// let (first, third) = (address.unit(0), address.unit(2));
+/// assert_eq!([address.unit(2), address.unit(0)], [third, first]); // any order, any number of times
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    seed: u64,
+    purpose: Purpose,
+    step: u64,
+    prompt: u64,
+    response: u64,
+}
+
+impl Address {
+    /// Step, prompt and response 0 of `purpose` under `seed`.
+    pub fn new(seed: u64, purpose: Purpose) -> Self {
+        Address { seed, purpose, step: 0, prompt: 0, response: 0 }
+    }
+
+    /// The same place in another step.
+    pub fn step(self, step: u64) -> Self {
+        Address { step, ..self }
+    }
+
+    /// The same place for another prompt.
+    pub fn prompt(self, prompt: u64) -> Self {
+        Address { prompt, ..self }
+    }
+
+    /// The same place for another response.
+    pub fn response(self, response: u64) -> Self {
+        Address { response, ..self }
+    }
+
+    /// A generator that starts at `position`, for things that need many numbers in a row.
+    pub fn stream(self, position: u64) -> ChaCha8Rng {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&self.seed.to_le_bytes());
+        key[8..16].copy_from_slice(&self.purpose.tag());
+        key[16..24].copy_from_slice(&self.step.to_le_bytes());
+        key[24..].copy_from_slice(&self.prompt.to_le_bytes());
+        let mut rng = ChaCha8Rng::from_seed(key);
+        rng.set_stream(self.response);
+        rng.set_word_pos(2 * u128::from(position));
+        rng
+    }
+
+    /// The 64 random bits of `position`.
+    pub fn bits(self, position: u64) -> u64 {
+        self.stream(position).next_u64()
+    }
+
+    /// A number in `[0, 1)`: the top 53 bits of [`Address::bits`].
+    pub fn unit(self, position: u64) -> f64 {
+        unit(self.bits(position))
+    }
+}
+
+/// The top 53 of 64 random bits as a number in `[0, 1)`.
+pub fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// A standard normal number from the next two of `rng` (Box-Muller, one of the pair).
+pub fn normal(rng: &mut impl Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - unit(rng.next_u64())).ln()).sqrt();
+    radius * (std::f64::consts::TAU * unit(rng.next_u64())).cos()
+}
+
+/// A number in `0..n` from the next 64 bits of `rng`, by multiplication: `floor(bits n / 2^64)`; the bias is below `n / 2^64`.
+///
+/// # Panics
+/// If `n` is 0.
+pub fn below(rng: &mut impl Rng, n: u64) -> u64 {
+    assert!(n > 0, "no number is below 0");
+    ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
+}
+
+/// Scores one cannot sample from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScoreError {
+    /// A NaN, or +infinity.
+    #[error("the score of token {0} is NaN or +infinity")]
+    NotANumber(usize),
+    /// The same of a token that the device does not name.
+    #[error("a score is NaN or +infinity")]
+    Somewhere,
+    /// No token has a finite score.
+    #[error("no token has a finite score")]
+    Empty,
+}
+
+fn largest(scores: &[f32]) -> Result<usize, ScoreError> {
+    let mut best: Option<usize> = None;
+    for (i, &x) in scores.iter().enumerate() {
+        if x.is_nan() || x == f32::INFINITY {
+            return Err(ScoreError::NotANumber(i));
+        }
+        if x > best.map_or(f32::NEG_INFINITY, |b| scores[b]) {
+            best = Some(i);
+        }
+    }
+    best.ok_or(ScoreError::Empty)
+}
+
+/// The token with the largest score, the first of equals.
+///
+/// # Errors
+/// [`ScoreError`].
+pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
+    largest(scores)
+}
+
+/// The token at `u` of the categorical distribution `softmax(scores / temperature)`, by its inverse distribution function in id order.
+///
+/// `scores` are log-probabilities or logits (a common constant changes nothing); `-infinity` means never. Exponentials and
+/// their sum are taken in f64 from the smallest id upwards, so the same scores and `u` always give the same token. The
+/// log-probability that goes with the token is the trainer's business: compute it from `scores / temperature` too.
+///
+/// # Errors
+/// [`ScoreError`].
+///
+/// # Panics
+/// If `temperature` is not positive and finite, or `u` is outside `[0, 1)`.
+///
+/// ```
+/// use grpo_lambda_decoder::rng::categorical;
+/// let logps = [0.25f32.ln(), 0.5f32.ln(), 0.25f32.ln()];
+/// assert_eq!([0.2, 0.3, 0.7, 0.8].map(|u| categorical(&logps, 1.0, u).unwrap()), [0, 1, 1, 2]);
+/// ```
+pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, ScoreError> {
+    assert!(
+        temperature > 0.0 && temperature.is_finite(),
+        "temperature {temperature} is not positive and finite"
+    );
+    assert!((0.0..1.0).contains(&u), "u = {u} is not in [0, 1)");
+    let top = f64::from(scores[largest(scores)?]);
+    let inverse = 1.0 / f64::from(temperature);
+    let mass = |x: f32| ((f64::from(x) - top) * inverse).exp();
+    let target = u * scores.iter().map(|&x| mass(x)).sum::<f64>();
+    let mut below = 0.0;
+    let mut last = 0;
+    for (i, &x) in scores.iter().enumerate() {
+        let m = mass(x);
+        if m > 0.0 {
+            below += m;
+            last = i;
+            if target < below {
+                return Ok(i);
+            }
+        }
+    }
+    Ok(last) // u next to 1 whose product with the sum rounded up to the sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_numbers_are_frozen() {
+        let a = Address::new(7, Purpose::Rollout).step(3).prompt(1).response(2);
+        let got = [a.bits(0), a.bits(1), a.bits(100), Address::new(0, Purpose::Weights).bits(0)];
+        let frozen = [5135053430323227067, 2941018577215827385, 10990968809453330538, 5903382952198760042];
+        assert_eq!(got, frozen, "a change here changes every run of every seed");
+    }
+
+    #[test]
+    fn each_part_of_the_address_counts() {
+        let a = Address::new(1, Purpose::Rollout);
+        let all = [
+            a,
+            Address::new(2, Purpose::Rollout),
+            Address::new(1, Purpose::Evaluation),
+            a.step(1),
+            a.prompt(1),
+            a.response(1),
+        ];
+        let mut bits: Vec<u64> = all.iter().flat_map(|a| (0..4).map(|p| a.bits(p))).collect();
+        bits.sort_unstable();
+        bits.dedup();
+        assert_eq!(bits.len(), 24);
+    }
+
+    #[test]
+    fn a_stream_reads_the_same_numbers_as_single_positions() {
+        let a = Address::new(9, Purpose::Problems).prompt(5);
+        let mut stream = a.stream(0);
+        for position in 0..40 {
+            assert_eq!(stream.next_u64(), a.bits(position));
+        }
+    }
+
+    #[test]
+    fn numbers_are_uniform() {
+        let n = 20_000u64;
+        let mut bins = [0u32; 16];
+        let mut sum = 0.0;
+        for response in 0..n {
+            let u = Address::new(3, Purpose::Rollout).response(response).unit(17);
+            sum += u;
+            bins[(u * 16.0) as usize] += 1;
+        }
+        let expected = n as f64 / 16.0;
+        let chi2: f64 = bins.iter().map(|&b| (f64::from(b) - expected).powi(2) / expected).sum();
+        assert!(chi2 < 37.7, "chi2 {chi2} beyond its 0.999 quantile at 15 degrees of freedom");
+        assert!((sum / n as f64 - 0.5).abs() < 0.01);
+    }
+
+    #[test]
+    fn normal_numbers_have_the_moments_of_the_normal_distribution() {
+        let n = 40_000;
+        let mut rng = Address::new(3, Purpose::Perturbation).stream(0);
+        let draws: Vec<f64> = (0..n).map(|_| normal(&mut rng)).collect();
+        let moment = |k: i32| draws.iter().map(|x| x.powi(k)).sum::<f64>() / f64::from(n);
+        for (k, want, error) in [(1, 0.0, 0.02), (2, 1.0, 0.03), (3, 0.0, 0.08), (4, 3.0, 0.2)] {
+            assert!((moment(k) - want).abs() < error, "moment {k}: {}", moment(k));
+        }
+    }
+
+    #[test]
+    fn sampled_frequencies_follow_the_tempered_softmax() {
+        let scores = [1.0f32, -0.5, f32::NEG_INFINITY, 2.0];
+        for temperature in [0.5f32, 1.0, 2.0] {
+            let weights = scores.map(|x| f64::from(x / temperature).exp());
+            let total: f64 = weights.iter().sum();
+            let n = 20_000;
+            let mut counts = [0.0; 4];
+            for i in 0..n {
+                let u = Address::new(1, Purpose::Rollout).unit(i);
+                counts[categorical(&scores, temperature, u).expect("finite scores")] += 1.0;
+            }
+            for (count, weight) in counts.iter().zip(weights) {
+                assert!((count / n as f64 - weight / total).abs() < 0.015, "{counts:?} at {temperature}");
+            }
+            assert_eq!(counts[2], 0.0);
+        }
+    }
+
+    #[test]
+    fn scores_without_a_distribution_are_refused() {
+        assert_eq!(categorical(&[0.0, f32::NAN], 1.0, 0.5), Err(ScoreError::NotANumber(1)));
+        assert_eq!(categorical(&[f32::INFINITY], 1.0, 0.5), Err(ScoreError::NotANumber(0)));
+        assert_eq!(categorical(&[f32::NEG_INFINITY; 3], 1.0, 0.5), Err(ScoreError::Empty));
+        assert_eq!(greedy(&[]), Err(ScoreError::Empty));
+        assert_eq!(greedy(&[1.0, 3.0, 3.0]), Ok(1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_common_constant_changes_nothing_and_u_near_one_stays_inside(
+            scores in proptest::collection::vec(-8i32..8, 1..20), u in 0.0..1.0f64, shift in -64i32..64,
+        ) {
+            let raw: Vec<f32> = scores.iter().map(|&x| x as f32 * 0.5).collect();
+            let moved: Vec<f32> = raw.iter().map(|x| x + shift as f32).collect();
+            prop_assert_eq!(categorical(&raw, 0.7, u), categorical(&moved, 0.7, u));
+            prop_assert!(categorical(&raw, 0.7, 1.0 - f64::EPSILON / 2.0).is_ok());
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The hand-written backward passes against finite differences, in double precision, and which parameters they reach.
+
+#[cfg(feature = "candle")]
+use candle_core::Device;
+use grpo_lambda_decoder::model::config::{Architecture, EMBEDDING, RopeScaling};
+#[cfg(feature = "candle")]
+use grpo_lambda_decoder::model::graph::{Graph, Implementation};
+use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
+
+/// Four very small decoders that between them have every kind of parameter.
+fn configs() -> Vec<Config> {
+    let qwen = Config { intermediate_size: 10, ..Config::qwen2(11, 8, 2, 4, 2) };
+    let llama = Config {
+        architecture: Architecture::Llama,
+        qkv_bias: false,
+        tie_word_embeddings: false,
+        head_dim: 6,
+        rope_scaling: RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_max: 64.0,
+        },
+        ..qwen.clone()
+    };
+    let biased = Config {
+        qkv_bias: true,
+        output_bias: true,
+        mlp_bias: true,
+        tie_word_embeddings: true,
+        ..llama.clone()
+    };
+    vec![qwen.clone(), Config { tie_word_embeddings: false, ..qwen }, llama, biased]
+}
+
+/// Parameters at which nothing is flat: norms off 1, biases off 0.
+fn parameters(config: &Config) -> weights::Parameters<f64> {
+    let mut parameters = weights::cast(&weights::initialise(config, 5, 0.4));
+    for (name, tensor) in &mut parameters {
+        if name.ends_with("bias") || name.contains("norm") {
+            let shift = |i: usize| ((i * 7 + name.len()) % 5) as f64 / 8.0 - 0.2;
+            tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += shift(i));
+        }
+    }
+    parameters
+}
+
+fn rows() -> Rows {
+    let mut rows = Rows::new();
+    rows.push(&[3, 1, 4, 1, 5, 9, 2], 3);
+    rows.push(&[6, 5], 1);
+    rows.push(&[8, 9, 7, 10, 0], 1);
+    rows.push(&[2, 7, 1], 3); // scores nothing
+    rows
+}
+
+const TEMPERATURE: Options = Options { temperature: 0.8, entropy: false, checkpoint: false };
+
+fn slopes(logps: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let slope = |i: usize, t: usize| ((i * 3 + t * 2) % 7) as f64 / 3.0 - 0.8;
+    logps.iter().enumerate().map(|(i, l)| (0..l.len()).map(|t| slope(i, t)).collect()).collect()
+}
+
+/// Sum of log-probabilities weighted by the slopes: what the backward pass differentiates.
+fn objective(decoder: &Decoder<f64>) -> f64 {
+    let scores = decoder.score(&rows(), TEMPERATURE).unwrap();
+    let slopes = slopes(&scores.logps);
+    scores.logps.iter().flatten().zip(slopes.iter().flatten()).map(|(l, s)| l * s).sum()
+}
+
+fn gradients(decoder: &Decoder<f64>, trained: impl Fn(&str) -> bool) -> weights::Parameters<f64> {
+    let mut gradients = Gradients::new(decoder.config(), trained);
+    let (scores, tape) = decoder.forward(&rows(), TEMPERATURE).unwrap();
+    decoder.backward(tape, &slopes(&scores.logps), &mut gradients);
+    gradients.parameters().clone()
+}
+
+#[test]
+fn every_gradient_agrees_with_central_differences_in_double_precision() {
+    const STEP: f64 = 1e-4;
+    for config in configs() {
+        let mut decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let gradients = gradients(&decoder, |_| true);
+        let mut worst: f64 = 0.0;
+        let mut checked = 0;
+        for (name, gradient) in &gradients {
+            for i in 0..gradient.data.len() {
+                let mut at = |shift: f64| {
+                    decoder.update(|p| p.get_mut(name).unwrap().data[i] += shift);
+                    objective(&decoder)
+                };
+                // fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h
+                let (a, b, c, d) = (at(STEP), at(STEP), at(-3.0 * STEP), at(-STEP));
+                at(2.0 * STEP);
+                let difference = (8.0 * (a - c) - (b - d)) / (12.0 * STEP);
+                let error = (difference - gradient.data[i]).abs() / gradient.data[i].abs().max(1.0);
+                assert!(error < 1e-8, "{name}[{i}]: {} for {difference}", gradient.data[i]);
+                worst = worst.max(error);
+                checked += 1;
+            }
+        }
+        println!("{:?}: {checked} parameters, worst {worst:.1e}", config.architecture);
+    }
+}
+
+/// A function of the logits of [`rows`] that is neither linear nor symmetric in them, with its derivative by each.
+fn of_logits(logits: &[f64]) -> (f64, Vec<f64>) {
+    let weight = |i: usize| ((i * 5) % 11) as f64 / 4.0 - 1.0;
+    let value = logits.iter().enumerate().map(|(i, z)| weight(i) * (0.3 * z).sin()).sum();
+    (value, logits.iter().enumerate().map(|(i, z)| weight(i) * 0.3 * (0.3 * z).cos()).collect())
+}
+
+#[test]
+fn the_gradient_in_the_input_embeddings_agrees_with_central_differences() {
+    const STEP: f64 = 1e-4;
+    for config in configs() {
+        let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let rows = rows();
+        let mut shift: Vec<f64> = (0..rows.tokens().len() * config.hidden_size)
+            .map(|i| ((i * 3) % 7) as f64 / 20.0 - 0.15)
+            .collect();
+        let gradient = |checkpoint: bool| {
+            decoder.embedding_gradient(&rows, Some(&shift), checkpoint, |z| of_logits(z).1).unwrap()
+        };
+        let found = gradient(false);
+        assert!(found == gradient(true), "computing layers again changes bits");
+        for i in 0..shift.len() {
+            let mut at = |step: f64| {
+                let own = shift[i];
+                shift[i] = own + step;
+                let value = of_logits(&decoder.target_logits(&rows, Some(&shift)).unwrap()).0;
+                shift[i] = own;
+                value
+            };
+            let difference =
+                (8.0 * (at(STEP) - at(-STEP)) - (at(2.0 * STEP) - at(-2.0 * STEP))) / (12.0 * STEP);
+            let error = (difference - found[i]).abs() / found[i].abs().max(1.0);
+            assert!(error < 1e-8, "{i}: {} for {difference}", found[i]);
+        }
+        // Row 3 scores nothing; neither do the last tokens of the others, which predict nothing.
+        let h = config.hidden_size;
+        let at = |token: usize| &found[token * h..(token + 1) * h];
+        assert!([6, 8, 13, 14, 15, 16].iter().all(|&t| at(t).iter().all(|g| *g == 0.0)));
+        assert!((0..6).all(|t| at(t).iter().any(|g| g.abs() > 1e-6)));
+    }
+}
+
+#[test]
+fn the_gradient_of_log_probs_in_the_embedding_matrix_is_the_sum_of_those_in_its_uses() {
+    for config in configs().into_iter().filter(|c| !c.tie_word_embeddings) {
+        let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let expected = &gradients(&decoder, |name| name == EMBEDDING)[EMBEDDING];
+        let rows = rows();
+        let (h, v) = (config.hidden_size, config.vocab_size);
+        let scores = decoder.score(&rows, TEMPERATURE).unwrap();
+        let slopes: Vec<f64> = slopes(&scores.logps).into_iter().flatten().collect();
+        let targets: Vec<u32> = (0..rows.len())
+            .flat_map(|i| {
+                rows.tokens()[rows.offsets()[i + 1] - rows.scored(i)..rows.offsets()[i + 1]].to_vec()
+            })
+            .collect();
+        let slope = |logits: &[f64]| {
+            let mut d = Vec::new();
+            for ((z, target), slope) in logits.chunks(v).zip(&targets).zip(&slopes) {
+                let z: Vec<f64> = z.iter().map(|z| z / TEMPERATURE.temperature).collect();
+                let sum: f64 = z.iter().map(|z| z.exp()).sum();
+                let one = |j: usize| f64::from(j == *target as usize) - z[j].exp() / sum;
+                d.extend((0..v).map(|j| slope * one(j) / TEMPERATURE.temperature));
+            }
+            d
+        };
+        let found = decoder.embedding_gradient(&rows, None, false, slope).unwrap();
+        let mut summed = vec![0.0; v * h];
+        for (d, &token) in found.chunks(h).zip(rows.tokens()) {
+            summed[token as usize * h..][..h].iter_mut().zip(d).for_each(|(s, d)| *s += d);
+        }
+        let same = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-11;
+        assert!(summed.iter().zip(&expected.data).all(same));
+    }
+}
+
+#[test]
+fn every_parameter_by_name_receives_a_gradient() {
+    for config in configs() {
+        let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let gradients = gradients(&decoder, |_| true);
+        let names: Vec<_> = config.parameter_shapes().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, gradients.keys().cloned().collect::<Vec<_>>());
+        for (name, gradient) in &gradients {
+            assert_eq!(gradient.shape, decoder.parameters()[name].shape);
+            assert!(gradient.data.iter().any(|&g| g.abs() > 1e-6), "{name} receives nothing");
+        }
+    }
+}
+
+#[test]
+fn a_frozen_parameter_has_no_gradient_and_leaves_the_others_as_they_were() {
+    for config in configs() {
+        let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+        let all = gradients(&decoder, |_| true);
+        let choices: [&dyn Fn(&str) -> bool; 5] = [
+            &|name| name.contains("layers.1."),
+            &|name| name.contains("layers.0.self_attn.k_proj"),
+            &|name| name == EMBEDDING,
+            &|name| name == "model.norm.weight",
+            &|name| name.contains("bias") || name.contains("layernorm"),
+        ];
+        for trained in choices {
+            let some = gradients(&decoder, trained);
+            assert!(some.keys().all(|name| trained(name)));
+            assert_eq!(some.len(), all.keys().filter(|name| trained(name)).count());
+            for (name, gradient) in &some {
+                assert!(all[name] == *gradient, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn entropies_and_log_probs_are_those_of_the_logits() {
+    let config = &configs()[1];
+    let decoder = Decoder::new(config.clone(), parameters(config)).unwrap();
+    let options = Options { entropy: true, ..TEMPERATURE };
+    let (rows, v) = (rows(), config.vocab_size);
+    let scores = decoder.score(&rows, options).unwrap();
+    let logits = decoder.logits(&rows).unwrap();
+    for i in 0..rows.len() {
+        let (start, end) = (rows.offsets()[i], rows.offsets()[i + 1]);
+        for (s, at) in (end - rows.scored(i)..end).enumerate() {
+            assert!(at > start);
+            let z: Vec<f64> = logits[(at - 1) * v..at * v].iter().map(|l| l / options.temperature).collect();
+            let log_sum = z.iter().map(|z| z.exp()).sum::<f64>().ln();
+            let entropy: f64 = -z.iter().map(|z| (z - log_sum).exp() * (z - log_sum)).sum::<f64>();
+            assert!((scores.logps[i][s] - (z[rows.tokens()[at] as usize] - log_sum)).abs() < 1e-12);
+            assert!((scores.entropies[i][s] - entropy).abs() < 1e-12);
+        }
+    }
+}
+
+#[cfg(feature = "candle")]
+#[test]
+fn the_candle_graph_plain_and_fused_gives_the_same_numbers() {
+    for config in configs() {
+        let parameters = parameters(&config);
+        let decoder = Decoder::new(config.clone(), parameters.clone()).unwrap();
+        let scores = decoder.score(&rows(), TEMPERATURE).unwrap();
+        let slopes: Vec<f64> = slopes(&scores.logps).into_iter().flatten().collect();
+        let expected = gradients(&decoder, |_| true);
+        for implementation in [Implementation::Plain, Implementation::Fused] {
+            let graph = Graph::new(config.clone(), &parameters, &Device::Cpu, implementation).unwrap();
+            let logps = graph.log_probs(&rows(), TEMPERATURE.temperature).unwrap().to_vec1::<f64>().unwrap();
+            for (a, b) in logps.iter().zip(scores.logps.iter().flatten()) {
+                assert!((a - b).abs() < 1e-12, "{implementation:?}: {a} for {b}");
+            }
+            let found = graph.gradients::<f64>(&rows(), TEMPERATURE.temperature, &slopes).unwrap();
+            for (name, expected) in &expected {
+                for (a, b) in found[name].data.iter().zip(&expected.data) {
+                    assert!((a - b).abs() < 1e-10, "{implementation:?}, {name}: {a} for {b}");
+                }
+            }
+            let logits = graph.logits(&rows()).unwrap().flatten_all().unwrap().to_vec1::<f64>().unwrap();
+            let same = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+            assert!(logits.iter().zip(&decoder.logits(&rows()).unwrap()).all(same));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The decoder against transformers and PEFT, against finite differences, and against itself in another batch.
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
+
+mod exact;
+mod gradient;
+mod lora_peft;
+mod parity;

@@ -1,0 +1,230 @@
+//! A product of row-major matrices as the product of column-major ones that BLAS libraries compute.
+//!
+//! A row-major matrix of row stride `s`, read by columns, is its own transpose with leading dimension `s`. So `C = op(A) op(B)` is asked
+//! for as `C^T = op(B)^T op(A)^T`: the factors change places, `m` and `n` too, and each keeps its operation.
+
+use grpo_lambda_decoder::device::Dtype;
+
+use super::device::{Gemm, Matrix};
+
+/// Bytes a library may use while it multiplies. They are given to it once: a product that is recorded cannot allocate, and a
+/// library that always has the same room always chooses the same way of summing.
+pub const WORKSPACE: usize = 64 << 20;
+
+/// A matrix by columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Where its first number is.
+    pub address: u64,
+    /// Its numbers' type.
+    pub dtype: Dtype,
+    /// From one column to the next, in numbers.
+    pub leading: i32,
+    /// From one matrix of the batch to the next, in numbers.
+    pub stride: i64,
+    /// Whether it is read transposed.
+    pub transposed: bool,
+}
+
+/// `result = alpha left right + beta result`, all by columns: `left` is `m x k`, `right` `k x n`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Product {
+    /// Rows of the result.
+    pub m: i32,
+    /// Its columns.
+    pub n: i32,
+    /// Terms of each sum.
+    pub k: i32,
+    /// Left factor.
+    pub left: Operand,
+    /// Right factor.
+    pub right: Operand,
+    /// Result.
+    pub result: Operand,
+    /// How many products.
+    pub batch: i32,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of what is in the result.
+    pub beta: f32,
+}
+
+/// The product by columns that computes `gemm`; `None` when there is nothing to compute.
+///
+/// # Errors
+/// One line, when `gemm` contradicts itself or is beyond what a library counts with.
+pub fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
+    let Gemm { m, n, k, a, b, c, batch, alpha, beta } = *gemm;
+    if m == 0 || n == 0 || batch == 0 {
+        return Ok(None);
+    }
+    if k == 0 {
+        return Err(format!("a product of {m} x {n} with sums of 0 terms"));
+    }
+    if a.dtype != b.dtype || (a.dtype, c.dtype) == (Dtype::F32, Dtype::Bf16) {
+        let [a, b, c] = [a, b, c].map(|x| x.dtype.name());
+        return Err(format!(
+            "a product of {a} and {b} into {c}: must be of f32 into f32, or of bf16 into bf16 or f32"
+        ));
+    }
+    if c.transposed {
+        return Err("a product into a transposed matrix".to_owned());
+    }
+    if batch > 1 && c.batch_stride == 0 {
+        return Err(format!("a batch of {batch} products into one matrix"));
+    }
+    let stored =
+        |x: Matrix, rows: usize, columns: usize| if x.transposed { (columns, rows) } else { (rows, columns) };
+    Ok(Some(Product {
+        m: count(n)?,
+        n: count(m)?,
+        k: count(k)?,
+        left: operand("right", b, stored(b, k, n))?,
+        right: operand("left", a, stored(a, m, k))?,
+        result: operand("result's", c, (m, n))?,
+        batch: count(batch)?,
+        alpha,
+        beta,
+    }))
+}
+
+fn operand(which: &str, x: Matrix, (rows, columns): (usize, usize)) -> Result<Operand, String> {
+    // Of a single row, the stride says nothing; a library checks it all the same.
+    let leading = if rows == 1 { x.stride.max(columns) } else { x.stride };
+    if leading < columns {
+        return Err(format!("the {which} rows of {columns} numbers are only {leading} numbers apart"));
+    }
+    let stride = i64::try_from(x.batch_stride).map_err(|_| too_many(x.batch_stride))?;
+    Ok(Operand {
+        address: x.address,
+        dtype: x.dtype,
+        leading: count(leading)?,
+        stride,
+        transposed: x.transposed,
+    })
+}
+
+fn count(n: usize) -> Result<i32, String> {
+    i32::try_from(n).map_err(|_| too_many(n))
+}
+
+fn too_many(n: usize) -> String {
+    format!("{n} is more than a matrix product counts with ({})", i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `alpha op(left) op(right) + beta result` by the definition of BLAS: element `(i, j)` of a matrix is at `i + j leading`.
+    fn multiply_by_columns(p: &Product, memory: &mut [f64]) {
+        let at = |x: &Operand, batch: usize, i: usize, j: usize| {
+            let (i, j) = if x.transposed { (j, i) } else { (i, j) };
+            x.address as usize + batch * x.stride as usize + i + j * x.leading as usize
+        };
+        for batch in 0..p.batch as usize {
+            for (i, j) in (0..p.m as usize).flat_map(|i| (0..p.n as usize).map(move |j| (i, j))) {
+                let term = |l| memory[at(&p.left, batch, i, l)] * memory[at(&p.right, batch, l, j)];
+                let sum: f64 = (0..p.k as usize).map(term).sum();
+                let to = at(&p.result, batch, i, j);
+                memory[to] = f64::from(p.alpha) * sum + f64::from(p.beta) * memory[to];
+            }
+        }
+    }
+
+    /// The same by the definition of [`Gemm`]: element `(i, j)` of a matrix is at `i stride + j`.
+    fn multiply_by_rows(g: &Gemm, memory: &mut [f64]) {
+        let at = |x: &Matrix, batch: usize, i: usize, j: usize| {
+            let (i, j) = if x.transposed { (j, i) } else { (i, j) };
+            x.address as usize + batch * x.batch_stride + i * x.stride + j
+        };
+        for batch in 0..g.batch {
+            for (i, j) in (0..g.m).flat_map(|i| (0..g.n).map(move |j| (i, j))) {
+                let term = |l| memory[at(&g.a, batch, i, l)] * memory[at(&g.b, batch, l, j)];
+                let sum: f64 = (0..g.k).map(term).sum();
+                let to = at(&g.c, batch, i, j);
+                memory[to] = f64::from(g.alpha) * sum + f64::from(g.beta) * memory[to];
+            }
+        }
+    }
+
+    #[test]
+    fn the_product_by_columns_is_the_product_by_rows() {
+        let shapes = [(1, 1, 1), (3, 4, 5), (7, 2, 3), (1, 5, 3), (4, 1, 2), (2, 3, 1)];
+        let mut compared = 0;
+        for (m, n, k) in shapes {
+            for case in 0..4 {
+                for (gap, batch) in [(0, 1), (1, 1), (3, 2), (0, 3)] {
+                    let matrix = |address: u64, rows: usize, columns: usize, transposed: bool| {
+                        let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
+                        let (stride, transposed) = (columns + gap, transposed);
+                        let x = Matrix { transposed, ..Matrix::new(address, Dtype::F32, stride) };
+                        x.every(rows * stride + gap)
+                    };
+                    let a = matrix(5, m, k, case & 1 == 1);
+                    let b = matrix(1000, k, n, case & 2 == 2);
+                    let c = matrix(2000, m, n, false);
+                    for (alpha, beta, a) in [(1.0, 0.0, a), (0.5, 1.0, a), (-2.0, 0.25, a.every(0))] {
+                        let gemm = Gemm { batch, alpha, beta, ..Gemm::new((m, n, k), a, b, c) };
+                        let product = by_columns(&gemm).expect("consistent").expect("not empty");
+                        // Whole numbers, so that sums are exact in any order.
+                        let numbers: Vec<f64> = (0..3000).map(|i| f64::from(i * 7919 % 23 - 11)).collect();
+                        let (mut one, mut other) = (numbers.clone(), numbers.clone());
+                        multiply_by_columns(&product, &mut one);
+                        multiply_by_rows(&gemm, &mut other);
+                        assert_eq!(one, other, "{gemm:?}");
+                        assert_ne!(one, numbers, "{gemm:?}");
+                        compared += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(compared, 6 * 4 * 4 * 3);
+    }
+
+    #[test]
+    fn heads_that_lie_between_each_other_are_a_batch() {
+        // Two heads of 3 numbers in rows of 6: the batch stride is smaller than a matrix.
+        let x = Matrix::new(0, Dtype::Bf16, 6).every(3);
+        let scores = Matrix::new(100, Dtype::F32, 4).every(16);
+        let gemm = Gemm { batch: 2, ..Gemm::new((4, 4, 3), x, x.t(), scores) };
+        let p = by_columns(&gemm).expect("consistent").expect("not empty");
+        assert_eq!((p.m, p.n, p.k, p.batch), (4, 4, 3, 2));
+        assert_eq!((p.left.leading, p.left.stride, p.left.transposed), (6, 3, true));
+        assert_eq!((p.right.leading, p.right.stride, p.right.transposed), (6, 3, false));
+    }
+
+    #[test]
+    fn one_row_may_have_any_stride() {
+        let [a, b, c] = [0, 10, 20].map(|address| Matrix::new(address, Dtype::F32, 0));
+        let gemm = Gemm::new((1, 1, 4), a, b.t(), c);
+        let p = by_columns(&gemm).expect("one row each").expect("not empty");
+        assert_eq!((p.left.leading, p.right.leading, p.result.leading), (4, 4, 1));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_in_one_line_and_nothing_is_nothing() {
+        let of = |dtype| Matrix::new(0, dtype, 8);
+        let [f, h] = [of(Dtype::F32), of(Dtype::Bf16)];
+        let ok = Gemm::new((2, 3, 4), f, f, f);
+        for (gemm, expected) in [
+            (Gemm { b: h, ..ok }, "f32 and bf16 into f32: must be of f32 into f32"),
+            (Gemm { c: h, ..ok }, "f32 and f32 into bf16"),
+            (Gemm { c: f.t(), ..ok }, "transposed"),
+            (Gemm { k: 0, ..ok }, "sums of 0 terms"),
+            (Gemm { batch: 2, ..ok }, "a batch of 2 products into one matrix"),
+            (Gemm { k: 9, ..ok }, "the left rows of 9 numbers are only 8 numbers apart"),
+            (Gemm { n: 9, ..ok }, "the right rows of 9 numbers are only 8 numbers apart"),
+            (Gemm { m: 1 << 31, ..ok }, "2147483648 is more than a matrix product counts with"),
+        ] {
+            let error = by_columns(&gemm).expect_err(expected);
+            assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+        }
+        for c in [f, h] {
+            assert!(by_columns(&Gemm { a: h, b: h, c, ..ok }).is_ok());
+        }
+        for empty in [Gemm { m: 0, ..ok }, Gemm { n: 0, ..ok }, Gemm { batch: 0, ..ok }] {
+            assert_eq!(by_columns(&empty), Ok(None));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Every kernel, product and recording of a device against loops in `f64` that follow its contract in [`super::kernels`].
+//!
+//! A case fills its inputs with random numbers, rounded to their dtype first, launches once, and compares every number that the
+//! contract speaks of, and those it must leave alone. Outputs begin as NaN and end in guard bytes, so what is not written, and what is
+//! written too far, shows. A number may be off by
+//!
+//! ```text
+//! bound = 2^-24 (8 + sqrt n) magnitude  +  2^-8 |value| when it is stored in bf16
+//! ```
+//! with `n` the numbers that one thread adds up and `magnitude` the sum of the absolute terms of the value: what `f32` and one last
+//! rounding explain. Copies, indices, tokens and the optimiser have bound 0. The error told is that of the number which is furthest out by its own bound.
+
+mod attention;
+mod model;
+
+mod optimiser;
+mod product;
+mod report;
+mod rows;
+mod trial;
+mod vocabulary;
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::device::Dtype;
+
+use super::device::Device;
+use super::kernels::NAMES;
+
+pub use report::{COLUMNS, csv_rows, passed, table};
+
+/// What is checked besides the kernels: products, recordings, and a model from tokens to gradients.
+pub const OTHERS: [&str; 3] = ["gemm", "replay", "decoder"];
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Odd sizes.
+    Odd,
+    /// As [`Extent::Odd`], and the widths of a 1.5B model in a few rows: what a slow device can do.
+    Small,
+    /// As [`Extent::Small`], then the widths of a 1.5B model in as many rows as a training step has; these are timed.
+    Full,
+}
+
+impl Extent {
+    /// Of sizes that end with those of a 1.5B model, those to check, none of them timed.
+    fn of<T: Copy>(self, small: &[T]) -> Vec<(T, bool)> {
+        let few = small.len() - usize::from(self == Extent::Odd);
+        small[..few].iter().map(|size| (*size, false)).collect()
+    }
+}
+
+/// What a case found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The kernel, or one of [`OTHERS`].
+    pub kernel: &'static str,
+    /// What its numbers are stored as.
+    pub dtype: Dtype,
+    /// Its sizes.
+    pub case: String,
+    /// The error of the worst number.
+    pub error: f64,
+    /// What that number may be off by.
+    pub bound: f64,
+    /// Seconds of a launch, where it was timed.
+    pub seconds: Option<f64>,
+    /// Bytes that a launch must move at least.
+    pub bytes: f64,
+    /// Operations of a launch, a multiply-add as two, for products.
+    pub operations: f64,
+    /// What went wrong otherwise, in one line.
+    pub problem: Option<String>,
+}
+
+impl Finding {
+    /// Whether every number was within its bound and nothing else went wrong.
+    pub fn passed(&self) -> bool {
+        self.problem.is_none() && self.error <= self.bound
+    }
+}
+
+/// Checks what a device computes in `dtype`; with `only`, one kernel or one of [`OTHERS`]. A kernel without a case is a finding
+/// that did not pass.
+pub fn run(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<&str>) -> Vec<Finding> {
+    let mut bench = trial::Bench::new(device, dtype, extent, only);
+    rows::check(&mut bench);
+    attention::check(&mut bench);
+    vocabulary::check(&mut bench);
+    optimiser::check(&mut bench);
+    product::check(&mut bench);
+    model::check(&mut bench);
+
+    let mut findings = bench.findings;
+    for name in NAMES.into_iter().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
+        if findings.iter().all(|f| f.kernel != name) {
+            findings.push(trial::broken(name, dtype, "none", "no case checks it"));
+        }
+    }
+    findings
+}

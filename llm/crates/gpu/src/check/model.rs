@@ -1,0 +1,112 @@
+//! A small random model from tokens to gradients, against the decoder of the CPU.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use grpo_lambda_decoder::device::{DeviceError, Dtype};
+use grpo_lambda_decoder::model::weights::{Parameters, initialise};
+use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows};
+use grpo_lambda_decoder::rng::{below, normal};
+use half::bf16;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::trial::{Bench, Case};
+use crate::decoder::{Budget, Error, GpuDecoder};
+use crate::gradients::Gradients as OnDevice;
+use crate::layout::Layout;
+use crate::weights::Weights;
+
+/// Roundings of an activation per layer and direction.
+const ROUNDINGS: f64 = 12.0;
+const LAYERS: usize = 2;
+
+pub(super) fn check(bench: &mut Bench) {
+    for (tied, checkpoint) in [(true, false), (true, true), (false, false)] {
+        let head = if tied { "tied" } else { "own head" };
+        let sizes = format!("{LAYERS} layers {head}{}", if checkpoint { " recomputed" } else { "" });
+        bench.case("decoder", sizes, |c| {
+            decoder(c, tied, checkpoint).map_err(|error| match error {
+                Error::Device(error) => error,
+                Error::Rows(error) => DeviceError::Missing(error.to_string()),
+            })
+        });
+    }
+}
+
+/// Weights of which none is 0 or 1, as the device stores them.
+fn weights(config: &Config, dtype: Dtype) -> Parameters<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut weights = initialise(config, 0, 0.1);
+    // A hash map has no order; names have.
+    let sorted: BTreeMap<_, _> = weights.iter_mut().collect();
+    for x in sorted.into_values().flat_map(|tensor| &mut tensor.data) {
+        *x += 0.1 * normal(&mut rng) as f32;
+        if dtype == Dtype::Bf16 {
+            *x = bf16::from_f32(*x).to_f32();
+        }
+    }
+    weights
+}
+
+/// Rows of several lengths, of which one scores a single token.
+fn rows(vocabulary: usize) -> Rows {
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let mut rows = Rows::new();
+    for (len, scored_from) in [(9, 3), (2, 1), (40, 17), (5, 4)] {
+        let tokens: Vec<u32> = (0..len).map(|_| below(&mut rng, vocabulary as u64) as u32).collect();
+        rows.push(&tokens, scored_from);
+    }
+    rows
+}
+
+fn decoder(c: &mut Case<'_>, tied: bool, checkpoint: bool) -> Result<(), Error> {
+    let config = Config { tie_word_embeddings: tied, ..Config::qwen2(97, 48, LAYERS, 6, 2) };
+    let weights = weights(&config, c.kernels.dtype);
+    let rows = rows(config.vocab_size);
+    let options = Options { temperature: 0.8, entropy: true, checkpoint };
+    let slopes: Vec<Vec<f64>> = (0..rows.len())
+        .map(|row| (0..rows.scored(row)).map(|t| (row as f64 - 1.5) * 0.3 + t as f64 * 0.1).collect())
+        .collect();
+
+    let twin = Decoder::new(config.clone(), weights.clone())?;
+    let mut expected = Gradients::new(&config, |_| true);
+    let (scores, tape) = twin.forward(&rows, options)?;
+    twin.backward(tape, &slopes, &mut expected);
+
+    let device = c.device().clone();
+    let layout = Arc::new(Layout::new(&config));
+    let own = Weights::upload(&device, "check", &layout, &weights, c.kernels.dtype)?;
+    let gpu = GpuDecoder::new(c.kernels.clone(), layout.clone(), Budget::default());
+    let gradients = OnDevice::weights(&device, &layout)?;
+    let (found, tape) = gpu.forward(&own, &rows, options)?;
+    gpu.backward(&own, tape, &slopes, &gradients)?;
+
+    // Errors of roundings one after the other add up as a random walk does; twice that, since later layers amplify them.
+    let rounding = match c.kernels.dtype {
+        Dtype::F32 => 1.0 / f64::from(1 << 20),
+        Dtype::Bf16 => 1.0 / 256.0,
+    };
+    let bound = 2.0 * rounding * (ROUNDINGS * LAYERS as f64).sqrt();
+    for (found, expected) in [(&found.logps, &scores.logps), (&found.entropies, &scores.entropies)] {
+        for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+            c.number(*found, *expected, bound * (1.0 + expected.abs()));
+        }
+    }
+    // Of a projection's gradient, how far all of it is off relative to its norm; the bias with its matrix, since what a bias of keys
+    // gets is next to nothing: the same for all keys, it moves no softmax but for the turns.
+    let mut squares: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+    for (name, tensor) in expected.parameters().iter() {
+        let found = gradients.tensors().read_tensor(name)?;
+        let projection = name.trim_end_matches(".weight").trim_end_matches(".bias");
+        let [distance, size] = squares.entry(projection).or_default();
+        for (a, b) in found.iter().zip(&tensor.data) {
+            *distance += f64::from(a - b).powi(2);
+            *size += f64::from(*b).powi(2);
+        }
+    }
+    for [distance, size] in squares.into_values() {
+        c.number((distance / size).sqrt(), 0.0, bound * 2.0f64.sqrt());
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! cuBLAS: matrix products.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::cublas::result as blas;
+use cudarc::cublas::result::CublasError;
+use cudarc::cublas::sys::{
+    self, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasMath_t, cublasOperation_t,
+    cudaDataType,
+};
+use cudarc::driver::CudaStream;
+use grpo_lambda_decoder::device::{DeviceError, Dtype};
+
+use super::failure;
+use crate::blas::{Operand, Product, WORKSPACE};
+
+/// A handle of cuBLAS on one stream.
+#[derive(Debug)]
+pub(super) struct Products {
+    handle: Mutex<Handle>,
+    stream: Arc<CudaStream>,
+}
+
+#[derive(Debug)]
+struct Handle(cublasHandle_t);
+
+// SAFETY: a handle belongs to the context, not to a thread; the lock above gives it to one thread at a time.
+unsafe impl Send for Handle {}
+
+impl Products {
+    /// Multiplies on `stream`, with [`WORKSPACE`] bytes at `workspace` to work in.
+    ///
+    /// The workspace must stay allocated for as long as this lives and what it recorded is replayed.
+    pub(super) fn new(stream: &Arc<CudaStream>, workspace: u64, device: &str) -> Result<Self, DeviceError> {
+        let failed =
+            |call: &'static str| move |e: CublasError| failure::call(call, device, format!("{:?}", e.0));
+        stream.context().bind_to_thread().map_err(failure::driver("cuCtxSetCurrent", device))?;
+        let handle = blas::create_handle().map_err(failed("cublasCreate"))?;
+        let products = Products { handle: Mutex::new(Handle(handle)), stream: stream.clone() };
+        // SAFETY: handle and stream live as long as `products`.
+        unsafe { blas::set_stream(handle, stream.cu_stream().cast()) }.map_err(failed("cublasSetStream"))?;
+        // After the stream, which resets it.
+        // SAFETY: the caller keeps the memory.
+        unsafe { sys::cublasSetWorkspace_v2(handle, workspace as *mut c_void, WORKSPACE) }
+            .result()
+            .map_err(failed("cublasSetWorkspace"))?;
+        // Sums of parts stay in f32 where the result is bf16.
+        let mode = cublasMath_t::CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+        // SAFETY: the handle is valid.
+        unsafe { sys::cublasSetMathMode(handle, mode) }.result().map_err(failed("cublasSetMathMode"))?;
+        Ok(products)
+    }
+
+    /// Launches a product.
+    pub(super) fn launch(&self, p: &Product, device: &str) -> Result<(), DeviceError> {
+        self.stream.context().bind_to_thread().map_err(failure::driver("cuCtxSetCurrent", device))?;
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, right, result) = (&p.left, &p.right, &p.result);
+        let [alpha, beta] = [&raw const p.alpha, &raw const p.beta].map(<*const f32>::cast::<c_void>);
+        // Sums in f32 of products that are exact: no TF32 for f32.
+        let compute = cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let choice = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
+        // SAFETY: the factors are read from the host during the call. That the matrices lie in allocated memory is what
+        // `Device::gemm` asks of its caller, and the shapes were checked against the leading dimensions.
+        let launched = unsafe {
+            if p.batch == 1 {
+                blas::gemm_ex(
+                    handle.0,
+                    operation(left),
+                    operation(right),
+                    p.m,
+                    p.n,
+                    p.k,
+                    alpha,
+                    left.address as *const c_void,
+                    numbers(left),
+                    left.leading,
+                    right.address as *const c_void,
+                    numbers(right),
+                    right.leading,
+                    beta,
+                    result.address as *mut c_void,
+                    numbers(result),
+                    result.leading,
+                    compute,
+                    choice,
+                )
+            } else {
+                blas::gemm_strided_batched_ex(
+                    handle.0,
+                    operation(left),
+                    operation(right),
+                    p.m,
+                    p.n,
+                    p.k,
+                    alpha,
+                    left.address as *const c_void,
+                    numbers(left),
+                    left.leading,
+                    left.stride,
+                    right.address as *const c_void,
+                    numbers(right),
+                    right.leading,
+                    right.stride,
+                    beta,
+                    result.address as *mut c_void,
+                    numbers(result),
+                    result.leading,
+                    result.stride,
+                    p.batch,
+                    compute,
+                    choice,
+                )
+            }
+        };
+        launched.map_err(|e| {
+            let [m, n, k, batch] = [p.n, p.m, p.k, p.batch];
+            let types = [right, left, result].map(|x| x.dtype.name()).join(", ");
+            let call = format!("a product of {m} x {k} and {k} x {n} ({types}; batch {batch}) in cuBLAS");
+            failure::call(call, device, format!("{:?}", e.0))
+        })
+    }
+}
+
+impl Drop for Products {
+    fn drop(&mut self) {
+        let handle = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if self.stream.context().bind_to_thread().is_ok() {
+            // SAFETY: it was created in `new` and is destroyed here alone. Should that fail, some memory is lost.
+            let _ = unsafe { blas::destroy_handle(handle.0) };
+        }
+    }
+}
+
+fn operation(x: &Operand) -> cublasOperation_t {
+    if x.transposed { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N }
+}
+
+fn numbers(x: &Operand) -> cudaDataType {
+    match x.dtype {
+        Dtype::F32 => cudaDataType::CUDA_R_32F,
+        Dtype::Bf16 => cudaDataType::CUDA_R_16BF,
+    }
+}

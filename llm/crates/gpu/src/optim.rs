@@ -1,0 +1,234 @@
+//! AdamW on a device: the settings, the equations and the saved state of [`grpo_lambda_decoder::optim::AdamW`].
+//!
+//! Weights in `f32`, what rounding took from them, and both moments lie in arrays of the gradients' layout, so a step is two launches:
+//! over the matrices, which decay, and over the vectors, which by default do not. The joint norm is summed in `f64` in a fixed order,
+//! though not the CPU's: the norm, and through clipping the step, can differ from the CPU's in the last place. Given the same factor of
+//! the gradient, the step has the CPU's bits.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use grpo_lambda_decoder::device::{DeviceError, Dtype};
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::optim::{AdamWSettings, Decay, OptimError, PARTS, State, Update};
+
+use super::device::Buffer;
+use super::gradients::Gradients;
+use super::kernels::{AdamWStep, Kernels};
+use super::weights::Tensors;
+
+/// AdamW over the tensors of one layout.
+#[derive(Debug)]
+pub struct GpuAdamW {
+    kernels: Kernels,
+    settings: AdamWSettings,
+    steps: u64,
+    master: Tensors,
+    /// What the weights are short of, where it is kept.
+    residual: Option<Tensors>,
+    first: Tensors,
+    second: Tensors,
+    /// Of [`Kernels::sum_of_squares`].
+    parts: Buffer,
+}
+
+/// Why a state could not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It does not fit.
+    #[error(transparent)]
+    State(#[from] OptimError),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl GpuAdamW {
+    /// An optimiser of tensors laid out as `weights`, at these values; those not in `parameters` are at zero.
+    ///
+    /// # Errors
+    /// When there is too little memory or the device fails.
+    ///
+    /// # Panics
+    /// When `parameters` has a name or size that `weights` has not.
+    pub fn new(
+        kernels: Kernels,
+        settings: AdamWSettings,
+        weights: &Tensors,
+        parameters: &Parameters<f32>,
+    ) -> Result<Self, DeviceError> {
+        let zeros = |what| Tensors::zeros(&kernels.device, what, weights.flat(), Dtype::F32);
+        let master = zeros("master weights")?;
+        master.write(parameters)?;
+        let residual = settings.compensated.then(|| zeros("rounding residuals")).transpose()?;
+        let (first, second) = (zeros("moments")?, zeros("moments")?);
+        let bytes = 2 * Kernels::PARTS as usize * size_of::<f64>();
+        let parts = Buffer::new(&kernels.device, "workspace", bytes)?;
+        Ok(GpuAdamW { kernels, settings, steps: 0, master, residual, first, second, parts })
+    }
+
+    /// Steps applied so far; skipped ones do not count.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The `f32` weights.
+    pub fn master(&self) -> &Tensors {
+        &self.master
+    }
+
+    /// Moves every weight against its gradient with learning rate `rate`; `weights` become the rounded result.
+    ///
+    /// # Errors
+    /// When the device fails.
+    ///
+    /// # Panics
+    /// When gradients or weights have another layout.
+    pub fn step(
+        &mut self,
+        rate: f64,
+        gradients: &Gradients,
+        weights: &Tensors,
+    ) -> Result<Update, DeviceError> {
+        let (flat, gradients) = (self.master.flat(), gradients.tensors());
+        assert!(gradients.flat() == flat && weights.flat() == flat, "gradients or weights of another model");
+        let (squares, not_finite) = self.squares(gradients.at(0), flat.len())?;
+        if not_finite > 0 {
+            return self.skipped(gradients);
+        }
+        let grad_norm = squares.sqrt();
+        let scale = self.settings.scale(grad_norm);
+        self.steps += 1;
+        let left = |beta: f64| 1.0 - beta.powf(self.steps as f64);
+        let AdamWSettings { beta1, beta2, epsilon, weight_decay, .. } = self.settings;
+        let step = AdamWStep {
+            rate,
+            beta1,
+            beta2,
+            epsilon,
+            decay: weight_decay,
+            correction1: left(beta1),
+            correction2: left(beta2),
+            scale,
+        };
+        let spared = if self.settings.decay == Decay::All { weight_decay } else { 0.0 };
+        for (begin, end, decay) in [(0, flat.matrices(), weight_decay), (flat.matrices(), flat.len(), spared)]
+        {
+            if begin < end {
+                self.kernels.adamw(
+                    self.master.at(begin),
+                    self.first.at(begin),
+                    self.second.at(begin),
+                    self.residual.as_ref().map_or(0, |residual| residual.at(begin)),
+                    gradients.at(begin),
+                    weights.at(begin),
+                    end - begin,
+                    AdamWStep { decay, ..step },
+                )?;
+            }
+        }
+        Ok(Update::Applied { grad_norm, scale })
+    }
+
+    /// Sum of squares of the numbers that are finite, and how many are not.
+    fn squares(&self, address: u64, numbers: u64) -> Result<(f64, u64), DeviceError> {
+        self.kernels.sum_of_squares(address, numbers, self.parts.address())?;
+        let parts: Vec<f64> = self.parts.read(0, 2 * Kernels::PARTS as usize)?;
+        let sum = |i: usize| parts.iter().skip(i).step_by(2).sum::<f64>();
+        Ok((sum(0), sum(1) as u64))
+    }
+
+    /// Names the first tensor with a gradient that is not finite.
+    fn skipped(&self, gradients: &Tensors) -> Result<Update, DeviceError> {
+        for (name, place) in gradients.flat().places() {
+            let (_, not_finite) = self.squares(gradients.at(place.offset), place.numbers() as u64)?;
+            if not_finite > 0 {
+                return Ok(Update::Skipped { parameter: name.to_owned(), not_finite: not_finite as usize });
+            }
+        }
+        let call = "counting the gradients that are not finite".to_owned();
+        let reason = "a count over all found some, a count by parameter none".to_owned();
+        Err(DeviceError::Call { call, device: self.kernels.device.name(), reason })
+    }
+
+    /// The arrays in the order of [`PARTS`].
+    fn arrays(&self) -> [Option<&Tensors>; 4] {
+        [Some(&self.master), self.residual.as_ref(), Some(&self.first), Some(&self.second)]
+    }
+
+    /// Step count, weights and moments as a safetensors file: that of [`grpo_lambda_decoder::optim::AdamW::to_bytes`], which can restore it.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
+        let failed = Cell::new(None);
+        let steps = Saved {
+            kind: safetensors::Dtype::U64,
+            shape: [1],
+            read: Box::new(|| self.steps.to_le_bytes().to_vec()),
+        };
+        let mut tensors = vec![("steps".to_owned(), steps)];
+        for (name, place) in self.master.flat().places() {
+            for (part, array) in PARTS.into_iter().zip(self.arrays()) {
+                let Some(array) = array else { continue };
+                let failed = &failed;
+                let read = move || match array.read_tensor(name) {
+                    Ok(values) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                    Err(e) => {
+                        failed.set(Some(e));
+                        vec![0; size_of::<f32>() * place.numbers()]
+                    }
+                };
+                let saved =
+                    Saved { kind: safetensors::Dtype::F32, shape: [place.numbers()], read: Box::new(read) };
+                tensors.push((format!("{part}/{name}"), saved));
+            }
+        }
+        let bytes = safetensors::serialize(tensors, None).expect("shapes and sizes agree by construction");
+        failed.take().map_or(Ok(bytes), Err)
+    }
+
+    /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
+    ///
+    /// # Errors
+    /// [`RestoreError::State`] when the bytes are not such a file, or are of other parameters: nothing has changed then. When the device
+    /// fails.
+    pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
+        let flat = self.master.flat();
+        let sizes = flat.places().map(|(name, place)| (name, place.numbers()));
+        let state = State::open(bytes, sizes, self.settings.compensated)?;
+        for (name, _) in flat.places() {
+            for (part, array) in PARTS.into_iter().zip(self.arrays()) {
+                if let Some(array) = array {
+                    array.write_tensor(name, &state.values(part, name))?;
+                }
+            }
+        }
+        self.kernels.round(self.master.at(0), weights.at(0), flat.len())?;
+        self.steps = state.steps;
+        Ok(())
+    }
+}
+
+/// A tensor on its way into a file, fetched when its turn has come.
+struct Saved<'a> {
+    kind: safetensors::Dtype,
+    shape: [usize; 1],
+    read: Box<dyn Fn() -> Vec<u8> + 'a>,
+}
+
+impl safetensors::View for Saved<'_> {
+    fn dtype(&self) -> safetensors::Dtype {
+        self.kind
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        (self.read)().into()
+    }
+    fn data_len(&self) -> usize {
+        let width = if self.kind == safetensors::Dtype::U64 { 8 } else { 4 };
+        width * self.shape[0]
+    }
+}

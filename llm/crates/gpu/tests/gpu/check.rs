@@ -1,0 +1,271 @@
+//! The check that a card goes through, on the emulator; and that it finds what is wrong, and where.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
+use grpo_lambda_gpu::device::Recording;
+use grpo_lambda_gpu::kernels::NAMES;
+use grpo_lambda_gpu::ledger::Ledger;
+use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm};
+
+use crate::emulator::Emulated;
+
+const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
+
+/// What a [`Faulty`] device does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// The kernel does nothing.
+    Skips(&'static str),
+    /// The first number of this argument of the kernel is wrong by a quarter at least, or another token.
+    Corrupts(&'static str, usize),
+    /// The kernel writes one number past the end of its output, argument 1 of `round`.
+    Oversteps,
+    /// Products have a wrong first number.
+    Products,
+    /// A recording runs nothing.
+    Replays,
+    /// A recording is also run while it is recorded.
+    Records,
+}
+
+/// Another device, with a fault.
+#[derive(Debug)]
+struct Faulty {
+    inner: Arc<dyn Device>,
+    fault: Fault,
+    recording: AtomicBool,
+}
+
+struct Silent;
+
+impl Recording for Silent {
+    fn replay(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// Outputs of every kernel, by argument, and the byte of the number and the bits of it that a fault flips.
+fn outputs(name: &str, dtype: Dtype) -> (&'static [usize], usize, u8) {
+    let (f32, real) = ((2, 0x40), if dtype == Dtype::F32 { (2, 0x40) } else { (0, 0x40) });
+    let (arguments, (byte, bits)): (&[usize], (usize, u8)) = match name {
+        "embed" | "gather_rows" | "scatter_rows" | "swiglu" => (&[2], real),
+        "embed_backward" => (&[4], f32),
+        "rms_norm" => (&[2], real),
+        // The first is 0: its exponent, then.
+        "softmax_backward" => (&[2], if dtype == Dtype::F32 { (3, 0x40) } else { (1, 0x40) }),
+        "rms_norm_backward" | "log_prob_backward" => (&[4], real),
+        "rms_norm_weight" => (&[3], f32),
+        "add_bias" => (&[0], real),
+        "column_sum" => (&[1], f32),
+        "split_heads" => (&[5, 6, 7], real),
+        "split_heads_backward" => (&[6], real),
+        "merge_heads" | "merge_heads_backward" | "swiglu_backward" => (&[3], real),
+        "softmax" | "round" => (&[1], real),
+        "log_prob" => (&[2], f32),
+        "sum_of_squares" => (&[2], (6, 0x08)),
+        "adamw" => (&[0], f32),
+        "decode_heads" => (&[4, 5, 6], real),
+        "decode_attention" => (&[4], real),
+        "fill_cache" => (&[4, 5], real),
+        "sample" => (&[6, 7, 9, 11], (0, 1)),
+        "advance" => (&[1, 3], (0, 1)),
+        _ => panic!("{name} has no outputs here"),
+    };
+    (arguments, byte, bits)
+}
+
+impl Faulty {
+    fn flip(&self, address: u64, byte: usize, bits: u8) -> Result<(), DeviceError> {
+        let mut found = [0];
+        self.inner.download(address + byte as u64, &mut found)?;
+        self.inner.upload(address + byte as u64, &[found[0] ^ bits])
+    }
+}
+
+fn address(arg: Arg) -> u64 {
+    let Arg::Address(address) = arg else { panic!("{arg:?} is no address") };
+    address
+}
+
+impl Device for Faulty {
+    fn name(&self) -> String {
+        "faulty".to_owned()
+    }
+    fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
+        self.inner.allocate(what, bytes)
+    }
+    fn free(&self, what: &'static str, address: u64, bytes: usize) {
+        self.inner.free(what, address, bytes);
+    }
+    fn ledger(&self) -> &Ledger {
+        self.inner.ledger()
+    }
+    fn memory(&self) -> Result<(u64, u64), DeviceError> {
+        self.inner.memory()
+    }
+    fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.inner.upload(address, bytes)
+    }
+    fn download(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.download(address, bytes)
+    }
+    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
+        self.inner.copy(to, from, bytes)
+    }
+    fn clear(&self, address: u64, bytes: usize) -> Result<(), DeviceError> {
+        self.inner.clear(address, bytes)
+    }
+    fn launch(
+        &self,
+        name: &'static str,
+        dtype: Dtype,
+        grid: (u32, u32),
+        block: u32,
+        args: &[Arg],
+    ) -> Result<(), DeviceError> {
+        if self.fault == Fault::Skips(name) {
+            return Ok(());
+        }
+        self.inner.launch(name, dtype, grid, block, args)?;
+        if self.recording.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.fault {
+            Fault::Corrupts(wrong, argument) if wrong == name => {
+                let (_, byte, bits) = outputs(name, dtype);
+                self.flip(address(args[argument]), byte, bits)
+            }
+            Fault::Oversteps if name == "round" => {
+                let Arg::U64(n) = args[2] else { panic!("{:?} is no count", args[2]) };
+                self.flip(address(args[1]) + n * dtype.bytes() as u64, 0, 1)
+            }
+            _ => Ok(()),
+        }
+    }
+    fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
+        self.inner.gemm(gemm)?;
+        if self.fault != Fault::Products || self.recording.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.flip(gemm.c.address, if gemm.c.dtype == Dtype::F32 { 2 } else { 0 }, 0x40)
+    }
+    fn begin_recording(&self) -> Result<(), DeviceError> {
+        if self.fault == Fault::Records {
+            return Ok(());
+        }
+        self.recording.store(true, Ordering::Relaxed);
+        self.inner.begin_recording()
+    }
+    fn end_recording(&self) -> Result<Box<dyn Recording>, DeviceError> {
+        self.recording.store(false, Ordering::Relaxed);
+        match self.fault {
+            Fault::Records => Ok(Box::new(Silent)),
+            Fault::Replays => self.inner.end_recording().map(|_| Box::new(Silent) as Box<dyn Recording>),
+            _ => self.inner.end_recording(),
+        }
+    }
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.inner.synchronize()
+    }
+}
+
+/// What the check of one kernel says of a device with this fault; none where there is no emulator.
+fn with(fault: Fault, dtype: Dtype, only: &str) -> Option<Vec<Finding>> {
+    let device: Arc<dyn Device> =
+        Arc::new(Faulty { inner: Emulated::start()?, fault, recording: AtomicBool::new(false) });
+    Some(check::run(&device, dtype, Extent::Odd, Some(only)))
+}
+
+#[test]
+fn the_emulator_passes_every_case_of_every_kernel() {
+    let Some(device) = Emulated::start() else { return };
+    for dtype in DTYPES {
+        let findings = check::run(&device, dtype, Extent::Small, None);
+        for name in NAMES.into_iter().chain(OTHERS) {
+            assert!(findings.iter().any(|f| f.kernel == name), "{name}");
+        }
+        let table = check::table(&findings);
+        println!("{table}");
+        assert!(check::passed(&findings), "{table}");
+        if let Ok(path) = std::env::var("GPU_CHECK_CSV") {
+            let head = format!("# on the emulator\n{}\n", check::COLUMNS);
+            std::fs::write(format!("{path}.{}", dtype.name()), head + &check::csv_rows(&findings)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_does_nothing_fails_in_both_dtypes() {
+    for name in NAMES {
+        for dtype in DTYPES {
+            let Some(findings) = with(Fault::Skips(name), dtype, name) else { return };
+            let table = check::table(&findings);
+            assert!(!check::passed(&findings), "{name} does nothing, and passes\n{table}");
+            assert!(table.contains(&format!("FAIL {name}_{}", dtype.name())), "{table}");
+        }
+    }
+}
+
+#[test]
+fn one_wrong_number_of_any_output_of_any_kernel_is_found() {
+    for name in NAMES {
+        for dtype in DTYPES {
+            for argument in outputs(name, dtype).0 {
+                let Some(findings) = with(Fault::Corrupts(name, *argument), dtype, name) else { return };
+                let failed = findings.iter().filter(|f| !f.passed()).count();
+                // Where a row is done, or nothing is drawn, the argument is not an output.
+                assert!(
+                    failed * 2 >= findings.len(),
+                    "{name}, argument {argument}\n{}",
+                    check::table(&findings)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_of_one_kernel_is_laid_at_its_door() {
+    let Some(inner) = Emulated::start() else { return };
+    let fault = Fault::Corrupts("swiglu", 2);
+    let device: Arc<dyn Device> = Arc::new(Faulty { inner, fault, recording: AtomicBool::new(false) });
+    let findings = check::run(&device, Dtype::F32, Extent::Odd, None);
+    let failed = |f: &&Finding| !f.passed();
+    let mut names: Vec<&str> = findings.iter().filter(failed).map(|f| f.kernel).collect();
+    names.dedup();
+    // A model is made of kernels.
+    assert_eq!(names, ["swiglu", "decoder"]);
+}
+
+#[test]
+fn a_write_past_the_end_is_found() {
+    for dtype in DTYPES {
+        let Some(findings) = with(Fault::Oversteps, dtype, "round") else { return };
+        assert!(findings.iter().all(|f| f.problem.as_deref() == Some("it wrote beyond the end of an array")));
+    }
+}
+
+#[test]
+fn products_and_recordings_that_are_wrong_are_found() {
+    for (fault, name, dtypes) in [
+        (Fault::Products, "gemm", &DTYPES[..]),
+        // One number of a product off by a quarter is no more than what bf16 rounds away along a model.
+        (Fault::Products, "decoder", &DTYPES[..1]),
+        (Fault::Replays, "replay", &DTYPES),
+        (Fault::Records, "replay", &DTYPES),
+    ] {
+        for &dtype in dtypes {
+            let Some(findings) = with(fault, dtype, name) else { return };
+            assert!(findings.iter().all(|f| !f.passed()), "{fault:?}\n{}", check::table(&findings));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_checked_has_not_passed() {
+    let Some(device) = Emulated::start() else { return };
+    let findings = check::run(&device, Dtype::F32, Extent::Odd, Some("no such kernel"));
+    assert!(findings.is_empty() && !check::passed(&findings));
+}

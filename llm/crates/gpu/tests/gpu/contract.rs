@@ -1,0 +1,275 @@
+//! What [`Device`] promises, asked of the emulator everywhere and of a CUDA card where there is one.
+//!
+//! On a card: `cargo test -p grpo-lambda-llm --features cuda --test gpu card -- --ignored`.
+
+use std::sync::Arc;
+
+use grpo_lambda_gpu::{Buffer, Device, DeviceError, Dtype, Gemm, Kernels, Matrix};
+use half::bf16;
+
+use crate::emulator::{Emulated, Order};
+
+type Check = fn(&Arc<dyn Device>);
+
+const CHECKS: [(&str, Check); 7] = [
+    ("memory is aligned, counted, and holds what is put there", memory),
+    ("too much memory is refused in one line", too_much_memory),
+    ("products are those of loops", products),
+    ("products of f32 are those of f32", precision),
+    ("products repeat to the bit", repeated_products),
+    ("kernels read their arguments", arguments),
+    ("a recording runs when it is replayed, and only then", recording),
+];
+
+fn all(device: &Arc<dyn Device>) {
+    for (statement, check) in CHECKS {
+        eprintln!("{}: {statement}", device.name());
+        check(device);
+        device.synchronize().expect(statement);
+        assert!(device.begin_recording().is_ok() && device.end_recording().is_ok(), "{statement}");
+    }
+}
+
+#[test]
+fn the_emulator_keeps_the_contract() {
+    let Some(device) = Emulated::new(Order::Forward, 1 << 30) else { return };
+    all(&(Arc::new(device) as Arc<dyn Device>));
+}
+
+#[test]
+#[cfg(feature = "cuda")]
+#[ignore = "needs a CUDA card"]
+fn a_card_keeps_the_contract() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let card = grpo_lambda_gpu::cuda::Cuda::open(0, dtype).expect("a card");
+        all(&(Arc::new(card) as Arc<dyn Device>));
+    }
+}
+
+fn memory(device: &Arc<dyn Device>) {
+    let before = device.ledger().total();
+    for bytes in [0, 1, 255, 257, 65_536, 65_537, 3_000_001] {
+        let [one, other] = [(); 2].map(|()| Buffer::new(device, "a test", bytes).unwrap());
+        assert!([one.address(), other.address()].iter().all(|a| *a != 0 && a % 256 == 0));
+        let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+        one.write(0, &data).unwrap();
+        device.copy(other.address(), one.address(), bytes).unwrap();
+        one.clear().unwrap();
+        assert_eq!(other.read::<u8>(0, bytes).unwrap(), data);
+        assert_eq!(one.read::<u8>(0, bytes).unwrap(), vec![0; bytes]);
+        assert_eq!(device.ledger().total() - before, 2 * (bytes as u64).div_ceil(256) * 256);
+    }
+    assert_eq!(device.ledger().total(), before);
+    let (free, total) = device.memory().unwrap();
+    let held = Buffer::new(device, "a test", 256 << 20).unwrap();
+    let (left, _) = device.memory().unwrap();
+    assert!(free <= total && left <= free - held.bytes() as u64, "{left} of {free} left");
+    drop(held);
+    device.synchronize().unwrap();
+    let again = device.memory().unwrap().0;
+    assert!(again > left, "what is given back is free again: {again}, {left}");
+}
+
+fn too_much_memory(device: &Arc<dyn Device>) {
+    let held = device.ledger().total();
+    let error = Buffer::new(device, "a test", 1 << 42).map(|_| ()).unwrap_err();
+    assert!(matches!(error, DeviceError::OutOfMemory { what: "a test", wanted: 4_194_304, .. }), "{error:?}");
+    assert!(!error.to_string().contains('\n'));
+    assert_eq!(device.ledger().total(), held);
+    // It is no reason to stop.
+    assert_eq!(Buffer::of(device, "a test", &[1.5_f32]).unwrap().read::<f32>(0, 1).unwrap(), [1.5]);
+}
+
+fn upload(device: &Arc<dyn Device>, dtype: Dtype, numbers: &[f32]) -> Buffer {
+    match dtype {
+        Dtype::F32 => Buffer::of(device, "a test", numbers).unwrap(),
+        Dtype::Bf16 => {
+            let bits: Vec<u16> = numbers.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
+            Buffer::of(device, "a test", &bits).unwrap()
+        }
+    }
+}
+
+fn download(buffer: &Buffer, dtype: Dtype, len: usize) -> Vec<f32> {
+    match dtype {
+        Dtype::F32 => buffer.read::<f32>(0, len).unwrap(),
+        Dtype::Bf16 => {
+            buffer.read::<u16>(0, len).unwrap().into_iter().map(|x| bf16::from_bits(x).to_f32()).collect()
+        }
+    }
+}
+
+/// Whole numbers so small that every sum is exact in every dtype and order.
+fn small(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i + seed) * 7919 % 5) as f32 - 2.0).collect()
+}
+
+const DTYPES: [(Dtype, Dtype); 3] =
+    [(Dtype::F32, Dtype::F32), (Dtype::Bf16, Dtype::Bf16), (Dtype::Bf16, Dtype::F32)];
+
+fn products(device: &Arc<dyn Device>) {
+    for (m, n, k) in [(1, 1, 1), (3, 5, 7), (16, 8, 24), (33, 1, 9), (1, 17, 12), (40, 31, 20)] {
+        for case in 0..4 {
+            for (gap, batch) in [(0, 1), (1, 1), (3, 3), (0, 4)] {
+                for (of, into) in DTYPES {
+                    for beta in [0.0, 1.0] {
+                        product(
+                            (m, n, k),
+                            [case & 1 == 1, case & 2 == 2],
+                            (gap, batch),
+                            (of, into),
+                            beta,
+                            device,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn product(
+    (m, n, k): (usize, usize, usize),
+    transposed: [bool; 2],
+    (gap, batch): (usize, usize),
+    (of, into): (Dtype, Dtype),
+    beta: f32,
+    device: &Arc<dyn Device>,
+) {
+    let stored = |t: bool, (rows, columns): (usize, usize)| if t { (columns, rows) } else { (rows, columns) };
+    let shapes = [stored(transposed[0], (m, k)), stored(transposed[1], (k, n)), (m, n)];
+    let strides = shapes.map(|(_, columns)| columns + gap);
+    let [every_a, every_b, every_c] = [0, 1, 2].map(|i| shapes[i].0 * strides[i] + gap);
+    let (a, b) = (small(batch * every_a, 0), small(batch * every_b, 3));
+    let mut c = small(batch * every_c, 1);
+    let buffers = [upload(device, of, &a), upload(device, of, &b), upload(device, into, &c)];
+    let matrix = |i: usize, dtype, every| Matrix::new(buffers[i].address(), dtype, strides[i]).every(every);
+    let read = |x: Matrix, transposed: bool| if transposed { x.t() } else { x };
+    let gemm = Gemm {
+        batch,
+        beta,
+        alpha: -2.0,
+        ..Gemm::new(
+            (m, n, k),
+            read(matrix(0, of, every_a), transposed[0]),
+            read(matrix(1, of, every_b), transposed[1]),
+            matrix(2, into, every_c),
+        )
+    };
+    device.gemm(&gemm).unwrap();
+    let at = |i: usize, t: bool, row: usize, column: usize| {
+        let (row, column) = if t { (column, row) } else { (row, column) };
+        row * strides[i] + column
+    };
+    for batch in 0..batch {
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let left = |l| a[batch * every_a + at(0, transposed[0], row, l)];
+            let right = |l| b[batch * every_b + at(1, transposed[1], l, column)];
+            let sum: f32 = (0..k).map(|l| left(l) * right(l)).sum();
+            let to = &mut c[batch * every_c + at(2, false, row, column)];
+            *to = -2.0 * sum + beta * *to;
+        }
+    }
+    // What lies between rows is untouched.
+    assert_eq!(download(&buffers[2], into, c.len()), c, "{gemm:?}");
+}
+
+/// A product that TF32, with its 10 bits, gets wrong; and one whose sum is wrong when it is kept in bf16.
+fn precision(device: &Arc<dyn Device>) {
+    let fine = 1.0 + 2.0_f32.powi(-14);
+    let a = upload(device, Dtype::F32, &[fine; 64 * 64]);
+    let ones = upload(device, Dtype::F32, &[1.0; 64 * 64]);
+    let c = upload(device, Dtype::F32, &[0.0; 64 * 64]);
+    let of = |x: &Buffer| Matrix::new(x.address(), Dtype::F32, 64);
+    device.gemm(&Gemm::new((64, 64, 64), of(&a), of(&ones), of(&c))).unwrap();
+    assert_eq!(c.read::<f32>(0, 64 * 64).unwrap(), vec![64.0 * fine; 64 * 64]);
+    // 1 and 4095 times 1/4096 each: in bf16 the sum would stay at 1.
+    let k = 4096;
+    let mut row = vec![2.0_f32.powi(-12); k];
+    row[0] = 1.0;
+    let a = upload(device, Dtype::Bf16, &row);
+    let b = upload(device, Dtype::Bf16, &vec![1.0; k]);
+    let of = |x: &Buffer| Matrix::new(x.address(), Dtype::Bf16, k);
+    device.gemm(&Gemm::new((1, 1, k), of(&a), of(&b).t(), Matrix::new(c.address(), Dtype::F32, 1))).unwrap();
+    assert_eq!(c.read::<f32>(0, 1).unwrap(), [1.0 + 4095.0 / 4096.0]);
+}
+
+fn repeated_products(device: &Arc<dyn Device>) {
+    let (m, n, k) = (48, 40, 1000);
+    let rough =
+        |len: usize| (0..len).map(|i| ((i * 7919 % 1009) as f32 / 1009.0 - 0.5).sin()).collect::<Vec<_>>();
+    for (of, into) in DTYPES {
+        let [a, b] = [upload(device, of, &rough(m * k)), upload(device, of, &rough(k * n))];
+        let bits = [(); 3].map(|()| {
+            let c = upload(device, into, &vec![f32::NAN; m * n]);
+            let matrix = |x: &Buffer, dtype, stride| Matrix::new(x.address(), dtype, stride);
+            device
+                .gemm(&Gemm::new((m, n, k), matrix(&a, of, k), matrix(&b, of, n), matrix(&c, into, n)))
+                .unwrap();
+            c.read::<u8>(0, m * n * into.bytes()).unwrap()
+        });
+        assert!(bits[0] == bits[1] && bits[1] == bits[2], "{of:?} into {into:?}");
+        assert!(bits[0].iter().any(|b| *b != 0));
+    }
+}
+
+fn arguments(device: &Arc<dyn Device>) {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let k = Kernels { device: device.clone(), dtype };
+        let table = upload(device, dtype, &small(10 * 6, 0));
+        let ids = Buffer::of(device, "a test", &[3_u32, 9, 3]).unwrap();
+        let out = upload(device, dtype, &[7.0; 4 * 6]);
+        k.embed(ids.address(), table.address(), out.address(), 3, 6).unwrap();
+        let mut expected: Vec<f32> =
+            [3, 9, 3].into_iter().flat_map(|id: usize| small(60, 0)[6 * id..6 * id + 6].to_vec()).collect();
+        expected.extend([7.0; 6]);
+        assert_eq!(download(&out, dtype, 24), expected, "{dtype:?}");
+        // A 64-bit count and floats among the arguments.
+        let x = [1.0_f32, -2.0, 3.0];
+        let norm = upload(device, dtype, &x);
+        let ones = upload(device, dtype, &[1.0; 3]);
+        let scale = Buffer::of(device, "a test", &[0.0_f32]).unwrap();
+        k.rms_norm(norm.address(), ones.address(), norm.address(), scale.address(), 1, 3, 0.25).unwrap();
+        let [found] = scale.read::<f32>(0, 1).unwrap()[..] else { panic!("one number") };
+        let right = 1.0 / (14.0_f32 / 3.0 + 0.25).sqrt();
+        assert!((found - right).abs() < 1e-6, "{found} {right}");
+        let rounded = upload(device, dtype, &[7.0; 4]);
+        let of = Buffer::of(device, "a test", &[1.5_f32, -2.0, 0.25, 4.0]).unwrap();
+        k.round(of.address(), rounded.address(), 3).unwrap();
+        assert_eq!(download(&rounded, dtype, 4), [1.5, -2.0, 0.25, 7.0]);
+    }
+}
+
+fn recording(device: &Arc<dyn Device>) {
+    let k = Kernels { device: device.clone(), dtype: Dtype::F32 };
+    let [x, y, z] =
+        [[1.0_f32, 2.0], [0.0; 2], [5.0; 2]].map(|data| Buffer::of(device, "a test", &data).unwrap());
+    let matrix = |b: &Buffer| Matrix::new(b.address(), Dtype::F32, 2);
+    device.begin_recording().unwrap();
+    // z = 0; y += x x^T (as a number); z = (y, 0); x = rounded z.
+    device.clear(z.address(), 8).unwrap();
+    device.gemm(&Gemm::new((1, 1, 2), matrix(&x), matrix(&x).t(), matrix(&y)).accumulate()).unwrap();
+    device.copy(z.address(), y.address(), 4).unwrap();
+    k.round(z.address(), x.address(), 2).unwrap();
+    for refused in [
+        device.allocate("a test", 8).map(|_| ()),
+        device.upload(x.address(), &[0; 8]),
+        device.download(x.address(), &mut [0; 8]),
+        device.begin_recording(),
+    ] {
+        let line = refused.unwrap_err().to_string();
+        assert!(line.contains("may not happen while a sequence is recorded"), "{line}");
+    }
+    let recorded = device.end_recording().unwrap();
+    let now = || [&x, &y, &z].map(|b| b.read::<f32>(0, 2).unwrap());
+    assert_eq!(now(), [[1.0, 2.0], [0.0, 0.0], [5.0, 5.0]], "recorded, not run");
+    recorded.replay().unwrap();
+    assert_eq!(now(), [[5.0, 0.0], [5.0, 0.0], [5.0, 0.0]]);
+    recorded.replay().unwrap();
+    assert_eq!(now(), [[30.0, 0.0], [30.0, 0.0], [30.0, 0.0]]);
+    // What was uploaded since is seen: addresses were recorded, not content.
+    y.write(0, &[-900.0_f32]).unwrap();
+    recorded.replay().unwrap();
+    assert_eq!(now(), [[0.0; 2]; 3]);
+    assert!(device.end_recording().is_err(), "nothing is recorded");
+}

@@ -1,0 +1,317 @@
+//! The decoder on a device against the decoder on the CPU.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use grpo_lambda_decoder::model::config::Architecture;
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{self, Config, Decoder, Options, Rows, Scores};
+use grpo_lambda_decoder::optim::AdamWSettings;
+use grpo_lambda_gpu::dry::Dry;
+use grpo_lambda_gpu::{Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Weights};
+use half::bf16;
+
+use crate::emulator::{Emulated, Order};
+use crate::memory;
+
+/// Every kind of model: tied and untied, with no biases, with some, with all; a key head for one, two and three query heads.
+pub(crate) fn configs() -> Vec<(&'static str, Config)> {
+    let tied = Config { intermediate_size: 40, ..Config::qwen2(37, 24, 2, 6, 2) };
+    let untied = Config { tie_word_embeddings: false, num_hidden_layers: 1, ..tied.clone() };
+    let llama = Config {
+        architecture: Architecture::Llama,
+        qkv_bias: false,
+        num_key_value_heads: 6,
+        num_hidden_layers: 3,
+        ..untied.clone()
+    };
+    let every = Config { output_bias: true, mlp_bias: true, num_key_value_heads: 3, ..untied.clone() };
+    vec![("qwen2 tied", tied), ("qwen2 untied", untied), ("llama", llama), ("all biases", every)]
+}
+
+/// Parameters with nothing left at its initial value: norms about 1, biases about 0.
+pub(crate) fn parameters(config: &Config) -> Parameters<f32> {
+    let mut parameters = weights::initialise(config, 5, 0.25);
+    for (i, x) in parameters.values_mut().flat_map(|t| &mut t.data).enumerate() {
+        *x += 0.03 * ((i * 37 % 23) as f32 - 11.0) / 11.0;
+    }
+    parameters
+}
+
+/// These parameters after bf16.
+fn rounded(parameters: &Parameters<f32>) -> Parameters<f32> {
+    let mut rounded = parameters.clone();
+    rounded.values_mut().flat_map(|t| &mut t.data).for_each(|x| *x = bf16::from_f32(*x).to_f32());
+    rounded
+}
+
+/// Ragged rows, two of one length side by side, one of a single token.
+pub(crate) fn rows() -> Rows {
+    let mut rows = Rows::new();
+    for (row, (len, from)) in [(7, 3), (5, 2), (5, 1), (1, 1), (9, 4)].into_iter().enumerate() {
+        let tokens: Vec<u32> = (0..len).map(|t| (t * t * 5 + 3 * row as u32 + t) % 37).collect();
+        rows.push(&tokens, from);
+    }
+    rows
+}
+
+/// Row `i` alone.
+fn alone(rows: &Rows, i: usize) -> Rows {
+    let (begin, end) = (rows.offsets()[i], rows.offsets()[i + 1]);
+    let mut one = Rows::new();
+    one.push(&rows.tokens()[begin..end], end - begin - rows.scored(i));
+    one
+}
+
+/// Something to weight log-probabilities with.
+pub(crate) fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
+    let slope = |i: usize, t: usize| ((i * 5 + t * 3) % 7) as f64 / 3.0 - 0.9;
+    (0..rows.len()).map(|i| (0..rows.scored(i)).map(|t| slope(i, t)).collect()).collect()
+}
+
+pub(crate) const OPTIONS: Options = Options { temperature: 0.7, entropy: true, checkpoint: false };
+
+/// A decoder with its weights on a device.
+pub(crate) struct Ready {
+    pub(crate) decoder: GpuDecoder,
+    pub(crate) weights: Weights,
+    pub(crate) gradients: Gradients,
+}
+
+/// Scores of attention for a few heads at a time, logits of three tokens, so that there are several pieces of each.
+const SMALL: Budget = Budget { scores: 4 * 3 * 81 * 2, logits: 4 * 37 * 3 };
+
+impl Ready {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        dtype: Dtype,
+        config: &Config,
+        parameters: &Parameters<f32>,
+    ) -> Ready {
+        Self::with(device, dtype, config, parameters, SMALL)
+    }
+
+    fn with(
+        device: Arc<dyn Device>,
+        dtype: Dtype,
+        config: &Config,
+        parameters: &Parameters<f32>,
+        budget: Budget,
+    ) -> Ready {
+        let layout = Arc::new(Layout::new(config));
+        let weights = Weights::upload(&device, "weights", &layout, parameters, dtype).unwrap();
+        let gradients = Gradients::weights(&device, &layout).unwrap();
+        let decoder = GpuDecoder::new(Kernels { device, dtype }, layout, budget);
+        Ready { decoder, weights, gradients }
+    }
+
+    /// Scores, and gradients added.
+    pub(crate) fn run(&self, rows: &Rows, slopes: &[Vec<f64>], options: Options) -> Scores {
+        let (scores, tape) = self.decoder.forward(&self.weights, rows, options).unwrap();
+        self.decoder.backward(&self.weights, tape, slopes, &self.gradients).unwrap();
+        scores
+    }
+
+    pub(crate) fn read(&self) -> Parameters<f32> {
+        self.gradients.tensors().read().unwrap()
+    }
+}
+
+pub(crate) fn on_the_cpu(
+    config: &Config,
+    parameters: &Parameters<f32>,
+    rows: &Rows,
+) -> (Scores, Parameters<f32>) {
+    let decoder = Decoder::new(config.clone(), parameters.clone()).unwrap();
+    let (scores, tape) = decoder.forward(rows, OPTIONS).unwrap();
+    let mut gradients = model::Gradients::new(config, |_| true);
+    decoder.backward(tape, &slopes(rows), &mut gradients);
+    (scores, gradients.parameters().clone())
+}
+
+/// Largest difference.
+pub(crate) fn apart(a: &[Vec<f64>], b: &[Vec<f64>]) -> f64 {
+    assert_eq!(a.iter().map(Vec::len).collect::<Vec<_>>(), b.iter().map(Vec::len).collect::<Vec<_>>());
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    pairs.map(|(a, b)| if a.is_finite() { (a - b).abs() } else { f64::INFINITY }).fold(0.0, f64::max)
+}
+
+/// By parameter: the norm of the difference over the norm of `b`.
+pub(crate) fn relative(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
+    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>());
+    let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
+    let one = |(name, a): (&String, &weights::Tensor<f32>)| {
+        let b = &b[name];
+        let difference = norm(&mut a.data.iter().zip(&b.data).map(|(a, b)| f64::from(*a) - f64::from(*b)));
+        let size = norm(&mut b.data.iter().map(|b| f64::from(*b)));
+        assert!(size > 0.0, "{name} has no gradient on the CPU");
+        (name.clone(), difference / size)
+    };
+    a.iter().map(one).collect()
+}
+
+pub(crate) fn largest(differences: &BTreeMap<String, f64>) -> (&str, f64) {
+    let finite = |x: f64| if x.is_finite() { x } else { f64::INFINITY };
+    let each = differences.iter().map(|(name, x)| (name.as_str(), finite(*x)));
+    each.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap()
+}
+
+#[test]
+fn in_f32_scores_and_the_gradient_of_every_parameter_are_the_cpu_s() {
+    for (name, config) in configs() {
+        let Some(device) = Emulated::start() else { return };
+        let (parameters, rows) = (parameters(&config), rows());
+        let (expected, gradients) = on_the_cpu(&config, &parameters, &rows);
+        let ready = Ready::new(device, Dtype::F32, &config, &parameters);
+        let scores = ready.run(&rows, &slopes(&rows), OPTIONS);
+        let (logp, entropy) =
+            (apart(&scores.logps, &expected.logps), apart(&scores.entropies, &expected.entropies));
+        let differences = relative(&ready.read(), &gradients);
+        let worst = largest(&differences);
+        println!("{name}: log-probability {logp:.1e}, entropy {entropy:.1e}, gradient {worst:?}");
+        assert!(logp < 1e-5 && entropy < 1e-5, "{name}: {logp} {entropy}");
+        assert!(worst.1 < 1e-5, "{name}: {worst:?}");
+        let score = ready.decoder.score(&ready.weights, &rows, OPTIONS).unwrap();
+        assert_eq!(score, scores, "{name}: with and without a tape");
+    }
+}
+
+#[test]
+fn in_bf16_they_are_those_of_the_rounded_weights_up_to_the_rounding_of_activations() {
+    for (name, config) in configs() {
+        let Some(device) = Emulated::start() else { return };
+        let (parameters, rows) = (rounded(&parameters(&config)), rows());
+        let (expected, gradients) = on_the_cpu(&config, &parameters, &rows);
+        let ready = Ready::new(device, Dtype::Bf16, &config, &parameters);
+        let scores = ready.run(&rows, &slopes(&rows), OPTIONS);
+        let (logp, entropy) =
+            (apart(&scores.logps, &expected.logps), apart(&scores.entropies, &expected.entropies));
+        let differences = relative(&ready.read(), &gradients);
+        let worst = largest(&differences);
+        println!("{name}: log-probability {logp:.1e}, entropy {entropy:.1e}, gradient {worst:?}");
+        assert!(logp < 5e-2 && entropy < 5e-2, "{name}: {logp} {entropy}");
+        assert!(worst.1 < 5e-2, "{name}: {worst:?}");
+    }
+}
+
+#[test]
+fn accumulated_gradients_of_parts_are_those_of_the_whole() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let (parameters, rows) = (parameters(&config), rows());
+    let ready = Ready::new(device, Dtype::F32, &config, &parameters);
+    let whole = ready.run(&rows, &slopes(&rows), OPTIONS);
+    let expected = ready.read();
+    ready.gradients.clear().unwrap();
+    let mut parts = Vec::new();
+    for i in 0..rows.len() {
+        let one = ready.run(&alone(&rows, i), &[slopes(&rows)[i].clone()], OPTIONS);
+        parts.extend(one.logps);
+    }
+    let differences = relative(&ready.read(), &expected);
+    let (worst, logp) = (largest(&differences), apart(&parts, &whole.logps));
+    println!("alone against in a batch: log-probability {logp:.1e}, gradient {worst:?}");
+    assert!(worst.1 < 2e-6, "{worst:?}");
+    assert!(logp < 2e-6, "{logp}");
+}
+
+#[test]
+fn recomputing_layers_gives_the_same_bits_for_less_memory() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let (_, config) = configs().remove(2);
+        let run = |checkpoint: bool| {
+            let device = Emulated::start()?;
+            let ready = Ready::new(device.clone(), dtype, &config, &parameters(&config));
+            let scores = ready.run(&rows(), &slopes(&rows()), Options { checkpoint, ..OPTIONS });
+            Some((scores, ready.read(), device.ledger().peak().0))
+        };
+        let (Some(kept), Some(again)) = (run(false), run(true)) else { return };
+        assert!(kept.0 == again.0 && kept.1 == again.1, "{dtype:?}");
+        assert!(again.2 < kept.2, "{} bytes, {} with all kept", again.2, kept.2);
+    }
+}
+
+#[test]
+fn the_order_in_which_threads_run_changes_no_bit_of_a_step_and_a_step_repeats() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let (_, config) = configs().remove(3);
+        let run = |order: Order| {
+            let device: Arc<dyn Device> = Arc::new(Emulated::new(order, u64::MAX)?);
+            let start = parameters(&config);
+            let ready = Ready::new(device.clone(), dtype, &config, &start);
+            let (kernels, weights) = (Kernels { device, dtype }, ready.weights.tensors());
+            let mut optimiser = GpuAdamW::new(kernels, AdamWSettings::default(), weights, &start).unwrap();
+            let scores = ready.run(&rows(), &slopes(&rows()), OPTIONS);
+            let update = optimiser.step(1e-3, &ready.gradients, weights).unwrap();
+            Some((scores, ready.read(), update, optimiser.to_bytes().unwrap(), weights.read().unwrap()))
+        };
+        let Some(first) = run(Order::Forward) else { return };
+        for order in [Order::Forward, Order::Reversed, Order::Shuffled(1), Order::Shuffled(2)] {
+            assert!(run(order).unwrap() == first, "{dtype:?}, {order:?}");
+        }
+    }
+}
+
+#[test]
+fn what_temporary_arrays_may_take_changes_the_numbers_by_rounding_alone() {
+    let (_, config) = configs().remove(0);
+    let (parameters, rows) = (parameters(&config), rows());
+    let run = |budget: Budget| {
+        let ready = Ready::with(Emulated::start()?, Dtype::F32, &config, &parameters, budget);
+        Some((ready.run(&rows, &slopes(&rows), OPTIONS), ready.read()))
+    };
+    let Some((scores, gradients)) = run(SMALL) else { return };
+    for budget in [Budget { scores: 0, logits: 0 }, Budget::default()] {
+        let (other, d) = run(budget).unwrap();
+        assert_eq!(other, scores);
+        let differences = relative(&d, &gradients);
+        assert!(largest(&differences).1 < 1e-6, "{:?}", largest(&differences));
+    }
+}
+
+#[test]
+fn rows_that_do_not_suit_the_model_are_refused_by_name_and_nothing_to_score_is_no_gradient() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let ready = Ready::new(device, Dtype::F32, &config, &parameters(&config));
+    let mut bad = rows();
+    bad.push(&[1, 99], 1);
+    let message = ready.decoder.score(&ready.weights, &bad, OPTIONS).unwrap_err().to_string();
+    assert!(message.contains("row 5") && message.contains("99"), "{message}");
+    let mut silent = Rows::new();
+    silent.push(&[1, 2, 3], 3);
+    for rows in [Rows::new(), silent] {
+        let scores = ready.run(&rows, &slopes(&rows), OPTIONS);
+        assert_eq!(scores.logps, vec![Vec::<f64>::new(); rows.len()]);
+    }
+    assert!(ready.read().values().flat_map(|t| &t.data).all(|x| *x == 0.0));
+}
+
+#[test]
+fn weights_come_back_as_they_went() {
+    for (name, config) in configs() {
+        let Some(device) = Emulated::start() else { return };
+        let (layout, parameters) = (Arc::new(Layout::new(&config)), parameters(&config));
+        for (dtype, expected) in [(Dtype::F32, &parameters), (Dtype::Bf16, &rounded(&parameters))] {
+            let weights = Weights::upload(&device, "weights", &layout, &parameters, dtype).unwrap();
+            assert!(weights.tensors().read().unwrap() == *expected, "{name}, {dtype:?}");
+        }
+    }
+}
+
+#[test]
+fn the_dry_run_predicts_the_peak_of_a_step() {
+    for (name, config) in configs() {
+        for (dtype, n, len, checkpoint) in
+            [(Dtype::F32, 2, 6, false), (Dtype::Bf16, 3, 9, true), (Dtype::Bf16, 1, 17, false)]
+        {
+            let Some(device) = Emulated::start() else { return };
+            let dry = Arc::new(Dry::default());
+            let rows = memory::rows(n, len);
+            memory::step(device.clone(), &config, dtype, &rows, checkpoint);
+            memory::step(dry.clone(), &config, dtype, &rows, checkpoint);
+            assert_eq!(dry.ledger().peak(), device.ledger().peak(), "{name}, {n} rows of {len}");
+            assert_eq!((dry.ledger().total(), device.ledger().total()), (0, 0), "{name}: still held");
+        }
+    }
+}

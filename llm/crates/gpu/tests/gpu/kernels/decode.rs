@@ -1,0 +1,192 @@
+//! One token against the caches.
+
+use grpo_lambda_gpu::kernels::Shape;
+
+use super::heads::table;
+use super::{bits, everywhere, numbers, wide};
+
+#[test]
+fn a_token_goes_to_its_place_in_the_caches_and_nowhere_else() {
+    everywhere(|b| {
+        for s in [Shape { query: 4, key: 2, dim: 6 }, Shape { query: 14, key: 2, dim: 64 }] {
+            let (query, key, dim) = (s.query as usize, s.key as usize, s.dim as usize);
+            let (capacity, lengths) = (9usize, [0u32, 8, 3, 9]);
+            let width = (query + 2 * key) * dim;
+            let x = b.rounded(&numbers(1, 4 * width));
+            let bias = b.rounded(&numbers(2, width));
+            let angles = table(s.dim, capacity + 1);
+            for with_bias in [false, true] {
+                let size = 4 * key * capacity * dim;
+                let (qkv, at_bias, on_device) = (b.put(&x), b.put(&bias), b.raw(&angles));
+                let (q, keys, values) =
+                    (b.put(&vec![7.0; 4 * query * dim]), b.put(&vec![7.0; size]), b.put(&vec![7.0; size]));
+                let lengths_on_device = b.raw(&lengths);
+                b.k.decode_heads(
+                    qkv.at(),
+                    if with_bias { at_bias.at() } else { 0 },
+                    on_device.address(),
+                    lengths_on_device.address(),
+                    q.at(),
+                    keys.at(),
+                    values.at(),
+                    4,
+                    s,
+                    capacity as u32,
+                )
+                .unwrap();
+                let mut want = [vec![7.0; 4 * query * dim], vec![7.0; size], vec![7.0; size]];
+                // The row that is full stays as it was.
+                for (row, position) in lengths.iter().map(|l| *l as usize).enumerate().take(3) {
+                    for h in 0..query + 2 * key {
+                        for i in 0..dim / 2 {
+                            let part = |i: usize| {
+                                let n = h * dim + i;
+                                f64::from(x[row * width + n])
+                                    + if with_bias { f64::from(bias[n]) } else { 0.0 }
+                            };
+                            let (a, c) = (part(i), part(i + dim / 2));
+                            let angle = &angles[(position * dim / 2 + i) * 2..][..2];
+                            let (cos, sin) = (f64::from(angle[0]), f64::from(angle[1]));
+                            let turned = match h < query + key {
+                                true => (a * cos - c * sin, c * cos + a * sin),
+                                false => (a, c),
+                            };
+                            let place = |head: usize| ((row * key + head) * capacity + position) * dim + i;
+                            let (which, at) = match h {
+                                _ if h < query => (0, (row * query + h) * dim + i),
+                                _ if h < query + key => (1, place(h - query)),
+                                _ => (2, place(h - query - key)),
+                            };
+                            want[which][at] = turned.0;
+                            want[which][at + dim / 2] = turned.1;
+                        }
+                    }
+                }
+                for (got, want) in [&q, &keys, &values].iter().zip(&want) {
+                    b.close("decode_heads", &b.get(got), want, |_| 4.0, 2e-7);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn attention_over_a_cache_follows_the_equation_at_every_length() {
+    everywhere(|b| {
+        let shapes = [(4, 2, 6), (2, 1, 32), (14, 2, 64), (4, 2, 128), (1, 1, 130), (2, 1, 256)];
+        for (query, key, dim) in shapes {
+            let lengths = [0u32, 1, 30, 31, 32, 97, 127, 128, 299];
+            let (rows, capacity) = (lengths.len(), 300usize);
+            let (s, scale) = (Shape { query, key, dim }, 1.0 / (dim as f32).sqrt());
+            let (query, key, dim) = (query as usize, key as usize, dim as usize);
+            let q: Vec<f32> = numbers(3, rows * query * dim).iter().map(|x| 2.0 * x).collect();
+            let q = b.rounded(&q);
+            let size = rows * key * capacity * dim;
+            let [mut keys, mut values] = [4, 5].map(|seed| b.rounded(&numbers(seed, size)));
+            // What lies beyond a row's length is whatever memory held.
+            for (i, cache) in (0..rows * key).map(|i| (i, i * capacity * dim)) {
+                let from = cache + (lengths[i / key] as usize + 1) * dim;
+                keys[from..cache + capacity * dim].fill(f32::NAN);
+                values[from..cache + capacity * dim].fill(f32::NAN);
+            }
+            let mut want = vec![0.0; rows * query * dim];
+            for row in 0..rows {
+                for h in 0..query {
+                    let at = (row * query + h) * dim;
+                    let cache = (row * key + h / (query / key)) * capacity * dim;
+                    let scores: Vec<f64> = (0..=lengths[row] as usize)
+                        .map(|j| {
+                            let k = wide(&keys[cache + j * dim..][..dim]);
+                            let dot: f64 = wide(&q[at..at + dim]).iter().zip(k).map(|(a, b)| a * b).sum();
+                            dot * f64::from(scale)
+                        })
+                        .collect();
+                    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    let total: f64 = scores.iter().map(|s| (s - top).exp()).sum();
+                    for (j, score) in scores.iter().enumerate() {
+                        for i in 0..dim {
+                            want[at + i] +=
+                                (score - top).exp() / total * f64::from(values[cache + j * dim + i]);
+                        }
+                    }
+                }
+            }
+            let (dq, dk, dv, out) = (b.put(&q), b.put(&keys), b.put(&values), b.room(want.len()));
+            let on_device = b.raw(&lengths);
+            b.k.decode_attention(
+                dq.at(),
+                dk.at(),
+                dv.at(),
+                on_device.address(),
+                out.at(),
+                rows as u32,
+                s,
+                capacity as u32,
+                scale,
+            )
+            .unwrap();
+            b.close("decode_attention", &b.get(&out), &want, |_| 1.0, 1e-6);
+        }
+    });
+}
+
+#[test]
+fn a_nan_that_is_seen_spoils_its_heads_and_huge_scores_do_not_overflow() {
+    everywhere(|b| {
+        let (s, capacity) = (Shape { query: 2, key: 2, dim: 4 }, 40usize);
+        let mut keys = vec![0.0; 2 * 2 * capacity * 4];
+        keys[35 * 4] = f32::NAN; // row 0, head 0, position 35
+        keys[2 * capacity * 4] = 1e30; // row 1, head 0, position 0
+        let values: Vec<f32> = (0..keys.len()).map(|i| (i / 4 % capacity) as f32).collect();
+        let q = b.put(&[1e3; 16]);
+        let (k, v, out) = (b.put(&keys), b.put(&values), b.room(16));
+        let lengths = b.raw(&[39u32, 39]);
+        b.k.decode_attention(q.at(), k.at(), v.at(), lengths.address(), out.at(), 2, s, 40, 1.0).unwrap();
+        let got = b.get(&out);
+        assert!(got[..4].iter().all(|x| x.is_nan()), "{got:?}");
+        let mean = b.rounded(&[19.5])[0];
+        assert_eq!(got[4..], [[mean; 4], [0.0; 4], [mean; 4]].concat());
+    });
+}
+
+#[test]
+fn caches_are_filled_with_the_prompts_of_their_rows() {
+    everywhere(|b| {
+        for (key, dim) in [(2usize, 6usize), (1, 64)] {
+            let (offsets, source, capacity) = ([0u32, 3, 4, 9], [2u32, 0, 0, 1, 2], 7usize);
+            let [k, v] = [6, 7].map(|seed| b.rounded(&numbers(seed, 9 * key * dim)));
+            let size = 5 * key * capacity * dim;
+            let fill = |x: &[f32]| {
+                let mut want = vec![7.0; size];
+                for (row, prompt) in source.iter().enumerate() {
+                    let (from, to) =
+                        (offsets[*prompt as usize] as usize, offsets[*prompt as usize + 1] as usize);
+                    for head in 0..key {
+                        let n = (to - from) * dim;
+                        want[(row * key + head) * capacity * dim..][..n]
+                            .copy_from_slice(&x[from * key * dim + head * n..][..n]);
+                    }
+                }
+                want
+            };
+            let (dk, dv, keys, values) =
+                (b.put(&k), b.put(&v), b.put(&vec![7.0; size]), b.put(&vec![7.0; size]));
+            let (at, from) = (b.raw(&offsets), b.raw(&source));
+            let s = Shape { query: key as u32, key: key as u32, dim: dim as u32 };
+            b.k.fill_cache(
+                dk.at(),
+                dv.at(),
+                at.address(),
+                from.address(),
+                keys.at(),
+                values.at(),
+                5,
+                s,
+                capacity as u32,
+            )
+            .unwrap();
+            assert_eq!(bits(&b.get(&keys)), bits(&fill(&k)));
+            assert_eq!(bits(&b.get(&values)), bits(&fill(&v)));
+        }
+    });
+}

@@ -1,0 +1,200 @@
+//! Adapters on a device against adapters on the CPU, where they are merged into the weights.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::lora::{Lora, LoraSettings, TARGETS};
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{self, Config, Decoder, Options, Rows, Scores};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings};
+use grpo_lambda_gpu::Budget;
+use grpo_lambda_gpu::lora::AdapterLayout;
+use grpo_lambda_gpu::{
+    Adapter, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network, Weights,
+};
+
+use crate::decoder::{OPTIONS, apart, configs, largest, parameters, relative, rows, slopes};
+use crate::emulator::{Emulated, Order};
+
+fn settings(targets: &[&str]) -> LoraSettings {
+    LoraSettings { rank: 3, alpha: 4.5, targets: targets.iter().map(|t| (*t).to_owned()).collect() }
+}
+
+fn every() -> LoraSettings {
+    settings(&TARGETS.map(|(name, _)| name))
+}
+
+/// All of them, a part of the queries' and the MLP's, one alone.
+fn choices() -> [LoraSettings; 3] {
+    [every(), settings(&["v_proj", "q_proj", "up_proj"]), settings(&["down_proj"])]
+}
+
+/// An adapter with `B` not zero.
+fn grown(settings: &LoraSettings, config: &Config) -> Parameters<f32> {
+    let mut adapter = settings.initialise(config, 5).unwrap();
+    for (i, x) in adapter.values_mut().flat_map(|t| &mut t.data).enumerate() {
+        *x += 0.04 * ((i * 37 % 11) as f32 - 5.0) / 5.0;
+    }
+    adapter
+}
+
+struct Adapted {
+    decoder: GpuDecoder,
+    weights: Weights,
+    adapter: Adapter,
+    gradients: Gradients,
+}
+
+impl Adapted {
+    fn new(
+        device: Arc<dyn Device>,
+        dtype: Dtype,
+        config: &Config,
+        settings: &LoraSettings,
+        adapter: &Parameters<f32>,
+    ) -> Adapted {
+        let layout = Arc::new(Layout::new(config));
+        let thin = Arc::new(AdapterLayout::new(settings, config).unwrap());
+        let weights = Weights::upload(&device, "weights", &layout, &parameters(config), dtype).unwrap();
+        let adapter = Adapter::upload(&device, "weights", &thin, adapter, dtype).unwrap();
+        let gradients = Gradients::adapter(&device, &thin).unwrap();
+        let decoder = GpuDecoder::new(Kernels { device, dtype }, layout, Budget::default());
+        Adapted { decoder, weights, adapter, gradients }
+    }
+
+    fn network(&self) -> Network<'_> {
+        Network { weights: &self.weights, adapter: Some(&self.adapter) }
+    }
+
+    fn run(&self, rows: &Rows, slopes: &[Vec<f64>], options: Options) -> Scores {
+        let (scores, tape) = self.decoder.forward(self.network(), rows, options).unwrap();
+        self.decoder.backward(self.network(), tape, slopes, &self.gradients).unwrap();
+        scores
+    }
+
+    fn read(&self) -> Parameters<f32> {
+        self.gradients.tensors().read().unwrap()
+    }
+}
+
+fn look<'a>(adapter: &'a Parameters<f32>) -> impl Fn(&str) -> Option<&'a [f32]> + Sync + 'a {
+    |name| adapter.get(name).map(|t| t.data.as_slice())
+}
+
+fn on_the_cpu(
+    config: &Config,
+    settings: &LoraSettings,
+    adapter: &Parameters<f32>,
+    rows: &Rows,
+    slopes: &[Vec<f64>],
+) -> (Scores, Parameters<f32>) {
+    let mut decoder = Decoder::new(config.clone(), parameters(config)).unwrap();
+    let lora = Lora::new(settings.clone(), &decoder).unwrap();
+    lora.merge(&mut decoder, &look(adapter));
+    let (scores, tape) = decoder.forward(rows, OPTIONS).unwrap();
+    let mut dense = model::Gradients::new(config, |name| lora.adapts(name));
+    decoder.backward(tape, slopes, &mut dense);
+    (scores, lora.gradients(&mut dense, &look(adapter)))
+}
+
+#[test]
+fn in_f32_scores_and_gradients_of_an_adapter_are_those_of_the_merged_weights() {
+    for (i, (name, config)) in configs().into_iter().enumerate() {
+        for settings in choices().into_iter().take(if i == 0 { 3 } else { 1 }) {
+            let Some(device) = Emulated::start() else { return };
+            let (adapter, rows) = (grown(&settings, &config), rows());
+            let (expected, gradients) = on_the_cpu(&config, &settings, &adapter, &rows, &slopes(&rows));
+            let adapted = Adapted::new(device, Dtype::F32, &config, &settings, &adapter);
+            let scores = adapted.run(&rows, &slopes(&rows), OPTIONS);
+            let differences = relative(&adapted.read(), &gradients);
+            let (logp, worst) = (apart(&scores.logps, &expected.logps), largest(&differences));
+            println!("{name}, {:?}: log-probability {logp:.1e}, gradient {worst:?}", settings.targets);
+            assert!(logp < 1e-5 && worst.1 < 1e-5, "{name}, {settings:?}: {logp} {worst:?}");
+        }
+    }
+}
+
+#[test]
+fn in_bf16_an_adapter_is_that_of_the_cpu_up_to_rounding() {
+    for (name, config) in configs() {
+        let Some(device) = Emulated::start() else { return };
+        let (settings, rows) = (every(), rows());
+        let adapter = grown(&settings, &config);
+        let (expected, gradients) = on_the_cpu(&config, &settings, &adapter, &rows, &slopes(&rows));
+        let adapted = Adapted::new(device, Dtype::Bf16, &config, &settings, &adapter);
+        let scores = adapted.run(&rows, &slopes(&rows), OPTIONS);
+        let differences = relative(&adapted.read(), &gradients);
+        let (logp, worst) = (apart(&scores.logps, &expected.logps), largest(&differences));
+        println!("{name}: log-probability {logp:.1e}, gradient {worst:?}");
+        assert!(logp < 0.1 && worst.1 < 0.1, "{name}: {logp} {worst:?}");
+    }
+}
+
+#[test]
+fn a_fresh_adapter_and_none_at_all_score_as_the_frozen_weights_do() {
+    let (_, config) = configs().remove(0);
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let Some(device) = Emulated::start() else { return };
+        let settings = every();
+        let score = |adapter: &Parameters<f32>| {
+            let adapted = Adapted::new(device.clone(), dtype, &config, &settings, adapter);
+            let on = adapted.decoder.score(adapted.network(), &rows(), OPTIONS).unwrap();
+            (on, adapted.decoder.score(&adapted.weights, &rows(), OPTIONS).unwrap())
+        };
+        let (fresh, base) = score(&settings.initialise(&config, 5).unwrap());
+        assert_eq!(fresh, base);
+        let (on, off) = score(&grown(&settings, &config));
+        assert_eq!(off, base);
+        assert!(apart(&on.logps, &off.logps) > 0.01);
+    }
+}
+
+#[test]
+fn recomputation_and_the_order_of_threads_change_no_bit_of_an_adapter_s_step() {
+    let (_, config) = configs().remove(3);
+    let run = |order: Order, checkpoint: bool| {
+        let device = Arc::new(Emulated::new(order, u64::MAX)?);
+        let adapted = Adapted::new(device, Dtype::Bf16, &config, &every(), &grown(&every(), &config));
+        Some((adapted.run(&rows(), &slopes(&rows()), Options { checkpoint, ..OPTIONS }), adapted.read()))
+    };
+    let Some(first) = run(Order::Forward, false) else { return };
+    assert!(run(Order::Forward, true).unwrap() == first);
+    assert!(run(Order::Shuffled(3), false).unwrap() == first);
+}
+
+#[test]
+fn an_adapter_trains_and_its_base_stays_to_the_bit() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let settings = every();
+    let mut adapter = settings.initialise(&config, 5).unwrap();
+    let adapted = Adapted::new(device.clone(), Dtype::F32, &config, &settings, &adapter);
+    let plain = AdamWSettings::default();
+    let kernels = Kernels { device: device.clone(), dtype: Dtype::F32 };
+    let mut gpu = GpuAdamW::new(kernels, plain.clone(), adapted.adapter.tensors(), &adapter).unwrap();
+    let mut cpu = AdamW::new(plain, adapter.iter().map(|(n, t)| (n.clone(), t.data.clone())));
+    let before = adapted.weights.tensors().read().unwrap();
+    let rows = rows();
+    let push: Vec<Vec<f64>> = slopes(&rows).iter().map(|row| vec![-0.1; row.len()]).collect();
+    let mut total = Vec::new();
+    for _ in 0..8 {
+        let (expected, gradients) = on_the_cpu(&config, &settings, &adapter, &rows, &push);
+        let by_name: Vec<(&str, &[f32])> = gradients.iter().map(|(n, t)| (n.as_str(), &t.data[..])).collect();
+        cpu.step(1e-2, &by_name).unwrap();
+        adapter.iter_mut().for_each(|(n, t)| t.data.copy_from_slice(cpu.weights(n).unwrap()));
+        adapted.gradients.clear().unwrap();
+        let scores = adapted.run(&rows, &push, OPTIONS);
+        gpu.step(1e-2, &adapted.gradients, adapted.adapter.tensors()).unwrap();
+        assert!(apart(&scores.logps, &expected.logps) < 1e-4, "{}", apart(&scores.logps, &expected.logps));
+        total.push(scores.logps.iter().flatten().sum::<f64>());
+    }
+    println!("log-probability of the batch: {total:.2?}");
+    assert!(total[7] > 0.7 * total[0], "{total:?}");
+    assert!(cpu.restore(&gpu.to_bytes().unwrap()).is_ok(), "an adapter's state interchanges too");
+    assert!(adapted.weights.tensors().read().unwrap() == before);
+    // The reference costs no second copy, and nothing frozen has a gradient.
+    let (_, uses) = device.ledger().peak();
+    let bytes = |tensors: usize| 4 * tensors as u64;
+    let thin: usize = adapter.values().map(|t| t.data.len()).sum();
+    assert!(!uses.contains_key("reference"));
+    assert!(uses["gradients"] < bytes(thin + 64 * adapter.len()), "{uses:?}");
+}

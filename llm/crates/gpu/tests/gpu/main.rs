@@ -1,0 +1,13 @@
+//! What is computed on a device, against the CPU, with the kernels run by an emulator.
+#![allow(unsafe_code)] // the emulated device's memory is addressed by number
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
+
+mod check;
+mod contract;
+mod decoder;
+mod emulator;
+mod kernels;
+mod lora;
+mod memory;
+mod optim;
+mod rollout;

@@ -1,0 +1,241 @@
+//! The optimiser on a device against the optimiser on the CPU.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{self, Config, Decoder, Options, Rows};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, Update};
+use grpo_lambda_gpu::{Device, Dtype, GpuAdamW, Gradients, Kernels, Layout, Weights};
+use half::bf16;
+
+use crate::decoder::{Ready, configs, parameters, rows};
+use crate::emulator::Emulated;
+
+/// Both optimisers at the same weights.
+struct Pair {
+    cpu: AdamW,
+    gpu: GpuAdamW,
+    weights: Weights,
+    gradients: Gradients,
+}
+
+impl Pair {
+    fn new(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, settings: &AdamWSettings) -> Pair {
+        let (layout, parameters) = (Arc::new(Layout::new(config)), parameters(config));
+        let weights = Weights::upload(device, "weights", &layout, &parameters, dtype).unwrap();
+        let gradients = Gradients::weights(device, &layout).unwrap();
+        let kernels = Kernels { device: device.clone(), dtype };
+        let gpu = GpuAdamW::new(kernels, settings.clone(), weights.tensors(), &parameters).unwrap();
+        let cpu = AdamW::new(settings.clone(), parameters.into_iter().map(|(name, t)| (name, t.data)));
+        Pair { cpu, gpu, weights, gradients }
+    }
+
+    /// One step of each.
+    fn step(&mut self, rate: f64, gradient: &Parameters<f32>) -> (Update, Update) {
+        let by_name: Vec<(&str, &[f32])> = gradient.iter().map(|(n, t)| (n.as_str(), &t.data[..])).collect();
+        let cpu = self.cpu.step(rate, &by_name).unwrap();
+        self.gradients.tensors().write(gradient).unwrap();
+        (cpu, self.gpu.step(rate, &self.gradients, self.weights.tensors()).unwrap())
+    }
+
+    fn agree(&self, what: &str) {
+        assert_eq!(self.gpu.steps(), self.cpu.steps(), "{what}");
+        assert!(self.gpu.to_bytes().unwrap() == self.cpu.to_bytes(), "{what}: the states differ");
+        let weights = self.weights.tensors();
+        for (name, tensor) in weights.read().unwrap() {
+            let round = |x: &f32| match weights.dtype() {
+                Dtype::F32 => *x,
+                Dtype::Bf16 => bf16::from_f32(*x).to_f32(),
+            };
+            let expected: Vec<f32> = self.cpu.weights(&name).unwrap().iter().map(round).collect();
+            assert_eq!(tensor.data, expected, "{what}: {name}");
+        }
+    }
+}
+
+/// A gradient that differs from step to step.
+fn gradient(config: &Config, step: usize) -> Parameters<f32> {
+    let mut gradient = parameters(config);
+    for (i, x) in gradient.values_mut().flat_map(|t| &mut t.data).enumerate() {
+        *x *= 0.01 * ((i * 13 + step * 29) % 17) as f32 - 0.07;
+    }
+    gradient
+}
+
+#[test]
+fn steps_and_states_have_the_cpu_s_bits() {
+    let (_, config) = configs().remove(3);
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        for (decay, compensated) in [(Decay::Matrices, true), (Decay::All, false)] {
+            let Some(device) = Emulated::start() else { return };
+            let settings = AdamWSettings {
+                weight_decay: 0.1,
+                decay,
+                compensated,
+                max_grad_norm: None,
+                ..AdamWSettings::default()
+            };
+            let mut pair = Pair::new(&device, dtype, &config, &settings);
+            for step in 0..4 {
+                let rate = 1e-3 / (step + 1) as f64;
+                pair.step(rate, &gradient(&config, step));
+                pair.agree(&format!("{dtype:?}, {decay:?}, step {step}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn clipping_is_the_cpu_s_up_to_the_last_place_of_the_norm() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let settings = AdamWSettings { max_grad_norm: Some(0.1), ..AdamWSettings::default() };
+    let mut pair = Pair::new(&device, Dtype::F32, &config, &settings);
+    for step in 0..3 {
+        let both = pair.step(1e-3, &gradient(&config, step));
+        let (Update::Applied { grad_norm, scale }, Update::Applied { grad_norm: norm, scale: by }) = both
+        else {
+            panic!("{both:?}")
+        };
+        assert!(scale < 0.9, "clipping does not bind: {scale}");
+        assert!((norm / grad_norm - 1.0).abs() < 1e-14 && (by / scale - 1.0).abs() < 1e-14, "{both:?}");
+        for (name, tensor) in pair.gpu.master().read().unwrap() {
+            for (a, b) in tensor.data.iter().zip(pair.cpu.weights(&name).unwrap()) {
+                assert!((a - b).abs() <= 1e-6 * b.abs().max(1e-3), "{name}: {a} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_of_either_continues_on_the_other_to_the_bit() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let settings = AdamWSettings { max_grad_norm: None, ..AdamWSettings::default() };
+    let fresh = || Pair::new(&device, Dtype::Bf16, &config, &settings);
+    let mut unbroken = fresh();
+    (0..6).for_each(|step| drop(unbroken.step(1e-3, &gradient(&config, step))));
+
+    let mut first = fresh();
+    (0..3).for_each(|step| drop(first.step(1e-3, &gradient(&config, step))));
+    let mut second = fresh();
+    // Crosswise.
+    second.cpu.restore(&first.gpu.to_bytes().unwrap()).unwrap();
+    second.gpu.restore(&first.cpu.to_bytes(), second.weights.tensors()).unwrap();
+    second.agree("restored");
+    (3..6).for_each(|step| drop(second.step(1e-3, &gradient(&config, step))));
+    second.agree("continued");
+    assert!(second.cpu.to_bytes() == unbroken.cpu.to_bytes());
+    assert_eq!(second.gpu.steps(), 6);
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_skips_the_step_and_is_named_as_on_the_cpu() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let mut pair = Pair::new(&device, Dtype::Bf16, &config, &AdamWSettings::default());
+    pair.step(1e-3, &gradient(&config, 0));
+    for bad in [f32::NAN, f32::NEG_INFINITY] {
+        let mut gradient = gradient(&config, 1);
+        // Two parameters, not in the order of the layout: the first by name is named.
+        gradient.get_mut("model.layers.1.self_attn.k_proj.bias").unwrap().data[1] = bad;
+        let first = gradient.get_mut("model.layers.1.mlp.up_proj.weight").unwrap();
+        (first.data[0], first.data[5]) = (bad, bad);
+        let before = pair.gpu.to_bytes().unwrap();
+        let (cpu, gpu) = pair.step(1e-3, &gradient);
+        assert_eq!(gpu, cpu);
+        let parameter = "model.layers.1.mlp.up_proj.weight".to_owned();
+        assert_eq!(gpu, Update::Skipped { parameter, not_finite: 2 });
+        assert!(pair.gpu.to_bytes().unwrap() == before);
+        pair.agree("skipped");
+    }
+}
+
+#[test]
+fn states_that_do_not_fit_are_refused_in_the_cpu_s_words_and_change_nothing() {
+    let (_, config) = configs().remove(0);
+    let Some(device) = Emulated::start() else { return };
+    let settings = AdamWSettings::default();
+    let mut pair = Pair::new(&device, Dtype::F32, &config, &settings);
+    pair.step(1e-3, &gradient(&config, 0));
+    let wider = Config { intermediate_size: 48, ..config.clone() };
+    let deeper = Config { num_hidden_layers: 3, ..config.clone() };
+    let bytes = |config: &Config, settings: &AdamWSettings| {
+        Pair::new(&device, Dtype::F32, config, settings).gpu.to_bytes().unwrap()
+    };
+    let plain = AdamWSettings { compensated: false, ..settings.clone() };
+    let whole = bytes(&config, &settings);
+    let cut = whole[..whole.len() - 3].to_vec();
+    for bad in [bytes(&wider, &settings), bytes(&deeper, &settings), bytes(&config, &plain), cut] {
+        let refused = pair.gpu.restore(&bad, pair.weights.tensors()).unwrap_err().to_string();
+        assert_eq!(refused, pair.cpu.restore(&bad).unwrap_err().to_string());
+        pair.agree("refused");
+    }
+}
+
+/// Minus the mean log-probability, and its slopes.
+fn loss(logps: &[Vec<f64>]) -> (f64, Vec<Vec<f64>>) {
+    let n = logps.iter().map(Vec::len).sum::<usize>() as f64;
+    let slopes = logps.iter().map(|row| vec![-1.0 / n; row.len()]).collect();
+    (-logps.iter().flatten().sum::<f64>() / n, slopes)
+}
+
+const PLAIN: Options = Options { temperature: 1.0, entropy: false, checkpoint: true };
+
+fn curve_on_the_cpu(config: &Config, rows: &Rows, rate: f64) -> Vec<f64> {
+    let start = parameters(config);
+    let mut decoder = Decoder::new(config.clone(), start.clone()).unwrap();
+    let mut optimiser = AdamW::new(AdamWSettings::default(), start.into_iter().map(|(n, t)| (n, t.data)));
+    let mut gradients = model::Gradients::new(config, |_| true);
+    let step = |_| {
+        let (scores, tape) = decoder.forward(rows, PLAIN).unwrap();
+        let (loss, slopes) = loss(&scores.logps);
+        gradients.clear();
+        decoder.backward(tape, &slopes, &mut gradients);
+        optimiser.step(rate, &gradients.by_name()).unwrap();
+        decoder.update(|parameters| {
+            parameters
+                .iter_mut()
+                .for_each(|(name, tensor)| tensor.data.copy_from_slice(optimiser.weights(name).unwrap()));
+        });
+        loss
+    };
+    (0..10).map(step).collect()
+}
+
+fn curve_on_a_device(
+    device: Arc<dyn Device>,
+    dtype: Dtype,
+    config: &Config,
+    rows: &Rows,
+    rate: f64,
+) -> Vec<f64> {
+    let start = parameters(config);
+    let ready = Ready::new(device.clone(), dtype, config, &start);
+    let (kernels, weights) = (Kernels { device, dtype }, ready.weights.tensors());
+    let mut optimiser = GpuAdamW::new(kernels, AdamWSettings::default(), weights, &start).unwrap();
+    let step = |_| {
+        let (scores, tape) = ready.decoder.forward(&ready.weights, rows, PLAIN).unwrap();
+        let (loss, slopes) = loss(&scores.logps);
+        ready.gradients.clear().unwrap();
+        ready.decoder.backward(&ready.weights, tape, &slopes, &ready.gradients).unwrap();
+        optimiser.step(rate, &ready.gradients, weights).unwrap();
+        loss
+    };
+    (0..10).map(step).collect()
+}
+
+#[test]
+fn ten_steps_of_fine_tuning_follow_the_cpu_s_loss() {
+    let (_, config) = configs().remove(0);
+    let (rows, rate) = (rows(), 3e-3);
+    let cpu = curve_on_the_cpu(&config, &rows, rate);
+    assert!(cpu[9] < 0.7 * cpu[0], "nothing was learnt: {cpu:?}");
+    for (dtype, most) in [(Dtype::F32, 1e-5), (Dtype::Bf16, 3e-2)] {
+        let Some(device) = Emulated::start() else { return };
+        let gpu = curve_on_a_device(device, dtype, &config, &rows, rate);
+        let apart = cpu.iter().zip(&gpu).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max);
+        println!("{dtype:?}: {apart:.1e} apart, from {:.4} to {:.4} (CPU {:.4})", gpu[0], gpu[9], cpu[9]);
+        assert!(apart < most, "{dtype:?}: {apart}, {gpu:?} against {cpu:?}");
+    }
+}

@@ -1,0 +1,342 @@
+//! Responses sampled on the device, against the CPU's.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows, weights};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler};
+use grpo_lambda_decoder::rollout::{Ending, RolloutError, Sampled, Sampling};
+use grpo_lambda_decoder::truncation::Truncation;
+use grpo_lambda_gpu::decode::cache_bytes;
+use grpo_lambda_gpu::dry::Dry;
+use grpo_lambda_gpu::lora::AdapterLayout;
+use grpo_lambda_gpu::rollout::{self, How, Times};
+use grpo_lambda_gpu::{Adapter, Budget, Device, Dtype, GpuDecoder, Kernels, Layout, Network, Weights};
+
+use crate::emulator::{Emulated, Order};
+
+/// A decoder with its weights on a device.
+struct Model {
+    device: Arc<dyn Device>,
+    decoder: GpuDecoder,
+    weights: Weights,
+}
+
+impl Model {
+    fn new(device: Arc<dyn Device>, parameters: &Parameters<f32>, c: &Config, dtype: Dtype) -> Model {
+        let layout = Arc::new(Layout::new(c));
+        let weights = Weights::upload(&device, "weights", &layout, parameters, dtype).unwrap();
+        let kernels = Kernels { device: device.clone(), dtype };
+        let decoder = GpuDecoder::new(kernels, layout, Budget::default());
+        Model { device, decoder, weights }
+    }
+
+    fn run(&self, ask: &Ask<'_>, how: How) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
+        rollout::run(&self.decoder, Network::from(&self.weights), ask, how)
+    }
+
+    fn respond(&self, ask: &Ask<'_>) -> Vec<Vec<Sampled>> {
+        self.run(ask, How::default()).unwrap().0
+    }
+
+    /// The trainer's log-probabilities of responses, in flat order.
+    fn scored(&self, ask: &Ask<'_>, responses: &[Vec<Sampled>]) -> Vec<Vec<f64>> {
+        let rows = rows(ask, responses);
+        let temperature = if ask.sampling.temperature > 0.0 { ask.sampling.temperature } else { 1.0 };
+        self.decoder.score(&self.weights, &rows, Options { temperature, ..Options::default() }).unwrap().logps
+    }
+}
+
+fn rows(ask: &Ask<'_>, responses: &[Vec<Sampled>]) -> Rows {
+    let mut rows = Rows::new();
+    for (prompt, responses) in ask.prompts.iter().zip(responses) {
+        for response in responses {
+            let row: Vec<u32> = prompt.iter().chain(&response.tokens).copied().collect();
+            rows.push(&row, prompt.len());
+        }
+    }
+    rows
+}
+
+/// Two layers, four query heads to two of keys, a head of its own, and every bias there is.
+fn shape() -> Config {
+    Config { tie_word_embeddings: false, output_bias: true, mlp_bias: true, ..Config::qwen2(61, 32, 2, 4, 2) }
+}
+
+/// Weights that give peaked and flat distributions alike.
+fn parameters(c: &Config) -> Parameters<f32> {
+    let mut parameters = weights::initialise(c, 5, 0.25);
+    for (name, tensor) in &mut parameters {
+        if name.ends_with("bias") {
+            tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x = 0.1 * ((i * 7 % 11) as f32 - 5.0));
+        }
+    }
+    parameters
+}
+
+const PROMPTS: [&[u32]; 4] = [&[3, 1, 4, 1, 5, 9, 2, 6], &[27], &[18, 28], &[60; 19]];
+const EOS: [u32; 6] = [7, 41, 13, 2, 50, 33];
+const NEW: usize = 8;
+
+fn sampling(temperature: f64) -> Sampling {
+    Sampling { max_new_tokens: NEW, min_new_tokens: 0, temperature }
+}
+
+fn address(prompt: usize, response: usize) -> Address {
+    Address::new(11, Purpose::Rollout).prompt(prompt as u64).response(response as u64)
+}
+
+fn ask<'a>(prompts: &'a [&'a [u32]], group: usize, temperature: f64) -> Ask<'a> {
+    Ask::new(prompts, group, &EOS, sampling(temperature), &address)
+}
+
+fn cpu(c: &Config) -> Decoder<f32> {
+    Decoder::new(c.clone(), parameters(c)).unwrap()
+}
+
+fn model(dtype: Dtype) -> Option<Model> {
+    let c = shape();
+    Some(Model::new(Emulated::start()?, &parameters(&c), &c, dtype))
+}
+
+/// Tokens, lengths and truncation are equal, log-probabilities and entropies to within `error`.
+fn agree(found: &[Vec<Sampled>], expected: &[Vec<Sampled>], error: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (i, (found, expected)) in found.iter().flatten().zip(expected.iter().flatten()).enumerate() {
+        assert_eq!(found.tokens, expected.tokens, "response {i}");
+        assert_eq!(found.truncated, expected.truncated, "response {i}");
+        for (name, found, expected) in [
+            ("log-probability", &found.logps, &expected.logps),
+            ("entropy", &found.entropies, &expected.entropies),
+        ] {
+            assert_eq!(found.len(), expected.len());
+            for (a, b) in found.iter().zip(expected) {
+                assert!((a - b).abs() < error, "{name} in response {i}: {a}, on the CPU {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn responses_are_the_cpus_token_by_token() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let cpu = cpu(&shape());
+    let (mut ended, mut cut, mut tokens) = (0, 0, 0);
+    for temperature in [1.0, 0.6, 1.4, 0.0] {
+        let ask = ask(&PROMPTS, 3, temperature);
+        let expected = cpu.respond(&ask).unwrap();
+        agree(&model.respond(&ask), &expected, 1e-5);
+        let all: Vec<&Sampled> = expected.iter().flatten().collect();
+        cut += all.iter().filter(|s| s.truncated).count();
+        ended += all.iter().filter(|s| !s.truncated).count();
+        tokens += all.iter().map(|s| s.tokens.len()).sum::<usize>();
+    }
+    assert!(ended > 10 && cut > 10, "{ended} ended and {cut} cut off, of {tokens} tokens: no test of both");
+}
+
+#[test]
+fn log_probabilities_are_the_trainers_to_rounding() {
+    let Some(model) = model(Dtype::F32) else { return };
+    for temperature in [1.0, 0.6, 0.0] {
+        let ask = ask(&PROMPTS, 2, temperature);
+        let responses = model.respond(&ask);
+        let mut drift = Drift::default();
+        for (s, trained) in responses.iter().flatten().zip(model.scored(&ask, &responses)) {
+            drift.add(&s.logps, &trained);
+            for (a, b) in s.logps.iter().zip(&trained) {
+                assert!((a - b).abs() < 1e-5, "sampled with {a}, trained with {b}");
+            }
+        }
+        println!("f32 at temperature {temperature}: mean {}, max {}", drift.mean(), drift.max());
+    }
+}
+
+/// In bf16 every activation is rounded to 8 bits, in another order by sampler and trainer. The limit at which a run stops is
+/// [`Drift::LIMIT`]; here it is far from it, and the mean is printed.
+#[test]
+fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
+    let Some(model) = model(Dtype::Bf16) else { return };
+    let ask = ask(&PROMPTS, 4, 1.0);
+    let responses = model.respond(&ask);
+    let mut drift = Drift::default();
+    let trained = model.scored(&ask, &responses);
+    responses.iter().flatten().zip(&trained).for_each(|(s, trained)| drift.add(&s.logps, trained));
+    println!("bf16: mean {}, max {}", drift.mean(), drift.max());
+    assert!(drift.mean() > 1.0, "nothing was rounded: {}", drift.mean());
+    assert!(drift.mean() < 1.0 + 0.5 * (Drift::LIMIT - 1.0), "mean {}", drift.mean());
+}
+
+#[test]
+fn replayed_steps_have_the_bits_of_launched_ones_and_asking_seldom_changes_nothing() {
+    let direct = How { recorded: false, ..How::default() };
+    let others = [
+        How { ask_every: 1, ..How::default() },
+        How { prefill_tokens: 1, ..How::default() },
+        How { prefill_tokens: 10, ..How::default() },
+    ];
+    for (dtype, hows) in [(Dtype::F32, [&[direct][..], &others].concat()), (Dtype::Bf16, vec![direct])] {
+        let Some(model) = model(dtype) else { return };
+        let ask = ask(&PROMPTS, 1, 1.0);
+        let (expected, times) = model.run(&ask, How::default()).unwrap();
+        assert_eq!(times.steps, NEW - 1);
+        for how in hows {
+            assert_eq!(model.run(&ask, how).unwrap().0, expected, "{how:?}");
+        }
+    }
+}
+
+#[test]
+fn decoding_stops_when_the_host_has_seen_that_no_row_is_live() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let all: Vec<u32> = (0..61).collect();
+    let ask = Ask { eos: &all, ..ask(&PROMPTS[..2], 1, 1.0) };
+    for (ask_every, steps) in [(1, 1), (3, 3), (100, NEW - 1)] {
+        let (found, times) = model.run(&ask, How { ask_every, ..How::default() }).unwrap();
+        assert!(found.iter().flatten().all(|s| s.tokens.len() == 1 && !s.truncated));
+        assert_eq!(times.steps, steps);
+    }
+}
+
+#[test]
+fn the_order_in_which_threads_run_changes_no_bit() {
+    let c = shape();
+    let mut all = Vec::new();
+    for order in [Order::Forward, Order::Reversed, Order::Shuffled(3)] {
+        let Some(device) = Emulated::new(order, u64::MAX) else { return };
+        let model = Model::new(Arc::new(device), &parameters(&c), &c, Dtype::F32);
+        all.push(model.respond(&ask(&PROMPTS[..3], 2, 1.0)));
+    }
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// A response has the same tokens and, but for rounding in products of another size, the same numbers whatever is decoded with it and
+/// has ended before it.
+#[test]
+fn a_response_does_not_depend_on_those_beside_it() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let whole = model.respond(&ask(&PROMPTS, 3, 1.0));
+    let lengths: Vec<usize> = whole.iter().flatten().map(|s| s.tokens.len()).collect();
+    assert!(lengths.iter().any(|n| *n < 5) && lengths.contains(&NEW), "{lengths:?}");
+    for (p, prompt) in PROMPTS.iter().enumerate() {
+        for r in 0..3 {
+            let alone = |_: usize, _: usize| address(p, r);
+            let prompts = [*prompt];
+            let ask = Ask::new(&prompts, 1, &EOS, sampling(1.0), &alone);
+            agree(&model.respond(&ask), &[vec![whole[p][r].clone()]], 1e-5);
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_one_token_and_limits_of_their_own_are_kept() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let cpu = cpu(&shape());
+    let one = Ask { sampling: Sampling { max_new_tokens: 1, ..sampling(1.0) }, ..ask(&PROMPTS, 2, 1.0) };
+    let own = Ask { ending: Ending { limits: &[1, 4, 30, 2], complete: None }, ..ask(&PROMPTS, 2, 1.0) };
+    for ask in [one, own] {
+        agree(&model.respond(&ask), &cpu.respond(&ask).unwrap(), 1e-5);
+    }
+    assert!(model.respond(&one).iter().flatten().all(|s| s.tokens.len() == 1));
+}
+
+#[test]
+fn without_an_end_token_every_response_has_full_length() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let ask = Ask { eos: &[], ..ask(&PROMPTS, 2, 1.0) };
+    let found = model.respond(&ask);
+    assert!(found.iter().flatten().all(|s| s.truncated && s.tokens.len() == NEW));
+    agree(&found, &cpu(&shape()).respond(&ask).unwrap(), 1e-5);
+}
+
+/// What evaluation asks for is chosen by the CPU's code from the device's logits.
+#[test]
+fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let cpu = cpu(&shape());
+    let complete = |tokens: &[u32]| tokens.iter().filter(|t| **t % 2 == 0).count() == 3;
+    let base = ask(&PROMPTS, 2, 1.0);
+    for ask in [
+        Ask { truncation: Truncation { top_k: Some(3), top_p: None }, ..base },
+        Ask { truncation: Truncation { top_k: None, top_p: Some(0.7) }, ..base },
+        Ask { sampling: Sampling { min_new_tokens: 5, ..base.sampling }, ..base },
+        Ask { ending: Ending { limits: &[5, 20, 3, 20], complete: Some(&complete) }, ..base },
+    ] {
+        agree(&model.respond(&ask), &cpu.respond(&ask).unwrap(), 1e-5);
+    }
+}
+
+#[test]
+fn an_adapter_is_sampled_with() {
+    let c = shape();
+    let Some(device) = Emulated::start() else { return };
+    let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
+    let targets = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"].map(str::to_owned).to_vec();
+    let settings = LoraSettings { rank: 3, alpha: 12.0, targets };
+    let mut tensors = settings.initialise(&c, 9).unwrap();
+    for tensor in tensors.values_mut() {
+        tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += 0.05 * ((i % 5) as f32 - 2.0));
+    }
+    let layout = Arc::new(AdapterLayout::new(&settings, &c).unwrap());
+    let adapter = Adapter::upload(&device, "weights", &layout, &tensors, Dtype::F32).unwrap();
+    let network = Network { weights: &model.weights, adapter: Some(&adapter) };
+    let ask = ask(&PROMPTS, 2, 1.0);
+    let (found, _) = rollout::run(&model.decoder, network, &ask, How::default()).unwrap();
+    assert_ne!(found, model.respond(&ask));
+    let mut merged = cpu(&c);
+    let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
+    lora.merge(&mut merged, &|name| tensors.get(name).map(|t| t.data.as_slice()));
+    agree(&found, &merged.respond(&ask).unwrap(), 1e-5);
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
+    let c = Config { max_position_embeddings: 24, ..shape() };
+    let Some(device) = Emulated::start() else { return };
+    let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
+    let cpu = cpu(&c);
+    let empty: [&[u32]; 2] = [&[1], &[]];
+    let outside: [&[u32]; 1] = [&[61]];
+    for prompts in [&PROMPTS[..], &empty, &outside] {
+        let ask = ask(prompts, 2, 1.0);
+        let [found, expected] =
+            [model.run(&ask, How::default()).map(|r| r.0), cpu.respond(&ask)].map(|r| r.unwrap_err());
+        assert_eq!(found.to_string(), expected.to_string());
+    }
+    let mut broken = parameters(&c);
+    broken.get_mut("model.norm.weight").unwrap().data[3] = f32::NAN;
+    let model = Model::new(device, &broken, &c, Dtype::F32);
+    for greedy in [0.0, 1.0] {
+        let found = model.run(&ask(&PROMPTS[..2], 2, greedy), How::default()).unwrap_err().to_string();
+        assert!(found.contains("prompt 0, response 0, token 0") && found.contains("NaN"), "{found}");
+    }
+    assert_eq!(model.respond(&ask(&[], 2, 1.0)), Vec::<Vec<Sampled>>::new());
+}
+
+/// What a dry run counts is what a rollout takes, whatever is sampled; and the caches are as large as their formula.
+#[test]
+fn a_dry_run_counts_the_memory_of_a_rollout() {
+    let c = shape();
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        for (group, prefill_tokens) in [(1, 8192), (2, 10)] {
+            let Some(emulated) = Emulated::start() else { return };
+            let how = How { prefill_tokens, ..How::default() };
+            let peak = |device: Arc<dyn Device>| {
+                let model = Model::new(device.clone(), &parameters(&c), &c, dtype);
+                let held = device.ledger().total();
+                model.run(&ask(&PROMPTS, group, 1.0), how).unwrap();
+                let left = device.ledger().total() - held;
+                // The table of rotations stays with the decoder.
+                assert_eq!(left, 256 * 4 * 8, "left over");
+                model.device.ledger().peak()
+            };
+            let (found, dry) = (peak(emulated), peak(Arc::new(Dry::default())));
+            assert_eq!(found, dry);
+            let cache = cache_bytes(&c, dtype, PROMPTS.len() * group, 19 + NEW);
+            // The peak is where the caches are, and these are multiples of the grain.
+            assert_eq!(found.1["keys and values"] as usize, cache);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How long a comparison takes: `cargo run -p grpo-lambda-grade --release --example grade_speed [FILE]`, on one thread.
+//!
+//! FILE holds lines as `llm-train grade` reads them; the pool of test cases when none is given. Simple cases (integers, fractions, decimals and pairs
+//! in a sentence) come first. Each line of the output: comparisons a second, and quantiles of one comparison in microseconds.
+
+use std::time::{Duration, Instant};
+
+use grpo_lambda_grade::{Extraction, Gold, Prediction, grade};
+
+/// A reference and a response.
+type Case = (String, String);
+
+fn simple(i: u32) -> Case {
+    let (a, b) = (i % 997, i % 89 + 1);
+    let (gold, answer) = match i % 4 {
+        0 => (a.to_string(), (a + u32::from(i.is_multiple_of(3))).to_string()),
+        1 => (format!("\\frac{{{a}}}{{{b}}}"), format!("{}/{}", 2 * a, 2 * b)),
+        2 => (format!("{a}.5"), format!("\\frac{{{}}}{{2}}", 2 * a + 1)),
+        _ => (format!("({a}, {b})"), format!("({a},{b})")),
+    };
+    (gold, format!("Adding up, the answer is \\boxed{{{answer}}}."))
+}
+
+fn read(path: &str) -> Vec<Case> {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let case = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some((value["gold"].as_str()?.to_owned(), value["answer"].as_str()?.to_owned()))
+    };
+    text.lines().filter_map(case).collect()
+}
+
+fn measure(name: &str, cases: &[Case]) {
+    let one = |(gold, answer): &Case| {
+        let start = Instant::now();
+        let Ok(gold) = Gold::math(gold) else { return None };
+        std::hint::black_box(grade(&Prediction::extract(answer, Extraction::Auto), &gold));
+        Some(start.elapsed())
+    };
+    // Once to warm up, then the measurement.
+    let _ = cases.iter().take(1000).filter_map(one).count();
+    let mut times: Vec<Duration> = cases.iter().filter_map(one).collect();
+    times.sort();
+    let total: Duration = times.iter().sum();
+    let at = |q: f64| times[((times.len() - 1) as f64 * q) as usize].as_secs_f64() * 1e6;
+    println!(
+        "{name}: {} comparisons, {:.0} a second; microseconds: median {:.1}, p99 {:.1}, slowest {:.1}",
+        times.len(),
+        times.len() as f64 / total.as_secs_f64(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
+}
+
+fn main() {
+    measure("simple cases", &(0..200_000).map(simple).collect::<Vec<_>>());
+    let pool = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pool/pool.jsonl");
+    let path = std::env::args().nth(1).unwrap_or_else(|| pool.to_owned());
+    measure(&path, &read(&path));
+}

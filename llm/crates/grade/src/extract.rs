@@ -1,0 +1,154 @@
+//! From a response to its final answer, in one pass over the text for each thing looked for.
+
+use std::ops::Range;
+
+/// What a response answers, if it answers anything. Its type keeps it from being swapped with a [`Gold`](super::Gold).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prediction(Option<String>);
+
+/// Where the answer of a response stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Extraction {
+    /// The last balanced `\boxed{}`; a text without one is the answer itself
+    #[default]
+    Auto,
+    /// The last balanced `\boxed{}` and nothing else
+    Boxed,
+    /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` where there is one
+    Tag,
+    /// The last `<answer>...</answer>`, wherever it stands and also where it is not closed
+    LenientTag,
+    /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
+    Any,
+}
+
+impl Prediction {
+    /// Reads the box of a response. A later box that is never closed (a response that was cut off) does not hide an earlier complete one.
+    ///
+    /// ```
+    /// use grpo_lambda_grade::Prediction;
+    /// assert_eq!(Prediction::of(r"\boxed{1} so \boxed{\frac{1}{2}}").answer(), Some(r"\frac{1}{2}"));
+    /// assert_eq!(Prediction::of(r"\boxed{1} then \boxed{2").answer(), Some("1"));
+    /// ```
+    pub fn of(response: &str) -> Prediction {
+        Prediction(last_box(response).map(str::to_owned))
+    }
+
+    /// Reads a response the way it was asked to answer.
+    ///
+    /// ```
+    /// use grpo_lambda_grade::{Extraction, Prediction};
+    /// let read = |text| Prediction::extract(text, Extraction::Any);
+    /// assert_eq!(read("3 + 4 = 7\n#### 7").answer(), Some("7"));
+    /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
+    /// ```
+    pub fn extract(response: &str, how: Extraction) -> Prediction {
+        let found = match how {
+            Extraction::Auto => Some(last_box(response).unwrap_or(response)),
+            Extraction::Boxed => last_box(response),
+            Extraction::Tag => strict_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
+            Extraction::LenientTag => lenient_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
+            Extraction::Any => last_box(response)
+                .or_else(|| lenient_tag(response))
+                .or_else(|| after_hashes(response))
+                .or_else(|| after_phrase(response))
+                .or_else(|| last_number(response)),
+        };
+        Prediction(found.map(|text| text.trim().to_owned()))
+    }
+
+    /// The text of the answer.
+    pub fn answer(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+/// What opens a box.
+/// How a box opens.
+pub const BOXED: &[u8] = br"\boxed{";
+
+/// The content of the last box that is closed.
+fn last_box(text: &str) -> Option<&str> {
+    answer_place(text).map(|place| &text[place])
+}
+
+/// Where the content of the last box that is closed stands, in bytes: of the one that opens last. `\{` and `\}` are letters, not braces.
+///
+/// ```
+/// let text = r"\boxed{1} so \boxed{12}";
+/// assert_eq!(grpo_lambda_grade::answer_place(text), Some(20..22));
+/// ```
+pub fn answer_place(text: &str) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut open: Vec<(usize, bool)> = Vec::new();
+    let mut best: Option<(usize, usize)> = None;
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\\' if bytes[i..].starts_with(BOXED) => {
+                i += BOXED.len() - 1;
+                open.push((i + 1, true));
+            }
+            // A backslash takes the next character with it, unless that one begins a box.
+            b'\\' if !bytes[i + 1..].starts_with(BOXED) => i += 1,
+            b'{' => open.push((i + 1, false)),
+            b'}' => {
+                if let Some((start, true)) = open.pop()
+                    && best.is_none_or(|(known, _)| start > known)
+                {
+                    best = Some((start, i));
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+    best.map(|(start, end)| start..end)
+}
+
+fn strict_tag(text: &str) -> Option<&str> {
+    let (_, after) = text.rsplit_once("</think> <answer>")?;
+    Some(after.split_once("</answer>")?.0)
+}
+
+fn lenient_tag(text: &str) -> Option<&str> {
+    let (_, after) = text.rsplit_once("<answer>")?;
+    Some(after.split_once("</answer>").map_or(after, |(inside, _)| inside))
+}
+
+fn after_hashes(text: &str) -> Option<&str> {
+    let (_, after) = text.rsplit_once("####")?;
+    after.lines().next().filter(|line| !line.trim().is_empty())
+}
+
+/// What follows the last "final answer is", or else the last "answer is", up to the end of the sentence.
+fn after_phrase(text: &str) -> Option<&str> {
+    let lower = text.to_ascii_lowercase();
+    for phrase in ["final answer is", "answer is", "final answer:", "answer:"] {
+        let Some(at) = lower.rfind(phrase) else { continue };
+        let after = text[at + phrase.len()..].trim_start_matches([':', ' ', '\n']);
+        let line = after.lines().next().unwrap_or("");
+        let end = line.find(". ").unwrap_or(line.len());
+        let found = line[..end].trim().trim_end_matches('.').trim_matches('*').trim();
+        if !found.is_empty() {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// The last run of digits, with its sign, decimals and thousands commas.
+fn last_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
+    let inner = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b',');
+    let mut start = bytes[..end].iter().rposition(|b| !inner(b)).map_or(0, |p| p + 1);
+    while !bytes[start].is_ascii_digit() && bytes[start] != b'.' {
+        start += 1;
+    }
+    // A minus that follows a digit or a letter is a hyphen or a subtraction.
+    let signed = start > 0 && bytes[start - 1] == b'-';
+    let alone = start < 2 || !bytes[start - 2].is_ascii_alphanumeric();
+    Some(&text[if signed && alone { start - 1 } else { start }..end])
+}

@@ -1,0 +1,417 @@
+//! The grader: a pool of cases written by hand, the references of five benchmarks, and anything as input.
+//!
+//! The benchmarks are read from `../shared/data` beside the repository, or from where `GRPO_LAMBDA_DATA` says.
+#![allow(clippy::unwrap_used)] // a test that cannot read its data should stop there
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use grpo_lambda_grade::{Answer, Extraction, Gold, Prediction, Reason, Verdict, grade};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pool").join(name)
+}
+
+fn text<'a>(line: &'a Value, field: &str) -> &'a str {
+    line[field].as_str().unwrap()
+}
+
+fn verdict(gold: &str, answer: &str) -> Verdict {
+    grade(&Prediction::extract(answer, Extraction::Auto), &Gold::math(gold).unwrap())
+}
+
+#[test]
+fn the_pool_is_graded_as_written_in_every_class() {
+    let pool = lines(&here("pool.jsonl"));
+    assert!(pool.len() >= 400);
+    let mut classes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for case in &pool {
+        assert!(!text(case, "source").is_empty());
+        let found = verdict(text(case, "gold"), text(case, "answer"));
+        let right = found.equal() == case["equal"].as_bool();
+        let (agreed, all) = classes.entry(text(case, "class")).or_default();
+        (*agreed, *all) = (*agreed + usize::from(right), *all + 1);
+        if !right {
+            wrong.push(format!("{case} found {found:?}"));
+        }
+        // Swapping the two changes nothing.
+        if let Ok(gold) = Gold::math(text(case, "answer")) {
+            let turned = grade(&Prediction::extract(text(case, "gold"), Extraction::Auto), &gold);
+            assert_eq!(turned.equal(), found.equal(), "turned round: {case}");
+        }
+    }
+    for (class, (agreed, all)) in &classes {
+        println!("{class}: {agreed} of {all}");
+    }
+    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), pool.len(), wrong.join("\n"));
+}
+
+/// The folder of benchmarks; says so when there is none.
+fn benchmarks() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
+    let beside = [2, 3, 4, 5].map(|up| root.join("../".repeat(up)).join("shared/data"));
+    let found = named.into_iter().chain(beside).map(|p| p.join("benchmarks")).find(|p| p.is_dir());
+    if found.is_none() {
+        println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
+    }
+    found
+}
+
+#[test]
+fn the_reference_solutions_of_math500_answer_their_problems() {
+    let Some(folder) = benchmarks() else { return };
+    let solutions = lines(&folder.join("math500_reference_solutions.jsonl"));
+    assert_eq!(solutions.len(), 500);
+    for line in &solutions {
+        let gold = match &line["answer"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let found = grade(&Prediction::of(text(line, "solution")), &Gold::math(&gold).unwrap());
+        assert_eq!(found, Verdict::Equal, "{gold}");
+    }
+}
+
+/// Every reference of the five benchmarks once, without blanks around.
+fn golds(folder: &Path) -> Vec<String> {
+    let mut golds = BTreeSet::new();
+    for name in ["aime24", "amc", "math500", "minerva", "olympiad"] {
+        for line in lines(&folder.join(name).with_extension("jsonl")) {
+            for answer in line["answers"].as_array().unwrap() {
+                let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+                golds.insert(text.trim().to_owned());
+            }
+        }
+    }
+    golds.into_iter().collect()
+}
+
+/// `golds_equal.txt` lists, one group a line, the spellings of the benchmarks that are graded equal. Each line was read and found
+/// to be one value; a pair that is not in it fails here.
+#[test]
+fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
+    let Some(folder) = benchmarks() else { return };
+    let golds = golds(&folder);
+    let read: Vec<Answer> = golds.iter().map(|g| Answer::read(g)).collect();
+    let mut found = BTreeSet::new();
+    let mut unreadable = BTreeSet::new();
+    for i in 0..golds.len() {
+        assert_eq!(read[i].compare(&Answer::read(&format!(" {} ", golds[i]))), Verdict::Equal);
+        if let Verdict::Ungradable(Reason::Unreadable(_)) = read[i].compare(&Answer::read("\\frac{355}{113}"))
+        {
+            unreadable.insert(golds[i].clone());
+        }
+        for j in 0..i {
+            if read[i].compare(&read[j]) == Verdict::Equal {
+                found.insert(format!("{:?} = {:?}", golds[j], golds[i]));
+            }
+        }
+    }
+    println!("{} references, {} pairs of equal value, unreadable: {unreadable:?}", golds.len(), found.len());
+    let listed = std::fs::read_to_string(here("golds_equal.txt")).unwrap();
+    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+    let new: Vec<_> = found.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&found).collect();
+    assert!(new.is_empty() && gone.is_empty(), "not in the list: {new:#?}\nno longer equal: {gone:#?}");
+    assert!(unreadable.len() <= 8, "{unreadable:?}");
+}
+
+#[test]
+fn every_way_of_answering_is_found_and_only_where_it_was_asked_for() {
+    let read = |response: &str, how| Prediction::extract(response, how).answer().map(str::to_owned);
+    let found = |text: &str| Some(text.to_owned());
+    use Extraction::{Any, Auto, Boxed, LenientTag, Tag};
+    let strict = "<think> so </think> <answer> it is \\boxed{4} </answer>";
+    assert_eq!(read(strict, Tag), found("4"));
+    assert_eq!(read("</think><answer>4</answer>", Tag), None);
+    assert_eq!(read("</think> <answer>4", Tag), None);
+    assert_eq!(read("</think><answer>4", LenientTag), found("4"));
+    assert_eq!(read("<answer>3</answer> no <answer>4</answer> end", Any), found("4"));
+    assert_eq!(read("4", Boxed), None);
+    assert_eq!(read("4", Auto), found("4"));
+    assert_eq!(read("2*2=4\n#### 4\n", Any), found("4"));
+    assert_eq!(read("The answer is 3. No, the answer is **4**.", Any), found("4"));
+    assert_eq!(read("Final Answer: The final answer is $4$. I hope it is correct.", Any), found("$4$"));
+    assert_eq!(read("we get -1,234.5 in all", Any), found("-1,234.5"));
+    assert_eq!(read("5-3 left", Any), found("3"));
+    assert_eq!(read("nothing", Any), None);
+    assert_eq!(read(r"\boxed{1}\\boxed{2}", Any), found("2"));
+    let many = format!(r"\boxed{{7}} {}", r"\boxed{ é".repeat(50_000));
+    let start = Instant::now();
+    assert_eq!(Prediction::of(&many).answer(), Some("7"));
+    assert!(start.elapsed() < Duration::from_secs(1));
+    let golds = Gold::any_of(["a", r"\frac12"]).unwrap();
+    assert_eq!(grade(&Prediction::of(r"\boxed{0.5}"), &golds), Verdict::Equal);
+    assert!(Gold::any_of([]).is_err() && Gold::math("  ").is_err());
+}
+
+#[test]
+fn no_case_is_slow_however_large() {
+    let nested = |open: &str, close: &str, n: usize| open.repeat(n) + "1" + &close.repeat(n);
+    let bombs = [
+        "9^9^9^9".to_owned(),
+        "9^{9^{9^9}}+1".to_owned(),
+        "(((10!)!)!)!".to_owned(),
+        "2^{2^{30}}\\sqrt{2}".to_owned(),
+        "\\sin(10^{300})".to_owned(),
+        "1e999999".to_owned(),
+        "7".repeat(100_000),
+        format!("{}/3", "7".repeat(1_900)),
+        format!("\\sqrt{{{}}}", "7".repeat(1_900)),
+        nested("(", ")", 4_000),
+        nested("\\frac{1}{", "}", 900),
+        nested("\\sqrt{1+", "}", 1_000),
+        nested("{", "}", 4_000),
+        nested("\\sin(x+", ")", 40),
+        "x".to_owned() + &"!".repeat(4_000),
+        "1/(1+".repeat(40) + "x" + &")".repeat(40),
+        "1,".repeat(4_000),
+        "\\sqrt{2}+".repeat(800) + "1",
+        "\\sin x+".repeat(1_000) + "1",
+        "\\pm 1".repeat(1_000),
+        "(x+1)^{1000}".repeat(600),
+        "1/7+1/11+1/13+1/17+".repeat(400) + "1",
+        "(".repeat(8_000),
+        "\\text{".repeat(1_300),
+        "|".repeat(8_000),
+        "\\binom{1500}{750}".repeat(300),
+        "[1,2]\\cup".repeat(900) + "[1,2]",
+        "\\begin{pmatrix}".repeat(500),
+        "1500!".repeat(1_000),
+        "x_{".repeat(2_000),
+        "1{,}".repeat(2_000),
+        "e^".repeat(3_000) + "x",
+    ];
+    let others = ["1", "x", "\\sqrt{2}", "1,2", "(1,2)\\cup(3,4)"];
+    let mut slowest = (Duration::ZERO, String::new());
+    for (i, a) in bombs.iter().enumerate() {
+        let near = format!("{a} ");
+        let variant = a.replacen('1', "2", 1);
+        for b in others.iter().copied().chain([
+            near.as_str(),
+            variant.as_str(),
+            bombs[(i + 1) % bombs.len()].as_str(),
+        ]) {
+            let start = Instant::now();
+            let found = verdict(a, b);
+            let spent = start.elapsed();
+            if spent > slowest.0 {
+                slowest =
+                    (spent, format!("{} / {}: {found:?}", &a[..a.len().min(30)], &b[..b.len().min(30)]));
+            }
+        }
+        assert_eq!(verdict(a, a), Verdict::Equal);
+    }
+    println!("slowest: {slowest:?}");
+    assert!(slowest.0 < Duration::from_secs(2), "{slowest:?}");
+}
+
+/// Pieces of LaTeX, so that random strings of them reach beyond the lexer.
+const PIECES: [&str; 76] = [
+    "1",
+    "2",
+    "3",
+    "10",
+    "0",
+    "7.5",
+    "0.333333",
+    "x",
+    "y",
+    "n",
+    "e",
+    "i",
+    "\\pi",
+    "+",
+    "-",
+    "*",
+    "/",
+    "^",
+    "_",
+    "!",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ";",
+    "=",
+    "<",
+    "\\le ",
+    ">",
+    "\\frac",
+    "\\frac{1}{2}",
+    "\\sqrt",
+    "\\sqrt[3]",
+    "\\sin ",
+    "\\ln ",
+    "\\log_",
+    "\\binom",
+    "|",
+    "\\pm ",
+    "\\cup ",
+    "\\infty ",
+    "\\{",
+    "\\}",
+    "\\text{",
+    "\\text{ cm}",
+    "^\\circ ",
+    "\\%",
+    "%",
+    "\\left(",
+    "\\right)",
+    "\\begin{pmatrix}",
+    "\\end{pmatrix}",
+    "&",
+    "\\\\",
+    "\\lfloor ",
+    "\\rfloor ",
+    " ",
+    "\\cdot ",
+    "\\in ",
+    "\\setminus ",
+    "\\overline{3}",
+    ".",
+    "1e5",
+    "'",
+    "f(x)=",
+    "x=",
+    "\\mathbb{R}",
+    "é",
+    "\u{221a}",
+    "\\boxed{",
+    "$",
+    "\\",
+    "gcd(",
+];
+
+fn latex() -> impl Strategy<Value = String> {
+    proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..24).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn anything_is_graded_without_panic_the_same_both_ways(a in latex(), b in latex(), c in any::<String>()) {
+        let [x, y, z] = [&a, &b, &c].map(|text| Answer::read(text));
+        prop_assert_eq!(x.compare(&y).equal(), y.compare(&x).equal(), "{} and {}", a, b);
+        prop_assert_eq!(x.compare(&z).equal(), z.compare(&x).equal(), "{} and {}", a, c);
+        for (text, read) in [(&a, &x), (&c, &z)] {
+            let found = read.compare(&Answer::read(text));
+            prop_assert!(found == Verdict::Equal || found == Verdict::Ungradable(Reason::NoAnswer), "{text}: {found:?}");
+            Prediction::extract(text, Extraction::Any);
+        }
+    }
+
+    #[test]
+    fn an_expression_equals_itself_however_it_is_written_and_nothing_a_little_larger(
+        p in -30i64..30, q in 1i64..30, r in 2i64..40, k in 1i64..9,
+    ) {
+        let a = format!("\\frac{{{p}}}{{{q}}}+{k}\\sqrt{{{r}}}x");
+        let b = format!("x*sqrt({})+({}/{})", r * k * k, p * k, q * k);
+        prop_assert_eq!(verdict(&a, &b), Verdict::Equal, "{} and {}", a, b);
+        prop_assert_eq!(verdict(&a, &format!("{b}+10^{{-25}}")), Verdict::Different);
+        let equation = format!("{p}x+{q}y={r}");
+        let scaled = format!("{}={}x+{}y", -r * k, -p * k, -q * k);
+        prop_assert_eq!(verdict(&equation, &scaled), Verdict::Equal, "{} and {}", equation, scaled);
+        let other = format!("{}={}x+{}y", -r * k, -p * k, -q * k - 1);
+        prop_assert_eq!(verdict(&equation, &other), Verdict::Different, "{} and {}", equation, other);
+    }
+}
+
+/// Adds a well-formed expression of at most this depth.
+fn expression(next: &mut impl FnMut(usize) -> usize, depth: usize, out: &mut String) {
+    const FORMS: [&str; 24] = [
+        "@+@",
+        "@-@",
+        "@@",
+        "@/@",
+        "(@)",
+        "@^{@}",
+        "\\frac{@}{@}",
+        "\\sqrt{@}",
+        "\\sqrt[3]{@}",
+        "\\sin(@)",
+        "\\ln(@)",
+        "|@|",
+        "(@,@)",
+        "[@,@)",
+        "@,@",
+        "\\{@,@\\}",
+        "@=@",
+        "x=@",
+        "@<@",
+        "@\\pm @",
+        "\\left\\lfloor @\\right\\rfloor",
+        "\\begin{pmatrix}@\\\\@\\end{pmatrix}",
+        "(@,@)\\cup(@,@)",
+        "\\binom{@}{@}",
+    ];
+    const ATOMS: [&str; 16] = [
+        "1", "2", "7", "0", "x", "y", "n", "\\pi", "e", "i", "0.5", "12!", "10^9", "3^\\circ", "50\\%",
+        "\\infty",
+    ];
+    if depth == 0 || next(4) == 0 {
+        *out += ATOMS[next(ATOMS.len())];
+        return;
+    }
+    for (i, part) in FORMS[next(FORMS.len())].split('@').enumerate() {
+        if i > 0 {
+            expression(next, depth - 1, out);
+        }
+        *out += part;
+    }
+}
+
+/// Ten million random inputs; the count and the result stand in `tests/grade/README.md`.
+/// `cargo test -p grpo-lambda-llm --release --test grade ten_million -- --ignored --nocapture`
+#[test]
+#[ignore = "takes many minutes"]
+fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
+    let wanted: u64 = std::env::var("INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000_000);
+    let mut state = 0x5eed_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as usize) % below
+    };
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut slowest = (Duration::ZERO, String::new());
+    for round in 0..wanted / 2 {
+        let mut text = || {
+            let mut text = String::new();
+            if round % 2 == 0 {
+                expression(&mut next, 3, &mut text);
+                return text;
+            }
+            for _ in 0..next(16) {
+                match next(20) {
+                    0 => text.push(char::from_u32(next(0x3000) as u32).unwrap_or(' ')),
+                    _ => text += PIECES[next(PIECES.len())],
+                }
+            }
+            text
+        };
+        let (a, b) = (text(), text());
+        let start = Instant::now();
+        let found = Answer::read(&a).compare(&Answer::read(&b));
+        let spent = start.elapsed();
+        if spent > slowest.0 {
+            slowest = (spent, format!("{a:?} and {b:?}"));
+        }
+        *counts.entry(found.name()).or_default() += 1;
+    }
+    println!("{wanted} inputs: {counts:?}, slowest {slowest:?}");
+    assert!(slowest.0 < Duration::from_secs(2));
+}

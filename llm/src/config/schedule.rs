@@ -1,0 +1,76 @@
+//! Learning-rate schedules: linear warm-up, then a shape.
+
+/// How the learning rate goes on after warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Stays.
+    Constant,
+    /// Falls to 0 in a line.
+    Linear,
+    /// Falls to 0 along half a cosine.
+    Cosine,
+}
+
+impl Shape {
+    /// `constant`, `linear`, `cosine`.
+    pub const NAMES: [&str; 3] = ["constant", "linear", "cosine"];
+
+    /// The shape of one of [`Shape::NAMES`].
+    pub fn parse(name: &str) -> Option<Shape> {
+        let shapes = [Shape::Constant, Shape::Linear, Shape::Cosine];
+        Shape::NAMES.iter().position(|n| *n == name).map(|i| shapes[i])
+    }
+}
+
+/// A learning rate for every step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// The highest rate.
+    pub peak: f64,
+    /// Steps of linear warm-up: step `k` (from 0) of them has `peak (k+1)/warmup`, so the first step already moves
+    /// (in the transformers library it does not).
+    pub warmup: u64,
+    /// All steps, warm-up included; the rate would be 0 at this one for a falling shape.
+    pub steps: u64,
+    /// What follows warm-up.
+    pub shape: Shape,
+}
+
+impl Schedule {
+    /// The rate of step `step`, counted from 0.
+    ///
+    /// ```
+    /// use grpo_lambda_llm::config::schedule::{Schedule, Shape};
+    /// let s = Schedule { peak: 1.0, warmup: 2, steps: 6, shape: Shape::Linear };
+    /// assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|k| s.rate(k)), [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);
+    /// ```
+    pub fn rate(&self, step: u64) -> f64 {
+        if step < self.warmup {
+            return self.peak * (step + 1) as f64 / self.warmup as f64;
+        }
+        let left = self.steps.saturating_sub(self.warmup);
+        let progress = if left == 0 { 0.0 } else { ((step - self.warmup) as f64 / left as f64).min(1.0) };
+        let factor = match self.shape {
+            Shape::Constant => 1.0,
+            Shape::Linear => 1.0 - progress,
+            Shape::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
+        };
+        self.peak * factor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_warm_up_and_come_down() {
+        let rate = |shape, warmup, k| Schedule { peak: 2.0, warmup, steps: 10, shape }.rate(k);
+        assert_eq!([rate(Shape::Constant, 0, 0), rate(Shape::Constant, 4, 9)], [2.0, 2.0]);
+        assert_eq!(rate(Shape::Cosine, 0, 5), 1.0);
+        assert!(rate(Shape::Cosine, 0, 9) > 0.0 && rate(Shape::Linear, 0, 9) > 0.0);
+        assert_eq!(rate(Shape::Linear, 10, 20), 2.0); // nothing left to come down in
+        assert_eq!(Shape::NAMES.map(|n| Shape::parse(n).is_some()), [true; 3]);
+        assert_eq!(Shape::parse("step"), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! From a row's text to problem, answers and solution.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_grade::{Extraction, Prediction};
+use serde_json::value::RawValue;
+
+/// Which columns hold what; `None` is found by name. A dot leads into an object: `reward_model.ground_truth`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// The problem: a text, or the turns of a conversation.
+    pub problem: Option<String>,
+    /// The answer: a text, a number, or a list of accepted ones.
+    pub answer: Option<String>,
+    /// The worked solution.
+    pub solution: Option<String>,
+}
+
+/// How the answer stands in its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// It is the column, or each element of its list.
+    Whole,
+    /// After the last `####`, up to the end of the line (GSM8K).
+    Hashes,
+    /// In the last `\boxed{}` (MATH).
+    Boxed,
+}
+
+/// Where a text stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// In a column.
+    Column(String),
+    /// In the conversation of a column: the user's turn for the problem, the assistant's for the rest.
+    Turn(String),
+}
+
+impl Part {
+    fn column(&self) -> &str {
+        match self {
+            Part::Column(name) | Part::Turn(name) => name,
+        }
+    }
+}
+
+/// The columns of a data set that are used.
+///
+/// Found by name in the first row that is an object (or a list of turns):
+///
+/// ```text
+/// problem    problem, question, prompt, query, input, instruction, messages, conversations
+/// answer     answers, answer, final_answer, ground_truth, expected_answer, reward_model.ground_truth, gold, target;
+///            else the \boxed{} of the solution; else what the assistant says
+/// solution   solution, rationale; else the text that the answer was taken from
+/// ```
+/// A text with `####` answers what follows its last one, a text with `\boxed{}` what is in its last one, any other text answers itself. What
+/// the first row has, every row must have: one without `####` in a data set of the GSM8K layout is a bad row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    problem: Part,
+    answer: Part,
+    form: AnswerForm,
+    is_list: bool,
+    solution: Option<Part>,
+    mapped: bool,
+}
+
+/// What a row says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Content {
+    pub(super) problem: String,
+    pub(super) answers: Vec<String>,
+    pub(super) solution: Option<String>,
+}
+
+impl Content {
+    /// All of it as bytes, for checksums: no two contents have the same.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let texts = std::iter::once(&self.problem).chain(&self.answers).chain(&self.solution);
+        out.extend((self.answers.len() as u64).to_le_bytes());
+        for text in texts {
+            out.extend((text.len() as u64).to_le_bytes());
+            out.extend(text.as_bytes());
+        }
+        out
+    }
+}
+
+/// A row as columns. Values keep their spelling, so that no digit of a number is lost.
+pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
+
+/// The column of a row that is nothing but a list of turns.
+const BARE: &str = "conversation";
+
+const PROBLEMS: [&str; 9] =
+    ["problem", "question", "prompt", "query", "input", "instruction", "messages", "conversations", BARE];
+const ANSWERS: [&str; 8] = [
+    "answers",
+    "answer",
+    "final_answer",
+    "ground_truth",
+    "expected_answer",
+    "reward_model.ground_truth",
+    "gold",
+    "target",
+];
+const SOLUTIONS: [&str; 2] = ["solution", "rationale"];
+
+/// A row's columns.
+pub(super) fn parse(text: &[u8]) -> Result<Fields, String> {
+    let text = std::str::from_utf8(text)
+        .map_err(|e| format!("not UTF-8: byte {} of the row is no text", e.valid_up_to() + 1))?;
+    // The parser counts lines within the row.
+    let not_json = |e: serde_json::Error| {
+        format!("not JSON: {}", e.to_string().replace(" at line 1 column ", " at column "))
+    };
+    match text.as_bytes().first() {
+        Some(b'{') => {
+            let mut fields: Fields = serde_json::from_str(text).map_err(not_json)?;
+            // The hub shows a row that is a list of turns as columns 0 and 1.
+            if let (2, Some(first), Some(second)) = (fields.len(), fields.get("0"), fields.get("1")) {
+                let turns = format!("[{first},{second}]");
+                fields = Fields::from([(BARE.to_owned(), RawValue::from_string(turns).map_err(not_json)?)]);
+            }
+            Ok(fields)
+        }
+        Some(b'[') => {
+            let turns: Box<RawValue> = serde_json::from_str(text).map_err(not_json)?;
+            Ok(Fields::from([(BARE.to_owned(), turns)]))
+        }
+        _ => {
+            serde_json::from_str::<&RawValue>(text).map_err(not_json)?;
+            Err(format!("found {}; a row is an object with columns, or a list of turns", short(text)))
+        }
+    }
+}
+
+/// A text cut to what fits in a message.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The value of a column; a dot leads into an object.
+fn column(fields: &Fields, name: &str) -> Option<Box<RawValue>> {
+    if let Some(value) = fields.get(name) {
+        return Some(value.clone());
+    }
+    let (first, rest) = name.split_once('.')?;
+    let inner: Fields = serde_json::from_str(fields.get(first)?.get()).ok()?;
+    column(&inner, rest)
+}
+
+fn is_list(value: &RawValue) -> bool {
+    value.get().starts_with('[')
+}
+
+/// A text, or a number as it is spelt.
+fn scalar(value: &RawValue) -> Option<String> {
+    let text = value.get();
+    match text.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(text).ok(),
+        Some(b'-' | b'0'..=b'9') => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+/// A turn of a conversation in any of the usual spellings.
+#[derive(serde::Deserialize)]
+struct Turn {
+    #[serde(alias = "from")]
+    role: String,
+    #[serde(default, alias = "value")]
+    content: Option<Box<RawValue>>,
+    #[serde(default)]
+    ground_truth: Option<Box<RawValue>>,
+}
+
+fn turns(value: &RawValue, name: &str) -> Result<Vec<Turn>, String> {
+    serde_json::from_str(value.get()).map_err(|_| {
+        format!(
+            "{name} = {}: must be a list of turns, as in [{{\"role\": \"user\", \"content\": \"..\"}}]",
+            short(value.get())
+        )
+    })
+}
+
+/// Whether a value is a conversation.
+fn is_conversation(value: &RawValue) -> bool {
+    is_list(value) && turns(value, "").is_ok_and(|turns| !turns.is_empty())
+}
+
+fn turn_of(value: &RawValue, name: &str, roles: &[&str], who: &str) -> Result<Turn, String> {
+    let found = turns(value, name)?.into_iter().find(|turn| roles.contains(&turn.role.as_str()));
+    found.ok_or_else(|| format!("{name}: no turn of the {who}"))
+}
+
+const USER: (&[&str], &str) = (&["user", "human"], "user");
+const ASSISTANT: (&[&str], &str) = (&["assistant", "gpt", "model"], "assistant");
+
+/// Finds where the answer stands in a text.
+fn form_of(text: &str) -> AnswerForm {
+    if text.contains("####") {
+        AnswerForm::Hashes
+    } else if Prediction::extract(text, Extraction::Boxed).answer().is_some() {
+        AnswerForm::Boxed
+    } else {
+        AnswerForm::Whole
+    }
+}
+
+impl Layout {
+    /// The layout of a data set by its first row.
+    pub(super) fn find(fields: &Fields, columns: &Columns) -> Result<Layout, String> {
+        let known: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let listed = known.join(", ");
+        let choose = |what: &str, given: &Option<String>, names: &[&str]| match given {
+            Some(name) if column(fields, name).is_some() => Ok(Some(name.clone())),
+            Some(name) => {
+                let hint = did_you_mean(name, known.iter().copied());
+                Err(format!("no column `{name}` for the {what}{hint}; the columns are {listed}"))
+            }
+            None => {
+                Ok(names.iter().find(|name| column(fields, name).is_some()).map(|name| (*name).to_owned()))
+            }
+        };
+        let missing = |what: &str, names: &[&str]| {
+            let names: Vec<&str> = names.iter().copied().filter(|n| *n != BARE).collect();
+            format!(
+                "no column that looks like the {what} ({}); the columns are {listed}; name it with columns.{what}=NAME",
+                names.join(", ")
+            )
+        };
+        let value = |name: &str| column(fields, name);
+        let problem =
+            choose("problem", &columns.problem, &PROBLEMS)?.ok_or_else(|| missing("problem", &PROBLEMS))?;
+        let is_turns = value(&problem).is_some_and(|v| is_conversation(&v));
+        let solution = choose("solution", &columns.solution, &SOLUTIONS)?.map(Part::Column);
+        let answer = choose("answer", &columns.answer, &ANSWERS)?;
+        let answer = match (answer, &solution) {
+            (Some(name), _) => Part::Column(name),
+            (None, Some(solution)) => solution.clone(),
+            // Many data sets keep the problem in a column of its own beside the conversation.
+            (None, None) if is_turns => Part::Turn(problem.clone()),
+            (None, None) => {
+                let chat = PROBLEMS.iter().find(|name| value(name).is_some_and(|v| is_conversation(&v)));
+                Part::Turn((*chat.ok_or_else(|| missing("answer", &ANSWERS))?).to_owned())
+            }
+        };
+        let problem = if is_turns { Part::Turn(problem) } else { Part::Column(problem) };
+        let mapped = columns != &Columns::default();
+        let mut layout =
+            Layout { problem, answer, form: AnswerForm::Whole, is_list: false, solution, mapped };
+        let (texts, is_list) = layout.answer_texts(fields)?;
+        layout.is_list = is_list;
+        layout.form = texts.first().map_or(AnswerForm::Whole, |text| form_of(text));
+        if layout.solution.as_ref() == Some(&layout.answer) && layout.form == AnswerForm::Whole {
+            return Err(format!(
+                "{}: no \\boxed{{}} and no #### in it, and there is no column with the answer; the columns are {listed}; \
+                 name it with columns.answer=NAME",
+                layout.answer.column()
+            ));
+        }
+        if layout.solution.is_none() && layout.form != AnswerForm::Whole {
+            layout.solution = Some(layout.answer.clone());
+        }
+        Ok(layout)
+    }
+
+    /// The texts that the answers are taken from, and whether they are a list.
+    fn answer_texts(&self, fields: &Fields) -> Result<(Vec<String>, bool), String> {
+        let name = self.answer.column();
+        let value = column(fields, name).ok_or_else(|| absent(fields, name))?;
+        let value = match &self.answer {
+            Part::Column(_) => value,
+            Part::Turn(_) => {
+                let turn = turn_of(&value, name, ASSISTANT.0, ASSISTANT.1)?;
+                let truth = turn.ground_truth.map(|truth| {
+                    let inner = serde_json::from_str::<Fields>(truth.get()).ok();
+                    inner.and_then(|mut fields| fields.remove("value")).unwrap_or(truth)
+                });
+                truth.or(turn.content).ok_or_else(|| format!("{name}: the assistant says nothing"))?
+            }
+        };
+        let wrong = |value: &RawValue| {
+            format!("{name} = {}: must be a text, a number, or a list of these", short(value.get()))
+        };
+        if !is_list(&value) {
+            return Ok((vec![scalar(&value).ok_or_else(|| wrong(&value))?], false));
+        }
+        let list: Vec<Box<RawValue>> = serde_json::from_str(value.get()).map_err(|_| wrong(&value))?;
+        if list.is_empty() {
+            return Err(format!("{name} = []: must have at least one answer"));
+        }
+        let texts: Option<Vec<String>> = list.iter().map(|v| scalar(v)).collect();
+        Ok((texts.ok_or_else(|| wrong(&value))?, true))
+    }
+
+    /// A row's content, or what is wrong with it.
+    pub(super) fn read(&self, fields: &Fields) -> Result<Content, String> {
+        let problem = self.text(&self.problem, fields, USER)?;
+        if problem.trim().is_empty() {
+            return Err(format!("{}: empty; must be the problem", self.problem.column()));
+        }
+        let name = self.answer.column();
+        let (texts, _) = self.answer_texts(fields)?;
+        let answers = texts.iter().map(|text| self.answer(name, text)).collect::<Result<Vec<_>, _>>()?;
+        let solution = match &self.solution {
+            None => None,
+            Some(part) => match self.text(part, fields, ASSISTANT) {
+                Ok(text) => Some(text).filter(|text| !text.trim().is_empty()),
+                // A solution is worth having, not worth losing a row with an answer.
+                Err(_) if *part != self.answer => None,
+                Err(reason) => return Err(reason),
+            },
+        };
+        Ok(Content { problem, answers, solution })
+    }
+
+    fn text(&self, part: &Part, fields: &Fields, (roles, who): (&[&str], &str)) -> Result<String, String> {
+        let name = part.column();
+        let value = column(fields, name).ok_or_else(|| absent(fields, name))?;
+        let value = match part {
+            Part::Column(_) => value,
+            Part::Turn(_) => {
+                let turn = turn_of(&value, name, roles, who)?;
+                turn.content.ok_or_else(|| format!("{name}: the turn of the {who} is empty"))?
+            }
+        };
+        let wrong = || format!("{name} = {}: must be a text", short(value.get()));
+        scalar(&value).ok_or_else(wrong)
+    }
+
+    fn answer(&self, name: &str, text: &str) -> Result<String, String> {
+        let end = |text: &str| {
+            let from = text.char_indices().rev().nth(59).map_or(0, |(at, _)| at);
+            format!("{}{:?}", if from > 0 { "..." } else { "" }, &text[from..])
+        };
+        let found = match (self.form, form_of(text)) {
+            (AnswerForm::Hashes, AnswerForm::Whole | AnswerForm::Boxed) => {
+                return Err(format!("{name}: no `####` before the answer in {}", end(text)));
+            }
+            (AnswerForm::Boxed, AnswerForm::Whole) => {
+                return Err(format!("{name}: no complete \\boxed{{}} in {}", end(text)));
+            }
+            (AnswerForm::Hashes, _) | (_, AnswerForm::Hashes) => {
+                let (_, after) = text.rsplit_once("####").unwrap_or(("", text));
+                after.lines().next().unwrap_or("")
+            }
+            (_, AnswerForm::Boxed) => {
+                let found = Prediction::extract(text, Extraction::Boxed);
+                return nonempty(name, found.answer().unwrap_or(""), text, end);
+            }
+            (AnswerForm::Whole, AnswerForm::Whole) => text,
+        };
+        nonempty(name, found, text, end)
+    }
+
+    /// The name of the layout.
+    pub fn name(&self) -> &'static str {
+        match (&self.problem, &self.answer, self.form) {
+            _ if self.mapped => "mapped columns",
+            (Part::Turn(_), Part::Turn(_), _) => "conversations, as ORZ",
+            (Part::Turn(_), ..) => "conversations",
+            (_, _, AnswerForm::Hashes) => "GSM8K",
+            (_, _, AnswerForm::Boxed) => "MATH",
+            (_, _, AnswerForm::Whole) if self.is_list => "benchmark",
+            (_, _, AnswerForm::Whole) => "problem and answer",
+        }
+    }
+
+    /// How the answer stands in its column.
+    pub fn form(&self) -> AnswerForm {
+        self.form
+    }
+
+    /// Whether there are worked solutions.
+    pub fn has_solutions(&self) -> bool {
+        self.solution.is_some()
+    }
+}
+
+fn nonempty(name: &str, found: &str, text: &str, end: impl Fn(&str) -> String) -> Result<String, String> {
+    match found.trim() {
+        "" if text.trim().is_empty() => Err(format!("{name}: empty; must be the answer")),
+        "" => Err(format!("{name}: the answer is empty in {}", end(text))),
+        found => Ok(found.to_owned()),
+    }
+}
+
+fn absent(fields: &Fields, name: &str) -> String {
+    let known: Vec<&str> = fields.keys().map(String::as_str).collect();
+    format!("no column `{name}`; the columns are {}", known.join(", "))
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |part: &Part, who: &str| match part {
+            Part::Column(name) => format!("`{name}`"),
+            Part::Turn(name) if name == BARE => format!("the {who}'s turn"),
+            Part::Turn(name) => format!("the {who}'s turn of `{name}`"),
+        };
+        let form = match self.form {
+            AnswerForm::Whole if self.is_list => "each of ",
+            AnswerForm::Whole => "",
+            AnswerForm::Hashes => "what follows the last #### of ",
+            AnswerForm::Boxed => "the last \\boxed{} of ",
+        };
+        let answer = match &self.answer {
+            Part::Turn(_) if self.solution.is_none() => {
+                format!("ground_truth of {}", part(&self.answer, "assistant"))
+            }
+            other => part(other, "assistant"),
+        };
+        write!(f, "{}: problem {}, answer {form}{answer}", self.name(), part(&self.problem, "user"))?;
+        match &self.solution {
+            Some(solution) => write!(f, ", solution {}", part(solution, "assistant")),
+            None => write!(f, ", no solution"),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! From a problem to the text a model is given.
+//!
+//! A [`Template`] is one of the shipped ones ([`NAMES`]), a checkpoint's own chat template, or a Jinja file. It also knows what the response
+//! looks like: where the answer stands ([`Template::extraction`]), which texts end it ([`Template::stop`]), and how a worked solution is written
+//! to be imitated ([`Template::target`]).
+//!
+//! ```
+//! use grpo_lambda_llm::input::prompt::Template;
+//! let template = Template::load("r1", None)?;
+//! let prompt = template.prompt("What is 2 + 3?")?;
+//! assert!(prompt.text.ends_with("User: What is 2 + 3?\nAssistant: <think>"));
+//! assert_eq!(template.stop(), ["</answer>"]);
+//! assert_eq!(template.target("2 + 3 = 5", "5"), " 2 + 3 = 5 </think> <answer> 5 </answer>");
+//! # Ok::<(), grpo_lambda_llm::input::prompt::PromptError>(())
+//! ```
+
+mod chat;
+mod named;
+mod python;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+pub use chat::{ChatTemplate, Clock, Message};
+pub use named::{NAMES, Named};
+
+use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_grade::Extraction;
+use target::Style;
+
+/// Why there is no prompt.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    /// Neither a shipped template nor a file.
+    #[error(
+        "template `{name}`: neither a shipped template nor a file or directory{hint}; shipped: {}, chat",
+        named::listed()
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// ` (did you mean ..?)` or empty.
+        hint: String,
+    },
+    /// A template that takes the checkpoint's chat template, without a checkpoint.
+    #[error(
+        "template `{0}`: takes the chat template of a checkpoint, and there is none; give one, or another template"
+    )]
+    NoCheckpoint(String),
+    /// A file cannot be read.
+    #[error("{path}: cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file holds something else.
+    #[error("{path}: {problem}")]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A template that is not valid, or that refused the conversation.
+    #[error("{origin}: {problem}")]
+    Template {
+        /// Where the template is from.
+        origin: String,
+        /// What happened, with the line of the template.
+        problem: String,
+    },
+    /// A system prompt for a template that has no place for one.
+    #[error("template `{0}`: has no place for a system prompt; leave it out, or use a chat template")]
+    NoSystem(String),
+}
+
+/// A prompt as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// The text.
+    pub text: String,
+    /// Whether the tokenizer puts its own special tokens around it. A chat template has written them already: a second BOS is a
+    /// well-known way to lose accuracy.
+    pub special_tokens: bool,
+}
+
+#[derive(Clone, Debug)]
+enum How {
+    Named(&'static Named),
+    Chat(ChatTemplate),
+}
+
+/// How problems become prompts, and what responses look like.
+#[derive(Clone, Debug)]
+pub struct Template {
+    name: String,
+    how: How,
+    system: Option<String>,
+    stop: Vec<String>,
+    extraction: Extraction,
+    style: Style,
+}
+
+/// The word for the checkpoint's own chat template.
+pub const CHAT: &str = "chat";
+
+impl Template {
+    /// A template by its name ([`NAMES`], or `chat` for the chat template of the checkpoint `model`), or a Jinja file, or a directory with a
+    /// `chat_template.jinja` or `tokenizer_config.json`. It is tried on a problem, so that one that fails is refused here.
+    ///
+    /// # Errors
+    /// [`PromptError`].
+    pub fn load(name: &str, model: Option<&Path>) -> Result<Template, PromptError> {
+        let checkpoint = || -> Result<ChatTemplate, PromptError> {
+            ChatTemplate::load(model.ok_or_else(|| PromptError::NoCheckpoint(name.to_owned()))?)
+        };
+        let template = match NAMES.iter().find(|n| n.name == name) {
+            Some(named) => Template {
+                name: name.to_owned(),
+                how: if named.is_chat { How::Chat(checkpoint()?) } else { How::Named(named) },
+                system: named.system.map(str::to_owned),
+                stop: named.stop.iter().map(|s| (*s).to_owned()).collect(),
+                extraction: named.extraction,
+                style: named.style,
+            },
+            None => {
+                let path = Path::new(name);
+                let chat = match path {
+                    _ if name == CHAT => checkpoint()?,
+                    path if path.is_dir() => ChatTemplate::load(path)?,
+                    path if path.is_file() => ChatTemplate::file(path, model)?,
+                    _ => {
+                        let known = NAMES.iter().map(|n| n.name).chain([CHAT]);
+                        return Err(PromptError::Unknown {
+                            name: name.to_owned(),
+                            hint: did_you_mean(name, known),
+                        });
+                    }
+                };
+                Template {
+                    name: name.to_owned(),
+                    how: How::Chat(chat),
+                    system: None,
+                    stop: Vec::new(),
+                    extraction: Extraction::Boxed,
+                    style: Style::BOXED,
+                }
+            }
+        };
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
+    /// The same with this system prompt.
+    ///
+    /// # Errors
+    /// When the template has no place for one, or refuses it.
+    pub fn with_system(self, system: &str) -> Result<Template, PromptError> {
+        if matches!(self.how, How::Named(named) if named.system.is_none()) {
+            return Err(PromptError::NoSystem(self.name));
+        }
+        let template = Template { system: Some(system.to_owned()), ..self };
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
+    /// What the model is given for a problem.
+    ///
+    /// # Errors
+    /// When the template refuses it.
+    pub fn prompt(&self, problem: &str) -> Result<Rendered, PromptError> {
+        match &self.how {
+            How::Named(named) => {
+                Ok(Rendered { text: named.render(self.system.as_deref(), problem), special_tokens: true })
+            }
+            How::Chat(chat) => {
+                let system = self.system.as_deref().map(|text| Message::new("system", text));
+                let messages: Vec<Message> =
+                    system.into_iter().chain([Message::new("user", problem)]).collect();
+                Ok(Rendered { text: chat.render(&messages, true)?, special_tokens: false })
+            }
+        }
+    }
+
+    /// Its name, or the path it was read from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Texts that end a response, beside the tokenizer's end tokens; such a text belongs to the response. Evaluation stops at them. Training does
+    /// not: it samples until an end token, which supervised learning teaches after [`Template::target`].
+    pub fn stop(&self) -> &[String] {
+        &self.stop
+    }
+
+    /// Where the answer stands in a response.
+    pub fn extraction(&self) -> Extraction {
+        self.extraction
+    }
+
+    /// A worked solution as a response to imitate, from which [`Template::extraction`] reads `answer`. Annotations of GSM8K (`<<2+3=5>>`) and its
+    /// last line (`#### 5`) are left out.
+    pub fn target(&self, solution: &str, answer: &str) -> String {
+        self.style.worked(solution, answer)
+    }
+
+    /// The answer alone as a response to imitate.
+    pub fn direct(&self, answer: &str) -> String {
+        self.style.direct(answer)
+    }
+}

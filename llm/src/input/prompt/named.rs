@@ -1,0 +1,143 @@
+//! The shipped templates.
+//!
+//! Those of the evaluation of understand-r1-zero that its text describes, and open-r1's. What a model or a grader depends on is exact: the ChatML
+//! marks and the one sentence that Qwen2.5-Math was trained with, the tags and their order, `\boxed{}`, the prefilled `<think>`, the text
+//! that ends a response. Where a template only tells a base model what a conversation is, the words are our own, and a
+//! score under them is not a score under the original's: give the original as a Jinja file to have that.
+
+use grpo_lambda_grade::Extraction;
+
+use super::target::Style;
+
+/// A shipped template.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, one line.
+    pub about: &'static str,
+    /// Whether it takes the chat template of the checkpoint.
+    pub is_chat: bool,
+    /// The system prompt it has when none is given; `None` for a template without a place for one.
+    pub system: Option<&'static str>,
+    /// Texts that end a response.
+    pub stop: &'static [&'static str],
+    /// Where the answer stands in a response.
+    pub extraction: Extraction,
+    pub(super) style: Style,
+    /// `{system}` and `{problem}` are filled in.
+    text: &'static str,
+}
+
+impl Named {
+    pub(super) fn render(&self, system: Option<&str>, problem: &str) -> String {
+        // The problem last, and once: one that holds `{system}` or `{problem}` itself stays as it is.
+        let (before, after) = self.text.split_once("{problem}").unwrap_or((self.text, ""));
+        format!("{}{problem}{after}", before.replace("{system}", system.unwrap_or_default()))
+    }
+}
+
+pub(super) fn listed() -> String {
+    NAMES.iter().map(|n| n.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Every shipped template.
+pub static NAMES: &[Named] = &[
+    Named {
+        name: "no",
+        about: "the problem and nothing else",
+        is_chat: false,
+        system: None,
+        stop: &[],
+        extraction: Extraction::Boxed,
+        style: Style::BOXED,
+        text: "{problem}",
+    },
+    Named {
+        name: "line",
+        about: "the problem and a line break, as the embedded task has it",
+        is_chat: false,
+        system: None,
+        stop: &[],
+        extraction: Extraction::Boxed,
+        style: Style::BOXED,
+        text: "{problem}\n",
+    },
+    Named {
+        name: "qwen_math",
+        about: "what the chat template of Qwen2.5-Math makes of a problem, for any tokenizer",
+        is_chat: false,
+        system: Some("Please reason step by step, and put your final answer within \\boxed{}."),
+        stop: &[],
+        extraction: Extraction::Boxed,
+        style: Style::BOXED,
+        text: "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n",
+    },
+    Named {
+        name: "r1",
+        about: "a conversation described to a base model, <think> prefilled, the answer in <answer> tags",
+        is_chat: false,
+        system: None,
+        stop: &["</answer>"],
+        extraction: Extraction::Tag,
+        style: Style::R1,
+        text: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
+               and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n\
+               User: {problem}\nAssistant: <think>",
+    },
+    Named {
+        name: "open_reasoner",
+        about: "as r1, with the answer boxed inside its tags",
+        is_chat: false,
+        system: None,
+        stop: &["</answer>"],
+        extraction: Extraction::LenientTag,
+        style: Style::OPEN_REASONER,
+        text: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
+               and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n\
+               User: Write the answer as \\boxed{} inside <answer> </answer>; it is read from there. {problem}\nAssistant: <think>",
+    },
+    Named {
+        name: "open_r1",
+        about: "the checkpoint's chat template with a system prompt for open-r1's layout of thought and answer",
+        is_chat: true,
+        system: Some(
+            "You solve the user's problem. Think it through first, as if talking to yourself, and then give the answer, in exactly \
+             this layout:\n<think>\n...\n</think>\n<answer>\n...\n</answer>",
+        ),
+        stop: &[],
+        extraction: Extraction::LenientTag,
+        style: Style::OPEN_R1,
+        text: "",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_has_one_place_for_the_problem_and_one_for_its_system_prompt() {
+        for named in NAMES.iter().filter(|n| !n.is_chat) {
+            assert_eq!(named.text.matches("{problem}").count(), 1, "{}", named.name);
+            assert_eq!(
+                named.text.matches("{system}").count(),
+                usize::from(named.system.is_some()),
+                "{}",
+                named.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_problem_that_looks_like_a_place_stays_as_it_is() {
+        let problem = r"{system} {problem} \boxed{} {{ x }} é";
+        let qwen = NAMES.iter().find(|n| n.name == "qwen_math").expect("shipped");
+        assert_eq!(
+            qwen.render(Some("{problem}"), problem),
+            format!(
+                "<|im_start|>system\n{{problem}}<|im_end|>\n<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n"
+            )
+        );
+    }
+}

@@ -1,0 +1,333 @@
+//! How much memory training takes: estimated from shapes, and used by this process so far.
+
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ops::attention::PAGE;
+use grpo_lambda_decoder::model::ops::log_prob;
+use grpo_lambda_decoder::model::ops::matmul::packed_len;
+
+/// The largest resident size so far, in MiB, where the system tells (Linux).
+pub fn peak_rss_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+/// All memory of this machine, in MiB, where the system tells (Linux).
+pub fn total_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+/// What the memory of a training step depends on beside the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Prompts.
+    pub prompts: usize,
+    /// Responses per prompt.
+    pub group: usize,
+    /// Tokens of a prompt.
+    pub prompt_tokens: usize,
+    /// Length limit of a response.
+    pub new_tokens: usize,
+    /// Tokens per forward pass.
+    pub micro_batch_tokens: usize,
+    /// Whether a frozen reference model is asked (beta is not 0).
+    pub reference: bool,
+    /// Whether the optimiser keeps what rounding loses.
+    pub compensated: bool,
+}
+
+/// One use of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// What it is for.
+    pub name: &'static str,
+    /// Bytes.
+    pub bytes: usize,
+    /// How they are counted.
+    pub formula: String,
+}
+
+/// An estimate for training in f32, item by item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Held all the time.
+    pub state: Vec<Item>,
+    /// Held while responses are sampled.
+    pub rollout: Vec<Item>,
+    /// Held in an update, every activation kept.
+    pub update: Vec<Item>,
+    /// Held in an update, each layer computed again in the backward pass.
+    pub update_checkpointed: Vec<Item>,
+}
+
+/// Bytes of some items.
+pub fn total(items: &[Item]) -> usize {
+    items.iter().map(|i| i.bytes).sum()
+}
+
+impl Estimate {
+    /// The most that is held at once: the state, and the larger of rollout and update.
+    pub fn peak(&self, checkpointed: bool) -> usize {
+        let update = if checkpointed { &self.update_checkpointed } else { &self.update };
+        total(&self.state) + total(&self.rollout).max(total(update))
+    }
+}
+
+const F32: usize = size_of::<f32>();
+
+/// Numbers of the weights packed for products.
+fn packed(c: &Config) -> usize {
+    let (h, f, heads) = (c.hidden_size, c.intermediate_size, c.heads());
+    let layer = packed_len(h, heads.stride())
+        + packed_len(heads.width(), h)
+        + packed_len(h, 2 * f)
+        + packed_len(f, h);
+    c.num_hidden_layers * layer + packed_len(h, c.vocab_size)
+}
+
+/// Numbers the tape keeps of a token in a layer.
+fn per_token(c: &Config) -> usize {
+    let heads = c.heads();
+    2 * c.hidden_size + 2 + heads.stride() + heads.width() + heads.query + 2 * c.intermediate_size
+}
+
+/// Bytes of the tape of a forward pass over `tokens` tokens of which `scored` are scored.
+pub fn tape_bytes(c: &Config, tokens: usize, scored: usize, checkpointed: bool) -> usize {
+    let layer = if checkpointed { c.hidden_size } else { per_token(c) };
+    F32 * (c.num_hidden_layers * tokens * layer + scored * (2 * c.hidden_size + 5))
+}
+
+/// Bytes of the pages that hold keys and values when every response has full length.
+pub fn cache_bytes(c: &Config, step: &Step) -> usize {
+    let shared = step.prompt_tokens / PAGE;
+    let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
+    F32 * page(c) * step.prompts * (shared + step.group * own)
+}
+
+fn page(c: &Config) -> usize {
+    c.num_hidden_layers * c.num_key_value_heads * c.heads().page()
+}
+
+/// The memory of training `c`, or an adapter of it, with steps of this size.
+pub fn estimate(c: &Config, step: &Step, lora: Option<&LoraSettings>) -> Estimate {
+    let item = |name, bytes, formula: String| Item { name, bytes, formula };
+    let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let adapted = lora.map(|lora| lora.adapted(c));
+    let trained = lora.map_or(parameters, |lora| lora.parameters(c));
+    let head = if c.tie_word_embeddings { c.vocab_size * c.hidden_size } else { 0 };
+    let plus_head =
+        if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
+    let copies = if step.compensated { 4 } else { 3 };
+    let mut state = vec![
+        item("weights", F32 * parameters, format!("4 bytes x {parameters} parameters")),
+        item(
+            "packed weights",
+            F32 * packed(c),
+            format!("4 x {} (matrices laid out for products)", packed(c)),
+        ),
+        match adapted {
+            None => item("gradients", F32 * (parameters + head), format!("4 x {parameters}{plus_head}")),
+            Some(n) => item("gradients", F32 * n, format!("4 x {n} (whole, of the adapted matrices)")),
+        },
+        item(
+            "optimiser",
+            copies * F32 * trained,
+            format!(
+                "{copies} x 4 x {trained} ({}, two moments{})",
+                if lora.is_some() { "the adapter" } else { "master weights" },
+                if step.compensated { ", rounding residuals" } else { "" }
+            ),
+        ),
+    ];
+    state.extend(adapted.map(|n| item("base", F32 * n, format!("4 x {n} (what is under the adapter)"))));
+    state.extend(step.reference.then(|| match adapted {
+        None => {
+            let model = F32 * (parameters + packed(c));
+            item("reference model", model, format!("4 x ({parameters} + {})", packed(c)))
+        }
+        Some(n) => {
+            item("reference", F32 * n, format!("4 x {n} (what is adapted, put aside while it is asked)"))
+        }
+    }));
+    let responses = step.prompts * step.group;
+    let row = step.prompt_tokens + step.new_tokens;
+    let rollout = vec![
+        item(
+            "KV cache",
+            cache_bytes(c, step),
+            format!(
+                "{} bytes a page of {PAGE} tokens; {} prompts x ({} shared + {} x {}) pages",
+                F32 * page(c),
+                step.prompts,
+                step.prompt_tokens / PAGE,
+                step.group,
+                row.div_ceil(PAGE) - step.prompt_tokens / PAGE
+            ),
+        ),
+        item(
+            "logits",
+            F32 * responses * c.vocab_size,
+            format!("4 x {responses} responses x {} tokens of the vocabulary", c.vocab_size),
+        ),
+    ];
+    // A micro-batch takes whole rows, at least one.
+    let rows = (step.micro_batch_tokens / row).clamp(1, responses.max(1));
+    let (tokens, scored) = (rows * row, rows * step.new_tokens);
+    let (h, f, layers) = (c.hidden_size, c.intermediate_size, c.num_hidden_layers);
+    let chunk = log_prob::chunk(c.vocab_size).min(scored.max(1));
+    let work = item(
+        "work space",
+        F32 * (tokens * (2 * h + 2 * f) + chunk * c.vocab_size),
+        format!("4 x {tokens} tokens x (2 x {h} + 2 x {f}) + 4 x {chunk} tokens' logits x {}", c.vocab_size),
+    );
+    let whole = item(
+        "activations",
+        tape_bytes(c, tokens, scored, false),
+        format!(
+            "4 x {layers} layers x {tokens} tokens x {} + 4 x {scored} scored x {}",
+            per_token(c),
+            2 * h + 5
+        ),
+    );
+    let one_layer = item(
+        "one layer again",
+        F32 * tokens * per_token(c),
+        format!("4 x {tokens} tokens x {}", per_token(c)),
+    );
+    let inputs = item(
+        "layer inputs",
+        tape_bytes(c, tokens, scored, true),
+        format!("4 x {layers} layers x {tokens} tokens x {h} + 4 x {scored} scored x {}", 2 * h + 5),
+    );
+    Estimate {
+        state,
+        rollout,
+        update: vec![whole, work.clone()],
+        update_checkpointed: vec![inputs, one_layer, work],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_decoder::model::{Decoder, Decoding, Gradients, Options, Rows, weights};
+
+    fn model(tied: bool) -> Decoder<f32> {
+        let config = Config { tie_word_embeddings: tied, ..Config::qwen2(67, 48, 3, 6, 2) };
+        let parameters = weights::initialise(&config, 1, 0.02);
+        Decoder::new(config, parameters).expect("it fits")
+    }
+
+    #[test]
+    fn the_tape_is_counted_to_the_byte() {
+        let model = model(true);
+        let mut rows = Rows::new();
+        let (mut tokens, mut scored) = (0, 0);
+        for (len, from) in [(40, 7), (3, 1), (65, 30)] {
+            rows.push(&vec![5; len], from);
+            tokens += len;
+            scored += len - from;
+        }
+        for checkpoint in [false, true] {
+            let (_, tape) = model.forward(&rows, Options { checkpoint, ..Options::default() }).expect("fits");
+            assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, scored, checkpoint));
+        }
+    }
+
+    #[test]
+    fn the_cache_is_counted_to_the_byte() {
+        let model = model(false);
+        for (prompt_tokens, new_tokens) in [(7, 20), (32, 32), (33, 40), (70, 1)] {
+            let step = Step {
+                prompts: 3,
+                group: 4,
+                prompt_tokens,
+                new_tokens,
+                micro_batch_tokens: 1,
+                reference: false,
+                compensated: true,
+            };
+            let mut decoding = Decoding::new(&model);
+            let prompt = vec![1; prompt_tokens];
+            let (first, _) = decoding.prefill(&[prompt.as_slice(); 3]).expect("fits");
+            let mut rows = first.clone();
+            rows.extend(first.iter().flat_map(|r| [*r; 3]).map(|r| decoding.fork(r)).collect::<Vec<_>>());
+            for _ in 0..new_tokens {
+                decoding.step(&rows, &[2; 12]).expect("fits");
+            }
+            assert_eq!(
+                decoding.bytes(),
+                cache_bytes(model.config(), &step),
+                "{prompt_tokens} + {new_tokens}"
+            );
+        }
+    }
+
+    #[test]
+    fn gradients_and_optimiser_are_as_large_as_said() {
+        for tied in [true, false] {
+            let model = model(tied);
+            let step = Step {
+                prompts: 2,
+                group: 2,
+                prompt_tokens: 5,
+                new_tokens: 5,
+                micro_batch_tokens: 1,
+                reference: true,
+                compensated: true,
+            };
+            let estimate = estimate(model.config(), &step, None);
+            let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+            let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
+            assert_eq!(of("weights"), 4 * numbers);
+            let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
+            let saved =
+                grpo_lambda_decoder::optim::AdamW::new(Default::default(), initial.collect::<Vec<_>>())
+                    .to_bytes();
+            let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
+            let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+            assert_eq!(of("optimiser"), state);
+            let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
+            let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
+            assert_eq!(of("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
+            assert_eq!(of("reference model"), of("weights") + of("packed weights"));
+            // A row is longer than the micro-batch: it is taken alone.
+            assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 10, 5, false));
+        }
+    }
+
+    #[test]
+    fn an_adapter_holds_what_its_engine_holds() {
+        use crate::step::engine::{Cpu, Engine, Stage};
+        let model = model(true);
+        let (shape, targets) = (model.config().clone(), vec!["q_proj".to_owned(), "down_proj".to_owned()]);
+        let lora = LoraSettings { rank: 4, alpha: 8.0, targets };
+        let step = Step {
+            prompts: 2,
+            group: 2,
+            prompt_tokens: 5,
+            new_tokens: 5,
+            micro_batch_tokens: 1,
+            reference: true,
+            compensated: true,
+        };
+        let estimate = estimate(&shape, &step, Some(&lora));
+        let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+        let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
+        assert_eq!(of("weights"), 4 * numbers);
+        let stage = Stage { lora: Some(lora), ..Stage::new(Default::default()) };
+        let mut engine = Cpu::start(model, stage).expect("it fits");
+        let saved = engine.optimiser().expect("on the CPU");
+        let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
+        let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+        assert_eq!(of("optimiser"), state);
+        let adapted: usize = engine.gradients().parameters().values().map(|t| t.data.len()).sum();
+        assert_eq!((of("gradients"), of("base"), of("reference")), (4 * adapted, 4 * adapted, 4 * adapted));
+        assert!(estimate.state.iter().all(|i| i.name != "reference model"));
+    }
+}

@@ -1,0 +1,113 @@
+//! Append-only logs: every line is handed to the system when its step ends, and a resumed run cuts them back to its checkpoint.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::table::significant;
+use grpo_lambda_decoder::disk::Disk;
+use serde_json::{Map, Value, json};
+
+use super::RunError;
+
+/// One append-only file.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) name: String,
+    path: PathBuf,
+    file: File,
+    pub(super) length: u64,
+    disk: Disk,
+}
+
+impl Log {
+    /// Opens `name` in `directory`, keeping its first `length` bytes.
+    pub(super) fn open(disk: &Disk, directory: &Path, name: &str, length: u64) -> Result<Log, RunError> {
+        let path = directory.join(name);
+        let (file, found) = disk.open_log(&path, length)?;
+        if found < length {
+            let problem = format!(
+                "{found} bytes long, but the checkpoint was written when it had {length}; put the file back, or begin anew in another directory"
+            );
+            return Err(RunError::Damaged { path, problem });
+        }
+        Ok(Log { name: name.to_owned(), path, file, length, disk: disk.clone() })
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+        self.disk.append(&mut self.file, &self.path, bytes)?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn sync(&self) -> Result<(), RunError> {
+        Ok(self.disk.sync(&self.file, &self.path)?)
+    }
+}
+
+/// The same rows as CSV (every column, empty where a row has no value) and as JSON lines (only what there is).
+#[derive(Debug)]
+pub(super) struct Rows {
+    columns: Vec<String>,
+    pub(super) csv: Log,
+    pub(super) json: Log,
+}
+
+impl Rows {
+    /// Opens `name.csv` and `name.jsonl`, keeping as many bytes as `length` says for each.
+    pub(super) fn open(
+        disk: &Disk,
+        directory: &Path,
+        name: &str,
+        columns: &[&str],
+        command: &str,
+        length: impl Fn(&str) -> u64,
+    ) -> Result<Rows, RunError> {
+        let open = |name: String| Log::open(disk, directory, &name, length(&name));
+        let mut rows = Rows {
+            columns: columns.iter().map(|c| (*c).to_owned()).collect(),
+            csv: open(format!("{name}.csv"))?,
+            json: open(format!("{name}.jsonl"))?,
+        };
+        let header = format!("step,stage,{}\n", columns.join(","));
+        if rows.csv.length == 0 {
+            rows.csv.append(format!("# {}\n{header}", command.replace('\n', " ")).as_bytes())?;
+        } else {
+            let text = disk.read(&rows.csv.path)?.unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let found = text.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
+            if found != header.trim_end() {
+                let problem =
+                    format!("its columns are `{found}`, this program writes `{}`", header.trim_end());
+                return Err(RunError::Damaged { path: rows.csv.path, problem });
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Appends a row.
+    ///
+    /// # Panics
+    /// If a value's name is not a column.
+    pub(super) fn append(&mut self, stage: &str, step: u64, values: &[(&str, f64)]) -> Result<(), RunError> {
+        for (name, _) in values {
+            assert!(self.columns.iter().any(|c| c == name), "`{name}` is not a column of {:?}", self.columns);
+        }
+        let mut line = format!("{step},{stage}");
+        let mut object =
+            Map::from_iter([("step".to_owned(), json!(step)), ("stage".to_owned(), json!(stage))]);
+        for column in &self.columns {
+            let value = values.iter().find(|(name, _)| name == column).map(|(_, x)| *x);
+            line.push(',');
+            if let Some(x) = value {
+                line += &significant(x, EXACT_DIGITS);
+                object.insert(column.clone(), Value::from(x)); // null where JSON has no spelling
+            }
+        }
+        line.push('\n');
+        self.csv.append(line.as_bytes())?;
+        self.json.append(format!("{}\n", Value::Object(object)).as_bytes())
+    }
+}
+
+/// Digits from which any f64 is read back exactly.
+const EXACT_DIGITS: usize = 17;

@@ -1,0 +1,296 @@
+//! The directory of a run.
+//!
+//! ```text
+//! config.toml            the resolved configuration, written first; itself a preset that repeats the run
+//! metrics.csv  .jsonl    what was learned, one row per step; the same bytes however often the run was interrupted
+//! timing.csv   .jsonl    seconds, tokens per second, memory: true of this machine on that day
+//! samples.jsonl          sampled responses
+//! events.out.tfevents.*  both, for TensorBoard
+//! checkpoints/step-*/    complete checkpoints, the latest few
+//! summary.json           written when the run is done
+//! lock                   held by the process that works here
+//! ```
+//!
+//! A process may be killed at any moment. [`RunDir::open`] finds the latest complete checkpoint and cuts every log back
+//! to its length at that time, so that the continued run writes what an unbroken run would have written.
+
+mod checkpoint;
+mod events;
+mod log;
+pub mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use checkpoint::Checkpoints;
+use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
+use serde::Serialize;
+
+use crate::config::{Config, ConfigError, Difference};
+pub use checkpoint::{Checkpoint, CheckpointWriter, latest};
+use log::{Log, Rows};
+
+/// What goes wrong in a run directory.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The file system refused.
+    #[error(transparent)]
+    Io(#[from] DiskError),
+    /// Another process works in the directory.
+    #[error("{path} is in use by {holder}; two processes must not write one run")]
+    Locked {
+        /// The run directory.
+        path: PathBuf,
+        /// What the lock file says.
+        holder: String,
+    },
+    /// The directory holds something else.
+    #[error("{path} is not a run directory: it has no config.toml, but it is not empty either")]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds a run of another configuration.
+    #[error("{path} holds a run with other settings; use its own, or another directory:\n{}", lines(.differences))]
+    ConfigChanged {
+        /// The run directory.
+        path: PathBuf,
+        /// Where the stored configuration (old) and the one asked for (new) differ.
+        differences: Vec<Difference>,
+    },
+    /// The stored configuration cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file is not what this program wrote.
+    #[error("{path}: {problem}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+fn lines(differences: &[Difference]) -> String {
+    differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
+}
+
+/// What the logs of a run hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// The command, for the first line of CSV files.
+    pub command: &'a str,
+    /// Columns of `metrics`: nothing that depends on the clock or the machine.
+    pub metrics: &'a [&'a str],
+    /// Columns of `timing`.
+    pub timing: &'a [&'a str],
+}
+
+/// A run directory that this process holds.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    disk: Disk,
+    checkpoints: Checkpoints,
+    metrics: Rows,
+    timing: Rows,
+    samples: Log,
+    events: Log,
+    /// Released when the process ends, however it ends.
+    _lock: File,
+}
+
+/// What [`RunDir::open`] found.
+#[derive(Debug)]
+pub struct Opened {
+    /// The directory.
+    pub run: RunDir,
+    /// Where to continue; nothing for a fresh run.
+    pub checkpoint: Option<Checkpoint>,
+    /// Checkpoints that are not complete although their name says so: something else wrote there. They were passed over.
+    pub damaged: Vec<PathBuf>,
+}
+
+const CONFIG: &str = "config.toml";
+const SUMMARY: &str = "summary.json";
+pub(crate) const LOCK: &str = "lock";
+const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
+
+impl RunDir {
+    /// Opens `path` for a run of `config`: creates it, or finds where an interrupted run is to be continued.
+    ///
+    /// # Errors
+    /// [`RunError`]: another process holds it, it is not a run's, or a run's with other settings that matter.
+    pub fn open(path: &Path, config: &Config, columns: Columns<'_>) -> Result<Opened, RunError> {
+        Self::open_on(Disk::default(), path, config, columns)
+    }
+
+    fn open_on(disk: Disk, path: &Path, config: &Config, columns: Columns<'_>) -> Result<Opened, RunError> {
+        disk.create_directories(path)?;
+        let lock = lock(path)?;
+        match disk.read(&path.join(CONFIG))? {
+            Some(_) => {
+                let stored = Config::read(&path.join(CONFIG))?;
+                let mut differences = stored.differences(config);
+                differences.retain(|d| d.matters);
+                if !differences.is_empty() {
+                    return Err(RunError::ConfigChanged { path: path.to_owned(), differences });
+                }
+            }
+            None => {
+                let ours = [LOCK.to_owned(), format!("{CONFIG}{TEMPORARY}")];
+                if disk.list(path)?.iter().any(|name| !ours.contains(name)) {
+                    return Err(RunError::NotARun { path: path.to_owned() });
+                }
+                disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?;
+            }
+        }
+        let checkpoints = Checkpoints::open(&disk, path, config.checkpoint.keep)?;
+        let (mut complete, damaged) = checkpoints.list()?;
+        let checkpoint = complete.pop();
+        let length = |name: &str| checkpoint.as_ref().map_or(0, |c| c.log_length(name));
+        let rows = |name: &str, columns_of: &[&str]| {
+            Rows::open(&disk, path, name, columns_of, columns.command, length)
+        };
+        let metrics = rows("metrics", columns.metrics)?;
+        let timing = rows("timing", columns.timing)?;
+        let samples = Log::open(&disk, path, "samples.jsonl", length("samples.jsonl"))?;
+        let mut events = Log::open(&disk, path, EVENTS, length(EVENTS))?;
+        if events.length == 0 {
+            events.append(&events::version(now()))?;
+        }
+        let path = path.to_owned();
+        let run = RunDir { path, disk, checkpoints, metrics, timing, samples, events, _lock: lock };
+        Ok(Opened { run, checkpoint, damaged })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends one step's row to every log. The rows are with the system when this returns.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    ///
+    /// # Panics
+    /// If a name is not among the [`Columns`].
+    pub fn record(
+        &mut self,
+        stage: &str,
+        step: u64,
+        metrics: &[(&str, f64)],
+        timing: &[(&str, f64)],
+    ) -> Result<(), RunError> {
+        self.metrics.append(stage, step, metrics)?;
+        self.timing.append(stage, step, timing)?;
+        let scalars: Vec<(String, f64)> =
+            metrics.iter().chain(timing).map(|(name, x)| (format!("{stage}/{name}"), *x)).collect();
+        self.events.append(&events::scalars(now(), step, &scalars))
+    }
+
+    /// Appends one line to `samples.jsonl`; it must not depend on the clock.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    ///
+    /// # Panics
+    /// If `sample` has no JSON form.
+    pub fn sample(&mut self, sample: &impl Serialize) -> Result<(), RunError> {
+        let line = serde_json::to_string(sample).expect("a sample has a JSON form");
+        self.samples.append(format!("{line}\n").as_bytes())
+    }
+
+    fn logs(&self) -> [&Log; 6] {
+        let (metrics, timing) = (&self.metrics, &self.timing);
+        [&metrics.csv, &metrics.json, &timing.csv, &timing.json, &self.samples, &self.events]
+    }
+
+    /// Writes the checkpoint after `step` steps with the files that `fill` puts in, and removes the oldest beyond the number to keep.
+    ///
+    /// # Errors
+    /// [`RunError`], or what `fill` returns; the checkpoints that were there before still are, and no other.
+    pub fn save<E: From<RunError>>(
+        &mut self,
+        step: u64,
+        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<Checkpoint, E> {
+        for log in self.logs() {
+            log.sync()?;
+        }
+        let lengths = self.logs().into_iter().map(|log| (log.name.clone(), log.length)).collect();
+        self.checkpoints.save(step, lengths, fill)
+    }
+
+    /// Writes `summary.json`: the run is done.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    ///
+    /// # Panics
+    /// If `summary` has no JSON form.
+    pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RunError> {
+        for log in self.logs() {
+            log.sync()?;
+        }
+        let text = serde_json::to_string_pretty(summary).expect("a summary has a JSON form");
+        Ok(self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())?)
+    }
+
+    /// What [`RunDir::finish`] wrote, if the run is done.
+    ///
+    /// # Errors
+    /// [`RunError`] when the file cannot be read.
+    pub fn summary(&self) -> Result<Option<serde_json::Value>, RunError> {
+        let path = self.path.join(SUMMARY);
+        let Some(bytes) = self.disk.read(&path)? else { return Ok(None) };
+        let value = serde_json::from_slice(&bytes);
+        value.map(Some).map_err(|e| RunError::Damaged { path, problem: e.to_string() })
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+/// Takes the lock, which the system releases when the process ends.
+pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
+    let path = directory.join(LOCK);
+    let io = |action| {
+        let path = path.clone();
+        move |source| RunError::Io(DiskError { action, path, source })
+    };
+    let mut options = File::options();
+    let mut file =
+        options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io("open"))?;
+    // A predecessor that was just killed may not be quite gone, so a held lock is tried again for a moment.
+    let mut patience = 50;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(std::fs::TryLockError::WouldBlock) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.read_to_string(&mut holder).map_err(io("read"))?;
+                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
+                return Err(RunError::Locked { path: directory.to_owned(), holder: holder.to_owned() });
+            }
+            Err(std::fs::TryLockError::Error(source)) => return Err(io("lock")(source)),
+        }
+    }
+    let mut note = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "process {}", std::process::id())
+    };
+    note().map_err(io("write"))?;
+    Ok(file)
+}

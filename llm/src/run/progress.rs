@@ -1,0 +1,222 @@
+//! The line a person watches: step, figures, tokens per second and the time still to go.
+//!
+//! On a terminal it is one line that moves; elsewhere (a log file, a pipe) it is a plain line every few seconds.
+
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use grpo_lambda::table::significant;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Steps over which speed is averaged.
+const WINDOW: usize = 20;
+/// Least time between two plain lines.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// Speed over the last steps of this process; steps done before a resume do not count.
+#[derive(Debug)]
+struct Speed {
+    total: u64,
+    /// When each of the last steps ended, with its number and all tokens until then.
+    seen: VecDeque<(Duration, u64, u64)>,
+    tokens: u64,
+}
+
+impl Speed {
+    fn new(done: u64, total: u64) -> Speed {
+        Speed { total, seen: VecDeque::from([(Duration::ZERO, done, 0)]), tokens: 0 }
+    }
+
+    fn step(&mut self, at: Duration, step: u64, tokens: u64) {
+        self.tokens += tokens;
+        self.seen.push_back((at, step, self.tokens));
+        if self.seen.len() > WINDOW + 1 {
+            self.seen.pop_front();
+        }
+    }
+
+    /// Seconds, steps and tokens between the ends of the window.
+    fn window(&self) -> (f64, u64, u64) {
+        match (self.seen.front(), self.seen.back()) {
+            (Some(a), Some(b)) => ((b.0 - a.0).as_secs_f64(), b.1.saturating_sub(a.1), b.2 - a.2),
+            _ => (0.0, 0, 0),
+        }
+    }
+
+    fn tokens_per_second(&self) -> Option<f64> {
+        let (seconds, _, tokens) = self.window();
+        (seconds > 0.0 && tokens > 0).then(|| tokens as f64 / seconds)
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let (seconds, steps, _) = self.window();
+        let step = self.seen.back()?.1;
+        (steps > 0)
+            .then(|| Duration::from_secs_f64(seconds / steps as f64 * self.total.saturating_sub(step) as f64))
+    }
+}
+
+/// A line on standard error; a reader that went away must not end a run.
+pub fn say(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// `41s`, `3m07s`, `2h05m`.
+///
+/// ```
+/// use std::time::Duration;
+/// use grpo_lambda_llm::run::progress::spell;
+/// assert_eq!([41, 187, 7500].map(|s| spell(Duration::from_secs(s))), ["41s", "3m07s", "2h05m"]);
+/// ```
+pub fn spell(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+enum Display {
+    Bar(ProgressBar),
+    Plain { out: Box<dyn Write + Send>, last: Option<Duration> },
+}
+
+/// Progress of one stage.
+pub struct Progress {
+    stage: String,
+    started: Instant,
+    speed: Speed,
+    display: Display,
+}
+
+impl Progress {
+    /// Progress of `stage` on standard error, from `done` steps of `total`.
+    pub fn new(stage: &str, done: u64, total: u64) -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress::plain(stage, done, total, Box::new(std::io::stderr()));
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
+        let style = ProgressStyle::with_template("{prefix} {bar:20} {msg}").expect("a valid template");
+        bar.set_style(style.progress_chars("=> "));
+        bar.set_prefix(stage.to_owned());
+        bar.set_position(done);
+        Progress::with(stage, done, total, Display::Bar(bar))
+    }
+
+    /// Progress as plain lines to `out`.
+    pub fn plain(stage: &str, done: u64, total: u64, out: Box<dyn Write + Send>) -> Progress {
+        Progress::with(stage, done, total, Display::Plain { out, last: None })
+    }
+
+    fn with(stage: &str, done: u64, total: u64, display: Display) -> Progress {
+        Progress { stage: stage.to_owned(), started: Instant::now(), speed: Speed::new(done, total), display }
+    }
+
+    /// Shows that `step` steps are done, with figures such as reward and KL, and the tokens this step processed.
+    pub fn step(&mut self, step: u64, figures: &[(&str, f64)], tokens: u64) {
+        self.step_at(self.started.elapsed(), step, figures, tokens);
+    }
+
+    fn step_at(&mut self, at: Duration, step: u64, figures: &[(&str, f64)], tokens: u64) {
+        self.speed.step(at, step, tokens);
+        let line = self.line(step, figures);
+        match &mut self.display {
+            Display::Bar(bar) => {
+                bar.set_position(step);
+                bar.set_message(line);
+            }
+            Display::Plain { out, last } => {
+                let due = last.is_none_or(|last| at >= last + PLAIN_EVERY) || step >= self.speed.total;
+                if due {
+                    *last = Some(at);
+                    // A closed pipe must not end a run.
+                    drop(writeln!(out, "{} {line}", self.stage));
+                }
+            }
+        }
+    }
+
+    fn line(&self, step: u64, figures: &[(&str, f64)]) -> String {
+        let mut line = format!("{step}/{}", self.speed.total);
+        for (name, x) in figures {
+            line += &format!("  {name} {}", significant(*x, 3));
+        }
+        if let Some(rate) = self.speed.tokens_per_second() {
+            line += &format!("  {rate:.0} tok/s");
+        }
+        if step < self.speed.total
+            && let Some(left) = self.speed.left()
+        {
+            line += &format!("  ETA {}", spell(left));
+        }
+        line
+    }
+
+    /// Prints a line of its own, above the moving one: warnings, evaluations.
+    pub fn note(&mut self, text: &str) {
+        match &mut self.display {
+            Display::Bar(bar) => bar.println(text),
+            Display::Plain { out, .. } => drop(writeln!(out, "{text}")),
+        }
+    }
+
+    /// Leaves the last line where it is.
+    pub fn finish(self) {
+        if let Display::Bar(bar) = self.display {
+            bar.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("one thread").write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn plain_lines_are_sparse_and_end_with_the_last_step() {
+        let page = Page::default();
+        let mut progress = Progress::plain("rl", 0, 9, Box::new(page.clone()));
+        for step in 1..=9 {
+            let figures = [("reward", 0.1234 * step as f64), ("kl", 0.0)];
+            progress.step_at(Duration::from_secs(2 * step), step, &figures, 1000);
+        }
+        progress.note("held-out accuracy 0.5");
+        progress.finish();
+        let text = String::from_utf8(page.0.lock().expect("one thread").clone()).expect("text");
+        let expected = "rl 1/9  reward 0.123  kl 0  500 tok/s  ETA 16s\n\
+                        rl 4/9  reward 0.494  kl 0  500 tok/s  ETA 10s\n\
+                        rl 7/9  reward 0.864  kl 0  500 tok/s  ETA 4s\n\
+                        rl 9/9  reward 1.11  kl 0  500 tok/s\n\
+                        held-out accuracy 0.5\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_resumed_run_estimates_from_its_own_steps() {
+        let mut speed = Speed::new(50, 100);
+        assert_eq!((speed.left(), speed.tokens_per_second()), (None, None));
+        speed.step(Duration::from_secs(3), 51, 0);
+        assert_eq!(speed.left(), Some(Duration::from_secs(3 * 49)));
+        // Later the first, slow steps no longer count.
+        for step in 52..=80 {
+            speed.step(Duration::from_secs(3 + step - 51), step, 10);
+        }
+        assert_eq!(speed.left(), Some(Duration::from_secs(20)));
+        assert_eq!(speed.tokens_per_second(), Some(10.0));
+    }
+}

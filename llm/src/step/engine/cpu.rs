@@ -1,0 +1,161 @@
+//! The exact engine: [`Decoder`] in f32 with [`AdamW`].
+
+use std::borrow::Cow;
+
+use grpo_lambda_decoder::lora::{Lora, LoraSettings};
+use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
+use grpo_lambda_decoder::model::{Config, Decoder, Error, Gradients, Options, Rows, Scores, Tape};
+use grpo_lambda_decoder::optim::{AdamW, OptimError, Update};
+use grpo_lambda_decoder::rollout::{Ask, RolloutError, Sampled, Sampler};
+
+use super::{Engine, Stage};
+
+/// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
+pub struct Cpu {
+    /// The policy.
+    pub model: Decoder<f32>,
+    /// Moments, and what is trained in full precision.
+    pub optimiser: AdamW,
+    gradients: Gradients<f32>,
+    reference: Option<Decoder<f32>>,
+    lora: Option<Lora>,
+}
+
+impl Cpu {
+    /// A stage that begins with `model`.
+    ///
+    /// # Errors
+    /// When the adapter does not fit the model, or the reference does not.
+    pub fn start(model: Decoder<f32>, stage: Stage) -> Result<Self, Error> {
+        let shape = model.config().clone();
+        let reference = stage.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
+        let lora = match stage.lora {
+            Some(settings) => Some(Lora::new(settings, &model).map_err(Error::Adapter)?),
+            None => None,
+        };
+        let trained = match &lora {
+            Some(lora) => lora.settings().initialise(&shape, stage.seed).map_err(Error::Adapter)?,
+            None => model.parameters().clone(),
+        };
+        let optimiser = AdamW::new(stage.adam, trained.into_iter().map(|(name, t)| (name, t.data)));
+        let gradients = match &lora {
+            Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
+            None => Gradients::new(&shape, |_| true),
+        };
+        Ok(Cpu { model, optimiser, gradients, reference, lora })
+    }
+
+    /// The gradient under way, complete.
+    pub fn gradients(&mut self) -> &mut Gradients<f32> {
+        &mut self.gradients
+    }
+
+    /// Moves the decoder to what the optimiser holds.
+    fn take_weights(&mut self) {
+        let optimiser = &self.optimiser;
+        match &self.lora {
+            Some(lora) => lora.merge(&mut self.model, &|name| optimiser.weights(name)),
+            None => take_weights(&mut self.model, optimiser),
+        }
+    }
+}
+
+/// Moves a model to the weights of its optimiser.
+pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
+    model.update(|parameters| {
+        for (name, weights) in optimiser.parameters() {
+            if let Some(tensor) = parameters.get_mut(name) {
+                tensor.data.copy_from_slice(weights);
+            }
+        }
+    });
+}
+
+impl Sampler for Cpu {
+    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+        self.model.respond(ask)
+    }
+}
+
+impl Engine for Cpu {
+    type Tape = Tape<f32>;
+
+    fn shape(&self) -> &Config {
+        self.model.config()
+    }
+
+    fn exact(&self) -> bool {
+        true
+    }
+
+    fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, Tape<f32>), Error> {
+        self.model.forward(rows, options)
+    }
+
+    fn reference(&mut self, rows: &[Rows], options: Options) -> Result<Vec<Scores>, Error> {
+        let score = |model: &Decoder<f32>| rows.iter().map(|rows| model.score(rows, options)).collect();
+        match (&self.reference, &self.lora) {
+            (Some(reference), _) => score(reference),
+            (None, Some(lora)) => lora.without(&mut self.model, score),
+            (None, None) => panic!("the stage began without a reference"),
+        }
+    }
+
+    fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        self.model.backward(tape, dlogps, &mut self.gradients);
+        Ok(())
+    }
+
+    fn step(&mut self, rate: f64) -> Result<Update, OptimError> {
+        let update = match &self.lora {
+            Some(lora) => {
+                let optimiser = &self.optimiser;
+                let thin = lora.gradients(&mut self.gradients, &|name| optimiser.weights(name));
+                let thin: Vec<(&str, &[f32])> =
+                    thin.iter().map(|(name, t)| (name.as_str(), t.data.as_slice())).collect();
+                self.optimiser.step(rate, &thin)?
+            }
+            None => self.optimiser.step(rate, &self.gradients.by_name())?,
+        };
+        if let Update::Applied { .. } = update {
+            self.take_weights();
+        }
+        self.gradients.clear();
+        Ok(update)
+    }
+
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
+        Ok(Cow::Borrowed(self.model.parameters()))
+    }
+
+    fn frozen(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+        Ok(match (&self.reference, &self.lora) {
+            (Some(reference), _) => Some(Cow::Borrowed(reference.parameters())),
+            (None, Some(lora)) => Some(Cow::Owned(lora.under(&self.model))),
+            (None, None) => None,
+        })
+    }
+
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
+        let Some(lora) = &self.lora else { return Ok(None) };
+        let shapes = lora.settings().shapes(self.model.config()).map_err(Error::Adapter)?;
+        let tensor = |(name, weights): (&str, &[f32])| {
+            (name.to_owned(), Tensor { shape: shapes[name].to_vec(), data: weights.to_vec() })
+        };
+        Ok(Some((lora.settings().clone(), self.optimiser.parameters().map(tensor).collect())))
+    }
+
+    fn optimiser(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.optimiser.to_bytes())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), OptimError> {
+        self.optimiser.restore(state)?;
+        self.take_weights();
+        Ok(())
+    }
+
+    fn decoder(&self) -> Option<&Decoder<f32>> {
+        Some(&self.model)
+    }
+}

@@ -1,0 +1,207 @@
+//! The engine of a device: [`GpuDecoder`] with [`GpuAdamW`].
+
+mod made_up;
+
+pub use made_up::Made;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use grpo_lambda_decoder::lora::{self, LoraSettings};
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{Config, Decoder, Error, Options, Rows, Scores};
+use grpo_lambda_decoder::optim::{OptimError, Update};
+use grpo_lambda_decoder::rollout::{Ask, RolloutError, Sampled, Sampler};
+use grpo_lambda_gpu::lora::AdapterLayout;
+use grpo_lambda_gpu::optim::RestoreError;
+use grpo_lambda_gpu::rollout::{self, How};
+use grpo_lambda_gpu::weights::Tensors;
+use grpo_lambda_gpu::{
+    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network,
+    Weights,
+};
+
+use super::{Engine, Stage};
+
+/// A model on a device, to be sampled.
+#[derive(Debug)]
+pub struct GpuModel {
+    decoder: GpuDecoder,
+    weights: Weights,
+    adapter: Option<Adapter>,
+}
+
+impl GpuModel {
+    /// These parameters, rounded to `dtype`.
+    ///
+    /// # Errors
+    /// When they are not those of the shape, there is too little memory or the device fails.
+    pub fn new(
+        device: &Arc<dyn Device>,
+        dtype: Dtype,
+        shape: &Config,
+        parameters: &Parameters<f32>,
+    ) -> Result<Self, Error> {
+        weights::check(shape, parameters)?;
+        let layout = Arc::new(Layout::new(shape));
+        let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
+        let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
+        Ok(GpuModel { decoder, weights, adapter: None })
+    }
+
+    /// What an optimiser moves.
+    fn trained(&self) -> &Tensors {
+        self.adapter.as_ref().map_or(self.weights.tensors(), Adapter::tensors)
+    }
+
+    fn network(&self) -> Network<'_> {
+        Network { weights: &self.weights, adapter: self.adapter.as_ref() }
+    }
+}
+
+impl Sampler for GpuModel {
+    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+        Ok(rollout::run(&self.decoder, self.network(), ask, How::default())?.0)
+    }
+}
+
+/// A model in training on a device. Weights and activations have its dtype; what is trained is kept in `f32` beside them, and the policy
+/// is what they round to. With an adapter the weights stay as they are, and without it they are the reference.
+#[derive(Debug)]
+pub struct Gpu {
+    model: GpuModel,
+    reference: Option<Weights>,
+    optimiser: GpuAdamW,
+    /// From the first backward pass of a step to its end: while responses are sampled, their caches have the room.
+    gradients: Option<Gradients>,
+}
+
+impl Gpu {
+    /// A stage that begins with these parameters.
+    ///
+    /// # Errors
+    /// When parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
+    pub fn start(
+        device: &Arc<dyn Device>,
+        dtype: Dtype,
+        shape: &Config,
+        parameters: &Parameters<f32>,
+        stage: Stage,
+    ) -> Result<Self, Error> {
+        let mut model = GpuModel::new(device, dtype, shape, parameters)?;
+        let layout = model.weights.layout().clone();
+        let reference = match &stage.reference {
+            Some(reference) => {
+                weights::check(shape, reference)?;
+                Some(Weights::upload(device, "reference", &layout, reference, dtype)?)
+            }
+            None => None,
+        };
+        let kernels = model.decoder.kernels().clone();
+        let optimiser = match &stage.lora {
+            Some(settings) => {
+                let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
+                let first = settings.initialise(shape, stage.seed).map_err(Error::Adapter)?;
+                let adapter = Adapter::upload(device, "weights", &layout, &first, dtype)?;
+                let optimiser = GpuAdamW::new(kernels, stage.adam, adapter.tensors(), &first)?;
+                model.adapter = Some(adapter);
+                optimiser
+            }
+            None => GpuAdamW::new(kernels, stage.adam, model.weights.tensors(), parameters)?,
+        };
+        Ok(Gpu { model, reference, optimiser, gradients: None })
+    }
+
+    /// The gradient under way, at zero when there is none.
+    fn take_gradients(&mut self) -> Result<Gradients, DeviceError> {
+        if let Some(gradients) = self.gradients.take() {
+            return Ok(gradients);
+        }
+        let device = &self.model.decoder.kernels().device;
+        match &self.model.adapter {
+            Some(adapter) => Gradients::adapter(device, adapter.layout()),
+            None => Gradients::weights(device, self.model.weights.layout()),
+        }
+    }
+}
+
+impl Sampler for Gpu {
+    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+        self.model.respond(ask)
+    }
+}
+
+impl Engine for Gpu {
+    type Tape = grpo_lambda_gpu::Tape;
+
+    fn shape(&self) -> &Config {
+        self.model.decoder.config()
+    }
+
+    fn exact(&self) -> bool {
+        false
+    }
+
+    fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, grpo_lambda_gpu::Tape), Error> {
+        Ok(self.model.decoder.forward(self.model.network(), rows, options)?)
+    }
+
+    fn reference(&mut self, rows: &[Rows], options: Options) -> Result<Vec<Scores>, Error> {
+        let weights = match (&self.reference, &self.model.adapter) {
+            (Some(reference), _) => reference,
+            (None, Some(_)) => &self.model.weights,
+            (None, None) => panic!("the stage began without a reference"),
+        };
+        rows.iter().map(|rows| Ok(self.model.decoder.score(weights, rows, options)?)).collect()
+    }
+
+    fn backward(&mut self, tape: grpo_lambda_gpu::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        let gradients = self.take_gradients()?;
+        self.model.decoder.backward(self.model.network(), tape, dlogps, &gradients)?;
+        self.gradients = Some(gradients);
+        Ok(())
+    }
+
+    fn step(&mut self, rate: f64) -> Result<Update, OptimError> {
+        let gradients = self.take_gradients()?;
+        Ok(self.optimiser.step(rate, &gradients, self.model.trained())?)
+    }
+
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
+        let Some((settings, adapter)) = self.adapter()? else {
+            return Ok(Cow::Owned(self.optimiser.master().read()?));
+        };
+        let mut parameters = self.model.weights.tensors().read()?;
+        lora::merge(&settings, &adapter, self.shape(), &mut parameters).map_err(Error::Adapter)?;
+        Ok(Cow::Owned(parameters))
+    }
+
+    fn frozen(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+        let frozen = match (&self.reference, &self.model.adapter) {
+            (Some(reference), _) => Some(reference),
+            (None, Some(_)) => Some(&self.model.weights),
+            (None, None) => None,
+        };
+        Ok(frozen.map(|weights| weights.tensors().read()).transpose()?.map(Cow::Owned))
+    }
+
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
+        let Some(adapter) = &self.model.adapter else { return Ok(None) };
+        Ok(Some((adapter.layout().settings().clone(), self.optimiser.master().read()?)))
+    }
+
+    fn optimiser(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.optimiser.to_bytes()?)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), OptimError> {
+        self.optimiser.restore(state, self.model.trained()).map_err(|e| match e {
+            RestoreError::State(e) => e,
+            RestoreError::Device(e) => OptimError::Device(e),
+        })
+    }
+
+    fn decoder(&self) -> Option<&Decoder<f32>> {
+        None
+    }
+}

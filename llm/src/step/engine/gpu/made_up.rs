@@ -1,0 +1,75 @@
+//! An engine without a checkpoint: for what depends on the shape alone.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{Config, Error};
+use grpo_lambda_gpu::lora::AdapterLayout;
+use grpo_lambda_gpu::weights::Tensors;
+use grpo_lambda_gpu::{
+    Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
+};
+
+use super::{Gpu, GpuModel};
+use crate::step::engine::Stage;
+
+/// What [`Gpu::made_up`] puts into the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Random numbers.
+    Random,
+    /// Nothing: where nothing is computed.
+    Nothing,
+}
+
+impl Gpu {
+    /// A stage whose weights are made up on the way to the device, where time and memory are measured and numbers do not matter; on a dry
+    /// run not even that. `reference` says whether there is one; one of `stage` is not read.
+    ///
+    /// # Errors
+    /// When the adapter does not fit the shape, there is too little memory or the device fails.
+    pub fn made_up(
+        device: &Arc<dyn Device>,
+        dtype: Dtype,
+        shape: &Config,
+        stage: Stage,
+        reference: bool,
+        made: Made,
+    ) -> Result<Self, Error> {
+        let fill = |tensors: &Tensors| match made {
+            Made::Random => random::fill(tensors, stage.seed, 0.02),
+            Made::Nothing => Ok(()),
+        };
+        let layout = Arc::new(Layout::new(shape));
+        let weights = Weights::zeros(device, "weights", &layout, dtype)?;
+        fill(weights.tensors())?;
+        let kernels = Kernels { device: device.clone(), dtype };
+        let none = Parameters::new();
+        let (adapter, optimiser) = match &stage.lora {
+            Some(settings) => {
+                let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
+                let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
+                let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, adapter.tensors(), &none)?;
+                fill(adapter.tensors())?;
+                fill(optimiser.master())?;
+                (Some(adapter), optimiser)
+            }
+            None => {
+                let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, weights.tensors(), &none)?;
+                fill(optimiser.master())?;
+                (None, optimiser)
+            }
+        };
+        let reference = match reference && adapter.is_none() {
+            true => {
+                let reference = Weights::zeros(device, "reference", &layout, dtype)?;
+                fill(reference.tensors())?;
+                Some(reference)
+            }
+            false => None,
+        };
+        let decoder = GpuDecoder::new(kernels, layout, Budget::default());
+        let model = GpuModel { decoder, weights, adapter };
+        Ok(Gpu { model, reference, optimiser, gradients: None })
+    }
+}

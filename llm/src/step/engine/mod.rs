@@ -1,0 +1,111 @@
+//! [`Engine`]: a model in training on some device, as a training loop sees it.
+//!
+//! The loop, the policy and supervised learning are written once over this trait. [`Cpu`] is the exact engine: own decoder in f32, where
+//! sampler and trainer agree to the bit. Others may round; the policy then measures how far the two are apart.
+
+mod cpu;
+mod gpu;
+
+use std::borrow::Cow;
+
+pub use cpu::{Cpu, take_weights};
+pub use gpu::{Gpu, GpuModel, Made};
+
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{Config, Decoder, Error, Options, Rows, Scores};
+use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, Update};
+use grpo_lambda_decoder::rollout::Sampler;
+
+impl Stage {
+    /// All weights are trained, and compared with no reference.
+    pub fn new(adam: AdamWSettings) -> Self {
+        Stage { adam, lora: None, reference: None, seed: 0 }
+    }
+}
+
+/// How a stage of training begins.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The optimiser.
+    pub adam: AdamWSettings,
+    /// The adapter that is trained instead of the weights.
+    pub lora: Option<LoraSettings>,
+    /// Weights of the frozen policy of a KL term. An adapter needs none: its reference is the model without it.
+    pub reference: Option<Parameters<f32>>,
+    /// Where a new adapter's numbers come from.
+    pub seed: u64,
+}
+
+/// A model, its optimiser, the gradient under way and the frozen reference.
+pub trait Engine: Sampler + Sized {
+    /// What [`Engine::forward`] keeps for [`Engine::backward`].
+    type Tape;
+
+    /// The model's shape.
+    fn shape(&self) -> &Config;
+
+    /// Whether sampler and trainer give a token the same bits; if not, they differ by rounding.
+    fn exact(&self) -> bool;
+
+    /// Log-probabilities of the scored tokens, with the tape to differentiate them.
+    ///
+    /// # Errors
+    /// When the rows do not suit the model or the device fails.
+    fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, Self::Tape), Error>;
+
+    /// Log-probabilities under the frozen reference, batch by batch.
+    ///
+    /// # Errors
+    /// As [`Engine::forward`].
+    ///
+    /// # Panics
+    /// If the stage began without a reference and without an adapter.
+    fn reference(&mut self, rows: &[Rows], options: Options) -> Result<Vec<Scores>, Error>;
+
+    /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
+
+    /// Moves what is trained against the gradient, and clears it.
+    ///
+    /// # Errors
+    /// [`OptimError`].
+    fn step(&mut self, rate: f64) -> Result<Update, OptimError>;
+
+    /// The weights in full precision, with the adapter merged: the policy that is sampled.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error>;
+
+    /// What a checkpoint needs beside them to continue: the reference, or the weights under the adapter.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn frozen(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error>;
+
+    /// The adapter, where one is trained.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error>;
+
+    /// The optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn optimiser(&self) -> Result<Vec<u8>, Error>;
+
+    /// Continues from what [`Engine::optimiser`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the
+    /// weights under its adapter.
+    ///
+    /// # Errors
+    /// When the state is of another model. Nothing has changed then.
+    fn restore(&mut self, state: &[u8]) -> Result<(), OptimError>;
+
+    /// The model as a CPU decoder, where it is one: what evidence is asked of.
+    fn decoder(&self) -> Option<&Decoder<f32>>;
+}

@@ -1,0 +1,149 @@
+//! OAR-G: how steeply the answer depends on the embedding of a reasoning token.
+
+use grpo_lambda::assignment::Answer;
+use grpo_lambda_decoder::model::{Decoder, Rows};
+use grpo_lambda_decoder::rng::normal;
+
+use super::{Cost, EvidenceError, Item, Pass, log_softmax_of_mean, packed, tokens_of};
+
+/// Draws lie so many random numbers apart: more than a response has numbers in its embeddings.
+const APART: u64 = 1 << 40;
+
+/// The saliency of every reasoning token of every item, the mean over `draws` perturbations of standard deviation `noise`.
+///
+/// ```text
+/// S_t = | sum_h dJ/de_{t,h} e_{t,h} |            e: the clean embeddings, dJ/de at e + noise, noise on reasoning tokens only
+/// answer_mean, last   J = KL( P || P' )          P = softmax(mean logits at the answer / temperature), held; P' under noise
+/// answer_joint        J = mean log pi(answer) - mean log pi'(answer)
+/// ```
+/// `last` is the distribution after the answer's last token. One clean forward pass where `P` is needed, then a forward and a backward
+/// pass per draw; rows end with the answer. No parameter's gradient is touched.
+///
+/// # Errors
+/// When the model refuses a row.
+pub fn saliencies(
+    model: &Decoder<f32>,
+    items: &[Item],
+    answer: Answer,
+    (noise, draws): (f64, u64),
+    pass: Pass,
+) -> Result<(Vec<Vec<f64>>, Cost), EvidenceError> {
+    let vocabulary = model.config().vocab_size;
+    let mut scores: Vec<Vec<f64>> = items.iter().map(|i| vec![0.0; i.span.reasoning]).collect();
+    let mut cost = Cost::default();
+    let size = |item: &Item| {
+        let (end, from) = borders(item, answer);
+        (item.prompt.len() + end, end - from)
+    };
+    for part in packed(items.iter().map(size), pass.tokens, vocabulary) {
+        let (items, scores) = (&items[part.clone()], &mut scores[part]);
+        let clean = match answer {
+            Answer::Joint => vec![Vec::new(); items.len()],
+            Answer::Mean | Answer::Last => {
+                let mut rows = Rows::new();
+                items.iter().map(|item| row_of(item, answer)).for_each(|(row, from)| rows.push(&row, from));
+                cost.forward += tokens_of(&rows);
+                let logits = model.target_logits(&rows, None)?;
+                let found = each_row(&rows, &logits, vocabulary);
+                found.map(|(n, z)| log_softmax_of_mean(z, n, pass.temperature)).collect()
+            }
+        };
+        let jobs: Vec<(usize, u64)> =
+            (0..items.len()).flat_map(|i| (0..draws).map(move |d| (i, d))).collect();
+        for part in packed(jobs.iter().map(|&(i, _)| size(&items[i])), pass.tokens, vocabulary) {
+            let jobs = &jobs[part];
+            let mut rows = Rows::new();
+            let mut shift = Vec::new();
+            for &(i, d) in jobs {
+                let (row, from) = row_of(&items[i], answer);
+                rows.push(&row, from);
+                shift.extend(perturbation(model, &items[i], row.len(), noise, d));
+            }
+            let slope = |logits: &[f32]| {
+                let rows_of = each_row(&rows, logits, vocabulary).zip(jobs);
+                let of = |((n, z), &(i, _)): ((usize, &[f32]), &(usize, u64))| match answer {
+                    Answer::Joint => {
+                        likelihood_slope(z, &items[i].response[items[i].span.answer.clone()], pass)
+                    }
+                    Answer::Mean | Answer::Last => divergence_slope(z, n, &clean[i], pass),
+                };
+                rows_of.flat_map(of).collect()
+            };
+            let gradient = model.embedding_gradient(&rows, Some(&shift), pass.recompute, slope)?;
+            cost.forward += tokens_of(&rows);
+            cost.backward += tokens_of(&rows);
+            let h = model.config().hidden_size;
+            for (&(i, _), &start) in jobs.iter().zip(rows.offsets()) {
+                let item = &items[i];
+                for (t, score) in scores[i].iter_mut().enumerate() {
+                    let place = (start + item.prompt.len() + t) * h;
+                    let e = model.embedding(item.response[t]);
+                    let product = |(g, e): (&f32, &f32)| f64::from(*g) * f64::from(*e);
+                    let along: f64 = gradient[place..place + h].iter().zip(e).map(product).sum();
+                    *score += along.abs() / draws as f64;
+                }
+            }
+        }
+    }
+    Ok((scores, cost))
+}
+
+/// Where the row of an item ends and its scored tokens begin, in tokens of the response. What closes the box is scored for `last`: the
+/// logits that predict it are those after the answer.
+fn borders(item: &Item, answer: Answer) -> (usize, usize) {
+    let place = &item.span.answer;
+    match answer {
+        Answer::Mean | Answer::Joint => (place.end, place.start),
+        Answer::Last => (place.end + 1, place.end),
+    }
+}
+
+/// The row of an item, and from where its tokens are scored.
+fn row_of(item: &Item, answer: Answer) -> (Vec<u32>, usize) {
+    let (end, from) = borders(item, answer);
+    (item.row(end), item.prompt.len() + from)
+}
+
+/// Normal numbers on the embeddings of the reasoning tokens, 0 elsewhere.
+fn perturbation(model: &Decoder<f32>, item: &Item, len: usize, noise: f64, draw: u64) -> Vec<f32> {
+    let h = model.config().hidden_size;
+    let mut rng = item.address.stream(draw * APART);
+    let mut shift = vec![0.0; len * h];
+    let reasoning = item.prompt.len() * h..(item.prompt.len() + item.span.reasoning) * h;
+    shift[reasoning].iter_mut().for_each(|x| *x = (noise * normal(&mut rng)) as f32);
+    shift
+}
+
+/// The number of scored tokens of each row with their logits.
+fn each_row<'a>(
+    rows: &'a Rows,
+    logits: &'a [f32],
+    vocabulary: usize,
+) -> impl Iterator<Item = (usize, &'a [f32])> {
+    let mut rest = logits;
+    (0..rows.len()).map(move |i| {
+        let (own, after) = rest.split_at(rows.scored(i) * vocabulary);
+        rest = after;
+        (rows.scored(i), own)
+    })
+}
+
+/// The derivative of `KL(p || softmax(mean logits / temperature))` by each logit.
+fn divergence_slope(logits: &[f32], rows: usize, log_p: &[f64], pass: Pass) -> Vec<f32> {
+    let now = log_softmax_of_mean(logits, rows, pass.temperature);
+    let scale = 1.0 / (rows as f64 * pass.temperature);
+    let one: Vec<f32> = now.iter().zip(log_p).map(|(q, p)| ((q.exp() - p.exp()) * scale) as f32).collect();
+    one.repeat(rows)
+}
+
+/// The derivative of minus the mean log-probability of `targets` by each logit.
+fn likelihood_slope(logits: &[f32], targets: &[u32], pass: Pass) -> Vec<f32> {
+    let vocabulary = logits.len() / targets.len();
+    let scale = 1.0 / (targets.len() as f64 * pass.temperature);
+    let of = |(z, &target): (&[f32], &u32)| {
+        let log_p = log_softmax_of_mean(z, 1, pass.temperature);
+        let slope = move |(v, l): (usize, f64)| ((l.exp() - f64::from(v == target as usize)) * scale) as f32;
+        log_p.into_iter().enumerate().map(slope).collect::<Vec<f32>>()
+    };
+    logits.chunks_exact(vocabulary).zip(targets).flat_map(of).collect()
+}

@@ -1,0 +1,105 @@
+//! OAR-P: how far the answer moves when a reasoning token is masked.
+
+use grpo_lambda::assignment::Answer;
+use grpo_lambda_decoder::model::{Decoder, Options, Rows};
+use rayon::prelude::*;
+
+use super::{Cost, EvidenceError, Item, Pass, log_softmax_of_mean, packed, tokens_of};
+
+/// The shift of every reasoning token of every item.
+///
+/// ```text
+/// answer_mean, last   I_t = KL( P || P_t )                      P = softmax(mean logits at the answer / temperature)
+/// answer_joint        I_t = log pi(answer) - log pi_t(answer)   may be negative
+/// ```
+/// `_t`: with token `t` replaced by the token `mask`, all others forced. Rows end with the answer (`last`: before its second token), of
+/// which nothing later can be seen. One row per reasoning token and one clean row, in passes of at most `pass.tokens` tokens.
+///
+/// # Errors
+/// When the model refuses a row.
+pub fn shifts(
+    model: &Decoder<f32>,
+    items: &[Item],
+    answer: Answer,
+    mask: u32,
+    pass: Pass,
+) -> Result<(Vec<Vec<f64>>, Cost), EvidenceError> {
+    let end = |item: &Item| match answer {
+        Answer::Last => item.span.answer.start + 1,
+        Answer::Mean | Answer::Joint => item.span.answer.end,
+    };
+    // The clean row of an item stands before its masked rows.
+    let masked = |item: &Item| (0..item.span.reasoning).map(Some);
+    let jobs: Vec<(usize, Option<usize>)> = (0..items.len())
+        .flat_map(|i| std::iter::once(None).chain(masked(&items[i])).map(move |t| (i, t)))
+        .collect();
+    let sizes = jobs.iter().map(|&(i, _)| {
+        let (item, end) = (&items[i], end(&items[i]));
+        (item.prompt.len() + end, end - item.span.answer.start)
+    });
+    let mut scores: Vec<Vec<f64>> = items.iter().map(|_| Vec::new()).collect();
+    let mut cost = Cost::default();
+    let mut clean = Vec::new();
+    for part in packed(sizes, pass.tokens, model.config().vocab_size) {
+        let jobs = &jobs[part];
+        let mut rows = Rows::new();
+        for &(i, t) in jobs {
+            let item = &items[i];
+            let mut row = item.row(end(item));
+            if let Some(t) = t {
+                row[item.prompt.len() + t] = mask;
+            }
+            rows.push(&row, item.prompt.len() + item.span.answer.start);
+        }
+        cost.forward += tokens_of(&rows);
+        for (&(i, t), found) in jobs.iter().zip(answers(model, &rows, answer, pass)?) {
+            match t {
+                None => clean = found,
+                Some(_) => scores[i].push(shift(answer, &clean, &found)),
+            }
+        }
+    }
+    Ok((scores, cost))
+}
+
+/// What stands for the answer of each row: log-probabilities, or the log-likelihood alone.
+fn answers(
+    model: &Decoder<f32>,
+    rows: &Rows,
+    answer: Answer,
+    pass: Pass,
+) -> Result<Vec<Vec<f64>>, EvidenceError> {
+    if answer == Answer::Joint {
+        let options = Options { temperature: pass.temperature, ..Options::default() };
+        return Ok(model.score(rows, options)?.logps.iter().map(|row| vec![row.iter().sum()]).collect());
+    }
+    let logits = model.target_logits(rows, None)?;
+    let vocabulary = model.config().vocab_size;
+    let mut from = 0;
+    let places: Vec<_> = (0..rows.len())
+        .map(|i| {
+            let place = from..from + rows.scored(i);
+            from = place.end;
+            place
+        })
+        .collect();
+    let of = |place: std::ops::Range<usize>| {
+        let n = place.len();
+        log_softmax_of_mean(&logits[place.start * vocabulary..place.end * vocabulary], n, pass.temperature)
+    };
+    Ok(places.into_par_iter().map(of).collect())
+}
+
+fn shift(answer: Answer, clean: &[f64], masked: &[f64]) -> f64 {
+    match answer {
+        Answer::Joint => clean[0] - masked[0],
+        Answer::Mean | Answer::Last => divergence(clean, masked),
+    }
+}
+
+/// `KL(p || q)` of log-probabilities; what rounding takes below 0 is 0.
+fn divergence(log_p: &[f64], log_q: &[f64]) -> f64 {
+    let term = |(p, q): (&f64, &f64)| if *p > f64::NEG_INFINITY { p.exp() * (p - q) } else { 0.0 };
+    let sum: f64 = log_p.iter().zip(log_q).map(term).sum();
+    if sum < 0.0 { 0.0 } else { sum }
+}

@@ -1,0 +1,73 @@
+//! Supervised learning: imitate worked solutions, the loss on the response only.
+
+use grpo_lambda_decoder::model::{Error as ModelError, Options, Rows};
+use grpo_lambda_decoder::optim::{OptimError, Update};
+use grpo_lambda_decoder::pack::pack;
+
+use crate::config::MemoryConfig;
+use crate::step::engine::Engine;
+
+/// A prompt with the response to imitate, both as token ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// The prompt; not learned.
+    pub prompt: Vec<u32>,
+    /// The response, its end token included.
+    pub response: Vec<u32>,
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SftReport {
+    /// Mean of `-log pi` over the responses' tokens, in nats, before the step.
+    pub loss: f64,
+    /// Tokens learned from.
+    pub tokens: usize,
+    /// The optimiser's word.
+    pub update: Update,
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SftError {
+    /// The model refused its input.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The optimiser refused.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+}
+
+/// One step on `examples`, as ragged rows, so many tokens at a time as `memory` says.
+///
+/// ```text
+/// L = -(1/N) sum_i sum_t log pi(y_i,t | x_i, y_i,<t),      N = number of response tokens of the batch
+/// ```
+///
+/// # Errors
+/// [`SftError`].
+pub fn step<E: Engine>(
+    engine: &mut E,
+    examples: &[Example],
+    rate: f64,
+    memory: MemoryConfig,
+) -> Result<SftReport, SftError> {
+    let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
+    let lengths = examples.iter().map(|e| e.prompt.len() + e.response.len());
+    let mut loss = 0.0;
+    let options = Options { checkpoint: memory.recompute_layers, ..Options::default() };
+    for part in pack(lengths, memory.micro_batch_tokens) {
+        let mut rows = Rows::new();
+        for e in &examples[part] {
+            let row: Vec<u32> = e.prompt.iter().chain(&e.response).copied().collect();
+            rows.push(&row, e.prompt.len());
+        }
+        let (scores, tape) = engine.forward(&rows, options)?;
+        loss -= scores.logps.iter().flatten().sum::<f64>() / tokens as f64;
+        let dlogps: Vec<Vec<f64>> =
+            scores.logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
+        engine.backward(tape, &dlogps)?;
+    }
+    let update = engine.step(rate)?;
+    Ok(SftReport { loss, tokens, update })
+}

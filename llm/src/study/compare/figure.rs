@@ -1,0 +1,84 @@
+//! The figure of a comparison.
+
+use grpo_lambda::table::significant;
+use grpo_lambda_figure::{Axis, Figure, Panel};
+
+use super::members::{Outcome, Scores};
+use super::report::{finding, plural, too_few_seeds};
+use super::statistics::{Spread, spread};
+use crate::study::curves::{Points, half_window, smooth};
+
+/// Interquartile mean and interval over seeds at every step that all curves have.
+pub(super) fn bands(curves: &[Points]) -> Vec<(f64, Spread)> {
+    let Some(first) = curves.first() else { return Vec::new() };
+    let at = |x: f64| {
+        let value = |c: &Points| c.iter().find(|p| p.0 == x).map(|p| p.1);
+        curves.iter().map(value).collect::<Option<Vec<f64>>>()
+    };
+    first.iter().filter_map(|p| Some((p.0, spread(&at(p.0)?)))).collect()
+}
+
+fn draw(panel: Panel, name: &str, bands: &[(f64, Spread)]) -> Panel {
+    let edges = bands.iter().filter_map(|(x, s)| s.ends.map(|[low, high]| (*x, low, high)));
+    panel.band(name, edges).line(name, bands.iter().map(|(x, s)| (*x, s.mid)))
+}
+
+/// Held-out accuracy and reward against RL steps, a line and a band for each method.
+pub fn figure(outcome: &Outcome) -> Figure {
+    let steps = outcome.plan.base.rl.steps as f64;
+    let axis = || Axis::new("RL steps done").range(0.0, steps);
+    let longest = outcome.scores.iter().flat_map(|s| &s.reward).map(Vec::len).max().unwrap_or(0);
+    let half = half_window(longest);
+    let mut accuracy = Panel::new("Held-out accuracy").x(axis()).y("share of problems solved");
+    let mut reward = Panel::new("Reward in training").x(axis()).y("mean reward of a batch, smoothed");
+    for score in &outcome.scores {
+        let name = shown(score);
+        accuracy = draw(accuracy, &name, &bands(&score.accuracy));
+        let smoothed: Vec<Points> = score.reward.iter().map(|c| smooth(c, half)).collect();
+        reward = draw(reward, &name, &bands(&smoothed));
+    }
+    let seeds = outcome.plan.seeds;
+    let few = if too_few_seeds(outcome) { " So few seeds cannot give p < 0.05 by sign flips." } else { "" };
+    let spread = match seeds {
+        1 => "One seed, so no intervals".to_owned(),
+        _ => format!(
+            "Lines: interquartile mean of {}; bands: 95 % bootstrap over seeds, somewhat too narrow with few",
+            plural(seeds)
+        ),
+    };
+    Figure::new(finding(outcome))
+        .caption(format!(
+            "A scaled-down version of the paper's Figures 3 and 4: a model of {} parameters on generated problems; accuracy on {}. \
+             {spread}. All methods of a seed start from the same supervised checkpoint and meet the same problems. Reward: centred mean of {} steps.{few}",
+            outcome.parameters,
+            outcome.problems_in_words(),
+            2 * half + 1
+        ))
+        .names(outcome.scores.iter().map(shown))
+        .panel_size(480, 350)
+        .panel(accuracy)
+        .panel(reward)
+}
+
+fn shown(score: &Scores) -> String {
+    match score.twin_of.is_empty() {
+        false => format!("{} (twin of {})", score.entrant.label, score.twin_of.join(" and ")),
+        true => format!("{}, rate {}", score.entrant.label, significant(score.rate, 3)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_stand_where_all_seeds_have_a_value() {
+        let curves = [vec![(0.0, 0.2), (5.0, 0.4), (10.0, 0.6)], vec![(0.0, 0.4), (10.0, 0.8)]];
+        let bands = bands(&curves);
+        assert_eq!(bands.iter().map(|b| b.0).collect::<Vec<_>>(), [0.0, 10.0]);
+        // Of two seeds the interquartile mean is the mean, and the bootstrap reaches both.
+        let (mid, ends) = (bands[1].1.mid, bands[1].1.ends);
+        assert!((mid - 0.7).abs() < 1e-12);
+        assert_eq!(ends, Some([0.6, 0.8]));
+    }
+}

@@ -1,0 +1,7 @@
+//! What runs found: read back, drawn, compared, put beside the paper.
+
+pub mod compare;
+pub mod curves;
+pub mod figures;
+pub mod record;
+pub mod reproduce;

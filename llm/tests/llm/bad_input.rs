@@ -1,0 +1,519 @@
+//! What can be wrong with what a user hands to `llm-train`, in one table: the exit code is 2 where the input was refused and 1
+//! where the work broke off, there is exactly one error line, it names file, field and value and what would be right, and
+//! nobody sees a panic. Lines of `generate` and `score`: `commands.rs`. Settings of methods: `src/config/tests.rs`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use grpo_lambda_decoder::model::config::EMBEDDING;
+use grpo_lambda_decoder::model::{Config, weights};
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::run;
+use safetensors::tensor::{Dtype, TensorView};
+
+use crate::common::{Done, TINY_MODEL, checkpoint, llm_train, shape};
+
+/// Something done to a good checkpoint directory.
+type Spoil = fn(&Path);
+
+fn edit(path: PathBuf, from: &str, to: &str) {
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{from} is not in {}:\n{text}", path.display());
+    std::fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+fn config(directory: &Path, from: &str, to: &str) {
+    edit(directory.join("config.json"), from, to);
+}
+
+fn resize(directory: &Path, cut: u64) {
+    let file = std::fs::File::options().write(true).open(directory.join("model.safetensors")).unwrap();
+    file.set_len(file.metadata().unwrap().len() - cut).unwrap();
+}
+
+/// One tensor alone, of this dtype and shape.
+fn one_tensor(directory: &Path, dtype: Dtype, bytes: usize, shape: Vec<usize>) {
+    let data = vec![0u8; bytes * shape.iter().product::<usize>()];
+    let view = TensorView::new(dtype, shape, &data).unwrap();
+    let file = safetensors::serialize([(EMBEDDING, view)], None).unwrap();
+    std::fs::write(directory.join("model.safetensors"), file).unwrap();
+}
+
+/// The spoilt checkpoint, what every command says of it, and whether `info` and `score`, which need no tokenizer, say so too.
+const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
+    (
+        |d| std::fs::remove_file(d.join("model.safetensors")).unwrap(),
+        &["model.safetensors: ", "No such file"],
+        true,
+    ),
+    (
+        |d| std::fs::write(d.join("model.safetensors"), b"this is no tensor file").unwrap(),
+        &["model.safetensors: damaged or not a safetensors file (22 bytes)"],
+        true,
+    ),
+    (|d| resize(d, 100), &["model.safetensors: damaged or not a safetensors file", "bytes)"], true),
+    (
+        |d| {
+            std::fs::remove_file(d.join("model.safetensors")).unwrap();
+            checkpoint(d, &shape(), 40_000);
+            std::fs::remove_file(d.join("model-00002-of-00003.safetensors")).unwrap();
+        },
+        &["model-00002-of-00003.safetensors: ", "No such file"],
+        true,
+    ),
+    (
+        |d| {
+            std::fs::remove_file(d.join("model.safetensors")).unwrap();
+            checkpoint(d, &shape(), 40_000);
+            edit(d.join("model.safetensors.index.json"), "model-00001-of-00003", "../elsewhere");
+        },
+        &["model.safetensors.index.json: ", "is not mapped to a file of this directory"],
+        true,
+    ),
+    (
+        |d| config(d, "\"intermediate_size\": 64", "\"intermediate_size\": 72"),
+        &["model.safetensors: tensor `model.layers.", "expected shape [", "72", "found [", "64"],
+        true,
+    ),
+    (
+        |d| config(d, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"),
+        &["tensor `model.layers.2.", "missing; expected shape ["],
+        true,
+    ),
+    (
+        |d| one_tensor(d, Dtype::I64, 8, vec![Tokens::tiny().len(), 32]),
+        &[
+            "model.safetensors: tensor `model.embed_tokens.weight`: expected dtype F32, BF16 or F16, found I64",
+        ],
+        true,
+    ),
+    (
+        |d| config(d, "Qwen2ForCausalLM", "MambaForCausalLM"),
+        &[
+            "config.json: field `architectures` is [\"MambaForCausalLM\"]: Qwen2ForCausalLM and LlamaForCausalLM are",
+        ],
+        true,
+    ),
+    (
+        |d| {
+            let used = "\"use_sliding_window\": true, \"sliding_window\": 64, \"max_window_layers\": 0";
+            config(d, "\"use_sliding_window\": false", used);
+        },
+        &["config.json: field `sliding_window` is 64: sliding-window attention is not implemented"],
+        true,
+    ),
+    (
+        |d| std::fs::write(d.join("config.json"), "{\"hidden_size\": 32,").unwrap(),
+        &["config.json: not a JSON configuration", "line 1 column"],
+        true,
+    ),
+    (
+        |d| config(d, "\"hidden_size\": 32", "\"hidden_size\": \"wide\""),
+        &["config.json: field `hidden_size` is \"wide\": a positive integer is needed"],
+        true,
+    ),
+    (
+        |d| config(d, "\"num_attention_heads\": 2", "\"num_attention_heads\": 3"),
+        &["config.json: field `num_attention_heads` is 3: it must divide hidden_size = 32"],
+        true,
+    ),
+    (|d| std::fs::remove_file(d.join("config.json")).unwrap(), &["config.json: ", "No such file"], true),
+    (|d| std::fs::remove_file(d.join("tokenizer.json")).unwrap(), &["tokenizer.json", "No such file"], false),
+    (
+        |d| std::fs::write(d.join("tokenizer.json"), "{}").unwrap(),
+        &["tokenizer.json: not a tokenizer"],
+        false,
+    ),
+    (
+        |d| {
+            let small = Config { vocab_size: Tokens::tiny().len() - 1, ..shape() };
+            checkpoint(d, &small, usize::MAX);
+        },
+        &["tokenizer and model do not fit: token `", "has id 199, but the model's vocabulary ends at 198"],
+        false,
+    ),
+    (
+        |d| config(d, "\"eos_token_id\": null", "\"eos_token_id\": 90000"),
+        &["end-of-sequence id 90000 is not in a vocabulary of 200"],
+        false,
+    ),
+];
+
+#[test]
+fn checkpoints() {
+    for (i, &(spoil, expected, by_all)) in CHECKPOINTS.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        checkpoint(dir.path(), &shape(), usize::MAX);
+        spoil(dir.path());
+        let at = dir.path().to_str().unwrap();
+        let run = dir.path().join("run");
+        let (run, from) = (run.to_str().unwrap(), format!("model.checkpoint={at}"));
+        let mut commands =
+            vec![vec!["generate", "--model", at, "--prompt", "3"], vec!["train", "--run", run, &from]];
+        if by_all {
+            commands.extend([vec!["info", "--model", at], vec!["score", "--model", at]]);
+        }
+        for command in commands {
+            let done = llm_train(&command, "");
+            let shown = format!("case {i}, {}: {}", command[0], done.stderr);
+            assert_eq!(done.code, Some(2), "{shown}");
+            done.refused(2, expected);
+            assert!(!Path::new(run).exists(), "a refused run left a directory: {shown}");
+        }
+    }
+}
+
+const SUMS: &[&str] = &["task.kind=addition", "eval.n=2"];
+
+fn train(run: &Path, settings: &[&str]) -> Done {
+    crate::common::train(run, &[SUMS, settings])
+}
+
+#[test]
+fn settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (syntax, key, section) = (
+        write("a.toml", "seed = 1\nrl = = 2\n"),
+        write("b.toml", "[rl]\nstep = 2\n"),
+        write("c.toml", "[rl]\nsteps = -2\n"),
+    );
+    let a_file = write("file", "x");
+    let run = dir.path().join("run");
+    let run = run.to_str().unwrap();
+    let held = dir.path().to_str().unwrap(); // not empty, and no run
+    for (args, expected) in [
+        (
+            &["--preset", "tinny"][..],
+            &["`tinny` is neither a preset nor a file (did you mean `tiny`?); presets: tiny"][..],
+        ),
+        (&["--preset", &syntax], &["a.toml: line 2, column 6: "]),
+        (&["--preset", &key], &["b.toml, line 2: unknown key `rl.step` (did you mean `rl.steps`?)"]),
+        (&["--preset", &section], &["c.toml, line 2: rl.steps = -2: must be a whole number of at least 0"]),
+        (&["--preset", held], &["cannot read ", held]),
+        (&["rl.stepz=3"], &["command line: unknown key `rl.stepz` (did you mean `rl.steps`?)"]),
+        (&["rl.steps=many"], &["command line: rl.steps = many: must be a whole number of at least 0"]),
+        (&["rl.steps"], &["`rl.steps` is not of the form key=value"]),
+        (
+            &["sft.steps=18446744073709551615"],
+            &["sft.steps = 18446744073709551615: must be a whole number of at least 0 (and at most 10000"],
+        ),
+        (&["eval.n=1000000000000"], &["eval.n = 1000000000000: must be a whole number from 1 to 1000000"]),
+        (&["adam.epsilon=1e-60"], &["adam.epsilon = 1e-60: must be a number from 1e-30 to 1"]),
+        (&["rl.temperature=1e-60"], &["rl.temperature = 1e-60: must be a number from 1e-6 to 1000000"]),
+        (
+            &["eval.temperature=1e-60"],
+            &["eval.temperature = 1e-60: must be 0, for the most probable token, or"],
+        ),
+        (
+            &["model.hidden=65536", "model.layers=512", "model.intermediate=1048576"],
+            &["model.hidden = 65536", "parameters takes more than", "so choose a smaller model"],
+        ),
+        // Said before the supervised stage, not after it.
+        (&["rl.max_new_tokens=40000"], &["with 40000 new ones it exceeds the model's limit of 32768"]),
+        (&["method.name=gpro"], &["unknown method `gpro` (did you mean `grpo`?)"]),
+        (&["method.lambda=1.5"], &["method.lambda=1.5: must be a number from 0 to 1"]),
+        (&["rl.top_p=0.9"], &["command line: rl.top_p: training samples from the whole distribution"]),
+        (&["rl.top_k=50"], &["command line: rl.top_k: training samples from the whole distribution"]),
+        (&["model.checkpoint=/no/such"], &["/no/such/", "No such file"]),
+        (&["--run", &a_file], &["cannot create ", "file"]),
+        (&["--run", held], &["is not a run directory: it has no config.toml, but it is not empty either"]),
+        (&["--stepz", "3"], &["unexpected argument '--stepz'", "see llm-train --help"]),
+        (&["--preset"], &["a value is required for '--preset <NAME|FILE>'", "see llm-train --help"]),
+    ] {
+        let mut command = vec!["train"];
+        if !args.contains(&"--run") {
+            command.extend(["--run", run]);
+        }
+        command.extend(args);
+        llm_train(&command, "").refused(2, expected);
+        assert!(!Path::new(run).exists(), "{args:?} left a directory");
+    }
+    llm_train(&["sft", "--run", run, "rl.steps=5"], "")
+        .refused(2, &["rl.steps=5: llm-train sft has no RL steps"]);
+    llm_train(&["generate", "--model", &a_file, "--prompt", "3"], "")
+        .refused(2, &["file: not a directory; must be"]);
+    llm_train(&["plot", &a_file], "").refused(2, &["file: not a directory; a run directory is needed"]);
+    llm_train(&["trian"], "").refused(2, &["unrecognized subcommand 'trian'", "see llm-train --help"]);
+    llm_train(&["generate", "--model", "/no/such", "--prompt", "3"], "")
+        .refused(2, &["--model /no/such: no such directory; must be a checkpoint directory"]);
+}
+
+#[test]
+fn prompt_files() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let (at, file) = (dir.path().to_str().unwrap(), dir.path().join("prompts.jsonl"));
+    let good = b"{\"text\": \"3 + 4\"}\n";
+    for (bad, expected) in [
+        (&b"{\"text\": \"3\n"[..], &["prompts.jsonl:2: not JSON: ", "at column"][..]),
+        (b"{\"text\": 34}\n", &["prompts.jsonl:2: text = 34: must be a text in quotes"]),
+        (b"{\"ids\": [0, 4294967296]}\n", &["prompts.jsonl:2: ids[1] = 4294967296: must be a token id"]),
+        (b"\"3 + 4\"\n", &["prompts.jsonl:2: found \"3 + 4\"; a line is an object with text or ids"]),
+        (b"\xff\xfe\n", &["prompts.jsonl: cannot be read as UTF-8 text"]),
+    ] {
+        std::fs::write(&file, [good, bad, good].concat()).unwrap();
+        let args = ["generate", "--model", at, "--prompts", file.to_str().unwrap()];
+        llm_train(&args, "").refused(2, expected);
+    }
+}
+
+#[test]
+fn a_context_too_short_for_prompt_and_response() {
+    let dir = tempfile::tempdir().unwrap();
+    // A sum has 6 tokens, and its worked solution 5 more.
+    checkpoint(dir.path(), &Config { max_position_embeddings: 10, ..shape() }, usize::MAX);
+    let from = format!("model.checkpoint={}", dir.path().display());
+    let run = dir.path().join("run");
+    let done = |settings: &[&str]| {
+        let args = [&["train", "--run", run.to_str().unwrap(), &from], settings].concat();
+        llm_train(&args, "")
+    };
+    for steps in ["sft.steps=0", "sft.steps=1"] {
+        done(&[steps, "rl.steps=1"])
+            .refused(2, &["prompt 0 has ", "with 64 new ones it exceeds the model's limit of 10"]);
+        assert!(!run.exists(), "a refused run left a directory");
+    }
+    done(&["task.kind=addition", "rl.max_new_tokens=1", "sft.steps=1", "rl.steps=0"])
+        .refused(2, &["supervised step 0: row ", "max_position_embeddings = 10"]);
+}
+
+#[test]
+fn weights_that_are_not_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = checkpoint(dir.path(), &shape(), usize::MAX);
+    let mut parameters = model.parameters().clone();
+    parameters.get_mut("model.norm.weight").unwrap().data[3] = f32::NAN;
+    weights::save(dir.path(), &shape(), &parameters, weights::SaveDtype::F32, usize::MAX).unwrap();
+    let at = dir.path().to_str().unwrap();
+    llm_train(&["generate", "--model", at, "--prompt", "3"], "")
+        .refused(1, &["prompt 0, response 0, token 0: ", "the weights hold NaN or infinity"]);
+    llm_train(&["score", "--model", at], "\n{\"ids\": [1, 2, 3]}\n")
+        .refused(1, &["stdin:2: a score is NaN; the weights hold NaN or infinity"]);
+}
+
+#[test]
+fn numbers_on_the_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let at = dir.path().to_str().unwrap();
+    let one = "must be a whole number from 1 to";
+    for (command, option, value, expected) in [
+        ("bench", "--steps", "0", one),
+        ("bench", "--prompts", "0", one),
+        ("bench", "--group", "-1", one),
+        ("bench", "--completion", "0", one),
+        ("bench", "--prompt-tokens", "10,0", one),
+        ("bench", "--threads", "100000", "--threads 100000: must be a whole number from 0"),
+        ("info", "--prompt-tokens", "18446744073709551615", one),
+        ("info", "--prompt-tokens", "0", one),
+        ("score", "--temperature", "-1", "--temperature -1.0: must be a number from 1e-6 to 1000000"),
+        ("score", "--temperature", "1e-60", "--temperature 1e-60: must be a number from 1e-6 to 1000000"),
+        ("generate", "--temperature", "NaN", "--temperature NaN: must be a number from 1e-6"),
+        ("generate", "--task", "-1", "must be a whole number of at least 0"),
+        ("generate", "--seed", "x", "must be a whole number of at least 0"),
+        ("generate", "--task", "10000000000000000", "different problems"),
+    ] {
+        llm_train(&[command, "--model", at, option, value], "{\"ids\": [1, 2]}").refused(2, &[expected]);
+    }
+}
+
+/// Weights whose size is right and whose contents are not, and a run in the place of one of its checkpoints.
+#[test]
+fn checkpoints_of_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let settings = ["sft.steps=4", "rl.steps=0", "sft.batch=4"];
+    train(&run, &settings).output();
+    let from = format!("model.checkpoint={}", run.display());
+    let other = dir.path().join("other");
+    llm_train(&["train", "--run", other.to_str().unwrap(), &from], "")
+        .refused(2, &["a run directory; name one of its checkpoints: its latest is ", "step-00000004"]);
+    let file = run.join("checkpoints/step-00000004/model.safetensors");
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let expected = ["model.safetensors: its size or checksum is not what was written"];
+    train(&run, &settings).refused(2, &expected);
+    llm_train(&["score", "--model", run.to_str().unwrap()], "{\"ids\": [1, 2]}").refused(2, &expected);
+}
+
+/// `llm-train ... | head -1` and `2>&1 | head -1`: a reader that went away is no reason to panic, and none to stop a run.
+#[test]
+fn readers_that_go_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let words =
+        [&["--run", run.to_str().unwrap()], TINY_MODEL, SUMS, &["sft.steps=2", "rl.steps=1"]].concat();
+    for args in [vec!["--help"], words] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
+            .args(&args)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
+    }
+    assert!(run.join("summary.json").exists());
+}
+
+#[test]
+fn a_run_that_is_done_keeps_its_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = ["sft.steps=2", "rl.steps=1", "rl.prompts_per_step=2"];
+    train(dir.path(), &settings).output();
+    let summary = || std::fs::read_to_string(dir.path().join("summary.json")).unwrap();
+    let first = summary();
+    let again = train(dir.path(), &settings);
+    assert!(again.stderr.contains("the run is done") && again.output().contains("after GRPO-lambda"));
+    // Its seconds, above all, are those of the run and not of looking at it again.
+    assert_eq!(summary(), first);
+    std::fs::write(dir.path().join("summary.json"), "{}").unwrap();
+    train(dir.path(), &settings).output();
+    assert!(summary().contains("\"accuracy_after\""), "one that cannot be read is written anew");
+}
+
+/// A learning rate of 1e30 blows the weights up in one step; the gradient of the next is NaN.
+#[test]
+fn gradients_that_are_not_numbers_are_skipped_and_counted_and_stop_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings =
+        ["sft.steps=20", "sft.lr=1e30", "sft.warmup=0", "sft.grad_clip=none", "rl.max_nan_steps=4"];
+    let done = train(dir.path(), &settings);
+    done.refused(
+        1,
+        &[
+            "4 steps in a row had a gradient with NaN or infinity (first in `",
+            "lower the learning rate",
+            "at step 4",
+        ],
+    );
+    for count in 1..=4 {
+        let said = format!("step {count}: ");
+        let line = done.stderr.lines().find(|l| l.contains(&said) && l.contains("step skipped"));
+        assert!(line.is_some_and(|l| l.contains(&format!("({count} in a row)"))), "{count}: {}", done.stderr);
+    }
+    let rows = std::fs::read_to_string(dir.path().join("metrics.jsonl")).unwrap();
+    let skipped: Vec<bool> = rows.lines().map(|l| l.contains("\"skipped\":1")).collect();
+    assert_eq!(skipped, [false, true, true, true], "{rows}");
+}
+
+/// With one token there is no answer: every reward is 0.
+#[test]
+fn rewards_that_never_differ_are_warned_of_with_likely_causes() {
+    let dir = tempfile::tempdir().unwrap();
+    let done =
+        train(dir.path(), &["sft.steps=0", "rl.steps=7", "rl.prompts_per_step=2", "rl.max_new_tokens=1"]);
+    assert!(done.output().contains("summary.json"));
+    let warnings: Vec<&str> = done.stderr.lines().filter(|l| l.contains("rewards were equal")).collect();
+    assert_eq!(warnings.len(), 1, "once, not at every step: {}", done.stderr);
+    for cause in
+        ["for 5 steps every group's", "too hard or too easy", "the grader may not find", "cut off before"]
+    {
+        assert!(warnings[0].contains(cause), "{cause}: {}", warnings[0]);
+    }
+    let rows = std::fs::read_to_string(dir.path().join("metrics.jsonl")).unwrap();
+    assert!(rows.lines().all(|l| l.contains("\"zero_variance_groups\":2")), "{rows}");
+}
+
+const LONG: &[&str] = &["sft.steps=12", "rl.steps=0", "checkpoint.every=4", "sft.batch=4"];
+
+fn last(run: &Path) -> (u64, Vec<u8>) {
+    let last = run::latest(run).unwrap().expect("a checkpoint");
+    let weights = last.read("model.safetensors").unwrap();
+    last.files().for_each(|name| drop(last.read(name).unwrap()));
+    (last.step(), weights)
+}
+
+/// After a disk refused a checkpoint: the one before is whole, no other is there, and with room the run ends as if unbroken.
+#[track_caller]
+fn assert_survived(run: &Path, done: &Done, expected: &[&str]) {
+    done.refused(1, expected);
+    let names: Vec<String> = std::fs::read_dir(run.join("checkpoints"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names, ["step-00000004"], "{}", done.stderr);
+    assert_eq!(last(run).0, 4);
+}
+
+/// A run as one that was killed after its first checkpoint leaves it: logs may be longer than the checkpoint knows.
+fn interrupted(run: &Path) {
+    train(run, &[LONG, &["checkpoint.keep=9"]].concat()).output();
+    for step in ["step-00000008", "step-00000012"] {
+        std::fs::remove_dir_all(run.join("checkpoints").join(step)).unwrap();
+    }
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    assert_eq!(last(run).0, 4);
+}
+
+fn unbroken() -> (u64, Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    train(dir.path(), LONG).output();
+    last(dir.path())
+}
+
+/// Every write beyond a size is refused, as a full disk would: no privileges needed.
+#[test]
+fn a_limit_on_file_sizes_spares_the_last_good_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    interrupted(&run);
+    // 64 blocks, of 512 or 1024 bytes: logs fit, weights do not. The signal that goes with the refusal is ignored.
+    let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train"), "train", "--run"]).arg(&run);
+    let done = crate::common::run(command.args(TINY_MODEL).args(SUMS).args(LONG), "");
+    assert_survived(
+        &run,
+        &done,
+        &["no checkpoint was written: ", "model.safetensors", "those before it are kept"],
+    );
+    train(&run, LONG).output();
+    assert!(last(&run) == unbroken(), "another end than that of an unbroken run");
+}
+
+/// A file system of two megabytes, unmounted in the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let dir = tempfile::tempdir().unwrap();
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(dir.path()).output();
+        mount.is_ok_and(|o| o.status.success()).then_some(SmallDisk(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(self.0.path()).status());
+    }
+}
+
+#[test]
+fn a_full_disk_spares_the_last_good_checkpoint() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: mounting a small file system is not permitted here");
+        return;
+    };
+    let run = disk.0.path().join("run");
+    interrupted(&run);
+    // All room but a little is taken: enough for logs, not for a checkpoint of half a megabyte.
+    let filler = disk.0.path().join("filler");
+    let mut size = 2 << 20;
+    while std::fs::write(&filler, vec![0u8; size]).is_err() {
+        size -= 4096;
+    }
+    std::fs::write(&filler, vec![0u8; size - (60 << 10)]).unwrap();
+    let done = train(&run, LONG);
+    assert_survived(&run, &done, &["No space left on device", "step-00000008"]);
+    std::fs::remove_file(&filler).unwrap();
+    train(&run, LONG).output();
+    assert!(last(&run) == unbroken(), "another end than that of an unbroken run");
+}

@@ -1,0 +1,471 @@
+//! `llm-train generate`, `score`, `info`, `explain` and `train` with every method as a user runs them, against the library by another route.
+
+use grpo_lambda::methods;
+use grpo_lambda_decoder::model::{Decoder, Rows};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::step::evidence::{PROVIDED, why_not};
+use serde_json::Value;
+
+use crate::common::{checkpoint, llm_train, shape};
+
+/// Logits of the token after `row`, from the whole row at once.
+fn next_logits(model: &Decoder<f32>, row: &[u32]) -> Vec<f64> {
+    let mut rows = Rows::new();
+    rows.push(row, 1);
+    let logits = model.logits(&rows).unwrap();
+    let v = model.config().vocab_size;
+    logits[(row.len() - 1) * v..].iter().map(|x| f64::from(*x)).collect()
+}
+
+/// Log-probabilities and entropies of every token after the first, in f64, softmax written out.
+fn reference(model: &Decoder<f32>, row: &[u32], temperature: f64) -> (Vec<f64>, Vec<f64>) {
+    let one = |t: usize| {
+        let z: Vec<f64> = next_logits(model, &row[..t]).iter().map(|x| x / temperature).collect();
+        let sum: f64 = z.iter().map(|x| x.exp()).sum();
+        let p = |x: f64| x.exp() / sum;
+        (p(z[row[t] as usize]).ln(), -z.iter().map(|x| p(*x) * p(*x).ln()).sum::<f64>())
+    };
+    (1..row.len()).map(one).unzip()
+}
+
+fn ids(line: &Value) -> Vec<u32> {
+    line["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+fn numbers(line: &Value, field: &str) -> Vec<f64> {
+    line[field].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn text_and_its_ids_are_the_same_prompt_and_greedy_takes_the_largest_logit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), Tokens::tiny());
+    let text = "Tom has 3 apples.";
+    let prompt = tokens.prompt(text).unwrap().ids().to_vec();
+    let file = dir.path().join("prompts.jsonl");
+    let both = format!("{}\n\n{}\n", serde_json::json!({"text": text}), serde_json::json!({"ids": prompt}));
+    std::fs::write(&file, both).unwrap();
+    let at = dir.path().to_str().unwrap();
+    let args = ["generate", "--model", at, "--greedy", "--max-new-tokens", "12", "--prompts"];
+    let lines = llm_train(&[&args[..], &[file.to_str().unwrap()]].concat(), "").json();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0], lines[1]);
+    let found = ids(&lines[0]);
+    assert_eq!(lines[0]["text"], tokens.text(&found).unwrap());
+    assert_eq!(lines[0].as_object().unwrap().keys().collect::<Vec<_>>(), ["ids", "text", "finish"]);
+
+    let mut row = prompt;
+    let mut expected = Vec::new();
+    while expected.len() < 12 && !expected.last().is_some_and(|id| tokens.eos().contains(id)) {
+        let logits = next_logits(&model, &row);
+        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32;
+        expected.push(best);
+        row.push(best);
+    }
+    assert_eq!(found, expected);
+    // From stdin, and as the one token of top-k 1, whatever the temperature.
+    let args = ["generate", "--model", at, "--max-new-tokens", "12", "--prompts", "-"];
+    let stdin = serde_json::json!({"text": text}).to_string();
+    for more in [&["--greedy"][..], &["--top-k", "1", "--temperature", "3"], &["--top-p", "1e-9"]] {
+        assert_eq!(ids(&llm_train(&[&args[..], more].concat(), &stdin).json()[0]), expected, "{more:?}");
+    }
+}
+
+#[test]
+fn responses_end_with_the_end_token_or_at_the_limit_and_not_too_early() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let (at, eos) = (dir.path().to_str().unwrap(), Tokens::tiny().eos()[0]);
+    let generate = |more: &[&str]| {
+        let args = ["generate", "--model", at, "--task", "40", "--max-new-tokens", "90"];
+        llm_train(&[&args[..], more].concat(), "").json()
+    };
+    for (more, least) in [(&[][..], 0), (&["--min-new-tokens", "30"], 30)] {
+        let lines = generate(more);
+        let mut ends = [0; 2];
+        for line in &lines {
+            let found = ids(line);
+            let place = found.iter().position(|id| *id == eos);
+            match line["finish"].as_str().unwrap() {
+                "eos" => assert!(place == Some(found.len() - 1) && found.len() > least, "{line}"),
+                "length" => assert!(place.is_none() && found.len() == 90, "{line}"),
+                other => panic!("{other}"),
+            }
+            ends[usize::from(line["finish"] == "eos")] += 1;
+        }
+        assert!(lines.len() == 40 && ends[0] > 0 && ends[1] > 0, "{ends:?} with {more:?}");
+        assert_eq!(lines, generate(more), "the same seed");
+        assert_ne!(lines, generate(&[more, &["--seed", "1"]].concat()));
+    }
+    assert!(generate(&[]).iter().any(|line| ids(line).len() < 30), "the minimum had nothing to do");
+    // No end token where there is room for none.
+    let full =
+        ["generate", "--model", at, "--task", "40", "--max-new-tokens", "20", "--min-new-tokens", "20"];
+    for line in llm_train(&full, "").json() {
+        assert!(line["finish"] == "length" && ids(&line).len() == 20 && !ids(&line).contains(&eos));
+    }
+}
+
+#[test]
+fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), Tokens::tiny());
+    let at = dir.path().to_str().unwrap();
+    let prompt = tokens.prompt("3 + 4").unwrap().ids().to_vec();
+    let sampling = Sampling { max_new_tokens: 9, min_new_tokens: 0, temperature: 0.7 };
+    let address = |_, _| Address::new(5, Purpose::Rollout);
+    let sampled = model.respond(&Ask::new(&[&prompt], 1, tokens.eos(), sampling, &address)).unwrap();
+    let row: Vec<u32> = [&prompt[..], &sampled[0][0].tokens].concat();
+    let stdin = format!("{}\n{}\n", serde_json::json!({"ids": row}), serde_json::json!({"ids": [7]}));
+    for temperature in [0.7, 1.0] {
+        let given = temperature.to_string();
+        let more: &[&str] = if temperature == 1.0 { &[] } else { &["--temperature", &given] };
+        let lines = llm_train(&[&["score", "--model", at][..], more].concat(), &stdin).json();
+        assert_eq!(lines[1].to_string(), r#"{"logps":[],"entropies":[]}"#);
+        let (logps, entropies) = (numbers(&lines[0], "logps"), numbers(&lines[0], "entropies"));
+        let (expected, spread) = reference(&model, &row, temperature);
+        assert_eq!((logps.len(), entropies.len()), (row.len() - 1, row.len() - 1));
+        for (found, expected) in logps.iter().zip(&expected).chain(entropies.iter().zip(&spread)) {
+            assert!((found - expected).abs() < 2e-5, "{found} {expected} at {temperature}");
+        }
+        let sum = |values: &[f64]| values.iter().sum::<f64>();
+        assert!((sum(&logps) - sum(&expected)).abs() < 1e-4);
+        if temperature == 0.7 {
+            assert_eq!(logps[prompt.len() - 1..], sampled[0][0].logps);
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_wrong_are_refused_by_line_and_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = grpo_lambda_decoder::model::Config { max_position_embeddings: 12, ..shape() };
+    checkpoint(dir.path(), &short, usize::MAX);
+    let at = dir.path().to_str().unwrap();
+    let score = ["score", "--model", at];
+    let generate = ["generate", "--model", at, "--max-new-tokens", "8", "--prompts", "-"];
+    let good = "{\"ids\": [1, 2]}\n\n";
+    for (command, line, expected) in [
+        (&score[..], "{\"ids\": [1, 2}", &["stdin:3: not JSON", "at column"][..]),
+        (&score, "[1, 2]", &["stdin:3: found [1,2]; a line is an object with ids"]),
+        (&score, "{}", &["stdin:3: ids: missing"]),
+        (&score, "{\"ids\": null}", &["stdin:3: ids: missing"]),
+        (&score, "{\"id\": [1]}", &["stdin:3: id: unknown field (did you mean `ids`?); the fields are ids"]),
+        (&score, "{\"ids\": 5}", &["stdin:3: ids = 5: must be a list of token ids"]),
+        (&score, "{\"ids\": []}", &["stdin:3: ids: 0 token ids; must be 1 to 12"]),
+        (&score, "{\"ids\": [1,2,3,4,5,6,7,8,9,1,2,3,4]}", &["stdin:3: ids: 13 token ids; must be 1 to 12"]),
+        (
+            &score,
+            "{\"ids\": [1, -2]}",
+            &["stdin:3: ids[1] = -2: must be a token id, a whole number from 0 to 199"],
+        ),
+        (&score, "{\"ids\": [1, 2.5]}", &["ids[1] = 2.5: must be"]),
+        (&score, "{\"ids\": [\"a\"]}", &["ids[0] = \"a\": must be"]),
+        (&score, "{\"ids\": [200]}", &["ids[0] = 200: must be a token id, a whole number from 0 to 199"]),
+        (&generate, "{\"text\": 5}", &["stdin:3: text = 5: must be a text in quotes"]),
+        (&generate, "{\"text\": \"3\", \"ids\": [1]}", &["stdin:3: text and ids: give one of them"]),
+        (&generate, "{}", &["stdin:3: text, ids: both are missing"]),
+        (&generate, "{\"prompt\": \"3\"}", &["stdin:3: prompt: unknown field", "the fields are text, ids"]),
+        (&generate, "{\"text\": \"\"}", &["stdin:3: the prompt has no token"]),
+        (
+            &generate,
+            "{\"ids\": [1, 2, 3, 4, 5]}",
+            &["stdin:3: the prompt has 5 tokens; with --max-new-tokens 8 it exceeds the model's limit of 12"],
+        ),
+    ] {
+        llm_train(command, &format!("{good}{line}\n{good}")).refused(2, expected);
+    }
+    let task = ["generate", "--model", at, "--max-new-tokens", "1"];
+    for (more, expected) in [
+        (&[][..], "no prompt: give --prompt TEXT, --prompts FILE or --task N"),
+        (
+            &["--task", "1", "--temperature", "0"],
+            "--temperature 0.0: must be a number from 1e-6 to 1000000; for the most probable",
+        ),
+        (&["--task", "1", "--temperature", "nan"], "--temperature NaN"),
+        (&["--task", "1", "--min-new-tokens", "2"], "--max-new-tokens 1 with --min-new-tokens 2: must be"),
+        (&["--task", "1", "--top-k", "0"], "--top-k 0: must be a whole number of at least 1"),
+        (&["--task", "1", "--top-p", "0"], "--top-p 0: must be a number above 0 and at most 1"),
+        (&["--task", "1", "--top-p", "1.01"], "--top-p 1.01: must be"),
+        (&["--task", "1", "--greedy", "--top-p", "0.9"], "leave out --top-k and --top-p"),
+        (&["--task", "1"], "--task: the prompt has"),
+        (&["--prompts", "/no/such.jsonl"], "/no/such.jsonl: cannot be read"),
+    ] {
+        llm_train(&[&task[..], more].concat(), "").refused(2, &[expected]);
+    }
+}
+
+#[test]
+fn info_reads_headers_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = checkpoint(dir.path(), &shape(), 40_000);
+    let at = dir.path().to_str().unwrap();
+    let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
+    let text = llm_train(&["info", "--model", at], "").output().to_owned();
+    assert!(text.contains(&format!("parameters      {parameters}\n")), "{text}");
+    assert!(
+        text.contains(&format!("4 bytes x {parameters} parameters")) && text.contains("bytes of F32"),
+        "{text}"
+    );
+    assert!(!text.contains("reference model"), "{text}");
+    let with = llm_train(&["info", "--model", at, "method.beta=0.04", "rl.group_size=3"], "");
+    assert!(with.output().contains("reference model") && with.output().contains("x 3 responses"));
+
+    // A model of 1.5 billion parameters: its file has a header and a hole. Little memory is allowed, and suffices.
+    let large = grpo_lambda_decoder::model::Config {
+        intermediate_size: 8960,
+        ..grpo_lambda_decoder::model::Config::qwen2(151_936, 1536, 28, 12, 2)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("config.json"), large.to_json()).unwrap();
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in large.parameter_shapes() {
+        let bytes = 2 * shape.iter().product::<usize>();
+        let info = serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [end, end + bytes]});
+        header.insert(name, info);
+        end += bytes;
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let path = dir.path().join("model.safetensors");
+    std::fs::write(&path, [&(header.len() as u64).to_le_bytes()[..], &header].concat()).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len((8 + header.len() + end) as u64).unwrap();
+    let mut command = std::process::Command::new("sh");
+    let script = "ulimit -v 400000; exec \"$0\" info --model \"$1\" method.beta=0.04";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train")]).arg(dir.path());
+    let done = crate::common::run(&mut command, "");
+    assert!(done.output().contains("parameters      1543714304\n"), "{}", done.stdout);
+    assert!(done.output().contains("bytes of BF16"));
+}
+
+/// Neither weights nor a card are needed to know what a step takes.
+#[test]
+fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
+    let of = |more: &[&str]| {
+        let base = ["info", "--model-shape", "qwen2.5-math-1.5b", "--preset", "paper-qwen-1.5b"];
+        llm_train(&[&base[..], more].concat(), "").output().to_owned()
+    };
+    let text = of(&["--prompt-tokens", "256"]);
+    let peak = |text: &str, case: &str| {
+        let line = text.lines().find(|l| l.starts_with(case)).unwrap_or_else(|| panic!("{case}: {text}"));
+        let mut words = line[case.len()..].split_whitespace();
+        let number: f64 = words.next().unwrap().parse().unwrap();
+        if words.next() == Some("MiB") { number / 1024.0 } else { number }
+    };
+    // Weights and reference in bf16, five numbers of four bytes a parameter beside them, and less than a tenth for the rest.
+    let state = 1_543_714_304.0 * (2.0 + 2.0 + 5.0 * 4.0) / f64::from(1 << 30);
+    let full = peak(&text, "bf16, all weights");
+    assert!(full > state && full < 1.1 * state, "{full} GiB, state {state}: {text}");
+    assert!(peak(&text, "f32, all weights") > full && peak(&text, "bf16, lora.rank=16") < 8.0, "{text}");
+    assert!(text.contains("sampling ") && text.contains("card: "), "{text}");
+    assert!(
+        text.contains("parameters      1543714304\n") && text.contains("shape           qwen2.5-math-1.5b\n")
+    );
+    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench", "--model-shape", "qwen2.5-3b"]]
+    {
+        assert_eq!(llm_train(args, "").code, Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_bench_without_a_device_counts() {
+    let base = ["bench", "--model-shape", "qwen2.5-math-1.5b", "--random-weights", "--device", "dry"];
+    let of = |more: &[&str]| {
+        let text = llm_train(&[&base[..], more].concat(), "").output().to_owned();
+        serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
+    };
+    let full = of(&[]);
+    // Per layer: two norms, heads, attention, SwiGLU; embedding, last norm and two kernels of the sampler.
+    assert_eq!(full["decode_step"]["launches"], 28 * 5 + 4);
+    assert_eq!(full["decode_step"]["products"], 28 * 4 + 1);
+    let adapter = of(&["--lora"]);
+    assert_eq!(adapter["settings"]["lora_rank"], 16);
+    assert!(adapter["memory"]["peak_bytes"].as_u64() < full["memory"]["peak_bytes"].as_u64());
+    // Two thirds: no gradient of a frozen matrix.
+    let ratio = adapter["update_tflop"].as_f64().unwrap() / full["update_tflop"].as_f64().unwrap();
+    assert!((ratio - 2.0 / 3.0).abs() < 1e-9, "{ratio}");
+}
+
+/// The estimate is of what is allocated on purpose; code, stacks, rounded sizes and what the pool of work space keeps come on
+/// top: 277 MiB were measured where 238 are estimated.
+#[test]
+fn the_estimated_memory_is_near_the_measured_peak() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = grpo_lambda_decoder::model::Config::qwen2(Tokens::tiny().len(), 256, 5, 4, 2);
+    checkpoint(dir.path(), &shape, usize::MAX);
+    let at = dir.path().to_str().unwrap();
+    let bench = ["bench", "--model", at, "--threads", "2", "--steps", "1", "--warmup", "1"];
+    let measured = llm_train(&bench, "").json()[0]["peak_rss_mib"].as_f64();
+    let Some(measured) = measured else {
+        eprintln!("skipped: this system does not tell the peak of a process's memory");
+        return;
+    };
+    // What bench does by default: 4 prompts of 16 tokens, 8 responses of 64 to each, in one forward pass.
+    let step = grpo_lambda_llm::plan::memory::Step {
+        prompts: 4,
+        group: 8,
+        prompt_tokens: 16,
+        new_tokens: 64,
+        micro_batch_tokens: usize::MAX,
+        reference: false,
+        compensated: false,
+    };
+    let estimate =
+        grpo_lambda_llm::plan::memory::estimate(&shape, &step, None).peak(false) as f64 / f64::from(1 << 20);
+    let ratio = measured / estimate;
+    assert!((0.8..1.4).contains(&ratio), "measured {measured:.0} MiB, estimated {estimate:.0} MiB");
+}
+
+#[test]
+fn a_run_directory_stands_for_its_latest_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let at = run.to_str().unwrap();
+    let small =
+        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
+    let steps = ["sft.steps=4", "rl.steps=0", "rl.max_new_tokens=2", "checkpoint.every=1"];
+    llm_train(&[&["train", "--run", at][..], &small, &steps].concat(), "").output();
+    let latest = run.join("checkpoints/step-00000004");
+    let of = |model: &str, line: &str| llm_train(&["score", "--model", model], line).output().to_owned();
+    let line = "{\"ids\": [5, 6, 7]}";
+    assert_eq!(of(at, line), of(latest.to_str().unwrap(), line));
+    let before = run.join("checkpoints/step-00000003");
+    assert_ne!(of(at, line), of(before.to_str().unwrap(), line));
+    for command in ["info", "generate"] {
+        let more: &[&str] = if command == "generate" { &["--task", "1"] } else { &[] };
+        llm_train(&[&[command, "--model", at][..], more].concat(), "").output();
+    }
+    std::fs::remove_dir_all(&latest).unwrap();
+    std::fs::remove_dir_all(&before).unwrap();
+    let error = ["--model ", "run: a run without a complete checkpoint; must be a checkpoint directory"];
+    llm_train(&["score", "--model", at], line).refused(2, &error);
+}
+
+/// Every method takes a step, or is refused in one line that says what it lacks, and nothing is left behind.
+#[test]
+fn train_takes_every_method_the_language_model_has_the_evidence_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let provided = PROVIDED;
+    let small =
+        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
+    let steps =
+        ["sft.steps=0", "rl.steps=1", "rl.prompts_per_step=2", "rl.group_size=3", "rl.max_new_tokens=4"];
+    for spec in methods::REGISTRY {
+        for beta in ["0", "0.1"] {
+            let run = dir.path().join(format!("{}-{beta}", spec.name));
+            let (name, kl) = (format!("method.name={}", spec.name), format!("method.beta={beta}"));
+            let all = [&["train", "--run", run.to_str().unwrap(), &name, &kl][..], &small, &steps].concat();
+            let done = llm_train(&all, "");
+            let needs = methods::parse(spec.name, "").unwrap().evidence();
+            let Some(missing) = needs.iter().find(|kind| !provided.contains(kind)) else {
+                assert!(done.output().contains(spec.title), "{}", spec.name);
+                continue;
+            };
+            let line = format!(
+                "method.name={}: needs {} under these settings, which comes from {}; {}; the language model provides tokens, entropies, \
+                 ref_logps, shifts, saliencies, hidden",
+                spec.name,
+                missing.name(),
+                missing.provided_by(),
+                why_not(*missing)
+            );
+            assert!(!why_not(*missing).is_empty(), "{}", missing.name());
+            done.refused(2, &[&line]);
+            assert!(!run.exists(), "{}", spec.name);
+        }
+    }
+    assert!(dir.path().join("tempo-0.1").exists() && !dir.path().join("ppo-0").exists());
+    assert!(dir.path().join("oar_p-0.1").exists() && dir.path().join("oar_g-0").exists());
+}
+
+#[test]
+fn explain_shows_the_equation_and_the_weights_of_every_method() {
+    for spec in methods::REGISTRY {
+        let name = format!("method.name={}", spec.name);
+        let text = llm_train(&["explain", "tiny", &name, "rl.group_size=4"], "").output().to_owned();
+        for part in [
+            spec.title,
+            "minimise",
+            "L = sum_i w_i sum_t",
+            "16 prompts x 4 responses",
+            "Effective KL weight: 0",
+        ] {
+            assert!(text.contains(part), "{}: no {part:?} in\n{text}", spec.name);
+        }
+        let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();
+        assert!(row.split_whitespace().skip(1).all(|x| x.parse::<f64>().is_ok_and(f64::is_finite)), "{row}");
+    }
+    let assumed = "Assumed of the evidence: the two responses part at their first token.\n";
+    assert!(llm_train(&["explain", "tiny", "method.name=tempo"], "").output().contains(assumed));
+    assert!(!llm_train(&["explain", "tiny", "method.name=grpo"], "").output().contains("Assumed"));
+    let oar =
+        llm_train(&["explain", "tiny", "method.name=oar_p", "method.pfinal=last"], "").output().to_owned();
+    for part in
+        ["P the distribution of the answer's first token", "Cost of the evidence `shifts`: one forward pass"]
+    {
+        assert!(oar.contains(part), "{part} is not in\n{oar}");
+    }
+    let refused = "`llm-train train` refuses it: llm-train trains no critic beside the policy.";
+    assert!(llm_train(&["explain", "tiny", "method.name=ppo"], "").output().contains(refused));
+    let silent = ["explain", "tiny", "method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"];
+    assert!(llm_train(&silent, "").output().contains("at this log pi the KL term stands alone"));
+    let explain = |settings: &[&str]| {
+        let text = llm_train(&[&["explain", "tiny"][..], settings].concat(), "").output().to_owned();
+        let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();
+        (text.clone(), row.split_whitespace().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>())
+    };
+    assert_eq!(explain(&["method.name=grpo"]).1, [64.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    // The trace's column sums, c_k = (1 - q^(T-k)) / (1 - q).
+    let (text, row) = explain(&["method.lambda=0.9", "method.beta=0.04"]);
+    let c: Vec<f64> = (1..=64).rev().map(|n| (1.0 - 0.9f64.powi(n)) / 0.1).collect();
+    let mean = c.iter().sum::<f64>() / 64.0;
+    for (found, expected) in row[1..].iter().zip([c[0], c[16], c[32], c[48], c[63], mean, 0.04 / mean]) {
+        assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected} in {row:?}");
+    }
+    assert!(text.contains("E[t,k] = 0.9^(t-k) for k <= t") && text.contains("( l_t + 0.04 kl_t )"), "{text}");
+    llm_train(&["explain", "tiny", "method.lamda=1"], "").refused(2, &["lamda", "did you mean `lambda`?"]);
+    llm_train(&["explain", "tinny"], "")
+        .refused(2, &["`tinny` is neither a preset nor a file (did you mean `tiny`?)"]);
+}
+
+/// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint alike.
+#[test]
+fn held_out_problems_are_those_of_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let run = run.to_str().unwrap();
+    let sizes =
+        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "model.intermediate=32"];
+    let settings =
+        ["seed=3", "task.levels=1", "task.max_operand=50", "sft.steps=2", "eval.n=2", "rl.max_new_tokens=4"];
+    llm_train(&[&["sft", "--run", run], &sizes[..], &settings[..]].concat(), "").output();
+    let level = grpo_lambda_llm::input::task::Level { steps: 1, max_operand: 50 };
+    let task = grpo_lambda_llm::input::task::Task::Stories(vec![level]);
+    let problems = task.distinct(3, grpo_lambda_llm::input::task::Split::Test, 2);
+    for model in [run.to_owned(), format!("{run}/checkpoints/step-00000002")] {
+        let args = ["generate", "--model", &model, "--task", "2", "--seed", "9", "--max-new-tokens", "4"];
+        let done = llm_train(&args, "");
+        assert_eq!(done.json().len(), 2);
+        for problem in &problems {
+            let said = format!("{}answer: {}", problem.prompt, problem.direct());
+            assert!(done.stderr.contains(&said), "{said} is not in {}", done.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_setting_may_stand_in_the_place_of_the_preset_to_explain() {
+    let text = |args: &[&str]| llm_train(args, "").output().to_owned();
+    assert_eq!(text(&["explain", "method.beta=0.04"]), text(&["explain", "tiny", "method.beta=0.04"]));
+}
+
+#[test]
+fn help_names_every_setting() {
+    let done = llm_train(&["train", "--help"], "");
+    let help = done.output();
+    for field in grpo_lambda_llm::config::FIELDS {
+        assert!(help.contains(&format!("  {}={}\n", field.key, field.default)), "{}", field.key);
+    }
+}

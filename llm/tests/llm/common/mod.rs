@@ -1,0 +1,102 @@
+//! What the tests of the command line share: a small checkpoint and a way to run `llm-train`.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test file uses everything
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::{Config, Decoder};
+use grpo_lambda_llm::input::tokens::Tokens;
+
+/// What a command left behind.
+pub struct Done {
+    /// The exit code.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Done {
+    /// Its one error line, after checking that there is exactly one, that it is the last, and that nobody panicked.
+    #[track_caller]
+    pub fn error(&self) -> &str {
+        let Done { code, stderr, .. } = self;
+        let errors: Vec<&str> = stderr.lines().filter(|l| l.contains("error:")).collect();
+        assert_eq!(errors.len(), 1, "exit code {code:?}, one error line expected:\n{stderr}");
+        assert!(stderr.ends_with(&format!("{}\n", errors[0])), "the error is not the last line:\n{stderr}");
+        assert!(!stderr.contains("panicked") && !stderr.contains("RUST_BACKTRACE"), "{stderr}");
+        errors[0].strip_prefix("llm-train: error: ").unwrap_or_else(|| panic!("no prefix: {stderr}"))
+    }
+
+    /// [`Done::error`] with this exit code and these parts in it; nothing on stdout.
+    #[track_caller]
+    pub fn refused(&self, code: i32, expected: &[&str]) {
+        let error = self.error();
+        assert_eq!(self.code, Some(code), "{error}");
+        assert!(self.stdout.is_empty(), "{error}\n{}", self.stdout);
+        for part in expected {
+            assert!(error.contains(part), "expected {part:?}: {error}");
+        }
+    }
+
+    /// Its standard output, after checking that it succeeded.
+    #[track_caller]
+    pub fn output(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        &self.stdout
+    }
+
+    /// Its standard output as JSON lines.
+    #[track_caller]
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        self.output().lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    }
+}
+
+/// Runs a command with this on its standard input.
+pub fn run(command: &mut Command, stdin: &str) -> Done {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its arguments does not read; that is its right.
+    drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Runs `llm-train`.
+pub fn llm_train(args: &[&str], stdin: &str) -> Done {
+    run(Command::new(env!("CARGO_BIN_EXE_llm-train")).args(args), stdin)
+}
+
+/// The shape of the test model, for the tokenizer of the preset.
+pub fn shape() -> Config {
+    Config { intermediate_size: 64, ..Config::qwen2(Tokens::tiny().len(), 32, 2, 2, 1) }
+}
+
+/// Writes a checkpoint with random weights and the preset's tokenizer; in shards when `shard_bytes` is small.
+pub fn checkpoint(directory: &Path, shape: &Config, shard_bytes: usize) -> Decoder<f32> {
+    let parameters = weights::initialise(shape, 3, 0.3);
+    weights::save(directory, shape, &parameters, SaveDtype::F32, shard_bytes).unwrap();
+    for (name, bytes) in Tokens::tiny().files() {
+        std::fs::write(directory.join(name), bytes).unwrap();
+    }
+    Decoder::new(shape.clone(), parameters).unwrap()
+}
+
+/// A model that trains in no time, and no evaluation to speak of.
+pub const TINY_MODEL: &[&str] = &[
+    "model.hidden=32",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=64",
+    "threads=1",
+];
+
+/// `train` of [`TINY_MODEL`] with these settings.
+pub fn train(run: &Path, settings: &[&[&str]]) -> Done {
+    let run = ["train", "--run", run.to_str().unwrap()];
+    llm_train(&[&[&run[..], TINY_MODEL], settings].concat().concat(), "")
+}

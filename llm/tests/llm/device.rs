@@ -1,0 +1,71 @@
+//! Where a run computes, as the command line sees it. No card is needed, and where there is one it is hidden.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Done, run};
+
+/// One supervised step of a small model.
+fn train(directory: &Path, settings: &[&str]) -> Done {
+    let small =
+        ["task.kind=addition", "model.hidden=16", "model.layers=1", "sft.steps=1", "rl.steps=0", "eval.n=1"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+    command.args(["train", "--run", directory.to_str().unwrap()]).args(small).args(settings);
+    run(command.env("CUDA_VISIBLE_DEVICES", "-1"), "")
+}
+
+#[test]
+fn a_device_or_dtype_of_another_name_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    for (setting, expected) in [
+        ("device=gpu", "command line: device = gpu: must be one of auto, cpu, cuda"),
+        ("device=cuda:1", "command line: device = cuda:1: must be one of auto, cpu, cuda"),
+        ("dtype=f16", "command line: dtype = f16: must be one of auto, f32, bf16"),
+        ("dtyp=f32", "command line: unknown key `dtyp` (did you mean `dtype`?)"),
+    ] {
+        train(&directory, &[setting]).refused(2, &[expected]);
+    }
+    assert!(!directory.exists());
+}
+
+#[test]
+fn a_card_that_is_not_there_is_refused_and_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    let expected = if cfg!(feature = "cuda") {
+        "device = cuda: no " // driver or card
+    } else {
+        "device = cuda: this llm-train was built without CUDA: build it with --features cuda"
+    };
+    for dtype in ["auto", "f32", "bf16"] {
+        train(&directory, &["device=cuda", &format!("dtype={dtype}")]).refused(2, &[expected]);
+    }
+    assert!(!directory.exists());
+}
+
+#[test]
+fn bf16_on_the_cpu_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    let line = "dtype = bf16: the run would be on the CPU (";
+    train(&directory, &["device=cpu", "dtype=bf16"]).refused(2, &[line, "device = cpu", "leave dtype out"]);
+    train(&directory, &["dtype=bf16"]).refused(2, &[line, "leave dtype out"]);
+    assert!(!directory.exists());
+}
+
+#[test]
+fn without_a_card_the_cpu_is_used_and_only_a_build_for_cards_tells_why() {
+    let place = tempfile::tempdir().unwrap();
+    for (i, settings) in [&[][..], &["device=cpu", "dtype=f32"]].into_iter().enumerate() {
+        let done = train(&place.path().join(i.to_string()), settings);
+        done.output();
+        assert!(done.stderr.contains(") on the CPU; "), "{}", done.stderr);
+        let told = done
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("device = auto: the CPU is used: no "))
+            .count();
+        assert_eq!(told, usize::from(cfg!(feature = "cuda") && settings.is_empty()), "{}", done.stderr);
+    }
+}

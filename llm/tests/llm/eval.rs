@@ -1,0 +1,634 @@
+//! `llm-train eval` and `llm-train compare A B` as a user starts them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_grade::{Prediction, grade};
+use grpo_lambda_llm::eval::completion::{Completion, Outcome};
+use grpo_lambda_llm::input::task::{Split, Task, TaskSource};
+use grpo_lambda_llm::input::tokens::Tokens;
+use serde_json::Value;
+
+use crate::common::{Done, checkpoint, llm_train, shape};
+
+/// A checkpoint with random weights, and where evaluations of it go.
+struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { root: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(place.path("model")).unwrap();
+        checkpoint(&place.path("model"), &shape(), usize::MAX);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn eval(&self, out: &str, more: &[&str]) -> Done {
+        let (model, out) = (self.text("model"), self.text(out));
+        llm_train(&[&["eval", "--model", &model, "--out", &out, "--threads", "1"][..], more].concat(), "")
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn completions(&self, out: &str, benchmark: &str) -> Vec<Completion> {
+        let text = self.read(&format!("{out}/{benchmark}/completions.jsonl"));
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+}
+
+/// Everything an evaluation writes that must not depend on how often it was interrupted; without the line that names the command.
+fn contents(directory: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()) {
+        let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
+        if entry.is_dir() {
+            found.extend(contents(&entry).into_iter().map(|(inner, text)| (format!("{name}/{inner}"), text)));
+        } else if !["lock", "accuracy.png"].contains(&name.as_str()) {
+            let text = std::fs::read_to_string(&entry).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with("# "));
+            found.push((name, lines.collect::<Vec<_>>().join("\n")));
+        }
+    }
+    found.sort();
+    found
+}
+
+const SMALL: &[&str] = &["--benchmarks", "tiny:stories", "--limit", "40", "--max-new-tokens", "12"];
+
+#[test]
+fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
+    let place = Place::new();
+    let done = place.eval("out", SMALL);
+    assert!(done.output().contains("tiny:stories"), "{}", done.stdout);
+    let found = place.completions("out", "tiny-stories");
+    // The same by another route: the task itself and single rollouts.
+    let model = {
+        let path = place.path("model");
+        let config = Config::load(&path).unwrap();
+        let parameters = weights::load(&path, &config).unwrap();
+        grpo_lambda_decoder::model::Decoder::new(config, parameters).unwrap()
+    };
+    let tokens = Tokens::tiny();
+    let config = grpo_lambda_llm::config::Config::resolve("tiny", &[""; 0]).unwrap();
+    let TaskSource::Embedded(task) = config.task else { panic!("the preset tiny is embedded") };
+    let problems = task.distinct(0, Split::Test, 40);
+    assert_eq!(found.len(), 40);
+    let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
+    for (problem, completion) in problems.iter().zip(&found) {
+        let prompt = tokens.prompt(&problem.prompt).unwrap();
+        let address = |_, _| Address::new(0, Purpose::Evaluation);
+        let alone = model.respond(&Ask::new(&[prompt.ids()], 1, tokens.eos(), sampling, &address)).unwrap();
+        let text = tokens.text(&alone[0][0].tokens).unwrap();
+        assert_eq!((completion.text.as_str(), completion.tokens), (text.as_str(), alone[0][0].tokens.len()));
+        let verdict = grade(&Prediction::of(&text), &problem.gold);
+        assert_eq!(completion.verdict, Outcome::from(&verdict));
+    }
+    let summary = place.json("out/summary.json");
+    let right = found.iter().filter(|c| c.verdict == Outcome::Right).count();
+    let counted = found.iter().filter(|c| c.verdict.score().is_some()).count();
+    let accuracy = &summary["benchmarks"][0]["accuracy"];
+    assert_eq!(accuracy["value"].as_f64().unwrap(), right as f64 / counted as f64);
+    let wilson = grpo_lambda::stats::wilson(right as u64, counted as u64, 0.95).unwrap();
+    assert_eq!(accuracy["interval"], serde_json::json!([wilson.low, wilson.high]));
+}
+
+#[test]
+fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
+    let place = Place::new();
+    let more = [
+        "--benchmarks",
+        "tiny:stories,tiny:addition",
+        "--samples",
+        "3",
+        "--max-new-tokens",
+        "24",
+        "--batch",
+        "6",
+    ];
+    place.eval("whole", &more).output();
+    let (model, out) = (place.text("model"), place.text("broken"));
+    let mut kills = 0;
+    for round in 1u64.. {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
+            .args(["eval", "--model", &model, "--out", &out, "--threads", "2"])
+            .args(more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(40 * round));
+        match child.try_wait().unwrap() {
+            Some(status) => {
+                assert!(status.success());
+                break;
+            }
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+            }
+        }
+        // A kill may also strike in the middle of a line.
+        let log = place.path("broken/tiny-stories/completions.jsonl");
+        if round % 2 == 1
+            && let Ok(text) = std::fs::read(&log)
+            && text.len() > 100
+        {
+            std::fs::write(&log, &text[..text.len() - 37]).unwrap();
+        }
+        assert!(round < 300, "the evaluation makes no progress");
+    }
+    assert!(kills >= 2, "only {kills} kills: the evaluation is too short to be interrupted");
+    let (whole, broken) = (contents(&place.path("whole")), contents(&place.path("broken")));
+    assert_eq!(whole.len(), broken.len());
+    for ((name, a), (_, b)) in whole.iter().zip(&broken) {
+        assert!(a == b, "{name} differs after {kills} kills");
+    }
+    // What is done is not done again.
+    let again = place.eval("broken", &more);
+    assert!(!again.stderr.contains("ETA") && again.code == Some(0), "{}", again.stderr);
+}
+
+#[test]
+fn threads_and_batches_change_no_byte() {
+    let place = Place::new();
+    let sampled =
+        ["--benchmarks", "tiny:addition", "--limit", "30", "--samples", "4", "--max-new-tokens", "10"];
+    place.eval("one", &sampled).output();
+    for (out, more) in
+        [("batch", ["--batch", "9", "--threads", "1"]), ("threads", ["--batch", "500", "--threads", "4"])]
+    {
+        let model = place.text("model");
+        let path = place.text(out);
+        llm_train(&[&["eval", "--model", &model, "--out", &path][..], &sampled, &more].concat(), "").output();
+        assert_eq!(contents(&place.path("one")), contents(&place.path(out)), "{out}");
+    }
+    let found = place.completions("one", "tiny-addition");
+    assert!(found.chunks(4).any(|c| c.iter().any(|x| x.text != c[0].text)), "samples of a problem differ");
+    // The first problems of a longer evaluation are those of a shorter one.
+    place
+        .eval(
+            "ten",
+            &["--benchmarks", "tiny:addition", "--limit", "10", "--samples", "4", "--max-new-tokens", "10"],
+        )
+        .output();
+    assert_eq!(place.completions("ten", "tiny-addition"), found[..40]);
+}
+
+#[test]
+fn other_settings_on_the_same_directory_are_refused_by_name() {
+    let place = Place::new();
+    place.eval("out", SMALL).output();
+    for (more, expected) in [
+        (&["--max-new-tokens", "13"][..], "max_new_tokens: 12 -> 13"),
+        (&["--samples", "2"], "samples: 1 -> 2"),
+        (&["--seed", "7"], "seed: 0 -> 7"),
+        (&["--context", "100"], "context: 4096 -> 100"),
+        (&["--limit", "20"], "problems of tiny:stories: 40 -> 20"),
+        (&["--benchmarks", "tiny:addition"], "benchmarks: tiny:stories -> tiny:addition"),
+        (&["--extract", "any"], "extract: \"boxed\" -> \"any\""),
+    ] {
+        // The later of two options would be refused as given twice, so the small ones are replaced.
+        let mut args: Vec<&str> = SMALL.to_vec();
+        for pair in more.chunks(2) {
+            match args.iter().position(|a| *a == pair[0]) {
+                Some(at) => args[at + 1] = pair[1],
+                None => args.extend(pair),
+            }
+        }
+        place.eval("out", &args).refused(2, &["other settings", expected, "--out"]);
+    }
+    // Another model.
+    let mut other = shape();
+    other.intermediate_size = 32;
+    checkpoint(&place.path("model"), &other, usize::MAX);
+    place.eval("out", SMALL).refused(2, &["weights: "]);
+    std::fs::create_dir(place.path("thesis")).unwrap();
+    std::fs::write(place.path("thesis/thesis.tex"), "x").unwrap();
+    place.eval("thesis", SMALL).refused(2, &["thesis is not an evaluation"]);
+}
+
+#[test]
+fn a_damaged_line_is_named_with_file_and_line() {
+    let place = Place::new();
+    place.eval("out", SMALL).output();
+    let path = "out/tiny-stories/completions.jsonl";
+    let sound = place.read(path);
+    let lines: Vec<&str> = sound.lines().collect();
+    let with = |number: usize, line: &str| {
+        let mut lines = lines.clone();
+        lines[number - 1] = line;
+        std::fs::write(place.path(path), lines.join("\n") + "\n").unwrap();
+    };
+    with(7, "{\"problem\": \"6\", \"sam");
+    place.eval("out", SMALL).refused(2, &["completions.jsonl:7: not a line of llm-train eval"]);
+    with(3, &lines[2].replace("\"sample\":0", "\"sample\":0,\"mood\":\"good\""));
+    place.eval("out", SMALL).refused(2, &["completions.jsonl:3: ", "unknown field `mood`"]);
+    with(9, lines[9]);
+    place
+        .eval("out", SMALL)
+        .refused(2, &["completions.jsonl:9: problem 9, sample 0; here should be problem 8"]);
+    std::fs::write(place.path(path), format!("{sound}{}\n", lines[0])).unwrap();
+    place.eval("out", SMALL).refused(2, &["completions.jsonl:41: a line beyond the 40"]);
+    // A last line without its end is an interruption, not damage.
+    std::fs::write(place.path(path), &sound[..sound.len() - 20]).unwrap();
+    place.eval("out", SMALL).output();
+    assert_eq!(place.read(path), sound);
+    std::fs::write(place.path("out/eval.toml"), "not = [toml").unwrap();
+    place.eval("out", SMALL).refused(2, &["eval.toml: "]);
+}
+
+#[test]
+fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
+    let place = Place::new();
+    let data = place.path("data");
+    std::fs::create_dir(&data).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(data.join(name), text).unwrap();
+    write("aime24.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n");
+    write("empty.jsonl", "");
+    write("broken.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n{\"problem\": \"\n");
+    let at = data.to_str().unwrap();
+    let empty = data.join("empty.jsonl").to_str().unwrap().to_owned();
+    for (more, expected) in [
+        (
+            &["--benchmarks", "aime42", "--data", at][..],
+            &["unknown benchmark `aime42` (did you mean `aime24`?)", "tiny:stories", at, "aime24"][..],
+        ),
+        (&["--benchmarks", "aime24"], &["looked for in benchmarks (--data), which is no directory"]),
+        (&["--benchmarks", "empty", "--data", at], &["empty.jsonl", "no row"]),
+        (&["--benchmarks", &empty], &["empty.jsonl", "no row"]),
+        (&["--benchmarks", "broken", "--data", at], &["broken.jsonl:2"]),
+        (&["--benchmarks", "tiny:stories,tiny:stories"], &["tiny:stories stands there twice"]),
+        (&["--samples", "0"], &["--samples", "whole number from 1"]),
+        (&["--samples", "-1"], &["--samples", "whole number from 1"]),
+        (&["--samples", "4", "--pass-at", "8"], &["--pass-at 8 with --samples 4", "at most 4"]),
+        (&["--pass-at", "0"], &["--pass-at", "whole number from 1"]),
+        (&["--samples", "2", "--temperature", "0"], &["the same every time"]),
+        (&["--temperature", "nan"], &["--temperature"]),
+        (&["--temperature", "-1"], &["--temperature -1"]),
+        (&["--top-k", "5"], &["at temperature 0 leave them out"]),
+        (&["--samples", "2", "--top-p", "1.5"], &["--top-p 1.5"]),
+        (&["--context", "100000"], &["--context 100000", "max_position_embeddings"]),
+        (&["--max-new-tokens", "0"], &["--max-new-tokens"]),
+        (&["--template", "qwen_meth"], &["qwen_meth", "qwen_math"]),
+    ] {
+        let done = place.eval("out", more);
+        done.refused(2, expected);
+        assert!(!place.path("out").exists(), "{more:?}");
+    }
+    std::fs::remove_file(place.path("model/tokenizer.json")).unwrap();
+    place.eval("out", SMALL).refused(2, &["tokenizer.json"]);
+    let absent = llm_train(&["eval", "--model", "no/such/model"], "");
+    absent.refused(2, &["--model no/such/model: no such directory"]);
+}
+
+#[test]
+fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
+    let place = Place::new();
+    let file = place.path("greek.jsonl");
+    std::fs::write(&file, "{\"problem\": \"Find $\\u03b1$ for \\u03c9 = 7.\", \"answer\": \"2\"}\n").unwrap();
+    let done = place.eval("out", &["--benchmarks", file.to_str().unwrap(), "--max-new-tokens", "5"]);
+    done.output();
+    assert!(
+        done.stderr.contains("warning: greek: 1 of 1 problems do not read back from their tokens"),
+        "{}",
+        done.stderr
+    );
+    assert!(!place.eval("tiny", SMALL).stderr.contains("warning"));
+}
+
+#[test]
+fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
+    let place = Place::new();
+    // Sums take five tokens or so, stories more than twenty.
+    let out = place
+        .eval("out", &["--benchmarks", "tiny:stories,tiny:addition", "--limit", "20", "--context", "16"]);
+    let text = out.output();
+    assert!(text.contains("20 of 20 prompts leave no room in a context of 16 tokens"), "{text}");
+    let found = place.completions("out", "tiny-stories");
+    assert!(found.iter().all(|c| c.verdict == Outcome::NoRoom && c.tokens == 0));
+    let summary = place.json("out/summary.json");
+    assert_eq!(summary["benchmarks"][0]["accuracy"], Value::Null);
+    assert_eq!(summary["average"]["accuracy"], Value::Null, "an average over nothing is not made up");
+    // The others end where the context does.
+    for (found, problem) in
+        place.completions("out", "tiny-addition").iter().zip(Task::Addition.distinct(0, Split::Test, 20))
+    {
+        let prompt = Tokens::tiny().prompt(&problem.prompt).unwrap().ids().len();
+        assert!(
+            found.tokens + prompt <= 16
+                && (found.tokens + prompt == 16)
+                    == (found.finish == grpo_lambda_llm::eval::completion::Finish::Length)
+        );
+    }
+}
+
+/// A checkpoint that can read any text: a token for each byte.
+fn bytes_checkpoint(directory: &Path) {
+    std::fs::create_dir_all(directory).unwrap();
+    let mut vocabulary = serde_json::Map::new();
+    // The 256 characters that stand for bytes in byte-level tokenizers.
+    let printable = |b: u32| (33..=126).contains(&b) || (161..=172).contains(&b) || (174..=255).contains(&b);
+    let mut next = 256;
+    for byte in 0..256u32 {
+        let letter = if printable(byte) {
+            byte
+        } else {
+            let n = next;
+            next += 1;
+            n
+        };
+        vocabulary.insert(char::from_u32(letter).unwrap().to_string(), byte.into());
+    }
+    vocabulary.insert("<|end|>".into(), 256.into());
+    let byte_level = serde_json::json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "normalizer": null,
+        "added_tokens": [{"id": 256, "content": "<|end|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
+        "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                  "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": []}
+    });
+    std::fs::write(directory.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(directory.join("generation_config.json"), "{\"eos_token_id\": 256}").unwrap();
+    let shape = Config { intermediate_size: 64, ..Config::qwen2(257, 32, 2, 2, 1) };
+    let parameters = weights::initialise(&shape, 3, 0.3);
+    weights::save(directory, &shape, &parameters, SaveDtype::F32, usize::MAX).unwrap();
+}
+
+/// The real benchmarks: `../shared/data` beside the repository, or where `GRPO_LAMBDA_DATA` says.
+fn real_benchmarks() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
+    let beside = [root.join("../../shared/data"), root.join("../../../shared/data")];
+    named.into_iter().chain(beside).map(|data| data.join("benchmarks")).find(|path| path.is_dir())
+}
+
+#[test]
+fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_how_little_that_shows() {
+    let Some(data) = real_benchmarks() else {
+        println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
+        return;
+    };
+    let place = Place::new();
+    bytes_checkpoint(&place.path("bytes"));
+    let (model, out) = (place.text("bytes"), place.text("out"));
+    let args =
+        ["eval", "--model", &model, "--out", &out, "--protocol", "paper", "--data", data.to_str().unwrap()];
+    let done =
+        llm_train(&[&args[..], &["--limit", "6", "--max-new-tokens", "16", "--context", "700"]].concat(), "");
+    let text = done.output();
+    assert!(text.contains("mean of 5 benchmarks: 0.0 % (0.0 to "), "{text}");
+    assert!(text.contains("no difference can be significant") || text.contains("6 of 6 problems"), "{text}");
+    let summary = place.json("out/summary.json");
+    assert_eq!(summary["settings"]["template"], "qwen_math");
+    assert_eq!(summary["settings"]["temperature"], 0.0);
+    assert!(summary["average"]["accuracy_not_counted_as_wrong"]["interval"][1].as_f64().unwrap() > 0.1);
+    // A token a byte: some problems are longer than 700, and those are not asked.
+    let no_room = summary["benchmarks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["responses"]["prompt too long"].as_u64().unwrap());
+    assert!(no_room.sum::<u64>() > 0, "{text}");
+}
+
+#[test]
+fn stop_strings_end_a_response_and_stand_in_it() {
+    let place = Place::new();
+    bytes_checkpoint(&place.path("bytes"));
+    let file = place.path("two.jsonl");
+    std::fs::write(
+        &file,
+        "{\"problem\": \"What is $1+1$?\", \"answers\": [\"2\"]}\n{\"problem\": \"2?\", \"answers\": [\"2\"]}\n",
+    )
+    .unwrap();
+    let run = |out: &str, template: &str| {
+        let (model, out) = (place.text("bytes"), place.text(out));
+        llm_train(
+            &[
+                "eval",
+                "--model",
+                &model,
+                "--out",
+                &out,
+                "--benchmarks",
+                file.to_str().unwrap(),
+                "--template",
+                template,
+                "--max-new-tokens",
+                "60",
+            ],
+            "",
+        )
+        .output();
+    };
+    run("plain", "no");
+    run("r1", "r1");
+    let prompt: Value =
+        serde_json::from_str(place.read("r1/two/problems.jsonl").lines().next().unwrap()).unwrap();
+    assert!(prompt["prompt"].as_str().unwrap().ends_with("User: What is $1+1$?\nAssistant: <think>"));
+    assert_eq!(prompt["golds"], serde_json::json!(["2"]));
+    let toml = place.read("r1/eval.toml");
+    assert!(toml.contains("template = \"r1\"") && toml.contains("extract = \"tag\""), "{toml}");
+    // The library by itself, with a text that this model does write as the stop string.
+    let plain = &place.completions("plain", "two")[0];
+    let stop: String = plain.text.chars().skip(20).take(3).collect();
+    let path = place.path("bytes");
+    let config = Config::load(&path).unwrap();
+    let model =
+        grpo_lambda_decoder::model::Decoder::new(config.clone(), weights::load(&path, &config).unwrap())
+            .unwrap();
+    let tokens = Tokens::load(&path).unwrap();
+    let problems = grpo_lambda_llm::eval::benchmark::resolve(
+        &[file.to_str().unwrap().to_owned()],
+        Path::new("."),
+        1,
+        Default::default(),
+    )
+    .unwrap();
+    let settings = grpo_lambda_llm::eval::settings::Settings {
+        model: String::new(),
+        weights: String::new(),
+        template: "no".into(),
+        extract: Default::default(),
+        samples: 1,
+        temperature: 0.0,
+        truncation: Default::default(),
+        max_new_tokens: 60,
+        context: 4096,
+        seed: 0,
+        numbers: "f32".into(),
+    };
+    let respondent = grpo_lambda_llm::eval::respond::Respondent {
+        model: &model,
+        tokens: &tokens,
+        settings: &settings,
+        stops: std::slice::from_ref(&stop),
+    };
+    let prompts = [tokens.prompt("What is $1+1$?").unwrap()];
+    let found = respondent.respond(&problems[0], 0, &prompts).unwrap().remove(0).remove(0);
+    assert_eq!(found.finish, grpo_lambda_llm::eval::completion::Finish::Stop);
+    let end = plain.text.find(&stop).unwrap() + stop.len();
+    assert_eq!(found.text, plain.text[..end], "up to the stop string and with it");
+    assert!(found.tokens < plain.tokens);
+}
+
+#[test]
+fn texts_of_data_and_models_are_escaped_in_the_report() {
+    let place = Place::new();
+    bytes_checkpoint(&place.path("bytes"));
+    let file = place.path("x\"<b>.jsonl");
+    let nasty = "</pre><script>alert(1)</script> {{ finding }} &amp;";
+    std::fs::write(
+        &file,
+        serde_json::json!({"problem": nasty, "answer": "<img src=x onerror=1>"}).to_string() + "\n",
+    )
+    .unwrap();
+    let (model, out) = (place.text("bytes"), place.text("out"));
+    llm_train(
+        &[
+            "eval",
+            "--model",
+            &model,
+            "--out",
+            &out,
+            "--benchmarks",
+            file.to_str().unwrap(),
+            "--max-new-tokens",
+            "20",
+        ],
+        "",
+    )
+    .output();
+    let page = place.read("out/report.html");
+    assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("<b>.jsonl"), "{page}");
+    assert!(
+        page.contains("&lt;script&gt;alert(1)") || page.contains("&lt;&#x2f;pre&gt;&lt;script&gt;"),
+        "{page}"
+    );
+    assert!(page.contains("{{ finding }}"), "a text is no template");
+    // One file: nothing is fetched.
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        let found = page.match_indices(outside).map(|(i, _)| &page[i..page.len().min(i + 60)]);
+        let fetched: Vec<&str> =
+            found.filter(|t| !t.starts_with("http://www.w3.org/") && !t.starts_with("url(#")).collect();
+        assert!(fetched.iter().all(|t| t.starts_with("src=x onerror")), "{fetched:?}");
+    }
+}
+
+#[test]
+fn two_evaluations_are_compared_in_pairs() {
+    let place = Place::new();
+    let more = ["--benchmarks", "tiny:addition,tiny:stories", "--limit", "24", "--max-new-tokens", "8"];
+    place.eval("a", &more).output();
+    // B: the same responses, with the verdicts written anew: right on eight problems, all others wrong.
+    let copy = |name: &str, right: std::ops::Range<usize>| {
+        let to = place.path(name);
+        for benchmark in ["tiny-addition", "tiny-stories"] {
+            std::fs::create_dir_all(to.join(benchmark)).unwrap();
+            for file in ["problems.jsonl", "completions.jsonl"] {
+                std::fs::copy(place.path("a").join(benchmark).join(file), to.join(benchmark).join(file))
+                    .unwrap();
+            }
+        }
+        std::fs::copy(place.path("a/eval.toml"), to.join("eval.toml")).unwrap();
+        for benchmark in ["tiny-addition", "tiny-stories"] {
+            let verdict = |i: usize| {
+                if benchmark == "tiny-addition" && right.contains(&i) {
+                    Outcome::Right
+                } else {
+                    Outcome::Wrong
+                }
+            };
+            let mut all = place.completions("a", benchmark);
+            all.iter_mut().enumerate().for_each(|(i, c)| c.verdict = verdict(i));
+            let lines: String = all.iter().map(|c| serde_json::to_string(c).unwrap() + "\n").collect();
+            std::fs::write(to.join(benchmark).join("completions.jsonl"), lines).unwrap();
+        }
+    };
+    copy("none", 0..0);
+    copy("eight", 0..8);
+    let compare = |a: &str, b: &str, more: &[&str]| {
+        llm_train(&[&["compare", &place.text(a), &place.text(b)][..], more].concat(), "")
+    };
+    let out = place.text("paired");
+    let text = compare("none", "eight", &["--out", &out]).output().to_owned();
+    assert!(text.contains("B against A: better"), "{text}");
+    let json = place.json("paired/paired.json");
+    let sums = &json["benchmarks"][0];
+    // Eight discordant problems, all B's: 2/2⁸; of two tests the smaller counts twice.
+    assert_eq!(sums["difference"]["p"], 2.0 / 256.0);
+    assert_eq!(sums["difference"]["p_holm"], 4.0 / 256.0);
+    assert_eq!(sums["problems_better_equal_worse"], serde_json::json!([8, 16, 0]));
+    assert_eq!(sums["difference"]["verdict"], "better");
+    assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "tie");
+    assert!((json["average"]["difference"]["value"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-12);
+    assert!(
+        place.path("paired/figures/paired.png").exists()
+            && place.read("paired/paired.csv").contains("tiny:addition,24,0,0,0.333333333333")
+    );
+    // The other way round, and against itself.
+    assert!(compare("eight", "none", &[]).output().contains("B against A: worse"));
+    assert!(compare("a", "a", &[]).output().contains("B against A: tie, +0.0 points"));
+
+    place
+        .eval("longer", &["--benchmarks", "tiny:addition", "--limit", "30", "--max-new-tokens", "8"])
+        .output();
+    place.eval("other", &["--benchmarks", "tiny:stories", "--limit", "24", "--max-new-tokens", "9"]).output();
+    compare("a", "longer", &[]).refused(2, &["tiny:addition: its problems in", "(24)", "(30)"]);
+    compare("longer", "other", &[])
+        .refused(2, &["no benchmark in common", "tiny:addition against tiny:stories"]);
+    let text = compare("a", "other", &[]).output().to_owned();
+    assert!(
+        text.contains("only A was asked tiny:addition")
+            && text.contains("max_new_tokens is 8 in A and 9 in B"),
+        "{text}"
+    );
+    let unfinished = place.path("other/tiny-stories/completions.jsonl");
+    let sound = std::fs::read_to_string(&unfinished).unwrap();
+    std::fs::write(&unfinished, &sound[..sound.len() / 2]).unwrap();
+    compare("a", "other", &[]).refused(2, &["under way", "of 24 problems of tiny:stories"]);
+}
+
+#[test]
+fn the_two_comparisons_are_not_mixed() {
+    let place = Place::new();
+    place.eval("a", SMALL).output();
+    let a = place.text("a");
+    for (words, expected) in [
+        (&["compare"][..], &["neither --methods nor two directories"][..]),
+        (&["compare", &a], &["but 1 words"]),
+        (&["compare", &a, &a, &a], &["but 3 words"]),
+        (&["compare", &a, &a, "--seeds", "3"], &["--seeds belongs to --methods"]),
+        (&["compare", &a, "rl.lr=1"], &["rl.lr=1: a setting belongs to --methods"]),
+        (
+            &["compare", &a, &a, "--methods", "grpo,rloo"],
+            &["is a directory and --methods is given", "different comparisons"],
+        ),
+        (&["compare", "--methods", "grpo,rloo", "--out", "x"], &["--out is for two evaluations"]),
+        (&["compare", &a, "no/such/place"], &["no/such/place: no such directory", "llm-train eval"]),
+    ] {
+        llm_train(words, "").refused(2, expected);
+    }
+}

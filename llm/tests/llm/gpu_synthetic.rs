@@ -1,0 +1,57 @@
+//! A whole step on the device, and what a dry run counted of it before.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::model;
+use grpo_lambda_gpu::{Device, Dtype};
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::plan::Longest;
+use grpo_lambda_llm::plan::synthetic::{made_up, predict, step};
+use grpo_lambda_llm::step::engine::Made;
+
+use crate::emulator::Emulated;
+
+#[test]
+fn a_step_takes_the_memory_that_was_predicted() {
+    let shape = model::Config { tie_word_embeddings: false, ..model::Config::qwen2(61, 32, 2, 4, 2) };
+    let base =
+        ["rl.prompts_per_step=2", "rl.group_size=2", "rl.max_new_tokens=3", "method.beta=0.04", "eval.n=1"];
+    for (dtype, more) in [
+        (Dtype::F32, &["memory.micro_batch_tokens=20"][..]),
+        (Dtype::Bf16, &["memory.recompute_layers=true"]),
+        (Dtype::Bf16, &["lora.rank=3"]),
+    ] {
+        let config = Config::resolve("tiny", &[&base[..], more].concat()).unwrap();
+        let Some(device) = Emulated::start() else { return };
+        let mut engine = made_up(&device, &shape, &config, dtype, Made::Random).unwrap();
+        let phases = step(&mut engine, &config, Some(&device), 6, 0).unwrap();
+        assert!(phases.reference > 0.0 && phases.optimiser > 0.0);
+        let prediction = predict(&shape, &config, dtype, Longest { prompt: 6, example: 0 }).unwrap();
+        assert_eq!(device.ledger().peak(), *prediction.peak(), "{more:?}");
+        drop(engine);
+        assert_eq!(device.ledger().total(), 0);
+    }
+}
+
+/// The whole of a run's step on made-up weights: what is sampled, scored and moved are numbers.
+#[test]
+fn made_up_weights_are_those_of_the_reference_and_rounded_master_weights() {
+    let shape = model::Config::qwen2(61, 32, 2, 4, 2);
+    let config = Config::resolve("tiny", &["method.beta=0.04"]).unwrap();
+    let Some(device) = Emulated::start() else { return };
+    let device: Arc<dyn Device> = device;
+    let engine = made_up(&device, &shape, &config, Dtype::Bf16, Made::Random).unwrap();
+    use grpo_lambda_llm::step::engine::Engine;
+    let (master, reference) = (engine.parameters().unwrap(), engine.frozen().unwrap().unwrap());
+    let mut spread = 0.0;
+    for (name, tensor) in master.iter() {
+        for (a, b) in tensor.data.iter().zip(&reference[name].data) {
+            assert_eq!(half::bf16::from_f32(*a).to_f32(), *b, "{name}");
+        }
+        if name.ends_with("o_proj.weight") {
+            let n = tensor.data.len() as f32;
+            spread = (tensor.data.iter().map(|x| x * x).sum::<f32>() / n).sqrt();
+        }
+    }
+    assert!((spread - 0.02).abs() < 0.001, "{spread}");
+}

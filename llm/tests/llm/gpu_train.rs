@@ -1,0 +1,166 @@
+//! A whole run on a device: supervised learning, sampling, the method, the update, checkpoints.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use grpo_lambda_gpu::select::Chosen;
+use grpo_lambda_gpu::{Device, Dtype};
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::train::{Summary, train_on};
+
+use crate::emulator::{Emulated, Order};
+
+/// Three supervised steps and two of RL, with a KL term, of a model that an emulator can train.
+const RUN: [&str; 18] = [
+    "task.kind=addition",
+    "model.hidden=16",
+    "model.layers=1",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=24",
+    "sft.steps=3",
+    "sft.batch=2",
+    "sft.warmup=1",
+    "rl.steps=2",
+    "rl.prompts_per_step=2",
+    "rl.group_size=2",
+    "rl.max_new_tokens=3",
+    "rl.lr=1e-3",
+    "eval.n=1",
+    "eval.every=0",
+    "method.beta=0.04",
+    "checkpoint.every=1",
+];
+
+fn config(more: &[&str]) -> Config {
+    Config::resolve("tiny", &[&RUN[..], more].concat()).unwrap()
+}
+
+fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> Summary {
+    train_on(Chosen::Cuda(device.clone(), dtype), config, directory, "test").unwrap()
+}
+
+/// A column of `metrics.csv`, of one stage.
+fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
+    let text = fs::read_to_string(directory.join("metrics.csv")).unwrap();
+    let mut lines = text.lines().filter(|l| !l.starts_with('#'));
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at =
+        |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{name} in {header:?}"));
+    let rows = lines.map(|l| l.split(',').collect::<Vec<_>>());
+    rows.filter(|r| r[at("stage")] == stage).map(|r| r[at(name)].parse().unwrap_or(f64::NAN)).collect()
+}
+
+fn state(summary: &Summary) -> Vec<Vec<u8>> {
+    ["model.safetensors", "reference/model.safetensors", "optimiser.safetensors"]
+        .iter()
+        .map(|file| fs::read(summary.checkpoint.join(file)).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
+    let Some(device) = Emulated::start() else { return };
+    for adapter in [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"]] {
+        let config = config(adapter);
+        let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let on_device = run(&device, Dtype::F32, &config, there.path());
+        let on_cpu = train_on(Chosen::Cpu, &config, here.path(), "test").unwrap();
+        for (stage, name) in
+            [("sft", "loss"), ("sft", "grad_norm"), ("rl", "loss"), ("rl", "kl"), ("rl", "entropy")]
+        {
+            let (a, b) = (column(there.path(), stage, name), column(here.path(), stage, name));
+            assert_eq!(a.len(), if stage == "sft" { 3 } else { 2 });
+            for (step, (a, b)) in a.iter().zip(&b).enumerate() {
+                assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{stage} {name}, step {step}: {a} for {b}");
+            }
+        }
+        assert_eq!(column(there.path(), "rl", "tokens"), column(here.path(), "rl", "tokens"));
+        let error = column(there.path(), "rl", "logp_error_max");
+        assert!(error.iter().all(|e| (1.0..1.0 + 1e-4).contains(e)), "{error:?}");
+        assert!(column(here.path(), "rl", "logp_error_max").iter().all(|e| *e == 1.0));
+        assert_eq!((on_device.n, on_device.parameters), (on_cpu.n, on_cpu.parameters));
+    }
+}
+
+/// As a kill right after the checkpoint of this step would leave it.
+fn stopped_after(step: u64, run: &Path) -> tempfile::TempDir {
+    let left = tempfile::tempdir().unwrap();
+    copy(run, left.path());
+    fs::remove_file(left.path().join("summary.json")).unwrap();
+    for entry in fs::read_dir(left.path().join("checkpoints")).unwrap() {
+        let path = entry.unwrap().path();
+        let of: u64 =
+            path.file_name().unwrap().to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
+        if of > step {
+            fs::remove_dir_all(path).unwrap();
+        }
+    }
+    left
+}
+
+#[test]
+fn a_run_that_was_stopped_on_a_device_goes_on_to_the_bit_and_on_the_cpu_too() {
+    let Some(device) = Emulated::start() else { return };
+    for (adapter, step) in [(&[][..], 1), (&[], 4), (&["lora.rank=2"], 4)] {
+        let config = config(&[adapter, &["checkpoint.keep=9"]].concat());
+        let whole = tempfile::tempdir().unwrap();
+        let unbroken = run(&device, Dtype::Bf16, &config, whole.path());
+        let stopped = stopped_after(step, whole.path());
+        let resumed = run(&device, Dtype::Bf16, &config, stopped.path());
+        assert!(state(&resumed) == state(&unbroken), "resumed after step {step}");
+        // The files are those of a run on the CPU.
+        let stopped = stopped_after(step, whole.path());
+        let elsewhere = train_on(Chosen::Cpu, &config, stopped.path(), "test").unwrap();
+        assert_eq!(elsewhere.steps, unbroken.steps);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn in_bf16_sampler_and_trainer_differ_by_rounding_and_too_much_of_it_stops_the_run() {
+    let Some(device) = Emulated::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    run(&device, Dtype::Bf16, &config(&[]), directory.path());
+    let (mean, max) =
+        (column(directory.path(), "rl", "logp_error"), column(directory.path(), "rl", "logp_error_max"));
+    println!("bf16: mean error {mean:?}, largest {max:?}");
+    assert!(mean.iter().zip(&max).all(|(mean, max)| 1.0 < *mean && mean <= max && *mean < 1.05));
+    let strict = tempfile::tempdir().unwrap();
+    let chosen = Chosen::Cuda(device, Dtype::Bf16);
+    let error = train_on(chosen, &config(&["rl.max_logp_error=1"]), strict.path(), "test").unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.starts_with(
+            "RL step 0: sampler and trainer give a token probabilities that differ by a factor of 1.0"
+        ),
+        "{error}"
+    );
+    assert!(!error.contains('\n') && error.contains("rl.max_logp_error=1 allows less"), "{error}");
+}
+
+#[test]
+fn a_run_that_will_not_fit_the_card_is_refused_before_it_writes_anything() {
+    let Some(card) = Emulated::new(Order::Forward, 1 << 30) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let run = directory.path().join("run");
+    let chosen = Chosen::Cuda(Arc::new(card), Dtype::Bf16);
+    let error = train_on(chosen, &config(&[]), &run, "test").unwrap_err();
+    assert!(error.refused() && !run.exists(), "{error}");
+    let line = error.to_string();
+    assert!(line.starts_with("the card has 1.0 GiB free; ") && line.contains("lora.rank=16"), "{line}");
+    assert!(!line.contains('\n'), "{line}");
+}

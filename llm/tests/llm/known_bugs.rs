@@ -1,0 +1,262 @@
+//! Bugs that trainers of this field have shipped, on our path from the sampler to the optimiser; `README.md` beside this file says
+//! which test is about which.
+
+use std::path::Path;
+
+use grpo_lambda::group::Group;
+use grpo_lambda::learner::{Policy, update};
+use grpo_lambda::methods;
+use grpo_lambda_decoder::model::{self, Decoder, Options, Rows, weights};
+use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_grade::Gold;
+use grpo_lambda_llm::config::Config as RunConfig;
+use grpo_lambda_llm::eval;
+use grpo_lambda_llm::input::task::{Split, Task};
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::step::engine::{Cpu, Stage};
+use grpo_lambda_llm::step::policy::{Exercise, LlmPolicy, PolicyError};
+
+use crate::common::shape;
+
+fn decoder(shape: &model::Config) -> Decoder<f32> {
+    Decoder::new(shape.clone(), weights::initialise(shape, 3, 0.3)).unwrap()
+}
+
+fn run(settings: &[&str]) -> RunConfig {
+    RunConfig::resolve("tiny", &[settings, &["rl.max_new_tokens=24"]].concat()).unwrap()
+}
+
+fn new(model: Decoder<f32>, config: &RunConfig) -> LlmPolicy<Cpu> {
+    let engine = Cpu::start(model, Stage::new(config.rl.adam.clone())).unwrap();
+    LlmPolicy::new(engine, Tokens::tiny(), config)
+}
+
+fn policy(config: &RunConfig, seed: u64) -> LlmPolicy<Cpu> {
+    let mut config = config.clone();
+    config.seed = seed;
+    new(decoder(&shape()), &config)
+}
+
+/// Prompts of different lengths.
+fn exercises() -> Vec<Exercise> {
+    let texts = ["3 + 4", "Tom has 3 apples.", "12"];
+    let gold: Vec<Gold> = (0..3).map(|i| Task::Addition.problem(0, Split::Train, i).gold).collect();
+    let one = |(number, (text, gold)): (usize, (&&str, Gold))| {
+        let prompt = Tokens::tiny().prompt(text).unwrap().ids().to_vec();
+        Exercise { prompt, gold, number: number as u64 }
+    };
+    texts.iter().zip(gold).enumerate().map(one).collect()
+}
+
+/// A sampled batch with rewards that differ within every group.
+fn sampled(policy: &mut LlmPolicy<Cpu>, exercises: &[Exercise]) -> Vec<Group> {
+    let mut batch = policy.sample(exercises, 4).unwrap();
+    for group in &mut batch {
+        for (i, response) in group.responses.iter_mut().enumerate() {
+            response.reward = Some(f64::from(i % 2 == 0));
+        }
+    }
+    batch
+}
+
+fn old(batch: &[Group]) -> Vec<Vec<f64>> {
+    batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect()
+}
+
+fn trained(
+    policy: &LlmPolicy<Cpu>,
+    exercises: &[Exercise],
+    batch: &[Group],
+) -> Result<Vec<Vec<f64>>, PolicyError> {
+    let all = batch.iter().map(|g| g.responses.len()).sum();
+    policy.log_probs(exercises, batch, 0..all).map(|(logps, _)| logps)
+}
+
+#[test]
+fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
+    let exercises = exercises();
+    for temperature in ["0.3", "0.6", "1", "1.5"] {
+        let mut policy = policy(&run(&[&format!("rl.temperature={temperature}")]), 1);
+        let batch = sampled(&mut policy, &exercises);
+        assert_eq!(trained(&policy, &exercises, &batch).unwrap(), old(&batch), "at {temperature}");
+        // A trainer that forgot the temperature would be far off.
+        let response = &batch[0].responses[0];
+        let mut rows = Rows::new();
+        let prompt = &exercises[0].prompt;
+        rows.push(&[&prompt[..], &response.tokens].concat(), prompt.len());
+        let plain = policy.engine.model.score(&rows, Options::default()).unwrap();
+        let differences = plain.logps[0].iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
+        let largest = differences.fold(0.0, f64::max);
+        assert!(
+            if temperature == "1" { largest == 0.0 } else { largest > 0.1 },
+            "{largest} at {temperature}"
+        );
+    }
+}
+
+#[test]
+fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
+    let exercises = exercises();
+    let mut policy = policy(&run(&[]), 1);
+    let batch = sampled(&mut policy, &exercises);
+    let mut swapped = exercises.clone();
+    swapped.swap(0, 1);
+    let drift = |result: Result<_, PolicyError>| match result {
+        Err(PolicyError::Drift { response, token, .. }) => (response, token),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("not noticed"),
+    };
+    assert_eq!(drift(trained(&policy, &swapped, &batch)), (0, 0));
+    let mut forged = batch.clone();
+    forged[1].responses[2].tokens[3] ^= 1;
+    assert_eq!(drift(trained(&policy, &exercises, &forged)), (6, 3));
+    // Weights that moved without the sampler: an adapter not delivered, a resumed model not broadcast.
+    policy.engine.model.update(|p| p.get_mut("model.norm.weight").unwrap().data[0] *= 1.001);
+    drift(trained(&policy, &exercises, &batch));
+}
+
+#[test]
+fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
+    let exercises = exercises();
+    let eos = Tokens::tiny().eos()[0];
+    let (mut ends, mut cuts) = (0, 0);
+    let long = RunConfig::resolve("tiny", &["seed=2", "rl.max_new_tokens=90"]).unwrap();
+    // Whatever is declared as padding, the end token for one: lengths decide, not ids.
+    for pad in [None, Some(eos)] {
+        let model = decoder(&model::Config { pad_token_id: pad, ..shape() });
+        let mut policy = new(model, &long);
+        let batch = sampled(&mut policy, &exercises);
+        let logps = trained(&policy, &exercises, &batch).unwrap();
+        let method = methods::parse("grpo", "reduction=token_mean").unwrap().method;
+        let loss = methods::evaluate(method.as_ref(), &batch, &logps);
+        let responses: Vec<_> = batch.iter().flat_map(|g| &g.responses).collect();
+        for (response, slopes) in responses.iter().zip(&loss.dlogps) {
+            let end = response.tokens.iter().position(|id| *id == eos);
+            assert_eq!(
+                (response.tokens.len(), slopes.len()),
+                (response.old_logps.len(), response.old_logps.len())
+            );
+            assert!(slopes.iter().all(|d| *d != 0.0), "a token without a gradient");
+            assert_eq!(response.truncated, end.is_none());
+            assert!(end.is_none_or(|end| end + 1 == response.tokens.len()), "tokens after the end");
+            ends += usize::from(end.is_some());
+            cuts += usize::from(end.is_none());
+        }
+    }
+    assert!(ends > 0 && cuts > 0, "{ends} ended, {cuts} were cut off: both are needed");
+}
+
+#[test]
+fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction() {
+    let exercises = exercises();
+    for settings in ["", "reduction=response_mean", "reduction=constant", "lambda=0.9 normalise=mean"] {
+        let method = methods::parse("grpo_lambda", settings).unwrap().method;
+        let step = |tokens: &str, again: bool| {
+            let memory =
+                [format!("memory.micro_batch_tokens={tokens}"), format!("memory.recompute_layers={again}")];
+            let mut policy = policy(&run(&memory.each_ref().map(String::as_str)), 3);
+            let batch = sampled(&mut policy, &exercises);
+            policy.rate = 1e-2;
+            let parts = policy.parts(&exercises, &batch).len();
+            update(&mut policy, method.as_ref(), &exercises, &batch, 2).unwrap();
+            (parts, policy.engine.model.parameters().clone())
+        };
+        let (whole, expected) = step("100000", false);
+        for (tokens, again, least) in [("1", false, 12), ("70", false, 3), ("70", true, 3)] {
+            let (parts, found) = step(tokens, again);
+            assert!(whole == 1 && parts >= least, "{parts} parts");
+            assert!(
+                found == expected,
+                "{settings}: {parts} micro-batches move the weights elsewhere than one"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
+    let exercises = exercises();
+    let tokens = |batch: &[Group]| -> Vec<Vec<Vec<u32>>> {
+        batch.iter().map(|g| g.responses.iter().map(|r| r.tokens.clone()).collect()).collect()
+    };
+    let whole = tokens(&policy(&run(&[]), 1).sample(&exercises, 4).unwrap());
+    for (i, exercise) in exercises.iter().enumerate() {
+        let alone = tokens(&policy(&run(&[]), 1).sample(std::slice::from_ref(exercise), 4).unwrap());
+        assert_eq!(alone[0], whole[i], "prompt {i} alone");
+        let fewer = tokens(&policy(&run(&[]), 1).sample(std::slice::from_ref(exercise), 2).unwrap());
+        assert_eq!(fewer[0], whole[i][..2], "prompt {i} in a smaller group");
+        for a in 0..4 {
+            assert!((0..a).all(|b| whole[i][a] != whole[i][b]), "two responses of group {i} are one");
+        }
+    }
+    let mut later = policy(&run(&[]), 1);
+    later.step = 1;
+    assert_ne!(tokens(&later.sample(&exercises, 4).unwrap()), whole);
+    assert_ne!(tokens(&policy(&run(&[]), 2).sample(&exercises, 4).unwrap()), whole);
+}
+
+#[test]
+fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
+    let (model, tokens) = (decoder(&shape()), Tokens::tiny());
+    let sampling = Sampling { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
+    let evaluate = |seed| {
+        let problems = Task::Addition.distinct(seed, Split::Test, 30);
+        eval::evaluate(&model, &tokens, (&problems, seed), sampling, &mut |_| ()).unwrap()
+    };
+    let first = evaluate(4);
+    assert_eq!(first, evaluate(4));
+    assert_ne!(first.mean_length, evaluate(5).mean_length);
+    // Nothing of n: Wilson's upper end is z^2 / (n + z^2).
+    let (n, z2) = (first.n as f64, 1.959_963_984_540_054_f64.powi(2));
+    assert!(first.correct == 0 && first.n > 0, "{first:?}");
+    assert!((first.interval().unwrap().high - z2 / (n + z2)).abs() < 1e-12);
+}
+
+#[test]
+fn a_run_logs_what_tells_learning_from_standing_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().to_str().unwrap();
+    let small =
+        ["task.kind=addition", "model.hidden=32", "model.layers=2", "model.heads=2", "model.kv_heads=1"];
+    let steps = ["sft.steps=40", "rl.steps=3", "rl.prompts_per_step=4", "eval.n=2", "rl.inner_updates=1"];
+    crate::common::llm_train(&[&["train", "--run", run][..], &small, &steps].concat(), "").output();
+    let rows = std::fs::read_to_string(dir.path().join("metrics.jsonl")).unwrap();
+    let rows: Vec<serde_json::Value> = rows.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let rl: Vec<_> = rows.iter().filter(|r| r["stage"] == "rl").collect();
+    assert_eq!(rl.len(), 3);
+    for row in rl {
+        // On-policy the ratio is 1 and nothing is clipped; that says nothing about learning, the gradient's norm does.
+        assert_eq!([&row["ratio_mean"], &row["ratio_max"]].map(|x| x.as_f64()), [Some(1.0); 2]);
+        assert_eq!(
+            [&row["clip_fraction_low"], &row["clip_fraction_high"]].map(|x| x.as_f64()),
+            [Some(0.0); 2]
+        );
+        let taught = row["zero_variance_groups"].as_f64() < row["groups"].as_f64();
+        assert_eq!(row["grad_norm"].as_f64().unwrap() > 0.0, taught, "{row}");
+        assert!(row["loss"].is_number() && row["entropy"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+/// Every test that `README.md` names exists.
+#[test]
+fn the_table_of_known_bugs_names_tests_that_exist() {
+    let llm = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(llm.join("tests/README.md")).unwrap();
+    let mut named = 0;
+    for row in readme.lines().filter(|l| l.starts_with("| B")) {
+        for quoted in row.split('`').skip(1).step_by(2).filter(|q| q.contains("::")) {
+            let (file, test) = quoted.split_once("::").unwrap();
+            let path = match file.strip_prefix("core/") {
+                Some(file) => llm.join("..").join(file),
+                None => llm.join(file),
+            };
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{quoted}: {e}"));
+            assert!(text.contains(&format!("fn {test}(")), "{quoted} does not exist");
+            named += 1;
+        }
+    }
+    let numbers: Vec<&str> =
+        readme.lines().filter_map(|l| l.strip_prefix("| B")?.split(' ').next()).collect();
+    assert_eq!(numbers, (1..=41).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert!(named > 40, "{named} tests named");
+}

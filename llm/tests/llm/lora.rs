@@ -1,0 +1,377 @@
+//! Adapters in training: what moves and what does not, resumption, the reference, refusals, merging.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::learner::{Policy, update};
+use grpo_lambda_decoder::lora;
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows};
+use grpo_lambda_llm::config::Config as RunConfig;
+use grpo_lambda_llm::input::task::{Split, Task};
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::step::engine::{Cpu, Engine, Stage};
+use grpo_lambda_llm::step::policy::{Exercise, LlmPolicy};
+
+use crate::common::{Done, llm_train, shape};
+
+/// A run small enough to be repeated. What it earns is for being short: rewards differ although nothing is learned of the task.
+const SMALL: &[&str] = &[
+    "model.hidden=32",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=48",
+    "lora.rank=4",
+    "lora.alpha=8",
+    "lora.targets=q_proj,v_proj,o_proj,down_proj",
+    "task.kind=addition",
+    "sft.batch=8",
+    "sft.lr=0.02",
+    "sft.warmup=0",
+    "rl.prompts_per_step=3",
+    "rl.group_size=4",
+    "rl.lr=0.01",
+    "rl.warmup=0",
+    "rl.max_new_tokens=48",
+    "reward.accuracy=0",
+    "reward.overlong=1",
+    "reward.overlong_cache=47",
+    "eval.n=2",
+    "eval.every=0",
+    "checkpoint.every=1",
+    "checkpoint.keep=1000",
+    "method.name=grpo_lambda",
+    "method.beta=0.04",
+];
+const ADAPTED: [&str; 4] = ["q_proj", "v_proj", "o_proj", "down_proj"];
+
+fn train(directory: &Path, settings: &[&str]) -> Done {
+    let all = [&["train", "--run", directory.to_str().unwrap()][..], SMALL, settings].concat();
+    llm_train(&all, "")
+}
+
+fn step(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("checkpoints/step-{number:08}"))
+}
+
+fn read(directory: &Path) -> (Config, Parameters<f32>) {
+    let config = Config::load(directory).unwrap();
+    let parameters = weights::load(directory, &config).unwrap();
+    (config, parameters)
+}
+
+/// Every file of a checkpoint by its path, but the manifest: it counts the bytes of `timing.csv`.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for below in ["", "adapter", "reference"] {
+        for entry in std::fs::read_dir(directory.join(below)).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() && entry.file_name() != "manifest.json" {
+                let name = format!("{below}/{}", entry.file_name().to_string_lossy());
+                all.insert(name, std::fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    all
+}
+
+fn rows(directory: &Path, stage: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(directory.join("metrics.jsonl")).unwrap();
+    let all = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+    all.filter(|row| row["stage"] == stage).collect()
+}
+
+fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
+    rows(directory, stage).iter().map(|row| row[name].as_f64().unwrap()).collect()
+}
+
+fn adapted(name: &str) -> bool {
+    ADAPTED.iter().any(|target| name.ends_with(&format!(".{target}.weight")))
+}
+
+fn b_is_zero(adapter: &Parameters<f32>) -> bool {
+    let mut b = adapter.iter().filter(|(name, _)| name.contains("lora_B"));
+    b.all(|(_, tensor)| tensor.data.iter().all(|x| *x == 0.0))
+}
+
+/// B29: an adapter that never reaches the sampler, or one that a resumed run counts twice. Whatever a checkpoint samples from is base plus adapter, once.
+#[track_caller]
+fn is_base_plus_adapter(checkpoint: &Path) -> Parameters<f32> {
+    let (config, model) = read(checkpoint);
+    let (_, mut base) = read(&checkpoint.join("reference"));
+    for (name, tensor) in &base {
+        assert!(adapted(name) || *tensor == model[name], "{}: {name} moved", checkpoint.display());
+    }
+    let (settings, adapter) = lora::load(&checkpoint.join("adapter"), &config).unwrap();
+    lora::merge(&settings, &adapter, &config, &mut base).unwrap();
+    assert!(base == model, "{}: the weights are not base plus adapter", checkpoint.display());
+    adapter
+}
+
+#[test]
+fn a_run_trains_its_adapter_alone_learns_and_begins_rl_at_its_reference() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let config = RunConfig::resolve("tiny", SMALL).unwrap();
+    train(at, &["sft.steps=25", "rl.steps=4"]).output();
+
+    let (shape, first) = read(&step(at, 1).join("reference"));
+    assert!(first == weights::initialise(&shape, config.seed, 0.02), "the base is not the run's first model");
+    for k in 1..25 {
+        assert!(read(&step(at, k).join("reference")).1 == first, "the base moved by step {k}");
+        assert!(!b_is_zero(&is_base_plus_adapter(&step(at, k))));
+    }
+    // The two stages have an adapter each: what the first found is the second's base, and B = 0 leaves it to the bit.
+    let (_, start) = read(&step(at, 25));
+    assert!(b_is_zero(&is_base_plus_adapter(&step(at, 25))));
+    assert!(read(&step(at, 25).join("reference")).1 == start && start != first);
+    let mut last = start.clone();
+    for k in 26..=29 {
+        assert!(read(&step(at, k).join("reference")).1 == start, "the reference moved by step {k}");
+        assert!(!b_is_zero(&is_base_plus_adapter(&step(at, k))));
+        let (_, now) = read(&step(at, k));
+        for (name, tensor) in &now {
+            assert_eq!(*tensor != last[name], adapted(name), "{name} in step {k}");
+        }
+        last = now;
+    }
+    let loss = column(at, "sft", "loss");
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+    // The frozen head is new and small: its logits stay within 0.02 x 32 = 0.64 of 0, so there is little to win.
+    assert!(mean(&loss[22..]) < mean(&loss[..2]) - 0.2, "{loss:?}");
+    let kl = column(at, "rl", "kl");
+    assert!(kl[0] == 0.0 && kl[1..].iter().all(|x| *x > 0.0), "{kl:?}");
+    let said = |number: u64| {
+        let text = std::fs::read_to_string(step(at, number).join("adapter").join(lora::CONFIG_FILE)).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["base_model_name_or_path"].clone()
+    };
+    assert_eq!((said(3), said(27)), ("../reference".into(), "../reference".into()));
+}
+
+#[test]
+fn a_run_resumed_at_any_checkpoint_of_either_stage_ends_in_the_same_bytes() {
+    let settings = ["sft.steps=4", "rl.steps=3", "rl.inner_updates=2"];
+    let whole = tempfile::tempdir().unwrap();
+    train(whole.path(), &settings).output();
+    let expected = files(&step(whole.path(), 7));
+    for name in ["/model.safetensors", "/optimiser.safetensors", "adapter/adapter_model.safetensors"] {
+        assert!(expected.contains_key(name), "{:?}", expected.keys());
+    }
+    assert!(column(whole.path(), "rl", "grad_norm").iter().all(|x| *x > 0.0), "nothing was learned in RL");
+    let metrics = |at: &Path| std::fs::read_to_string(at.join("metrics.jsonl")).unwrap();
+    for last in 1..7 {
+        let broken = tempfile::tempdir().unwrap();
+        copy(whole.path(), broken.path());
+        for later in last + 1..=7 {
+            std::fs::remove_dir_all(step(broken.path(), later)).unwrap();
+        }
+        let done = train(broken.path(), &settings);
+        done.output();
+        assert!(done.stderr.contains(&format!("continuing from step {last}")), "{}", done.stderr);
+        for (name, bytes) in &files(&step(broken.path(), 7)) {
+            assert!(expected[name] == *bytes, "{name} differs after a resumption at {last}");
+        }
+        is_base_plus_adapter(&step(broken.path(), 7));
+        assert_eq!(metrics(broken.path()), metrics(whole.path()), "resumed at {last}");
+    }
+    // Neither how the work is cut nor who does it changes a bit.
+    let other = tempfile::tempdir().unwrap();
+    let ways = ["memory.micro_batch_tokens=50", "memory.recompute_layers=true", "threads=1"];
+    train(other.path(), &[&settings[..], &ways].concat()).output();
+    for (name, bytes) in &files(&step(other.path(), 7)) {
+        assert!(expected[name] == *bytes, "{name} differs with other micro-batches and threads");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn without_rl_the_adapter_of_supervised_learning_is_delivered() {
+    let dir = tempfile::tempdir().unwrap();
+    train(dir.path(), &["sft.steps=3", "rl.steps=0"]).output();
+    let last = step(dir.path(), 3);
+    assert!(
+        !b_is_zero(&is_base_plus_adapter(&last)),
+        "the adapter that was trained is not in the checkpoint"
+    );
+    assert!(read(&last.join("reference")).1 == read(&step(dir.path(), 1).join("reference")).1);
+    let before = files(&last);
+    // Killed after its last checkpoint and before its summary.
+    std::fs::remove_file(dir.path().join("summary.json")).unwrap();
+    train(dir.path(), &["sft.steps=3", "rl.steps=0"]).output();
+    assert!(files(&last) == before);
+}
+
+/// A policy with an adapter over random weights, and problems.
+fn policy(settings: &[&str]) -> (LlmPolicy<Cpu>, Vec<Exercise>, RunConfig, Decoder<f32>) {
+    let config = RunConfig::resolve("tiny", &[SMALL, settings].concat()).unwrap();
+    let shape = shape();
+    let base = Decoder::new(shape.clone(), weights::initialise(&shape, 3, 0.3)).unwrap();
+    let copy = Decoder::new(shape, base.parameters().clone()).unwrap();
+    let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.rl.adam.clone()) };
+    let engine = Cpu::start(copy, stage).unwrap();
+    let problem = |i| {
+        let problem = Task::Addition.problem(0, Split::Train, i);
+        let prompt = Tokens::tiny().prompt(&problem.prompt).unwrap().ids().to_vec();
+        Exercise { prompt, gold: problem.gold, number: i }
+    };
+    (LlmPolicy::new(engine, Tokens::tiny(), &config), (0..3).map(problem).collect(), config, base)
+}
+
+#[test]
+fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
+    let (mut policy, exercises, config, base) = policy(&["rl.inner_updates=2"]);
+    let configured = config.configured();
+    policy.rate = 0.05;
+    for round in 0..3 {
+        policy.step = round;
+        let mut batch = policy.sample(&exercises, 4).unwrap();
+        let mut off: f64 = 0.0;
+        for (group, exercise) in batch.iter_mut().zip(&exercises) {
+            for (i, response) in group.responses.iter_mut().enumerate() {
+                let mut row = Rows::new();
+                row.push(&[&exercise.prompt[..], &response.tokens].concat(), exercise.prompt.len());
+                let alone = base.score(&row, Options::default()).unwrap().logps.remove(0);
+                assert_eq!(response.ref_logps.as_ref(), Some(&alone), "round {round}");
+                let gaps = alone.iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
+                off = gaps.fold(off, f64::max);
+                response.reward = Some(i as f64);
+            }
+        }
+        assert!(if round == 0 { off == 0.0 } else { off > 1e-3 }, "{off} in round {round}");
+        let method = configured.method.as_ref();
+        update(&mut policy, method, &exercises, &batch, config.rl.inner_updates).unwrap();
+    }
+}
+
+/// B35: dropout in scoring gives every pass another policy. There is none, and no setting for it.
+#[test]
+fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sampler() {
+    let (mut policy, exercises, config, _) = policy(&[]);
+    let configured = config.configured();
+    policy.rate = 0.05;
+    for round in 0..2 {
+        policy.step = round;
+        let mut batch = policy.sample(&exercises, 4).unwrap();
+        let old: Vec<Vec<f64>> =
+            batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
+        for _ in 0..2 {
+            assert_eq!(policy.log_probs(&exercises, &batch, 0..old.len()).unwrap().0, old, "round {round}");
+        }
+        for (i, response) in batch.iter_mut().flat_map(|g| &mut g.responses).enumerate() {
+            response.reward = Some((i % 4) as f64);
+        }
+        update(&mut policy, configured.method.as_ref(), &exercises, &batch, 1).unwrap();
+    }
+    let (_, adapter) = policy.engine.adapter().unwrap().unwrap();
+    assert!(!b_is_zero(&adapter), "the adapter stood still, so this tests nothing");
+    let dir = tempfile::tempdir().unwrap();
+    train(&dir.path().join("run"), &["lora.dropout=0.1"]).refused(2, &["unknown key `lora.dropout`"]);
+}
+
+#[test]
+fn wrong_settings_are_refused_in_a_line_before_there_is_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let start =
+        ["train", "--run", run.to_str().unwrap(), "model.hidden=32", "model.heads=2", "model.kv_heads=1"];
+    for (settings, expected) in [
+        (
+            &["lora.rank=17"][..],
+            &["lora.rank=17 is not in 1..=16, what model.layers.0.self_attn.v_proj of 16 x 32 allows"][..],
+        ),
+        (&["lora.rank=-1"], &["lora.rank = -1: must be a whole number"]),
+        (&["lora.rank=4", "lora.alpha=0"], &["lora.alpha = 0: must be a number greater than 0"]),
+        (&["lora.rank=4", "lora.alpha=inf"], &["lora.alpha = inf: must be a number greater than 0"]),
+        (
+            &["lora.rank=4", "lora.targets=q_proj,gate_prj"],
+            &["lora.targets = q_proj,gate_prj: must be a list of q_proj", "(did you mean `gate_proj`?)"],
+        ),
+        (&["lora.rank=4", "lora.targets="], &["lora.targets = : must be a list of q_proj"]),
+        (&["lora.r=4"], &["unknown key `lora.r`"]),
+    ] {
+        llm_train(&[&start[..], settings].concat(), "").refused(2, expected);
+        assert!(!run.exists(), "{settings:?}");
+    }
+}
+
+#[test]
+fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    train(&run, &["sft.steps=2", "rl.steps=2"]).output();
+    let last = step(&run, 4);
+    let (base, adapter) = (last.join("reference"), last.join("adapter"));
+    let merge = |base: &Path, adapter: &Path, out: &Path, more: &[&str]| {
+        let [base, adapter, out] = [base, adapter, out].map(|p| p.to_str().unwrap());
+        llm_train(&[&["merge", "--model", base, "--adapter", adapter, "--out", out][..], more].concat(), "")
+    };
+    let out = dir.path().join("merged");
+    let done = merge(&base, &adapter, &out, &[]);
+    assert!(done.output().contains("rank 4, alpha 8, down_proj, o_proj, q_proj, v_proj"), "{}", done.stdout);
+    for name in ["model.safetensors", "config.json", "tokenizer.json"] {
+        assert!(std::fs::read(out.join(name)).unwrap() == std::fs::read(last.join(name)).unwrap(), "{name}");
+    }
+    let score = |at: &Path| {
+        llm_train(&["score", "--model", at.to_str().unwrap()], "{\"ids\": [5, 6, 7]}").output().to_owned()
+    };
+    assert_eq!(score(&out), score(&last));
+    assert_ne!(score(&out), score(&base));
+    let half = dir.path().join("half");
+    merge(&base, &adapter, &half, &["--dtype", "bf16"]).output();
+    assert_eq!(Config::load(&half).unwrap().dtype, "bfloat16");
+    for (name, tensor) in read(&half).1 {
+        let exact = &read(&out).1[&name].data;
+        let near = tensor.data.iter().zip(exact).all(|(a, b)| (a - b).abs() <= b.abs() / 256.0);
+        assert!(near, "{name}");
+    }
+
+    let new = dir.path().join("new");
+    let elsewhere = dir.path().join("elsewhere");
+    crate::common::checkpoint(&elsewhere, &Config { num_hidden_layers: 1, ..shape() }, usize::MAX);
+    let holds = format!("--out {}: holds ", out.display());
+    for (base, adapter, out, expected) in [
+        (&last, &adapter, &new, &["already merged into the weights of", "its base is", "reference"][..]),
+        (&base, &base, &new, &["adapter_config.json"]),
+        (&base, &adapter, &out, &[&holds, "must be empty or new"]),
+        (&base, &adapter, &last.join("config.json"), &["a file; must be a directory"]),
+        (&elsewhere, &adapter, &new, &["adapter_model.safetensors", "model.layers.0."]),
+        (&dir.path().join("none"), &adapter, &new, &["none: no such directory"]),
+        (&adapter, &adapter, &new, &["config.json"]),
+    ] {
+        merge(base, adapter, out, &[]).refused(2, expected);
+        assert!(!new.exists());
+    }
+}
+
+#[test]
+fn explain_and_info_say_what_is_trained() {
+    let dir = tempfile::tempdir().unwrap();
+    crate::common::checkpoint(dir.path(), &shape(), usize::MAX);
+    let settings = ["lora.rank=4", "lora.alpha=8", "method.beta=0.04"];
+    let text = llm_train(&[&["explain", "tiny"][..], &settings].concat(), "").output().to_owned();
+    assert!(
+        text.contains("Trained: an adapter, W + (8 / 4) B A with A and B of rank 4, of q_proj, v_proj;"),
+        "{text}"
+    );
+    assert!(!llm_train(&["explain", "tiny"], "").output().contains("adapter"));
+    let info = ["info", "--model", dir.path().to_str().unwrap()];
+    let text = llm_train(&[&info[..], &settings].concat(), "").output().to_owned();
+    // Width 32, two heads, one of keys, two layers: q is 32 x 32, v is 16 x 32; four numbers each.
+    let numbers = 2 * 4 * ((32 + 32) + (16 + 32));
+    assert!(
+        text.contains(&format!("4 x 4 x {numbers} (the adapter, two moments, rounding residuals)")),
+        "{text}"
+    );
+    assert!(text.contains("4 x 3072 (what is under the adapter)"), "{text}");
+    llm_train(&[&info[..], &["lora.rank=17"]].concat(), "").refused(2, &["lora.rank=17 is not in 1..=16"]);
+}

@@ -1,0 +1,29 @@
+//! The language-model side: whole runs, commands through the binary, and what users do wrong.
+#![allow(unsafe_code)] // the emulated device's memory is addressed by number
+#![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
+
+mod bad_data;
+mod bad_input;
+mod collective;
+mod commands;
+mod common;
+mod compare;
+mod data;
+mod device;
+mod eval;
+mod gpu_synthetic;
+mod gpu_train;
+mod grade;
+mod known_bugs;
+mod learn;
+mod lora;
+mod prompt;
+mod reproduce;
+mod reward;
+mod train;
+mod train_data;
+mod trl_step;
+
+/// The device whose kernels run on the CPU, as the tests of the GPU crate have it.
+#[path = "../../crates/gpu/tests/gpu/emulator/mod.rs"]
+mod emulator;

@@ -1,0 +1,185 @@
+//! A training run as a user starts it: an interrupted one continues to the same bytes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use grpo_lambda_llm::run;
+
+/// A model small enough for every test.
+const SMALL: &[&str] = &[
+    "model.hidden=32",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=64",
+    "threads=2",
+];
+
+fn llm_train(directory: &Path, settings: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+    command.arg("train").arg("--run").arg(directory).args(SMALL).args(settings);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The files that must not depend on the clock.
+fn lasting(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = ["config.toml", "metrics.jsonl", "metrics.csv", "samples.jsonl"]
+        .map(|name| (name.to_owned(), std::fs::read(directory.join(name)).unwrap()))
+        .to_vec();
+    let last = run::latest(directory).unwrap().expect("a finished run has a checkpoint");
+    for name in last.files() {
+        files.push((name.to_owned(), last.read(name).unwrap()));
+    }
+    files
+}
+
+#[test]
+fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
+    let settings = [
+        "task.kind=addition",
+        "sft.steps=30",
+        "rl.steps=12",
+        "rl.prompts_per_step=4",
+        "rl.group_size=4",
+        "rl.inner_updates=2",
+        "eval.n=20",
+        "eval.every=5",
+        "checkpoint.every=3",
+        "method.beta=0.04",
+    ];
+    assert!(killed_again_and_again(&settings) >= 3, "the run is too short to be interrupted");
+}
+
+#[test]
+fn a_run_of_an_adapter_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
+    let settings = [
+        "lora.rank=4",
+        "lora.targets=q_proj,v_proj,down_proj",
+        "task.kind=addition",
+        "sft.steps=15",
+        "rl.steps=6",
+        "rl.prompts_per_step=4",
+        "rl.group_size=4",
+        "eval.n=20",
+        "checkpoint.every=2",
+        "method.beta=0.04",
+    ];
+    assert!(killed_again_and_again(&settings) >= 2, "the run is too short to be interrupted");
+}
+
+/// Runs these settings once in one go and once with kills at ever later moments, and compares every byte that lasts; returns the number
+/// of kills.
+fn killed_again_and_again(settings: &[&str]) -> usize {
+    let whole = tempfile::tempdir().unwrap();
+    let done = llm_train(whole.path(), settings).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+
+    let broken = tempfile::tempdir().unwrap();
+    let mut kills = 0;
+    // Ever later, at moments that fall anywhere: in a step, in an evaluation, in the writing of a checkpoint.
+    for round in 1u64.. {
+        let mut child = llm_train(broken.path(), settings).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(23 * round));
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        assert!(round < 400, "the run makes no progress");
+    }
+    // The command line, in the first comment of the CSV, names the directory.
+    let strip = |directory: &Path| {
+        let named = directory.display().to_string();
+        let clean = |(name, bytes): (String, Vec<u8>)| match name.as_str() {
+            "metrics.csv" => (name, String::from_utf8(bytes).unwrap().replace(&named, "RUN").into_bytes()),
+            _ => (name, bytes),
+        };
+        lasting(directory).into_iter().map(clean).collect::<Vec<_>>()
+    };
+    let (a, b) = (strip(whole.path()), strip(broken.path()));
+    assert_eq!(a.len(), b.len());
+    for ((name, a), (_, b)) in a.iter().zip(&b) {
+        assert!(a == b, "{name} differs after {kills} kills");
+    }
+    kills
+}
+
+/// Problems with a worked line before the answer (a response that begins with its box has no reasoning to score), and enough imitation that
+/// some responses are right; then three steps.
+const SCORED: &[&str] = &[
+    "task.levels=1",
+    "task.max_operand=3",
+    "sft.steps=150",
+    "sft.lr=0.01",
+    "rl.steps=3",
+    "rl.prompts_per_step=6",
+    "rl.group_size=6",
+    "rl.max_new_tokens=24",
+    "eval.n=4",
+    "eval.every=0",
+    "checkpoint.every=1",
+];
+
+#[test]
+fn methods_that_ask_the_model_again_resume_to_the_same_bytes_with_any_threads_and_micro_batches() {
+    for method in ["method.name=oar_p", "method.name=oar_g"] {
+        let settings = [SCORED, &[method]].concat();
+        assert!(killed_again_and_again(&settings) >= 1);
+
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert!(llm_train(a.path(), &settings).status().unwrap().success());
+        let others = ["memory.micro_batch_tokens=50", "memory.recompute_layers=true"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+        command.arg("train").arg("--run").arg(b.path()).args(&SMALL[..SMALL.len() - 1]).arg("threads=1");
+        assert!(
+            command
+                .args(&settings)
+                .args(others)
+                .stderr(Stdio::null())
+                .stdout(Stdio::null())
+                .status()
+                .unwrap()
+                .success()
+        );
+        let weights =
+            |directory: &Path| run::latest(directory).unwrap().unwrap().read("model.safetensors").unwrap();
+        assert!(
+            weights(a.path()) == weights(b.path()),
+            "{method}: another model with other threads or micro-batches"
+        );
+        let metrics = |directory: &Path| std::fs::read_to_string(directory.join("metrics.jsonl")).unwrap();
+        // Of the RL steps: the loss of supervised learning is summed in the order of its micro-batches.
+        let rl = |text: String| {
+            text.lines().filter(|l| l.contains("\"rl\"")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(rl(metrics(a.path())), rl(metrics(b.path())), "{method}");
+        let cost = |column: &str| {
+            let rows = metrics(a.path());
+            let rows = rows.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
+            rows.filter_map(|row| row[column].as_f64()).sum::<f64>()
+        };
+        assert!(
+            cost("evidence_forward_tokens") > 0.0,
+            "{method}: no response was scored, so this tests nothing"
+        );
+        assert_eq!(cost("evidence_backward_tokens") > 0.0, method.ends_with("oar_g"));
+    }
+}
+
+#[test]
+fn another_configuration_does_not_continue_a_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = ["task.kind=addition", "sft.steps=2", "rl.steps=0", "eval.n=4"];
+    assert!(llm_train(directory.path(), &settings).status().unwrap().success());
+    let changed =
+        llm_train(directory.path(), &["task.kind=addition", "sft.steps=3", "rl.steps=0", "eval.n=4"])
+            .output()
+            .unwrap();
+    let message = String::from_utf8(changed.stderr).unwrap();
+    assert_eq!(changed.status.code(), Some(2), "{message}");
+    assert!(message.contains("sft.steps: 2 -> 3"), "{message}");
+}

@@ -1,0 +1,202 @@
+//! Training on a data set, as a user starts it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_grade::{Prediction, Verdict, grade};
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::input::task::Split;
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::run;
+use grpo_lambda_llm::train::problems::{Problems, Stage, TaskError};
+
+use crate::common::{Done, checkpoint, llm_train, shape};
+
+/// Sums as a data set, with a checkpoint to start from.
+struct Inputs {
+    dir: tempfile::TempDir,
+}
+
+impl Inputs {
+    fn new() -> Inputs {
+        let dir = tempfile::tempdir().unwrap();
+        let inputs = Inputs { dir };
+        inputs.write("train.jsonl", 0..60);
+        checkpoint(&inputs.at("model"), &shape(), usize::MAX);
+        inputs
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, sums: impl Iterator<Item = u32>) {
+        let row = |i: u32| {
+            let (a, b) = (i / 9, i % 9);
+            format!(
+                "{{\"question\":\"{a}+{b}=?\",\"answer\":\"{a}+{b}=<<{a}+{b}={s}>>{s}\\n#### {s}\"}}\n",
+                s = a + b
+            )
+        };
+        std::fs::write(self.at(name), sums.map(row).collect::<String>()).unwrap();
+    }
+
+    fn settings(&self, more: &[&str]) -> Vec<String> {
+        let own = [
+            "task.kind=dataset".to_owned(),
+            format!("task.data={}", self.at("train.jsonl").display()),
+            format!("model.checkpoint={}", self.at("model").display()),
+        ];
+        let small = [
+            "threads=1",
+            "eval.n=5",
+            "eval.every=2",
+            "sft.steps=12",
+            "sft.batch=8",
+            "rl.steps=6",
+            "rl.prompts_per_step=4",
+            "rl.group_size=4",
+            "rl.max_new_tokens=12",
+            "checkpoint.every=3",
+            "checkpoint.keep=99",
+            "method.beta=0.04",
+        ];
+        let key = |word: &str| word.split_once('=').map(|(key, _)| key.to_owned());
+        let kept = small.iter().filter(|word| more.iter().all(|m| key(m) != key(word)));
+        own.into_iter().chain(kept.chain(more).map(|s| (*s).to_owned())).collect()
+    }
+
+    fn train(&self, run: &str, more: &[&str]) -> Done {
+        let (run, settings) = (self.at(run), self.settings(more));
+        let mut args = vec!["train", "--run", run.to_str().unwrap()];
+        args.extend(settings.iter().map(String::as_str));
+        llm_train(&args, "")
+    }
+
+    fn config(&self, more: &[&str]) -> Config {
+        Config::resolve("tiny", &self.settings(more)).unwrap()
+    }
+
+    fn problems(&self, more: &[&str]) -> Result<(Problems, Vec<String>), TaskError> {
+        let mut said = Vec::new();
+        let problems = Problems::open(&self.config(more), &Tokens::tiny(), 1000, &mut |line| {
+            said.push(line.to_owned())
+        })?;
+        Ok((problems, said))
+    }
+}
+
+/// What must not depend on whether a run was interrupted.
+fn lasting(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = ["metrics.jsonl", "samples.jsonl"]
+        .map(|name| (name.to_owned(), std::fs::read(run.join(name)).unwrap()))
+        .to_vec();
+    let last = run::latest(run).unwrap().expect("a finished run has a checkpoint");
+    files.extend(last.files().map(|name| (name.to_owned(), last.read(name).unwrap())));
+    files
+}
+
+/// Two epochs of supervised learning and RL from its own order, taken up again at every checkpoint: the same bytes.
+#[test]
+fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
+    let inputs = Inputs::new();
+    let done = inputs.train("whole", &[]);
+    assert!(done.output().contains("after GRPO-lambda"), "{}", done.stderr);
+    assert!(done.stderr.contains("60 rows; layout GSM8K: problem `question`"), "{}", done.stderr);
+    let whole = lasting(&inputs.at("whole"));
+    for last in [6u64, 15] {
+        let run = format!("broken-{last}");
+        inputs.train(&run, &[]).output();
+        // As a process that was killed after this checkpoint leaves it.
+        for entry in std::fs::read_dir(inputs.at(&run).join("checkpoints")).unwrap() {
+            let path = entry.unwrap().path();
+            let step: u64 =
+                path.file_name().unwrap().to_str().unwrap().trim_start_matches("step-").parse().unwrap();
+            if step > last {
+                std::fs::remove_dir_all(path).unwrap();
+            }
+        }
+        std::fs::remove_file(inputs.at(&run).join("summary.json")).unwrap();
+        let again = inputs.train(&run, &[]);
+        assert!(again.stderr.contains(&format!("continuing from step {last}")), "{}", again.stderr);
+        assert!(lasting(&inputs.at(&run)) == whole, "another end after step {last}");
+    }
+}
+
+/// Every sampled reward is what the sum says, worked out here.
+#[test]
+fn responses_are_graded_against_the_answers_of_the_rows() {
+    let inputs = Inputs::new();
+    let settings = ["sft.steps=150", "sft.lr=0.005", "sft.batch=16", "checkpoint.every=1000", "eval.every=0"];
+    inputs.train("run", &settings).output();
+    let samples = std::fs::read_to_string(inputs.at("run/samples.jsonl")).unwrap();
+    let mut rewards = BTreeSet::new();
+    for line in samples.lines() {
+        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (prompt, response) = (sample["prompt"].as_str().unwrap(), sample["response"].as_str().unwrap());
+        let (a, b) = prompt.strip_suffix("=?\n").and_then(|sum| sum.split_once('+')).unwrap();
+        let sum = a.parse::<u32>().unwrap() + b.parse::<u32>().unwrap();
+        let boxed = response.rsplit_once("\\boxed{").and_then(|(_, after)| after.split_once('}'));
+        let right = boxed.is_some_and(|(inside, _)| inside == sum.to_string());
+        assert_eq!(sample["reward"].as_f64(), Some(f64::from(u8::from(right))), "{line}");
+        rewards.insert(right);
+    }
+    assert_eq!(rewards.len(), 2, "both right and wrong responses, or this test shows nothing:\n{samples}");
+}
+
+#[test]
+fn every_epoch_has_every_row_once_and_stages_have_their_own_order() {
+    let inputs = Inputs::new();
+    let (problems, _) = inputs.problems(&[]).unwrap();
+    let held_out = problems.distinct(Split::Test, 100).unwrap();
+    let validation = problems.distinct(Split::Validation, 100).unwrap();
+    let n = 60 - held_out.len() - validation.len();
+    let read = |stage, epoch: usize| -> Vec<String> {
+        let first = (epoch * n) as u64;
+        (first..first + n as u64).map(|i| problems.problem(stage, i).unwrap().prompt).collect()
+    };
+    let set = |prompts: &[String]| prompts.iter().cloned().collect::<BTreeSet<_>>();
+    let (first, second) = (read(Stage::Supervised, 0), read(Stage::Supervised, 1));
+    assert_eq!((set(&first).len(), set(&first)), (n, set(&second)));
+    assert!(first != second && first != read(Stage::Reinforced, 0));
+    assert!(held_out.iter().chain(&validation).all(|p| !set(&first).contains(&p.prompt)));
+    assert!(!held_out.is_empty() && !validation.is_empty());
+    // Another run's seed reads in another order and is measured on the same problems.
+    let (other, _) = inputs.problems(&["seed=5"]).unwrap();
+    assert_ne!(other.problem(Stage::Supervised, 0).unwrap().prompt, first[0]);
+    assert_eq!(other.distinct(Split::Test, 100).unwrap(), held_out);
+    // Fewer of them are the first of them.
+    assert_eq!(problems.distinct(Split::Test, 2).unwrap(), held_out[..2]);
+}
+
+#[test]
+fn held_out_rows_of_a_file_are_not_trained_on() {
+    let inputs = Inputs::new();
+    inputs.write("test.jsonl", 55..70);
+    let test = format!("task.test={}", inputs.at("test.jsonl").display());
+    let (problems, said) = inputs.problems(&[&test]).unwrap();
+    assert!(
+        said.iter().any(|l| l.ends_with("train.jsonl: 5 rows are held-out problems and are not trained on")),
+        "{said:?}"
+    );
+    let held_out = problems.distinct(Split::Test, 100).unwrap();
+    assert_eq!((held_out.len(), problems.distinct(Split::Validation, 9).unwrap().len()), (15, 0));
+    for i in 0..55 {
+        let problem = problems.problem(Stage::Supervised, i).unwrap();
+        assert!(held_out.iter().all(|p| p.prompt != problem.prompt), "{problem:?}");
+    }
+}
+
+#[test]
+fn what_is_imitated_is_graded_right_under_every_template() {
+    let inputs = Inputs::new();
+    for template in ["no", "line", "qwen_math", "r1", "open_reasoner"] {
+        let (problems, _) = inputs.problems(&[&format!("task.template={template}")]).unwrap();
+        let problem = problems.problem(Stage::Supervised, 3).unwrap();
+        for response in [problem.solution.as_str(), problem.direct()] {
+            let said = Prediction::extract(response, problems.extraction());
+            assert_eq!(grade(&said, &problem.gold), Verdict::Equal, "{template}: {response}");
+        }
+        assert!(!problem.solution.contains("<<") && problem.solution.len() > problem.direct().len());
+    }
+}

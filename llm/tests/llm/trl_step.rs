@@ -1,0 +1,204 @@
+//! Whole GRPO steps of TRL, from rewards to weights, repeated by the policy that trains: `fixtures/record_trl.py` recorded them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::learner;
+use grpo_lambda::methods::{self, Configured};
+use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
+use grpo_lambda_decoder::optim::Update;
+use grpo_lambda_grade::Gold;
+use grpo_lambda_llm::config::Config as RunConfig;
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::step::engine::{Cpu, Stage};
+use grpo_lambda_llm::step::policy::{Exercise, LlmPolicy};
+use safetensors::SafeTensors;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Recorded {
+    prompts: Vec<Vec<u32>>,
+    completions: Vec<Vec<u32>>,
+    rewards: Vec<f64>,
+    max_completion_length: usize,
+    cases: BTreeMap<String, Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    beta: f64,
+    temperature: f64,
+    epsilon: f64,
+    epsilon_high: f64,
+    advantages: Vec<f64>,
+    logps: Vec<Vec<f64>>,
+    entropies: Vec<Vec<f64>>,
+    old_logps: Vec<Vec<f64>>,
+    ref_logps: Option<Vec<Vec<f64>>>,
+    loss: f64,
+    grad_norm: f64,
+    lr: f64,
+    betas: [f64; 2],
+    eps: f64,
+    weight_decay: [f64; 2],
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn recorded() -> (Recorded, BTreeMap<String, Vec<f32>>) {
+    let json = std::fs::read(fixtures().join("trl_step.json")).unwrap();
+    let bytes = std::fs::read(fixtures().join("trl_step.safetensors")).unwrap();
+    let numbers = |data: &[u8]| data.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap().tensors();
+    let tensors = tensors.into_iter().map(|(name, view)| (name, numbers(view.data()))).collect();
+    (serde_json::from_slice(&json).unwrap(), tensors)
+}
+
+impl Case {
+    /// The method of this crate with TRL's settings.
+    fn method(&self, name: &str, limit: usize) -> Configured {
+        let own = match name {
+            "grpo" => "reduction=response_mean",
+            "dr_grpo" => &format!("max_length={limit}"),
+            _ => "reduction=token_mean",
+        };
+        let common =
+            format!("epsilon_low={} epsilon_high={} beta={}", self.epsilon, self.epsilon_high, self.beta);
+        let name = if name == "dr_grpo" { name } else { "grpo" };
+        methods::parse(name, &format!("{common} clip=ppo {own}")).unwrap()
+    }
+
+    /// TRL's two groups of three responses.
+    fn batch(&self, of: &Recorded) -> Vec<Group> {
+        let response = |i: usize| Response {
+            tokens: of.completions[i].clone(),
+            old_logps: self.old_logps[i].clone(),
+            ref_logps: self.ref_logps.as_ref().map(|r| r[i].clone()),
+            ..Response::graded(self.old_logps[i].clone(), of.rewards[i])
+        };
+        [0..3, 3..6].map(|range| Group { responses: range.map(response).collect() }).to_vec()
+    }
+}
+
+fn rows(of: &Recorded) -> Rows {
+    let mut rows = Rows::new();
+    for (i, completion) in of.completions.iter().enumerate() {
+        let prompt = &of.prompts[i / 3];
+        rows.push(&[prompt.as_slice(), completion].concat(), prompt.len());
+    }
+    rows
+}
+
+fn checkpoint() -> (Config, Decoder<f32>) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/decoder/tests/fixtures/qwen2_tied");
+    let config = Config::load(&directory).unwrap();
+    let parameters = weights::load(&directory, &config).unwrap();
+    (config.clone(), Decoder::new(config, parameters).unwrap())
+}
+
+#[track_caller]
+fn close(what: &str, ours: &[Vec<f64>], theirs: &[Vec<f64>], tolerance: f64) {
+    for (a, b) in ours.iter().flatten().zip(theirs.iter().flatten()) {
+        assert!((a - b).abs() < tolerance, "{what}: {a} and {b}");
+    }
+    let lengths = |rows: &[Vec<f64>]| rows.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(lengths(ours), lengths(theirs), "{what}");
+}
+
+#[test]
+fn advantages_log_probs_entropies_loss_and_gradients_are_those_of_trl() {
+    let (recorded, tensors) = recorded();
+    let (config, model) = checkpoint();
+    let mut shifted = model.parameters().clone();
+    for (name, tensor) in &mut shifted {
+        tensor.data.copy_from_slice(&tensors[&format!("ref.{name}")]);
+    }
+    let reference = Decoder::new(config.clone(), shifted).unwrap();
+    for (name, case) in &recorded.cases {
+        let options = Options { temperature: case.temperature, entropy: true, ..Options::default() };
+        let (scores, tape) = model.forward(&rows(&recorded), options).unwrap();
+        close("log-probabilities", &scores.logps, &case.logps, 1e-5);
+        close("entropies", &scores.entropies, &case.entropies, 1e-5);
+        if let Some(theirs) = &case.ref_logps {
+            let ours = reference.score(&rows(&recorded), options).unwrap().logps;
+            close("reference", &ours, theirs, 1e-5);
+        }
+        let configured = case.method(name, recorded.max_completion_length);
+        let batch = methods::evaluate(configured.method.as_ref(), &case.batch(&recorded), &scores.logps);
+        for (i, &theirs) in case.advantages.iter().enumerate() {
+            assert!((batch.advantages[i][0] - theirs).abs() < 1e-6, "{name}: advantage {i}");
+        }
+        let loss = batch.metrics.policy_loss + batch.metrics.kl_loss;
+        assert!((loss - case.loss).abs() < 1e-6, "{name}: loss {loss}, TRL's {}", case.loss);
+        let mut gradients = Gradients::new(&config, |_| true);
+        model.backward(tape, &batch.dlogps, &mut gradients);
+        for (parameter, ours) in gradients.parameters() {
+            let theirs = &tensors[&format!("{name}.grad.{parameter}")];
+            let norm = |x: f64| x.sqrt();
+            let squared: f64 = theirs.iter().map(|&b| f64::from(b).powi(2)).sum();
+            let apart: f64 =
+                ours.data.iter().zip(theirs).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+            assert!(
+                norm(apart) <= 1e-4 * norm(squared) + 1e-9,
+                "{name}: gradient of {parameter} differs by {:.2e} of its norm",
+                norm(apart / squared)
+            );
+        }
+    }
+}
+
+#[test]
+fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
+    let (recorded, tensors) = recorded();
+    for (name, case) in &recorded.cases {
+        let (config, model) = checkpoint();
+        let before = model.parameters().clone();
+        let settings = [
+            format!("rl.temperature={}", case.temperature),
+            format!("adam.beta1={}", case.betas[0]),
+            format!("adam.beta2={}", case.betas[1]),
+            format!("adam.epsilon={}", case.eps),
+            format!("adam.weight_decay={}", case.weight_decay[0]),
+            "rl.grad_clip=1".to_owned(),
+            "memory.micro_batch_tokens=20".to_owned(),
+        ];
+        // TRL decays matrices only: its second group, biases and norms, has none.
+        assert_eq!(case.weight_decay[1], 0.0);
+        let run = RunConfig::resolve("tiny", &settings).unwrap();
+        let engine = Cpu::start(model, Stage::new(run.rl.adam.clone())).unwrap();
+        let mut policy = LlmPolicy::new(engine, Tokens::tiny(), &run);
+        policy.rate = case.lr;
+        let prompts: Vec<Exercise> = (0..)
+            .zip(&recorded.prompts)
+            .map(|(number, prompt)| Exercise { prompt: prompt.clone(), gold: Gold::from(0), number })
+            .collect();
+        let configured = case.method(name, recorded.max_completion_length);
+        let batch = case.batch(&recorded);
+        learner::update(&mut policy, configured.method.as_ref(), &prompts, &batch, 1).unwrap();
+        let Some(Update::Applied { grad_norm, .. }) = policy.last.as_ref().map(|r| &r.update) else {
+            panic!("{name}: no step");
+        };
+        assert!((grad_norm / case.grad_norm - 1.0).abs() < 1e-5, "{name}: {grad_norm}, {}", case.grad_norm);
+        // The first step of Adam is lr g / (|g| + eps): where the clipped g is not above ten eps, the rounding of g itself
+        // (about 1e-9 in either implementation) moves it by more than the tolerance.
+        let scale = (1.0 / case.grad_norm).min(1.0);
+        let (mut worst, mut compared, mut all) = (0.0f64, 0, 0);
+        for parameter in config.parameter_shapes().into_iter().map(|(n, _)| n) {
+            let after = &policy.engine.model.parameters()[&parameter].data;
+            let start = &before[&parameter].data;
+            let change = &tensors[&format!("{name}.change.{parameter}")];
+            let gradient = &tensors[&format!("{name}.grad.{parameter}")];
+            all += after.len();
+            for i in (0..after.len()).filter(|&i| f64::from(gradient[i]).abs() * scale > 10.0 * case.eps) {
+                compared += 1;
+                worst = worst.max((f64::from(after[i] - start[i]) - f64::from(change[i])).abs());
+            }
+        }
+        println!("{name}: after one step {compared} of {all} weights differ by at most {worst:.1e}");
+        assert!(compared * 1000 > all * 995, "{name}: only {compared} of {all} weights are compared");
+        assert!(worst < 1e-6, "{name}: a weight moves {worst:.2e} further or less far than TRL's");
+    }
+}
