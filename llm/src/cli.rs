@@ -1,6 +1,5 @@
 //! The command line of `llm-train`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -22,7 +21,7 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    train: TrainArgs,
+    train: commands::train::TrainArgs,
 }
 
 const AFTER_HELP: &str = "\
@@ -49,10 +48,10 @@ Exit code: 0 when the work was done, 1 when it broke off, 2 when the input was r
 enum Command {
     /// Supervised learning, then RL, with held-out accuracy before and after; resumes an interrupted run
     #[command(after_help = settings_help())]
-    Train(TrainArgs),
+    Train(commands::train::TrainArgs),
     /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
     #[command(after_help = settings_help())]
-    Sft(TrainArgs),
+    Sft(commands::train::TrainArgs),
     /// Merge an adapter into its base: a plain Hugging Face checkpoint
     Merge(commands::merge::MergeArgs),
     /// Draw the curves of a run into RUN/figures
@@ -79,20 +78,6 @@ enum Command {
     Bench(commands::bench::BenchArgs),
     /// Every kernel on a CUDA card against what it should compute, with times and rates
     GpuCheck(commands::gpu_check::GpuCheckArgs),
-}
-
-/// Arguments of a training run.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct TrainArgs {
-    /// A shipped preset, or a TOML file
-    #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
-    pub preset: String,
-    /// The run directory; runs/NAME of the preset when not given. A run found there is continued
-    #[arg(long, value_name = "DIR")]
-    pub run: Option<PathBuf>,
-    /// Settings over the preset's, as in rl.steps=50 method.lambda=0.9
-    #[arg(value_name = "key=value")]
-    pub overrides: Vec<String>,
 }
 
 /// Every setting with its default and its meaning.

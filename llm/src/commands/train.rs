@@ -6,12 +6,25 @@ use comfy_table::{Table, presets};
 
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
-use crate::cli::TrainArgs;
 use crate::config::{Config, ModelSource};
 use crate::input::task::TaskSource;
 use crate::run::progress::say;
 use crate::study::figures;
 use crate::train::{Summary, train};
+
+/// Arguments of a training run.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TrainArgs {
+    /// A shipped preset, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
+    pub preset: String,
+    /// The run directory; runs/NAME of the preset when not given. A run found there is continued
+    #[arg(long, value_name = "DIR")]
+    pub run: Option<PathBuf>,
+    /// Settings over the preset's, as in rl.steps=50 method.lambda=0.9
+    #[arg(value_name = "key=value")]
+    pub overrides: Vec<String>,
+}
 
 /// Trains.
 ///
