@@ -1,4 +1,4 @@
-//! A transformer decoder in training on the CPU.
+#![doc = include_str!("../README.md")]
 
 pub mod device;
 pub mod disk;

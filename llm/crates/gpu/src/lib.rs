@@ -1,4 +1,6 @@
-//! Training on a GPU: the decoder, the optimiser and the sampler as kernels and matrix products over [`Device`] memory.
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -1,4 +1,6 @@
-//! From a response's text to a verdict.
+#![doc = include_str!("../README.md")]
+//!
+//! # How a verdict is found
 //!
 //! ```text
 //! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference -> equal, different, ungradable
