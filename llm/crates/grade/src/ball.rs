@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use astro_float::{BigFloat, Consts, RoundingMode, Sign};
+use astro_float_num::{BigFloat, Consts, RoundingMode, Sign};
 use num_bigint::{BigInt, Sign as BigSign};
 use num_rational::BigRational;
 
