@@ -1,5 +1,6 @@
 //! The claims, one module each; `cargo test theorem_1` reads as a list of results.
 
+mod architecture;
 mod atlas_learning;
 mod atlas_lucky_guess;
 mod atlas_oar;
