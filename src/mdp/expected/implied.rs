@@ -193,7 +193,7 @@ fn credit_among(
             let len = total / count + usize::from(i < total % count);
             responses.push(Response {
                 ref_logps: response.ref_logps.as_ref().map(|_| vec![0.0; len]),
-                evidence: response.evidence.blank(len),
+                evidence: response.evidence.zeros(len),
                 ..Response::graded(vec![0.0; len], reward)
             });
         }

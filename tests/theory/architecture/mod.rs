@@ -130,7 +130,6 @@ fn what_is_no_import_of_a_module_closes_no_cycle() {
 
 #[test]
 fn the_members_of_a_workspace_are_read_from_its_manifest() {
-    let manifest =
-        "[package]\nname = \"x\"\n[workspace]\nresolver = \"3\"\nmembers = [\n  \".\",\n  \"llm/crates/*\",\n]\nexclude = [\"y\"]\n";
+    let manifest = "[package]\nname = \"x\"\n[workspace]\nresolver = \"3\"\nmembers = [\n  \".\",\n  \"llm/crates/*\",\n]\nexclude = [\"y\"]\n";
     assert_eq!(workspace::named_members(manifest), [".", "llm/crates/*"]);
 }
