@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::group::{Group, Response};
-use crate::methods::{Credit, Method, batch_metrics};
+use crate::method::{Credit, Method, batch_metrics};
 use crate::metrics::Metrics;
 
 /// Log-probabilities of every token of some responses, with the tape to differentiate them.

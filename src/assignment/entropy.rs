@@ -1,7 +1,7 @@
-use super::{Assignment, Selection};
+use super::{Assignment, EntropySelection};
 use crate::equation::{Part, inner};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment at the tokens of high entropy, 0 at the others: the 80/20 rule.
 ///
@@ -14,7 +14,7 @@ pub struct HighEntropy {
     /// What the chosen tokens get.
     pub inner: Box<dyn Assignment>,
     /// Which tokens.
-    pub selection: Selection,
+    pub selection: EntropySelection,
 }
 
 impl Assignment for HighEntropy {

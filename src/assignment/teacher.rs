@@ -1,7 +1,7 @@
 use super::{Assignment, counted, evidence};
 use crate::equation::{Part, inner, number};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment re-weighted by a teacher that has seen the reference answer (RLSD).
 ///

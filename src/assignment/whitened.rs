@@ -2,7 +2,7 @@ use super::{Assignment, counted};
 use crate::advantage::all_equal;
 use crate::equation::{Part, inner, number};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment, centred and scaled over every token of the batch that carries weight and a reward.
 ///

@@ -242,7 +242,7 @@ fn divergence(log_p: &[f64], log_q: &[f64]) -> f64 {
 
 /// The evidence of a [`Maskable`] policy: everything a table gives, both scores, and its hidden units.
 #[derive(Clone, Debug)]
-pub struct Scored<'t> {
+pub struct MaskableEvidence<'t> {
     policy: Maskable,
     tree: &'t Tree,
     exact: Exact,
@@ -254,15 +254,15 @@ pub struct Scored<'t> {
     pub seed: u64,
 }
 
-impl<'t> Scored<'t> {
+impl<'t> MaskableEvidence<'t> {
     /// The scores of `policy` on `tree`, with eight draws of noise 1e-3.
-    pub fn new(tree: &'t Tree, policy: Maskable) -> Scored<'t> {
+    pub fn new(tree: &'t Tree, policy: Maskable) -> MaskableEvidence<'t> {
         let exact = Exact::new(&Oracle::new(tree, &policy.tabular(tree)));
-        Scored { policy, tree, exact, noise: 1e-3, draws: 8, seed: 0 }
+        MaskableEvidence { policy, tree, exact, noise: 1e-3, draws: 8, seed: 0 }
     }
 }
 
-impl Provider for Scored<'_> {
+impl Provider for MaskableEvidence<'_> {
     fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence {
         Evidence {
             shifts: Some(self.policy.shifts(self.tree, path)),

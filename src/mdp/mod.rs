@@ -59,7 +59,7 @@ pub mod zoo;
 
 pub use answers::Answers;
 pub use build::{DEFAULT_MAX_LEAVES, MAX_EDGES, Rules, TreeError};
-pub use maskable::{Maskable, Scored};
+pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;
 pub use policy::Tabular;

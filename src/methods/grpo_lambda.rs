@@ -2,12 +2,12 @@
 
 use super::{Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
-use crate::assignment::Spread;
+use crate::assignment::OutcomeCredit;
 use crate::objective::Objective;
+use crate::ratio::{PolicyRatio, TraceRatio, TraceWeight};
 use crate::settings::{Param, Settings};
 use crate::soft_clamp::{Reading, SoftClamp, Squash};
 use crate::trace::{AsPrinted, Both, Recent, RowIndex, RowNormalised, Style, Trace};
-use crate::update::{FrontWeight, TraceRatio, Update};
 
 /// GRPO-lambda (arXiv 2510.00194).
 ///
@@ -142,13 +142,13 @@ fn build(settings: &Settings) -> Box<dyn Method> {
     let trace = trace(settings);
     let delta = if settings.word("delta") == "terminal" { Delta::Terminal } else { Delta::Constant };
     let outcome = shared::outcome(settings, Baseline::GroupMean);
-    let update: Box<dyn Update> = match settings.word("update") {
+    let ratio: Box<dyn PolicyRatio> = match settings.word("update") {
         "trace" => Box::new(TraceRatio(trace)),
-        _ => Box::new(FrontWeight(trace, soft_clamp(settings))),
+        _ => Box::new(TraceWeight(trace, soft_clamp(settings))),
     };
-    let spread = Box::new(Spread { outcome, delta, overlong: None });
+    let spread = Box::new(OutcomeCredit { outcome, delta, overlong: None });
     Box::new(Objective {
         unit_mean: settings.word("normalise") == "mean",
-        ..shared::objective(settings, spread, update, shared::surrogate(settings))
+        ..shared::objective(settings, spread, ratio, shared::surrogate(settings))
     })
 }

@@ -12,6 +12,7 @@ mod clamp;
 mod clip_form;
 mod conformance;
 mod credit_profile;
+mod equation;
 mod equation_15;
 mod figure_2;
 mod gae_parity;

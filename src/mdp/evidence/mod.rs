@@ -8,7 +8,7 @@
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
 //!
-//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`Scored`](super::Scored)
+//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`MaskableEvidence`](super::MaskableEvidence)
 //! gives them for [`Maskable`](super::Maskable).
 
 pub mod collisions;

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Setting, Situation};
 use crate::group::Group;
 use crate::mdp::{Sampler, sample_reward};
-use crate::methods::Method;
+use crate::method::Method;
 
 /// An expected update whose other responses were simulated.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::{Atom, Expected, ExpectedError, Setting, Situation};
 use crate::group::Group;
-use crate::methods::{Method, evaluate};
+use crate::method::{Method, evaluate};
 
 /// Limit on the number of tuples.
 const LIMIT: f64 = 4e6;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Expected, ExpectedError, Setting, Situation};
 use crate::group::{Group, Response};
-use crate::methods::{Coupling, Credit, Method};
+use crate::method::{Coupling, Credit, Method};
 
 /// Limit on (token weights computed): a few seconds.
 const LIMIT: f64 = 2e8;

@@ -14,7 +14,7 @@
 //!
 //! | function | what it sums over | when |
 //! | --- | --- | --- |
-//! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::methods::Coupling)) | rewards (and lengths) of others are all that matters |
+//! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::method::Coupling)) | rewards (and lengths) of others are all that matters |
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
 //! | [`multisets`] | the same without regard to order | small MDPs |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Expected, Setting, Situation};
 use crate::group::Group;
 use crate::mdp::{Sampler, sample_reward};
-use crate::methods::{Method, evaluate};
+use crate::method::{Method, evaluate};
 
 /// A simulated expected update.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,5 @@
-use super::{Seen, Tokens, Update};
-use crate::equation::{LOG_RATIO, Part};
+use super::{LOG_RATIO, LogProbs, PolicyRatio, SurrogateInput};
+use crate::equation::Part;
 use crate::trace::Trace;
 
 /// The trace in the ratio: `z = E x`. GRPO-lambda's epsilon-trace (Algorithm 1); with [`Token`](crate::trace::Token), GRPO;
@@ -10,14 +10,14 @@ pub struct TraceRatio(
     pub Box<dyn Trace>,
 );
 
-impl Update for TraceRatio {
-    fn forward(&self, tokens: &Tokens) -> Seen {
-        let x = tokens.log_ratios();
-        Seen { z: self.0.apply(&x), spare: x, ..Seen::default() }
+impl PolicyRatio for TraceRatio {
+    fn forward(&self, logps: &LogProbs) -> SurrogateInput {
+        let x = logps.log_ratios();
+        SurrogateInput { z: self.0.apply(&x), buffer: x, ..SurrogateInput::default() }
     }
 
-    fn backward(&self, _: &Tokens, seen: Seen, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
-        let mut gradient = seen.z; // no longer needed
+    fn backward(&self, _: &LogProbs, input: SurrogateInput, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
+        let mut gradient = input.z; // no longer needed
         self.0.adjoint_into(&slopes, &mut gradient);
         gradient
     }

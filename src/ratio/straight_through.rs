@@ -1,5 +1,5 @@
-use super::{Seen, Tokens, Update};
-use crate::equation::{LOG_RATIO, Part};
+use super::{LOG_RATIO, LogProbs, PolicyRatio, SurrogateInput};
+use crate::equation::Part;
 use crate::trace::Trace;
 
 /// The value of a trace ratio with the gradient of the token's own: `z_t = (E sg x)_t + x_t - sg x_t`.
@@ -8,22 +8,22 @@ use crate::trace::Trace;
 /// reaches each token through that token's advantage alone. While every token of a response has the same advantage and weight the
 /// two gradients are equal.
 #[derive(Debug)]
-pub struct Straight(
+pub struct StraightThrough(
     /// The trace `E` of the value.
     pub Box<dyn Trace>,
 );
 
-impl Update for Straight {
-    fn forward(&self, tokens: &Tokens) -> Seen {
-        let held = tokens.held();
-        let mut z = self.0.apply(&held);
-        for ((z, new), frozen) in z.iter_mut().zip(tokens.logps).zip(tokens.frozen) {
+impl PolicyRatio for StraightThrough {
+    fn forward(&self, logps: &LogProbs) -> SurrogateInput {
+        let x = logps.frozen_log_ratios();
+        let mut z = self.0.apply(&x);
+        for ((z, new), frozen) in z.iter_mut().zip(logps.logps).zip(logps.frozen) {
             *z += new - frozen;
         }
-        Seen { z, spare: held, ..Seen::default() }
+        SurrogateInput { z, buffer: x, ..SurrogateInput::default() }
     }
 
-    fn backward(&self, _: &Tokens, _: Seen, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
+    fn backward(&self, _: &LogProbs, _: SurrogateInput, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
         slopes
     }
 

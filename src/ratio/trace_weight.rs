@@ -1,28 +1,40 @@
-use super::{Seen, Tokens, Update};
-use crate::equation::{LOG_RATIO, Part};
+use super::{LOG_RATIO, LogProbs, PolicyRatio, SurrogateInput};
+use crate::equation::Part;
 use crate::soft_clamp::SoftClamp;
 use crate::trace::Trace;
 
 /// The trace in front of the loss: the loss of the plain token ratio times the soft-clamped trace weight of the token
 /// (GRPO-lambda's epsilon-weight, Algorithm 2).
 #[derive(Debug)]
-pub struct FrontWeight(
+pub struct TraceWeight(
     /// The trace `E`.
     pub Box<dyn Trace>,
     /// The stand-in for `log pi`.
     pub SoftClamp,
 );
 
-impl Update for FrontWeight {
-    fn forward(&self, tokens: &Tokens) -> Seen {
-        let at = if self.1.gradient { tokens.logps } else { tokens.frozen };
+impl PolicyRatio for TraceWeight {
+    fn forward(&self, logps: &LogProbs) -> SurrogateInput {
+        let at = if self.1.gradient { logps.logps } else { logps.frozen };
         let soft = self.1.weights(self.0.as_ref(), at);
-        let z = tokens.log_ratios();
-        Seen { spare: z.clone(), z, front: Some(soft.weights), kept: soft.slopes, ..Seen::default() }
+        let z = logps.log_ratios();
+        SurrogateInput {
+            buffer: z.clone(),
+            z,
+            factors: Some(soft.weights),
+            saved: soft.slopes,
+            ..SurrogateInput::default()
+        }
     }
 
-    fn backward(&self, _: &Tokens, seen: Seen, mut slopes: Vec<f64>, values: &[f64]) -> Vec<f64> {
-        self.1.add_gradient(self.0.as_ref(), &seen.kept, values, &mut slopes);
+    fn backward(
+        &self,
+        _: &LogProbs,
+        input: SurrogateInput,
+        mut slopes: Vec<f64>,
+        values: &[f64],
+    ) -> Vec<f64> {
+        self.1.add_gradient(self.0.as_ref(), &input.saved, values, &mut slopes);
         slopes
     }
 

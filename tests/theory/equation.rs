@@ -1,6 +1,9 @@
-use super::*;
-use crate::methods::{Configured, REGISTRY, parse};
-use crate::settings::{Kind, Param};
+//! Claim `equation`: what a method says it optimises is what it computes, with the numbers of its settings.
+
+use grpo_lambda::equation::BatchSize;
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{Configured, REGISTRY, evaluate, parse};
+use grpo_lambda::settings::{Kind, Param};
 
 const SIZE: BatchSize = BatchSize { groups: 16, group_size: 8, max_len: 64 };
 
@@ -301,9 +304,9 @@ fn a_trace_is_shown_as_its_weights_are() {
         // The loss off policy at advantage 1 without clipping: sum_t exp(z_t), so its slope in x_k at 0 is the column sum.
         let sums = parse("grpo_lambda", &format!("lambda=0.5 clamp=none clip=none scale=none {settings}"));
         let method = sums.expect("valid").method;
-        let response = |reward| crate::group::Response::graded(vec![-1.0; len], reward);
-        let group = crate::group::Group { responses: vec![response(1.0), response(0.0)] };
-        let batch = crate::methods::evaluate(method.as_ref(), &[group], &vec![vec![-1.0; len]; 2]);
+        let response = |reward| Response::graded(vec![-1.0; len], reward);
+        let group = Group { responses: vec![response(1.0), response(0.0)] };
+        let batch = evaluate(method.as_ref(), &[group], &vec![vec![-1.0; len]; 2]);
         for k in 0..len {
             let column: f64 = (k..len).map(|t| entry(t, k)).sum();
             let found = -batch.dlogps[0][k] * (2 * len) as f64 / 0.5;

@@ -2,7 +2,7 @@ use super::{Assignment, each_counted, evidence};
 use crate::advantage::gae;
 use crate::equation::{Part, number};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Generalised advantage estimation over a critic's values.
 ///
@@ -12,14 +12,14 @@ use crate::methods::Coupling;
 /// With the exact critic its expectation is the policy gradient at every `lambda`; with any critic it is at `lambda = 1`, where the
 /// values are a baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Critic {
+pub struct Gae {
     /// Discount, in `[0, 1]`.
     pub gamma: f64,
     /// In `[0, 1]`.
     pub lambda: f64,
 }
 
-impl Assignment for Critic {
+impl Assignment for Gae {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
         each_counted(batch, active, |r, reward| {
             let mut rewards = vec![0.0; r.len()];

@@ -10,7 +10,7 @@
 /// (Altschuler, Weed and Rigollet 2017), so that `W` is the cost of a plan: never below the exact Wasserstein distance `W_1`, and
 /// towards it as `regularisation` goes to 0 and `steps` to infinity. As every entropic cost it is above 0 between a set and itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Transport {
+pub struct Sinkhorn {
     /// Weight of the entropy, in mean distances; positive.
     pub regularisation: f64,
     /// Iterations at most; they end earlier once the potentials stand still.
@@ -20,15 +20,15 @@ pub struct Transport {
 /// What the potentials may still move by, in mean distances, when the iteration ends.
 const STILL: f64 = 1e-7;
 
-impl Transport {
+impl Sinkhorn {
     /// `W` between the points `a` and the points `b`.
     ///
     /// # Panics
     /// If there is no point on one side, or widths differ.
     ///
     /// ```
-    /// use grpo_lambda::assignment::Transport;
-    /// let transport = Transport { regularisation: 0.01, steps: 1000 };
+    /// use grpo_lambda::assignment::Sinkhorn;
+    /// let transport = Sinkhorn { regularisation: 0.01, steps: 1000 };
     /// let (a, b) = ([vec![0.0], vec![1.0]], [vec![3.0], vec![2.0]]);
     /// assert!((transport.cost(&a, &b) - 2.0).abs() < 1e-6); // either pairing moves each point by 2 on average
     /// ```
@@ -142,7 +142,7 @@ mod tests {
             let (a, b) = (points(n, seed), points(n, seed + 100));
             let exact = cheapest(&a, &b);
             let costs: Vec<f64> = [1.0, 0.3, 0.1, 0.03, 0.005]
-                .map(|regularisation| Transport { regularisation, steps: 20_000 }.cost(&a, &b))
+                .map(|regularisation| Sinkhorn { regularisation, steps: 20_000 }.cost(&a, &b))
                 .to_vec();
             assert!(costs.windows(2).all(|w| w[1] <= w[0] + 1e-6), "{costs:?}");
             assert!(costs.iter().all(|c| *c >= exact - 1e-12), "{costs:?} below {exact}");
@@ -154,20 +154,20 @@ mod tests {
     fn sets_of_different_size_split_their_points() {
         // Two thirds of the one point's mass stay within 1, one third goes to 5.
         let (a, b) = ([vec![0.0]], [vec![1.0], vec![-1.0], vec![5.0]]);
-        let transport = Transport { regularisation: 0.05, steps: 500 };
+        let transport = Sinkhorn { regularisation: 0.05, steps: 500 };
         assert!((transport.cost(&a, &b) - 7.0 / 3.0).abs() < 1e-12);
         // Three points repeated are the three points.
         let (a, b) = (points(3, 1), points(3, 2));
         let twice = [a.clone(), a.clone()].concat();
         let exact = cheapest(&a, &b);
-        let sharp = Transport { regularisation: 0.005, steps: 20_000 };
+        let sharp = Sinkhorn { regularisation: 0.005, steps: 20_000 };
         assert!((sharp.cost(&twice, &b) - exact).abs() < 1e-3 * exact);
     }
 
     #[test]
     fn the_cost_is_symmetric_and_does_not_see_the_unit_shifts_or_a_stop() {
         for steps in [1, 3, 500] {
-            let transport = Transport { regularisation: 0.1, steps };
+            let transport = Sinkhorn { regularisation: 0.1, steps };
             let (a, b) = (points(4, 5), points(6, 6));
             let moved = |x: &[Vec<f64>]| -> Vec<Vec<f64>> {
                 x.iter().map(|p| p.iter().map(|x| 3.0 * x + 7.0).collect()).collect()
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn equal_points_cost_nothing_and_one_pair_its_distance() {
-        let transport = Transport { regularisation: 0.1, steps: 10 };
+        let transport = Sinkhorn { regularisation: 0.1, steps: 10 };
         assert_eq!(transport.cost(&vec![vec![1.0, 2.0]; 5], &vec![vec![1.0, 2.0]; 3]), 0.0);
         assert_eq!(transport.cost(&[vec![0.0, 0.0]], &[vec![3.0, 4.0]]), 5.0);
         assert_eq!(transport.cost(&[vec![]], &[vec![], vec![]]), 0.0);

@@ -1,5 +1,5 @@
-use super::{Seen, Tokens, Update};
-use crate::equation::{LOG_RATIO, Part, number};
+use super::{LOG_RATIO, LogProbs, PolicyRatio, SurrogateInput};
+use crate::equation::{Part, number};
 use crate::trace::Trace;
 
 /// A trace over token ratios that were clipped before they are accumulated: `z = E log clip(e^x, 1-low, 1+high)`.
@@ -22,21 +22,26 @@ impl ClippedTrace {
     }
 }
 
-impl Update for ClippedTrace {
-    fn forward(&self, tokens: &Tokens) -> Seen {
+impl PolicyRatio for ClippedTrace {
+    fn forward(&self, logps: &LogProbs) -> SurrogateInput {
         let (low, high) = self.bounds();
-        let mut x = tokens.log_ratios();
+        let mut x = logps.log_ratios();
         let below = x.iter().filter(|&&x| x < low).count();
         let above = x.iter().filter(|&&x| x > high).count();
         x.iter_mut().for_each(|x| *x = x.clamp(low, high));
-        Seen { z: self.trace.apply(&x), clipped: (below, above), spare: x, ..Seen::default() }
+        SurrogateInput {
+            z: self.trace.apply(&x),
+            clipped: (below, above),
+            buffer: x,
+            ..SurrogateInput::default()
+        }
     }
 
-    fn backward(&self, tokens: &Tokens, seen: Seen, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
+    fn backward(&self, logps: &LogProbs, input: SurrogateInput, slopes: Vec<f64>, _: &[f64]) -> Vec<f64> {
         let (low, high) = self.bounds();
-        let mut gradient = seen.z;
+        let mut gradient = input.z;
         self.trace.adjoint_into(&slopes, &mut gradient);
-        for ((g, new), old) in gradient.iter_mut().zip(tokens.logps).zip(tokens.old) {
+        for ((g, new), old) in gradient.iter_mut().zip(logps.logps).zip(logps.old) {
             if !(low..=high).contains(&(new - old)) {
                 *g = 0.0;
             }

@@ -2,45 +2,13 @@
 //!
 //! All are to be minimised. `A` is the token's advantage, `rho = exp(z)` its ratio.
 
-/// A value and its derivative with respect to the log-ratio `z`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Partial {
-    /// The value.
-    pub value: f64,
-    /// `d value / d z`.
-    pub slope: f64,
-}
+mod tangent;
 
-/// Log-ratio above which [`exp_tangent`] continues in a straight line.
-///
-/// `e^20 = 4.9e8`: far beyond any ratio a trust region could mean, and still small enough that sums over 16,384
-/// tokens and an f32 cotangent hold it.
-pub const LOG_RATIO_LIMIT: f64 = 20.0;
+pub(crate) use tangent::exp_bounded;
+pub use tangent::{LOG_RATIO_LIMIT, ValueAndSlope, exp_tangent};
 
-/// `exp(z)` up to [`LOG_RATIO_LIMIT`], its tangent above it; with its slope.
-///
-/// ```text
-/// z <= 20   e^z                    slope e^z
-/// z >  20   e^20 (1 + z - 20)      slope e^20
-/// ```
-/// A trace adds up log-ratios: 16,384 tokens at 20 nats each reach `z = 2 million` with `q` near 1, and `exp` overflows
-/// to infinity from 710. Cutting the exponent off would make the gradient of a runaway token zero, exactly when it
-/// should be pulled back; the tangent keeps the function continuously differentiable, every value finite and the
-/// direction of the gradient right. Below the limit nothing changes. How many tokens lie beyond it is reported as
-/// [`Metrics::saturated`](crate::metrics::Metrics::saturated). Downwards `exp` needs no care: it goes to 0.
-pub fn exp_tangent(z: f64) -> Partial {
-    continue_tangent(z, exp_bounded(z))
-}
-
-/// The exponential in [`exp_tangent`]: its slope.
-pub(crate) fn exp_bounded(z: f64) -> f64 {
-    z.min(LOG_RATIO_LIMIT).exp()
-}
-
-/// [`exp_tangent`] from its slope `e = exp_bounded(z)`.
-fn continue_tangent(z: f64, e: f64) -> Partial {
-    Partial { value: e * (1.0 + (z - LOG_RATIO_LIMIT).max(0.0)), slope: e }
-}
+use crate::equation::number;
+use tangent::continue_tangent;
 
 /// A token's policy loss as a function of its ratio.
 ///
@@ -106,9 +74,9 @@ pub enum Region {
 
 /// A surrogate evaluated at one token.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Clipped {
+pub struct TokenLoss {
     /// Loss, with its slope in the log-ratio.
-    pub loss: Partial,
+    pub loss: ValueAndSlope,
     /// The ratio it was evaluated at.
     pub ratio: f64,
     /// The branch that decided.
@@ -116,26 +84,27 @@ pub struct Clipped {
 }
 
 impl Surrogate {
-    /// Which branch is active at ratio `rho` with advantage `a`.
+    /// Which branch decides at ratio `rho` with advantage `a`.
     pub fn region(&self, rho: f64, a: f64) -> Region {
+        self.bound(rho, a).map_or(Region::Free, |(region, _)| region)
+    }
+
+    /// The bound that decides at ratio `rho` with advantage `a`, and its value; none where the ratio itself does.
+    fn bound(&self, rho: f64, a: f64) -> Option<(Region, f64)> {
+        let above = |bound: f64| (rho > bound).then_some((Region::High, bound));
+        let below = |bound: f64| (rho < bound).then_some((Region::Low, bound));
         match *self {
-            Surrogate::Unclipped => Region::Free,
-            Surrogate::Detached { low, .. } if rho < low => Region::Low,
-            Surrogate::Detached { high, .. } if rho > high => Region::High,
-            Surrogate::Detached { .. } => Region::Free,
-            Surrogate::Printed { high } if rho > 1.0 + high => Region::High,
-            Surrogate::Printed { .. } => Region::Free,
-            Surrogate::Clip { high, .. } if a > 0.0 && rho > 1.0 + high => Region::High,
-            Surrogate::TwoSided { high, .. } if a > 0.0 && rho > 1.0 + high => Region::High,
-            Surrogate::TwoSided { delta, .. } if a < 0.0 && rho > delta => Region::High,
-            Surrogate::Clip { low, .. } | Surrogate::TwoSided { low, .. } if a < 0.0 && rho < 1.0 - low => {
-                Region::Low
-            }
-            Surrogate::Clip { .. } | Surrogate::TwoSided { .. } => Region::Free,
+            Surrogate::Unclipped => None,
+            Surrogate::Detached { low, high } => below(low).or_else(|| above(high)),
+            Surrogate::Printed { high } => above(1.0 + high),
+            Surrogate::Clip { high, .. } | Surrogate::TwoSided { high, .. } if a > 0.0 => above(1.0 + high),
+            Surrogate::Clip { low, .. } if a < 0.0 => below(1.0 - low),
+            Surrogate::TwoSided { low, delta, .. } if a < 0.0 => above(delta).or_else(|| below(1.0 - low)),
+            Surrogate::Clip { .. } | Surrogate::TwoSided { .. } => None,
         }
     }
 
-    /// The loss of [`Surrogate::Detached`] at `logp = log pi`, with the weight held at log-ratio `held`; none for the others.
+    /// The loss of [`Surrogate::Detached`] at `logp = log pi`, its weight taken at the log-ratio `frozen`; none for the others.
     ///
     /// ```
     /// use grpo_lambda::surrogate::Surrogate;
@@ -143,18 +112,24 @@ impl Surrogate {
     /// let token = cispo.detached(10f64.ln(), -0.5, 2.0).unwrap(); // ratio 10, weight 5
     /// assert_eq!((token.loss.value, token.loss.slope), (5.0, -10.0));
     /// ```
-    pub fn detached(&self, held: f64, logp: f64, a: f64) -> Option<Clipped> {
-        let Surrogate::Detached { low, high } = *self else { return None };
-        let ratio = exp_tangent(held).value;
-        let weight = ratio.clamp(low, high);
-        let loss = Partial { value: -weight * a * logp, slope: -weight * a };
-        Some(Clipped { loss, ratio, region: self.region(ratio, a) })
+    pub fn detached(&self, frozen: f64, logp: f64, a: f64) -> Option<TokenLoss> {
+        match self {
+            Surrogate::Detached { .. } => Some(self.weighted(exp_tangent(frozen).value, logp, a)),
+            _ => None,
+        }
+    }
+
+    /// `-w A x` with the clipped ratio as the weight `w`.
+    fn weighted(&self, ratio: f64, x: f64, a: f64) -> TokenLoss {
+        let (region, weight) = self.bound(ratio, a).unwrap_or((Region::Free, ratio));
+        let loss = ValueAndSlope { value: -weight * a * x, slope: -weight * a };
+        TokenLoss { loss, ratio, region }
     }
 
     /// The loss at log-ratio `z` with advantage `a`.
     ///
-    /// # Panics
-    /// For [`Surrogate::Detached`], whose weight is held at a log-ratio of its own.
+    /// [`Surrogate::Detached`] is a function of `log pi = z + log pi_old`, which `z` gives up to a constant: its value here is
+    /// `-w A z` with the weight `w` at this ratio, its slope and region are those of [`Surrogate::detached`].
     ///
     /// ```
     /// use grpo_lambda::surrogate::Surrogate;
@@ -162,32 +137,39 @@ impl Surrogate {
     /// assert_eq!(clip.at(0.0, 2.0).loss.value, -2.0);          // ratio 1: -A
     /// assert_eq!(clip.at(1.5_f64.ln(), 2.0).loss.slope, 0.0);  // above 1.2 with A > 0: no gradient
     /// ```
-    pub fn at(&self, z: f64, a: f64) -> Clipped {
+    pub fn at(&self, z: f64, a: f64) -> TokenLoss {
         self.at_exp(z, exp_bounded(z), a)
     }
 
     /// [`Surrogate::at`] with `e = exp_bounded(z)` at hand.
-    ///
-    /// # Panics
-    /// For [`Surrogate::Detached`], which needs [`Surrogate::detached`].
-    pub(crate) fn at_exp(&self, z: f64, e: f64, a: f64) -> Clipped {
-        let Partial { value: ratio, slope } = continue_tangent(z, e);
-        let region = self.region(ratio, a);
-        let bound = match (region, *self) {
-            (Region::Free, Surrogate::Detached { .. }) => panic!("a detached weight needs its own log-ratio"),
-            (Region::Free, _) => {
-                return Clipped { loss: Partial { value: -a * ratio, slope: -a * slope }, ratio, region };
-            }
-            (Region::Low, Surrogate::Clip { low, .. } | Surrogate::TwoSided { low, .. }) => 1.0 - low,
-            (Region::High, Surrogate::TwoSided { delta, .. }) if a < 0.0 => delta,
-            (
-                _,
-                Surrogate::Clip { high, .. } | Surrogate::TwoSided { high, .. } | Surrogate::Printed { high },
-            ) => 1.0 + high,
-            (_, Surrogate::Unclipped) => unreachable!("an unclipped ratio is always free"),
-            (_, Surrogate::Detached { .. }) => panic!("a detached weight needs its own log-ratio"),
+    pub(crate) fn at_exp(&self, z: f64, e: f64, a: f64) -> TokenLoss {
+        let ValueAndSlope { value: ratio, slope } = continue_tangent(z, e);
+        if let Surrogate::Detached { .. } = self {
+            return self.weighted(ratio, z, a);
+        }
+        let (region, loss) = match self.bound(ratio, a) {
+            None => (Region::Free, ValueAndSlope { value: -a * ratio, slope: -a * slope }),
+            Some((region, bound)) => (region, ValueAndSlope { value: -a * bound, slope: 0.0 }),
         };
-        Clipped { loss: Partial { value: -a * bound, slope: 0.0 }, ratio, region }
+        TokenLoss { loss, ratio, region }
+    }
+
+    /// The loss of a token with ratio `rho_t`, without `l_t =`.
+    pub fn equation(&self) -> String {
+        let clip =
+            |low: f64, high: f64| format!("clip(rho_t, {}, {})", number(1.0 - low), number(1.0 + high));
+        match *self {
+            Surrogate::Clip { low, high } => format!("-min(rho_t delta_t, {} delta_t)", clip(low, high)),
+            Surrogate::Printed { high } => format!("-min(rho_t, {}) delta_t", number(1.0 + high)),
+            Surrogate::TwoSided { low, high, delta } => {
+                format!("-min(min(rho_t, {}) delta_t, {} delta_t)", number(delta), clip(low, high))
+            }
+            Surrogate::Unclipped => "-rho_t delta_t".to_owned(),
+            Surrogate::Detached { low, high } => {
+                let weight = format!("sg(clip(rho_t, {}, {}))", number(low), number(high));
+                format!("-{weight} delta_t log pi(a_t|s_t), the gradient taking sg(..) as constant")
+            }
+        }
     }
 }
 
@@ -237,10 +219,19 @@ mod tests {
     }
 
     #[test]
-    fn the_tangent_continues_exp_smoothly_and_stays_finite() {
-        let (a, b) = (exp_tangent(LOG_RATIO_LIMIT - 1e-9), exp_tangent(LOG_RATIO_LIMIT + 1e-9));
-        assert!((b.value - a.value - 2e-9 * a.slope).abs() / a.value < 1e-15);
-        assert!(exp_tangent(1e7).value.is_finite());
-        assert_eq!(exp_tangent(-1e7), Partial::default());
+    fn a_detached_weight_has_one_slope_whether_read_in_the_log_ratio_or_in_log_pi() {
+        let cispo = Surrogate::Detached { low: 0.5, high: 2.0 };
+        let old = -0.7;
+        for (z, weight, region) in
+            [(-3.0f64, 0.5, Region::Low), (0.1, 0.1f64.exp(), Region::Free), (3.0, 2.0, Region::High)]
+        {
+            for a in [-1.5, 0.0, 2.0] {
+                let (at, detached) = (cispo.at(z, a), cispo.detached(z, old + z, a).expect("detached"));
+                assert_eq!((at.loss.slope, at.region, at.ratio), (-weight * a, region, detached.ratio));
+                assert_eq!((detached.loss.slope, detached.region), (at.loss.slope, at.region));
+                assert!((at.loss.value - detached.loss.value - weight * a * old).abs() < 1e-15);
+            }
+        }
+        assert_eq!(Surrogate::Unclipped.detached(0.0, -0.7, 1.0), None);
     }
 }
