@@ -35,7 +35,20 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 const TRACE: &[&str] = &["trace"];
 
 fn params() -> Vec<Param> {
-    let own = vec![
+    [
+        trace_params(),
+        soft_clamp_params(),
+        shared::advantage("group", Some(-0.1)),
+        shared::clip("ppo"),
+        shared::kl(),
+        shared::reduction("token_mean"),
+    ]
+    .concat()
+}
+
+/// The settings of the trace, and of what it multiplies.
+fn trace_params() -> Vec<Param> {
+    vec![
         Param::number("lambda", 0.99, 0.0, 1.0, "trace decay; the paper uses 0.98 and 0.99"),
         Param::number(
             "gamma",
@@ -85,6 +98,12 @@ fn params() -> Vec<Param> {
             &["constant", "terminal"],
             "delta_t: the advantage at every token (paper) or at the last one (TD errors of a constant critic)",
         ),
+    ]
+}
+
+/// The settings of the soft clamp, without effect where the trace stands in the ratio.
+fn soft_clamp_params() -> Vec<Param> {
+    vec![
         Param::choice(
             "soft_clamp",
             "matrix",
@@ -101,15 +120,7 @@ fn params() -> Vec<Param> {
         .idle_under("update", TRACE),
         Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight")
             .idle_under("update", TRACE),
-    ];
-    [
-        own,
-        shared::advantage("group", Some(-0.1)),
-        shared::clip("ppo"),
-        shared::kl(),
-        shared::reduction("token_mean"),
     ]
-    .concat()
 }
 
 fn trace(settings: &Settings) -> Box<dyn Trace> {

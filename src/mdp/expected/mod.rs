@@ -101,7 +101,7 @@ pub enum ExpectedError {
 }
 
 /// A situation with everything per edge and per leaf that the three ways share.
-struct Setting<'a> {
+struct Evaluated<'a> {
     tree: &'a Tree,
     behaviour: Oracle<'a>,
     current: Oracle<'a>,
@@ -119,11 +119,11 @@ struct Atom {
     logps: Vec<f64>,
 }
 
-impl<'a> Setting<'a> {
+impl<'a> Evaluated<'a> {
     fn new(s: &Situation<'a>) -> Self {
         assert!(s.group_size >= 2, "a group has at least two responses, not {}", s.group_size);
         let behaviour = Oracle::new(s.tree, s.behaviour);
-        Setting {
+        Evaluated {
             tree: s.tree,
             exact: Exact::new(&behaviour),
             evidence: s.evidence,

@@ -46,7 +46,8 @@ mod parity;
 mod pivot;
 mod random;
 
-use super::build::{Rules, TreeError};
+use super::build::Rules;
+use super::error::TreeError;
 use super::policy::Tabular;
 use super::tree::Tree;
 
