@@ -4,6 +4,7 @@ use crate::group::{EvidenceKind, Group, Response, Series, StepValue};
 
 /// What is wrong with a group, and where (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message shows what each field holds")]
 pub enum BatchError {
     /// A group without responses.
     #[error("rewards: the group has no responses; a group-relative baseline needs at least 2")]
@@ -16,94 +17,36 @@ pub enum BatchError {
     NoRewards(usize),
     /// A field that does not have one entry per response.
     #[error("{field}: {found} entries for {expected} rewards; one per response is needed")]
-    Count {
-        /// The field.
-        field: &'static str,
-        /// Its entries.
-        found: usize,
-        /// The responses of the group.
-        expected: usize,
-    },
+    Count { field: &'static str, found: usize, expected: usize },
     /// A response without tokens.
     #[error("{field}[{response}] is empty; a response has at least one token (its EOS)")]
-    EmptyResponse {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-    },
+    EmptyResponse { field: &'static str, response: usize },
     /// Two arrays of one response that differ in length.
     #[error(
         "{field}[{response}] has {found} entries, logps[{response}] has {expected}; one per token is needed"
     )]
-    Length {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-        /// Its length.
-        found: usize,
-        /// The response's length.
-        expected: usize,
-    },
+    Length { field: &'static str, response: usize, found: usize, expected: usize },
     /// A number that is NaN or infinite.
     #[error("{field}[{response}][{token}] = {value}; must be a finite number")]
-    NotFinite {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-        /// The token.
-        token: usize,
-        /// The value.
-        value: f64,
-    },
+    NotFinite { field: &'static str, response: usize, token: usize, value: f64 },
     /// A reward that is NaN or infinite.
     #[error(
         "rewards[{response}] = {value}; must be a finite number, or null when the response could not be graded"
     )]
-    Reward {
-        /// The response.
-        response: usize,
-        /// The value.
-        value: f64,
-    },
+    Reward { response: usize, value: f64 },
     /// Steps that do not cover a response in order.
     #[error(
         "{field}[{response}]: the first step must start at token 0, each later one after it and before token {len}"
     )]
-    Steps {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-        /// Its length.
-        len: usize,
-    },
+    Steps { field: &'static str, response: usize, len: usize },
     /// States of different widths.
     #[error(
         "{field}[{response}][{token}] has {found} numbers, {field}[{response}][0] has {expected}; all states of a response have one width"
     )]
-    Width {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-        /// The token.
-        token: usize,
-        /// Its width.
-        found: usize,
-        /// The first token's width.
-        expected: usize,
-    },
+    Width { field: &'static str, response: usize, token: usize, found: usize, expected: usize },
     /// Evidence the method needs and the response lacks.
     #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
-    MissingEvidence {
-        /// What is missing.
-        kind: EvidenceKind,
-        /// The response.
-        response: usize,
-    },
+    MissingEvidence { kind: EvidenceKind, response: usize },
 }
 
 fn why(kind: EvidenceKind) -> &'static str {

@@ -1,4 +1,7 @@
-//! The objective a method optimises, as an equation with its numbers: read off the parts it computes with.
+//! The objective a method optimises, as an equation with its numbers.
+//!
+//! Here stands the vocabulary. Each part of a method has its `equation` beside its formula, so that the text shows the numbers that are
+//! computed with.
 //!
 //! ```
 //! use grpo_lambda::{equation::BatchSize, methods};
@@ -16,9 +19,9 @@ use crate::table::significant;
 /// The size of a training batch, on which normalisers depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSize {
-    /// Prompts.
+    /// Number of prompts, each with a group of responses.
     pub groups: usize,
-    /// Responses per prompt.
+    /// Number of responses per prompt.
     pub group_size: usize,
     /// Length limit of a response, in tokens.
     pub max_len: usize,
@@ -34,12 +37,12 @@ impl BatchSize {
 /// A part of an equation: the name of what it defines, and its definition.
 pub type Part = (&'static str, String);
 
-/// An objective in parts.
+/// An objective as a list of definitions.
 ///
 /// In all of them `i` is a response of `T_i` tokens, `t` and `k` are tokens from 0, and `L` is minimised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Equation {
-    /// Name and definition, outermost first.
+    /// The definitions, outermost first.
     pub parts: Vec<Part>,
 }
 

@@ -15,7 +15,7 @@
 
 use crate::surrogate::{LOG_RATIO_LIMIT, ValueAndSlope, exp_tangent};
 
-/// A KL estimator.
+/// An estimator of `KL(pi || pi_ref)` from one sampled token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kl {
     /// `d`.
@@ -62,7 +62,7 @@ impl Kl {
         }
     }
 
-    /// `kl_t = ..`.
+    /// The estimate of a token as an equation, `kl_t = ..`.
     pub fn equation(self) -> &'static str {
         match self {
             Kl::K1 => "kl_t = d_t (k1), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)",

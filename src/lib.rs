@@ -25,6 +25,21 @@
 //! assert!((token(0) - 2.71).abs() < 1e-12 && (token(2) - 1.0).abs() < 1e-12);
 //! ```
 //!
+//! # Modules, from the ground up
+//!
+//! A module imports from its own row or from rows above it, and no modules import each other in a circle; a test holds that.
+//!
+//! | modules | what they hold |
+//! | --- | --- |
+//! | [`group`], [`metrics`], [`settings`], [`equation`], [`table`], [`padded`], [`stats`] | data and vocabulary |
+//! | [`trace`], [`advantage`], [`surrogate`], [`kl`], [`reduction`], [`soft_clamp`], [`check`] | single formulas, and the check of a batch |
+//! | [`method`] | what a method is, and its evaluation on a batch |
+//! | [`assignment`], [`ratio`] | the parts in which methods differ |
+//! | [`objective`] | the clipped loss put together from those parts |
+//! | [`methods`] | the registry: one file per method |
+//! | [`learner`] | the training step over any policy |
+//! | [`mdp`] | the token-MDP with its exact oracle and the expected update of any method |
+//!
 //! # Symbols
 //!
 //! | symbol | name here | meaning |

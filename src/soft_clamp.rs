@@ -31,7 +31,7 @@ pub enum Squash {
 pub struct SoftClamp {
     /// How `w @ v` is read.
     pub reading: Reading,
-    /// The squashing function.
+    /// The function that bounds `log pi`.
     pub squash: Squash,
     /// Whether the gradient flows through `v`; the paper does not say.
     pub gradient: bool,

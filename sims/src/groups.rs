@@ -3,9 +3,9 @@
 //! ```json
 //! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
 //! ```
-//! Optional: `ref_logps`, `entropies`, `values`, `collisions`, `teacher_logps`, `tokens` (one list per response), `shifts` and `saliencies`
-//! (lists that may end with the reasoning), `hidden` (a list of states per response, each a list of numbers), `steps` (a list of
-//! `[first token, value]` per response), `truncated` (one flag per response), `id`.
+//! Optional: `id`, `truncated` (one flag per response), `ref_logps` and `tokens` (one list per response), and every kind of evidence that
+//! [`Evidence`] declares, in its form: a list of numbers per response, a list of `[first token, value]` per response (steps), or a list of
+//! states per response, each a list of numbers (hidden states).
 
 use crate::failure::quoted;
 use crate::json::{self, Json};
@@ -331,6 +331,7 @@ fn wrong(place: &str, index: usize, found: &Json, right: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grpo_lambda::group::Series;
 
     const PLAIN: &str = r#"{"rewards":[1,0],"logps":[[-0.5,-0.25],[-1]],"old_logps":[[-0.5,-0.25],[-1]]}"#;
 
@@ -353,19 +354,43 @@ mod tests {
             (&a.old_logps[..], b.ref_logps.as_deref(), &b.tokens[..]),
             (&[-2.0][..], Some(&[-5.0][..]), &[12][..])
         );
-        assert_eq!(
-            b.evidence,
-            Evidence {
-                entropies: Some(vec![0.2]),
-                values: Some(vec![0.4]),
-                collisions: Some(vec![0.6]),
-                steps: Some(vec![StepValue { start: 0, value: 0.8 }]),
-                shifts: Some(vec![0.9]),
-                saliencies: Some(vec![2.0]),
-                teacher_logps: Some(vec![-0.2]),
-                hidden: Some(vec![vec![3.0, 4.0]]),
+        let found = &b.evidence;
+        for (found, expected) in [
+            (&found.entropies, 0.2),
+            (&found.values, 0.4),
+            (&found.collisions, 0.6),
+            (&found.shifts, 0.9),
+            (&found.saliencies, 2.0),
+            (&found.teacher_logps, -0.2),
+        ] {
+            assert_eq!(found, &Some(vec![expected]));
+        }
+        assert_eq!(found.steps, Some(vec![StepValue { start: 0, value: 0.8 }]));
+        assert_eq!(found.hidden, Some(vec![vec![3.0, 4.0]]));
+        assert_eq!(found.series().count(), 8);
+    }
+
+    /// A kind that is declared is read: whoever declares one need not come here.
+    #[test]
+    fn every_declared_kind_of_evidence_is_a_field_of_its_form() {
+        let evidence = Evidence::constant(1, 0.5);
+        for (kind, series) in evidence.series() {
+            let entry = match series {
+                Series::PerToken(_) | Series::PerReasoningToken(_) => "[0.5]",
+                Series::PerStep(_) => "[[0,0.5]]",
+                Series::StatePerToken(_) => "[[0.5]]",
+            };
+            let field = kind.name();
+            let line = format!(
+                r#"{{"{field}":[{entry},{entry}],"rewards":[1,0],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]]}}"#
+            );
+            let line = Line::parse(&line, &[kind]).expect(field);
+            for response in &line.group.responses {
+                assert!(response.evidence.series().eq([(kind, series)]), "{field}");
             }
-        );
+            let error = error(&PLAIN.replacen('{', &format!("{{\"{field}\":[{entry}],"), 1));
+            assert_eq!(error, format!("{field}: 1 entries for 2 rewards; one per response is needed"));
+        }
     }
 
     #[test]

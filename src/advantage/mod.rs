@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`OutcomeAdvantage`] | one advantage per response: its reward, centred by a [`Baseline`] and divided by a [`Scale`] |
 //! | [`Delta`] | how that becomes the `delta_t` of the response's tokens |
+//! | [`Std`] | how the standard deviation of a scale is estimated |
 //! | [`td_errors`], [`gae`] | an advantage per token from the values of a critic |
 
 mod delta;

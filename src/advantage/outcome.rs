@@ -22,12 +22,12 @@ pub enum Scale {
     None,
     /// The group's standard deviation: the z-score of GRPO, the paper's `A_NAE`.
     Group(
-        /// How it is taken.
+        /// How that deviation is estimated.
         Std,
     ),
     /// The standard deviation of all rewards of the batch (TRL's `scale_rewards="batch"`).
     Batch(
-        /// How it is taken.
+        /// How that deviation is estimated.
         Std,
     ),
 }
@@ -49,7 +49,7 @@ pub enum Scale {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutcomeAdvantage {
-    /// What is subtracted.
+    /// What is subtracted from a reward.
     pub baseline: Baseline,
     /// What the difference is divided by.
     pub scale: Scale,

@@ -11,9 +11,9 @@ use crate::method::Coupling;
 /// Source: TRL `top_entropy_quantile`; arXiv 2506.01939.
 #[derive(Debug)]
 pub struct HighEntropy {
-    /// What the chosen tokens get.
+    /// The assignment whose advantages the chosen tokens keep.
     pub inner: Box<dyn Assignment>,
-    /// Which tokens.
+    /// Which tokens are chosen.
     pub selection: EntropySelection,
 }
 

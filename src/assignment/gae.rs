@@ -15,7 +15,7 @@ use crate::method::Coupling;
 pub struct Gae {
     /// Discount, in `[0, 1]`.
     pub gamma: f64,
-    /// In `[0, 1]`.
+    /// Decay of later TD errors, in `[0, 1]`.
     pub lambda: f64,
 }
 

@@ -80,25 +80,25 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// Whether a response's advantages depend on its own tokens or evidence, beyond reward and length.
     fn reads_tokens(&self) -> bool;
 
-    /// Which tokens of a response that counts stay in the batch; those that leave have no weight and no place in a denominator. `None`:
-    /// all stay, in every response.
+    /// Which tokens of a response stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
+    /// means that every token of every response stays.
     fn kept(&self, _response: &Response) -> Option<Vec<bool>> {
         None
     }
 
-    /// Whether a batch whose rewards all agree has advantage 0 everywhere. So it is with every comparison of
-    /// responses; a critic, or a reward per token, teaches on its own.
+    /// Whether every advantage is 0 in a batch whose rewards all agree. That is so where responses are compared with each
+    /// other. A critic, or a reward per token, gives advantages without a comparison.
     fn compares(&self) -> bool {
         true
     }
 
-    /// The advantages that an outcome of 1 would have along a response of `len` tokens: their shape.
+    /// The advantages of the tokens of a response of `len` tokens whose own advantage is 1.
     fn profile(&self, len: usize) -> Vec<f64> {
         vec![1.0; len]
     }
 }
 
-/// The responses of a batch in flat order with whether their evidence counts: they carry weight and a reward.
+/// The responses of a batch in flat order, each with whether it counts: whether it carries weight and has a reward.
 pub(crate) fn counted<'a>(
     batch: &'a [Group],
     active: &'a [bool],

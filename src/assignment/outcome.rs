@@ -7,9 +7,9 @@ use crate::method::Coupling;
 /// One advantage per response, from rewards alone, spread over its tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutcomeCredit {
-    /// Rewards to advantages.
+    /// From the rewards of a group to one advantage per response.
     pub outcome: OutcomeAdvantage,
-    /// Advantages to tokens.
+    /// From the advantage of a response to those of its tokens.
     pub delta: Delta,
     /// A penalty of long responses, part of the reward.
     pub overlong: Option<Overlong>,

@@ -79,7 +79,7 @@ impl EntropySelection {
         format!("H_{at} >= {tau} (H_{at} the entropy of pi_old(.|s_{at}) in nats)")
     }
 
-    /// How other responses enter.
+    /// How other responses enter the choice.
     pub fn coupling(&self) -> Coupling {
         match self {
             EntropySelection::Top { scope: Scope::Batch, .. } => Coupling::Everything,

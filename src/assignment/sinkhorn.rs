@@ -71,7 +71,7 @@ impl Sinkhorn {
     }
 }
 
-/// Euclidean.
+/// The Euclidean distance of two points of one width.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len(), "points of one width");
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()

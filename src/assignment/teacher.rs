@@ -12,7 +12,7 @@ use crate::method::Coupling;
 /// For the exact Bayes posterior `exp(D_t) = P(right|s_{t+1}) / P(right|s_t)`, and `sum_t D_t = log P(right|y) / P(right)`.
 #[derive(Debug)]
 pub struct TeacherWeighted {
-    /// What is re-weighted.
+    /// The assignment whose advantages are re-weighted.
     pub inner: Box<dyn Assignment>,
     /// `lambda`: the teacher's share, in `[0, 1]`.
     pub share: f64,

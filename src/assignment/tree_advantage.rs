@@ -30,7 +30,7 @@ pub enum TreeCredit {
 pub struct TreeAdvantage {
     /// Baseline of the outcome, and what everything is divided by.
     pub outcome: OutcomeAdvantage,
-    /// What is taken from the tree.
+    /// Which credit is taken from the tree.
     pub credit: TreeCredit,
 }
 

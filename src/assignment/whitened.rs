@@ -14,13 +14,13 @@ use crate::method::Coupling;
 /// Source: verl `masked_whiten`.
 #[derive(Debug)]
 pub struct Whitened {
-    /// What is whitened.
+    /// The assignment whose advantages are whitened.
     pub inner: Box<dyn Assignment>,
     /// Whether a batch whose rewards agree has the same inner advantage at every token, which whitening turns into 0.
     pub uniform: bool,
 }
 
-/// Added to the variance.
+/// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-8;
 
 impl Assignment for Whitened {

@@ -21,7 +21,7 @@ pub struct Response {
     pub reward: Option<f64>,
     /// Whether the response was cut off at the length limit instead of ending with EOS.
     pub truncated: bool,
-    /// Optional per-token evidence.
+    /// What the policy adds beyond this, where a method asks for it.
     pub evidence: Evidence,
 }
 

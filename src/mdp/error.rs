@@ -5,18 +5,14 @@ use super::build::MAX_EDGES;
 /// Why an MDP could not be built. Each message names the field, the value and the bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message shows what each field holds")]
 pub enum TreeError {
     /// A name occurs twice in the vocabulary.
     #[error("tokens: `{0}` occurs more than once")]
     DuplicateToken(String),
     /// EOS is not an index into the vocabulary.
     #[error("eos = {eos} must be below the {tokens} tokens of the vocabulary")]
-    Eos {
-        /// The id given.
-        eos: u32,
-        /// Size of the vocabulary.
-        tokens: usize,
-    },
+    Eos { eos: u32, tokens: usize },
     /// No response can have a token.
     #[error("horizon = 0 must be at least 1")]
     Horizon,
@@ -28,32 +24,13 @@ pub enum TreeError {
     DeadEnd(String),
     /// A legal token is not in the vocabulary.
     #[error("legal: token {token} at prefix `{prefix}` must be below the {tokens} tokens of the vocabulary")]
-    UnknownToken {
-        /// The prefix, in token names.
-        prefix: String,
-        /// The id given.
-        token: u32,
-        /// Size of the vocabulary.
-        tokens: usize,
-    },
+    UnknownToken { prefix: String, token: u32, tokens: usize },
     /// A token is declared legal twice at one prefix.
     #[error("legal: token `{token}` occurs more than once at prefix `{prefix}`")]
-    RepeatedToken {
-        /// The prefix, in token names.
-        prefix: String,
-        /// The token's name.
-        token: String,
-    },
+    RepeatedToken { prefix: String, token: String },
     /// A reward is out of range: not finite, or no probability where the reward is binary.
     #[error("reward = {reward} of response `{response}` must be {bound}")]
-    Reward {
-        /// The response, in token names.
-        response: String,
-        /// The number given.
-        reward: f64,
-        /// What it must be.
-        bound: &'static str,
-    },
+    Reward { response: String, reward: f64, bound: &'static str },
     /// The MDP has more responses than allowed. Found before they are enumerated.
     #[error("more than max_leaves = {0} responses: lower the horizon or the number of legal tokens")]
     TooManyLeaves(usize),
@@ -62,14 +39,5 @@ pub enum TreeError {
     TooManyEdges,
     /// A knob of a family of the [`zoo`](super::zoo) is out of range.
     #[error("{family}: {knob} = {value} must be {bound}")]
-    Knob {
-        /// The family's name.
-        family: &'static str,
-        /// The knob's name.
-        knob: &'static str,
-        /// The value given.
-        value: String,
-        /// What it must be.
-        bound: &'static str,
-    },
+    Knob { family: &'static str, knob: &'static str, value: String, bound: &'static str },
 }

@@ -8,13 +8,13 @@ use crate::metrics::Metrics;
 /// The loss of a batch with its gradient, response by response in flat order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchLoss {
-    /// The loss to be minimised.
+    /// The loss, to be minimised: the sum of the responses' shares.
     pub value: f64,
-    /// Advantage of every token.
+    /// Advantage of every token, response by response.
     pub advantages: Vec<Vec<f64>>,
     /// `d loss / d log pi(a_t|s_t)` of every token.
     pub dlogps: Vec<Vec<f64>>,
-    /// Merged metrics.
+    /// Metrics of all responses and groups, merged.
     pub metrics: Metrics,
 }
 

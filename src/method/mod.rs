@@ -36,7 +36,7 @@ pub struct Loss {
     pub value: f64,
     /// `d loss / d log pi(a_t|s_t)`, length `T`.
     pub dlogps: Vec<f64>,
-    /// What to log.
+    /// Counts, sums and maxima of this evaluation, to be logged.
     pub metrics: Metrics,
 }
 
@@ -83,13 +83,13 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// How other responses enter a response's gradient.
     fn coupling(&self) -> Coupling;
 
-    /// Whether a batch whose rewards all agree teaches nothing, up to a KL term: so it is with every comparison of responses. A critic,
-    /// or a reward per token, teaches on its own.
+    /// Whether the policy term of a batch whose rewards all agree is 0. That is so where responses are compared with each other. A
+    /// critic, or a reward per token, gives advantages without a comparison.
     fn compares_rewards(&self) -> bool {
         true
     }
 
-    /// The longest response the method takes, where its settings bound it.
+    /// The length of the longest response that the method accepts, in tokens; none where its settings do not bound it.
     fn max_len(&self) -> Option<usize> {
         None
     }

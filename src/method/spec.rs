@@ -13,7 +13,7 @@ pub enum Provenance {
     PaperOnly,
     /// Rebuilt by us because no source gives the formulas.
     Reconstructed,
-    /// Ours.
+    /// Our own proposal or ablation; no source has it.
     Ours,
 }
 
@@ -33,19 +33,19 @@ impl Provenance {
 pub struct MethodSpec {
     /// Its name in commands and configurations.
     pub name: &'static str,
-    /// Its name for a reader.
+    /// Its name in tables, figures and text.
     pub title: &'static str,
-    /// One sentence.
+    /// What it does, in one sentence.
     pub about: &'static str,
     /// Paper and code the formulas come from.
     pub source: &'static str,
-    /// How far the source goes.
+    /// How much of the formulas the source gives.
     pub provenance: Provenance,
     /// Its settings with their defaults.
     pub params: fn() -> Vec<Param>,
     /// What a policy must provide under these settings.
     pub evidence: fn(&Settings) -> Vec<EvidenceKind>,
-    /// Builds the method.
+    /// Builds the method from settings that have been checked.
     pub build: fn(&Settings) -> Box<dyn Method>,
 }
 
@@ -53,21 +53,21 @@ pub struct MethodSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
 pub struct MissingEvidence {
-    /// The method.
+    /// Name of the method.
     pub method: &'static str,
-    /// The evidence.
+    /// Name of the evidence that it needs.
     pub needs: &'static str,
-    /// What provides it.
+    /// The kind of policy that provides it.
     pub provided_by: &'static str,
 }
 
 /// A method with its resolved settings.
 pub struct Configured {
-    /// Its registry entry.
+    /// The entry of the registry it was built from.
     pub spec: &'static MethodSpec,
     /// Every setting with its value.
     pub settings: Settings,
-    /// The function itself.
+    /// The method under these settings.
     pub method: Box<dyn Method>,
 }
 

@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use crate::ratio::{LogProbs, SurrogateInput};
 use crate::surrogate::{LOG_RATIO_LIMIT, Region, exp_bounded};
 
-/// The share of a response.
+/// The loss of one response at `logps`, its gradient and metrics.
 pub(super) fn of_response(
     objective: &Objective,
     response: &Response,

@@ -29,7 +29,7 @@ pub struct Objective {
     pub surrogate: Surrogate,
     /// Estimator and coefficient `beta`; `None` when there is no KL term.
     pub kl: Option<(Kl, f64)>,
-    /// Weights of tokens.
+    /// How token losses become one number.
     pub reduction: Reduction,
     /// Give responses that were cut off weight 0.
     pub mask_truncated: bool,

@@ -44,7 +44,7 @@ pub struct LogProbs<'a> {
     pub logps: &'a [f64],
     /// `log pi_old(a_t|s_t)`.
     pub old: &'a [f64],
-    /// The log-probabilities inside stopped gradients; the same numbers as `logps` but when a test differentiates.
+    /// The log-probabilities inside stopped gradients. In training they are `logps`; a test that differentiates numerically keeps them fixed.
     pub frozen: &'a [f64],
     /// Which tokens the trace may read, where the ratio chose some.
     pub eligible: Option<&'a [bool]>,
@@ -117,7 +117,7 @@ pub trait PolicyRatio: Send + Sync + std::fmt::Debug {
         Coupling::Rewards
     }
 
-    /// The longest response the ratio is defined for, where it is bounded.
+    /// The length of the longest response the ratio is defined for, in tokens; none where it is not bounded.
     fn max_len(&self) -> Option<usize> {
         None
     }

@@ -9,7 +9,7 @@ use crate::trace::Trace;
 pub struct TraceWeight(
     /// The trace `E`.
     pub Box<dyn Trace>,
-    /// The stand-in for `log pi`.
+    /// The function of `log pi` that the trace is applied to.
     pub SoftClamp,
 );
 

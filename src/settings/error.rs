@@ -1,50 +1,21 @@
 //! [`SettingError`]: why a setting was refused.
 
-/// A setting that was refused.
+/// A setting that was refused. `hint` is ` (did you mean ..?)` or empty.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message shows what each field holds")]
 pub enum SettingError {
-    /// No such method.
+    /// The registry has no method of this name.
     #[error("unknown method `{name}`{hint}; known methods: {known}")]
-    UnknownMethod {
-        /// What was asked for.
-        name: String,
-        /// ` (did you mean ..?)` or empty.
-        hint: String,
-        /// All names.
-        known: String,
-    },
-    /// No such key.
+    UnknownMethod { name: String, hint: String, known: String },
+    /// The method has no setting of this name.
     #[error("unknown key `{key}` for method {method}{hint}; its keys: {known}")]
-    UnknownKey {
-        /// The method.
-        method: &'static str,
-        /// What was given.
-        key: String,
-        /// ` (did you mean ..?)` or empty.
-        hint: String,
-        /// All keys.
-        known: String,
-    },
+    UnknownKey { method: &'static str, key: String, hint: String, known: String },
     /// A value outside what the key takes.
     #[error("{key}={value}: must be {expected}")]
-    Invalid {
-        /// The key.
-        key: String,
-        /// What was given.
-        value: String,
-        /// What would be right.
-        expected: String,
-    },
-    /// The same key twice.
+    Invalid { key: String, value: String, expected: String },
+    /// A key was given twice.
     #[error("{key} is given twice: {first} and {second}")]
-    Twice {
-        /// The key.
-        key: String,
-        /// First value.
-        first: String,
-        /// Second value.
-        second: String,
-    },
+    Twice { key: String, first: String, second: String },
 }
 
 impl SettingError {

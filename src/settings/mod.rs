@@ -56,7 +56,7 @@ impl Settings {
         self.values.get(key).unwrap_or_else(|| panic!("setting `{key}` is not declared by the method"))
     }
 
-    /// A word.
+    /// The value of `key` as it was written.
     ///
     /// # Panics
     /// If the method did not declare `key`; so for the other getters.
@@ -64,7 +64,7 @@ impl Settings {
         self.raw(key)
     }
 
-    /// A number.
+    /// The value of a setting that is a number.
     ///
     /// # Panics
     /// If `key` was not declared as a number.
@@ -72,12 +72,12 @@ impl Settings {
         self.optional(key).unwrap_or_else(|| panic!("setting `{key}` is not a number"))
     }
 
-    /// A number, or `None` for `none`.
+    /// The value of a setting that is a number or `none`.
     pub fn optional(&self, key: &str) -> Option<f64> {
         self.raw(key).parse().ok()
     }
 
-    /// A flag.
+    /// Whether a setting that is a flag is on.
     pub fn flag(&self, key: &str) -> bool {
         self.raw(key) == "true"
     }

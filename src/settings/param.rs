@@ -49,13 +49,13 @@ impl fmt::Display for Kind {
 /// A setting: its key, what it takes, its default and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// The key of `key=value`.
+    /// The name of the setting, the left side of `key=value`.
     pub key: &'static str,
-    /// What values it takes.
+    /// The values it takes.
     pub kind: Kind,
     /// The default, spelt as a user would.
     pub default: String,
-    /// Its meaning, one line.
+    /// Its meaning, in one line.
     pub about: &'static str,
     /// Another setting, and the values of it under which this one has no effect.
     pub idle_under: Option<(&'static str, &'static [&'static str])>,
@@ -77,7 +77,7 @@ impl Param {
         let default = default.map_or("none".to_owned(), |x| x.to_string());
         Param { key, kind: Kind::OptionalNumber { min, max }, default, about, idle_under: None }
     }
-    /// One of some words.
+    /// One of the words listed.
     pub fn choice(
         key: &'static str,
         default: &str,

@@ -64,7 +64,7 @@ pub trait Trace: Send + Sync + std::fmt::Debug {
     /// If `y` and `g` differ in length.
     fn adjoint_into(&self, y: &[f64], g: &mut [f64]);
 
-    /// The longest response the trace is defined for, where it is bounded.
+    /// The length of the longest response the trace is defined for, in tokens; none where it is not bounded.
     fn max_len(&self) -> Option<usize> {
         None
     }

@@ -25,7 +25,7 @@ pub struct Sparse<'a> {
     pub q: f64,
     /// `h`: which tokens later ones may read, length `T`.
     pub eligible: &'a [bool],
-    /// What decays.
+    /// What the trace decays by.
     pub clock: Clock,
 }
 

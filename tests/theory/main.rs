@@ -1,4 +1,4 @@
-//! The claims, one module each; `cargo test theorem_1` reads as a list of results.
+//! The claims, one module each, and the architecture; `cargo test theorem_1` reads as a list of results.
 
 mod architecture;
 mod atlas_learning;

@@ -39,7 +39,7 @@ pub enum Threshold {
 pub struct BiLevel {
     /// Level of the quantile, or the threshold itself, in `[0, 1]`.
     pub threshold: f64,
-    /// Which of the two.
+    /// Whether `threshold` is that level or the threshold itself.
     pub on: Threshold,
     /// `beta`: how far weights rise above 1, at least 0.
     pub boost: f64,

@@ -14,11 +14,11 @@ use crate::method::Coupling;
 /// Another assignment times the bi-level weights of the reasoning tokens; the tokens behind them keep weight 1.
 #[derive(Debug)]
 pub struct Reshaped {
-    /// What is reshaped.
+    /// The assignment whose advantages are reshaped.
     pub inner: Box<dyn Assignment>,
-    /// The scores.
+    /// Which scores of the reasoning tokens reshape them.
     pub scores: TokenScores,
-    /// From scores to weights.
+    /// The function from scores to weights.
     pub bi_level: BiLevel,
 }
 

@@ -14,10 +14,10 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Its names in settings.
+    /// The names of the variants in settings, in their order.
     pub const NAMES: &[&str] = &["answer_mean", "answer_joint", "last"];
 
-    /// The one of this name.
+    /// The variant of this name; none for another word.
     pub fn parse(name: &str) -> Option<Answer> {
         let all = [Answer::Mean, Answer::Joint, Answer::Last];
         Self::NAMES.iter().position(|n| *n == name).map(|i| all[i])
@@ -29,24 +29,24 @@ impl Answer {
 pub enum TokenScores {
     /// [`Evidence::shifts`](crate::group::Evidence::shifts) (OAR-P).
     Shifts {
-        /// What moves.
+        /// What stands for the answer.
         answer: Answer,
         /// The id that takes a token's place; none: the policy's own mask.
         mask: Option<f64>,
     },
     /// [`Evidence::saliencies`](crate::group::Evidence::saliencies) (OAR-G).
     Saliencies {
-        /// What moves.
+        /// What stands for the answer.
         answer: Answer,
         /// Standard deviation of the perturbation of the input embeddings.
         noise: f64,
-        /// Perturbations averaged.
+        /// Number of perturbations over which a score is averaged.
         draws: f64,
     },
 }
 
 impl TokenScores {
-    /// `I_t = ..`.
+    /// The score of a token as an equation, `I_t = ..`.
     pub(super) fn equation(self) -> String {
         match self {
             TokenScores::Shifts { answer, mask } => {

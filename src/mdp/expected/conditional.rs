@@ -13,7 +13,7 @@ use crate::method::Method;
 pub struct Conditional {
     /// `E[g | the others]` per edge, for every draw of the others: independent, each with mean `E[g]`.
     pub draws: Vec<Vec<f64>>,
-    /// Their mean.
+    /// The mean of `draws`.
     pub update: Vec<f64>,
     /// Implied credit `ω(s,a)` per edge; 0 where no response passes.
     pub credit: Vec<f64>,

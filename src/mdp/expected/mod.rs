@@ -90,12 +90,12 @@ pub enum ExpectedError {
         "the method's gradient depends on the other responses through more than rewards and lengths; enumerate or sample instead"
     )]
     Coupled,
-    /// Too many terms.
+    /// The sum would take too long.
     #[error("{terms} terms to sum, the limit is {limit}; use a smaller MDP or group, or sample instead")]
     TooMany {
-        /// How many, as far as counted.
+        /// Number of terms, as far as they were counted.
         terms: f64,
-        /// The limit.
+        /// The largest number that is allowed.
         limit: f64,
     },
 }

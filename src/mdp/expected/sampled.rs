@@ -8,7 +8,7 @@ use crate::group::Group;
 use crate::mdp::{Sampler, sample_reward};
 use crate::method::{Method, evaluate};
 
-/// A simulated expected update.
+/// An expected update estimated from simulated groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     /// Means and variances per edge (`n-1` in the denominator).
@@ -17,7 +17,7 @@ pub struct Sampled {
     pub standard_error: Vec<f64>,
     /// Standard error of the trace of the covariance.
     pub total_variance_se: f64,
-    /// Groups simulated.
+    /// Number of groups simulated.
     pub groups: usize,
 }
 

@@ -1,5 +1,5 @@
-//! [`Maskable`]: a small parametric policy whose input tokens can be masked and differentiated, for the scores of OAR, and whose hidden units
-//! can be compared, for SHEAR.
+//! [`Maskable`]: a small parametric policy. Its input tokens can be masked and differentiated, for the scores of OAR; its hidden units can
+//! be compared, for SHEAR.
 
 mod evidence;
 mod fit;
@@ -19,9 +19,8 @@ use super::{EdgeId, NodeId, Tabular, Tree};
 /// c       = sum_k g_k * e(a_k)                          g_k: a gain per position and unit, e: an embedding per token and for the mask
 /// u       = tanh(c),      logit(v | s) = sum_h W[v,h] u_h + b_v          over the legal tokens of the prefix
 /// ```
-/// Its answer is the distribution of the last token of a response that was a choice: all before it is reasoning. (An EOS that nothing else could have
-/// been answers nothing: its distribution never moves.) Masking token `t` replaces its
-/// embedding by the mask's.
+/// The answer of a response is its last token at a prefix with more than one legal token; the tokens before it are its reasoning. (Where
+/// EOS is the only legal token it is no answer, since its probability is always 1.) Masking token `t` replaces its embedding by the mask's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maskable {
     width: usize,
@@ -52,7 +51,8 @@ impl Maskable {
         &self.embeddings[self.embeddings.len() - 1]
     }
 
-    /// The position of a response's answer: its last token that was a choice, the last of all where none was.
+    /// The position of a response's answer: its last token at a prefix with more than one legal token, or its last token where there is no
+    /// such prefix.
     pub fn answer(tree: &Tree, path: &[EdgeId]) -> usize {
         let choice = |&e: &EdgeId| tree.edges_of(tree.edge_node(e)).len() > 1;
         path.iter().rposition(choice).unwrap_or(path.len() - 1)

@@ -122,17 +122,11 @@ impl Default for TableMdp {
 /// Why a [`TableMdp`] was refused. Each message names the field and the value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message shows what each field holds")]
 pub enum SpecError {
     /// A value is not acceptable.
     #[error("{field} = {value}: {reason}")]
-    Field {
-        /// The field, with its index in a list: `rewards[2].pattern`.
-        field: String,
-        /// The value given.
-        value: String,
-        /// What it must be.
-        reason: String,
-    },
+    Field { field: String, value: String, reason: String },
     /// The MDP as a whole cannot be built.
     #[error(transparent)]
     Tree(#[from] TreeError),

@@ -92,7 +92,7 @@ pub trait Family: Default {
     }
 }
 
-/// An entry of the registry.
+/// A named MDP of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The name, unique.
@@ -117,7 +117,7 @@ impl Named {
     }
 }
 
-/// The registry.
+/// Every named MDP, in the order of tables.
 pub fn all() -> Vec<Named> {
     vec![
         Named::of::<Pivot>(),
