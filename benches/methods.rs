@@ -4,7 +4,7 @@
 //! and gradient, and the ratio to a bare `exp` loop over as many numbers: what no ratio-based loss can do without.
 
 use criterion::{Criterion, Throughput};
-use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods::{REGISTRY, configure, evaluate, parse};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,16 +17,7 @@ fn group(size: usize, len: usize) -> (Vec<Group>, Vec<Vec<f64>>) {
         .map(|i| Response {
             tokens: (0..len as u32).map(|t| t % 7).collect(),
             ref_logps: Some(old(i)),
-            evidence: Evidence {
-                entropies: Some(vec![1.0; len]),
-                values: Some(vec![0.5; len]),
-                collisions: Some(vec![0.5; len]),
-                steps: Some(vec![StepValue { start: 0, value: 0.5 }]),
-                shifts: Some(vec![0.5; len]),
-                saliencies: Some(vec![0.5; len]),
-                teacher_logps: Some(vec![-0.6; len]),
-                hidden: Some(vec![vec![0.5]; len]),
-            },
+            evidence: Evidence { teacher_logps: Some(vec![-0.6; len]), ..Evidence::constant(len, 0.5) },
             ..Response::graded(old(i), f64::from(i % 2 == 0))
         })
         .collect();

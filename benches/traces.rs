@@ -4,15 +4,15 @@
 //! time per token at each length (flat = linear growth) and, in the same run, the ratio to the dense `T x T` form.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use grpo_lambda::advantage::{Baseline, Outcome, Scale, Std};
-use grpo_lambda::assignment::Spread;
+use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
+use grpo_lambda::assignment::OutcomeCredit;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{Credit, Method};
 use grpo_lambda::objective::Objective;
+use grpo_lambda::ratio::TraceRatio;
 use grpo_lambda::reduction::Reduction;
 use grpo_lambda::surrogate::Surrogate;
 use grpo_lambda::trace::{Both, Recent, Trace, dense};
-use grpo_lambda::update::TraceRatio;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -52,12 +52,12 @@ const TRACES: [(&str, Make); 2] =
 
 fn objective(trace: Box<dyn Trace>) -> Objective {
     Objective {
-        assignment: Box::new(Spread::constant(Outcome {
+        assignment: Box::new(OutcomeCredit::constant(OutcomeAdvantage {
             baseline: Baseline::GroupMean,
             scale: Scale::Group(Std::TRL),
             clamp: Some(-0.1),
         })),
-        update: Box::new(TraceRatio(trace)),
+        ratio: Box::new(TraceRatio(trace)),
         unit_mean: false,
         surrogate: Surrogate::Clip { low: 0.2, high: 0.2 },
         kl: None,

@@ -1,9 +1,10 @@
 //! Checks on a batch before any loss is computed: a wrong shape or a number that is not one is named with its place.
 
-use crate::group::{EvidenceKind, Group, Response, StepValue};
+use crate::group::{EvidenceKind, Group, Response, Series, StepValue};
 
 /// What is wrong with a group, and where (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message shows what each field holds")]
 pub enum BatchError {
     /// A group without responses.
     #[error("rewards: the group has no responses; a group-relative baseline needs at least 2")]
@@ -16,90 +17,36 @@ pub enum BatchError {
     NoRewards(usize),
     /// A field that does not have one entry per response.
     #[error("{field}: {found} entries for {expected} rewards; one per response is needed")]
-    Count {
-        /// The field.
-        field: &'static str,
-        /// Its entries.
-        found: usize,
-        /// The responses of the group.
-        expected: usize,
-    },
+    Count { field: &'static str, found: usize, expected: usize },
     /// A response without tokens.
     #[error("{field}[{response}] is empty; a response has at least one token (its EOS)")]
-    EmptyResponse {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-    },
+    EmptyResponse { field: &'static str, response: usize },
     /// Two arrays of one response that differ in length.
     #[error(
         "{field}[{response}] has {found} entries, logps[{response}] has {expected}; one per token is needed"
     )]
-    Length {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-        /// Its length.
-        found: usize,
-        /// The response's length.
-        expected: usize,
-    },
+    Length { field: &'static str, response: usize, found: usize, expected: usize },
     /// A number that is NaN or infinite.
     #[error("{field}[{response}][{token}] = {value}; must be a finite number")]
-    NotFinite {
-        /// The field.
-        field: &'static str,
-        /// The response.
-        response: usize,
-        /// The token.
-        token: usize,
-        /// The value.
-        value: f64,
-    },
+    NotFinite { field: &'static str, response: usize, token: usize, value: f64 },
     /// A reward that is NaN or infinite.
     #[error(
         "rewards[{response}] = {value}; must be a finite number, or null when the response could not be graded"
     )]
-    Reward {
-        /// The response.
-        response: usize,
-        /// The value.
-        value: f64,
-    },
+    Reward { response: usize, value: f64 },
     /// Steps that do not cover a response in order.
     #[error(
-        "steps[{response}]: the first step must start at token 0, each later one after it and before token {len}"
+        "{field}[{response}]: the first step must start at token 0, each later one after it and before token {len}"
     )]
-    Steps {
-        /// The response.
-        response: usize,
-        /// Its length.
-        len: usize,
-    },
-    /// Hidden states of different widths.
+    Steps { field: &'static str, response: usize, len: usize },
+    /// States of different widths.
     #[error(
-        "hidden[{response}][{token}] has {found} numbers, hidden[{response}][0] has {expected}; all states of a response have one width"
+        "{field}[{response}][{token}] has {found} numbers, {field}[{response}][0] has {expected}; all states of a response have one width"
     )]
-    Width {
-        /// The response.
-        response: usize,
-        /// The token.
-        token: usize,
-        /// Its width.
-        found: usize,
-        /// The first token's width.
-        expected: usize,
-    },
+    Width { field: &'static str, response: usize, token: usize, found: usize, expected: usize },
     /// Evidence the method needs and the response lacks.
     #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
-    MissingEvidence {
-        /// What is missing.
-        kind: EvidenceKind,
-        /// The response.
-        response: usize,
-    },
+    MissingEvidence { kind: EvidenceKind, response: usize },
 }
 
 fn why(kind: EvidenceKind) -> &'static str {
@@ -150,29 +97,23 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     if let Some(&kind) = needs.iter().find(|kind| !kind.is_in(r)) {
         return Err(BatchError::MissingEvidence { kind, response: i });
     }
-    let expected = logps.len();
-    let fields = [
-        ("logps", Some(logps), true),
-        ("old_logps", Some(r.old_logps.as_slice()), true),
-        ("ref_logps", r.ref_logps.as_deref(), true),
-    ];
-    for (field, values, to_the_end) in fields.into_iter().chain(r.evidence.lists()) {
-        let Some(values) = values else { continue };
-        if values.len() > expected || to_the_end && values.len() != expected {
-            return Err(BatchError::Length { field, response: i, found: values.len(), expected });
-        }
-        if let Some((token, &value)) = values.iter().enumerate().find(|(_, v)| !v.is_finite()) {
-            return Err(BatchError::NotFinite { field, response: i, token, value });
-        }
+    let len = logps.len();
+    let reference = r.ref_logps.as_deref().map(|values| ("ref_logps", values));
+    for (field, values) in
+        [("logps", logps), ("old_logps", r.old_logps.as_slice())].into_iter().chain(reference)
+    {
+        check_series(i, field, Series::PerToken(values), len)?;
     }
-    if !r.tokens.is_empty() && r.tokens.len() != expected {
-        return Err(BatchError::Length { field: "tokens", response: i, found: r.tokens.len(), expected });
+    for (kind, series) in r.evidence.series() {
+        check_series(i, kind.name(), series, len)?;
     }
-    if let Some(steps) = &r.evidence.steps {
-        check_steps(i, steps, expected)?;
-    }
-    if let Some(hidden) = &r.evidence.hidden {
-        check_hidden(i, hidden, expected)?;
+    if !r.tokens.is_empty() && r.tokens.len() != len {
+        return Err(BatchError::Length {
+            field: "tokens",
+            response: i,
+            found: r.tokens.len(),
+            expected: len,
+        });
     }
     match r.reward {
         Some(value) if !value.is_finite() => Err(BatchError::Reward { response: i, value }),
@@ -180,31 +121,53 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     }
 }
 
-/// One state per token, all of one width, their numbers finite.
-fn check_hidden(i: usize, hidden: &[Vec<f64>], len: usize) -> Result<(), BatchError> {
-    if hidden.len() != len {
-        return Err(BatchError::Length { field: "hidden", response: i, found: hidden.len(), expected: len });
+/// The form of `field` in response `i`, which has `len` tokens.
+fn check_series(i: usize, field: &'static str, series: Series, len: usize) -> Result<(), BatchError> {
+    match series {
+        Series::PerToken(values) if values.len() != len => {
+            Err(BatchError::Length { field, response: i, found: values.len(), expected: len })
+        }
+        Series::PerReasoningToken(values) if values.len() > len => {
+            Err(BatchError::Length { field, response: i, found: values.len(), expected: len })
+        }
+        Series::PerToken(values) | Series::PerReasoningToken(values) => check_finite(i, field, values),
+        Series::PerStep(steps) => check_steps(i, field, steps, len),
+        Series::StatePerToken(states) => check_states(i, field, states, len),
     }
-    let expected = hidden.first().map_or(0, Vec::len);
-    for (token, state) in hidden.iter().enumerate() {
+}
+
+fn check_finite(i: usize, field: &'static str, values: &[f64]) -> Result<(), BatchError> {
+    match values.iter().enumerate().find(|(_, v)| !v.is_finite()) {
+        Some((token, &value)) => Err(BatchError::NotFinite { field, response: i, token, value }),
+        None => Ok(()),
+    }
+}
+
+/// One state per token, all of one width, their numbers finite.
+fn check_states(i: usize, field: &'static str, states: &[Vec<f64>], len: usize) -> Result<(), BatchError> {
+    if states.len() != len {
+        return Err(BatchError::Length { field, response: i, found: states.len(), expected: len });
+    }
+    let expected = states.first().map_or(0, Vec::len);
+    for (token, state) in states.iter().enumerate() {
         if state.len() != expected {
-            return Err(BatchError::Width { response: i, token, found: state.len(), expected });
+            return Err(BatchError::Width { field, response: i, token, found: state.len(), expected });
         }
         if let Some(&value) = state.iter().find(|x| !x.is_finite()) {
-            return Err(BatchError::NotFinite { field: "hidden", response: i, token, value });
+            return Err(BatchError::NotFinite { field, response: i, token, value });
         }
     }
     Ok(())
 }
 
 /// Steps begin at token 0, each starts after the one before and inside the response, and their values are finite.
-fn check_steps(i: usize, steps: &[StepValue], len: usize) -> Result<(), BatchError> {
+fn check_steps(i: usize, field: &'static str, steps: &[StepValue], len: usize) -> Result<(), BatchError> {
     let ordered = steps.windows(2).all(|w| w[0].start < w[1].start);
     if steps.first().map(|s| s.start) != Some(0) || !ordered || steps.iter().any(|s| s.start >= len) {
-        return Err(BatchError::Steps { response: i, len });
+        return Err(BatchError::Steps { field, response: i, len });
     }
     match steps.iter().enumerate().find(|(_, s)| !s.value.is_finite()) {
-        Some((token, s)) => Err(BatchError::NotFinite { field: "steps", response: i, token, value: s.value }),
+        Some((token, s)) => Err(BatchError::NotFinite { field, response: i, token, value: s.value }),
         None => Ok(()),
     }
 }

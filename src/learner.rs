@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::group::{Group, Response};
-use crate::methods::{Credit, Method, batch_metrics};
+use crate::method::{Credit, Method, batch_metrics};
 use crate::metrics::Metrics;
 
 /// Log-probabilities of every token of some responses, with the tape to differentiate them.
@@ -14,11 +14,11 @@ pub type Scored<Tape> = (Vec<Vec<f64>>, Tape);
 /// A table and a transformer differ only in this trait's implementation. Responses of a batch are counted in flat order,
 /// group by group; group `i` answers prompt `i`.
 pub trait Policy {
-    /// What a response answers.
+    /// The input that a response answers.
     type Prompt;
     /// What [`Policy::log_probs`] keeps for [`Policy::backward`].
     type Tape;
-    /// How it fails.
+    /// Why sampling, scoring or a step can fail.
     type Error;
 
     /// Samples and grades `group_size` responses to every prompt.
@@ -27,9 +27,9 @@ pub trait Policy {
     /// When sampling fails.
     fn sample(&mut self, prompts: &[Self::Prompt], group_size: usize) -> Result<Vec<Group>, Self::Error>;
 
-    /// Splits the responses of a batch into runs that are scored and differentiated together (micro-batches), in order.
+    /// Splits the responses of a batch, in order, into micro-batches: ranges that are scored and differentiated together.
     ///
-    /// The split may follow memory alone: credit is fixed for the whole batch, and shares of the loss add up.
+    /// Memory alone may decide the split: credit is fixed for the whole batch, and shares of the loss add up.
     fn parts(&self, prompts: &[Self::Prompt], batch: &[Group]) -> Vec<Range<usize>> {
         let _ = prompts;
         std::iter::once(0..batch.iter().map(|g| g.responses.len()).sum()).collect()
@@ -94,7 +94,7 @@ pub fn update<P: Policy>(
         metrics = batch_metrics(batch);
         for part in policy.parts(prompts, batch) {
             let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;
-            let dlogps = losses(method, &responses[part.clone()], &credits[part], &logps, &mut metrics);
+            let dlogps = gradients(method, &responses[part.clone()], &credits[part], &logps, &mut metrics);
             policy.backward(tape, &dlogps)?;
         }
         policy.step()?;
@@ -102,8 +102,8 @@ pub fn update<P: Policy>(
     Ok(metrics)
 }
 
-/// Gradients of the losses of some responses; their metrics are merged into `metrics`.
-fn losses(
+/// The gradient of the loss of each response in its log-probabilities. The metrics are merged into `metrics`.
+fn gradients(
     method: &dyn Method,
     responses: &[&Response],
     credits: &[Credit],

@@ -25,6 +25,21 @@
 //! assert!((token(0) - 2.71).abs() < 1e-12 && (token(2) - 1.0).abs() < 1e-12);
 //! ```
 //!
+//! # Modules, from the ground up
+//!
+//! A module imports from its own row or from rows above it, and no modules import each other in a circle; a test holds that.
+//!
+//! | modules | what they hold |
+//! | --- | --- |
+//! | [`group`], [`metrics`], [`settings`], [`equation`], [`table`], [`padded`], [`stats`] | data and vocabulary |
+//! | [`trace`], [`advantage`], [`surrogate`], [`kl`], [`reduction`], [`soft_clamp`], [`check`] | single formulas, and the check of a batch |
+//! | [`method`] | what a method is, and its evaluation on a batch |
+//! | [`assignment`], [`ratio`] | the parts in which methods differ |
+//! | [`objective`] | the clipped loss put together from those parts |
+//! | [`methods`] | the registry: one file per method |
+//! | [`learner`] | the training step over any policy |
+//! | [`mdp`] | the token-MDP with its exact oracle and the expected update of any method |
+//!
 //! # Symbols
 //!
 //! | symbol | name here | meaning |
@@ -35,7 +50,7 @@
 //! | `q` | `q` | `gamma lambda` |
 //! | `E`, `M` | [`trace::Trace`] | the trace operator |
 //! | `delta_t` | [`advantage::Delta`] | what multiplies the trace at `t` |
-//! | `A_NAE` | [`advantage::Outcome`] | the z-scored group reward |
+//! | `A_NAE` | [`advantage::OutcomeAdvantage`] | the z-scored group reward |
 //! | `beta` | `beta` | KL coefficient |
 //!
 //! # From the paper's equations to items
@@ -47,8 +62,8 @@
 //! | Eq. 17, 18 (printed matrices) | [`trace::AsPrinted`], [`trace::RowIndex`] |
 //! | Theorem 1 | [`trace::Trace::apply`] and [`trace::Trace::adjoint`] are adjoint |
 //! | GAE, TD errors | [`advantage::gae`], [`advantage::td_errors`] |
-//! | `A_NAE`, clamp at -0.1 | [`advantage::Outcome`] |
-//! | clipped objective, Algorithms 1 and 2 | [`surrogate::Surrogate`], [`objective::Objective`], [`update::Update`] |
+//! | `A_NAE`, clamp at -0.1 | [`advantage::OutcomeAdvantage`] |
+//! | clipped objective, Algorithms 1 and 2 | [`surrogate::Surrogate`], [`objective::Objective`], [`ratio::PolicyRatio`] |
 //! | `1 + sigma(log pi - 1)` | [`soft_clamp::SoftClamp`] |
 //! | `l_KL` | [`kl::Kl`] |
 //! | Lemma 1, `V`, `Q`, grad J | [`mdp`] |
@@ -63,10 +78,12 @@ pub mod group;
 pub mod kl;
 pub mod learner;
 pub mod mdp;
+pub mod method;
 pub mod methods;
 pub mod metrics;
 pub mod objective;
 pub mod padded;
+pub mod ratio;
 pub mod reduction;
 pub mod settings;
 pub mod soft_clamp;
@@ -74,4 +91,3 @@ pub mod stats;
 pub mod surrogate;
 pub mod table;
 pub mod trace;
-pub mod update;

@@ -1,5 +1,7 @@
 //! From lengths to the weight of each token in the loss.
 
+use crate::equation::{BatchSize, number};
+
 /// How token losses become one number. `B` is the number of responses of the batch (all groups), `T_i` their lengths.
 ///
 /// Masked responses keep their place in `B` but carry no weight and no tokens, as in TRL.
@@ -58,5 +60,27 @@ impl Reduction {
             group.iter().map(|len| len.map_or(0.0, of)).collect::<Vec<_>>()
         };
         groups.iter().flat_map(of_group).collect()
+    }
+
+    /// `w_i = ..`, with the counts of a batch of this size.
+    pub fn equation(self, size: &BatchSize) -> String {
+        let (responses, longest) = (size.responses(), size.max_len);
+        let all = responses * longest;
+        match self {
+            Reduction::PerResponse => {
+                format!("w_i = 1/(B T_i) = 1/({responses} T_i); 1/{all} at T_i = {longest}")
+            }
+            Reduction::TokenMean => {
+                format!("w_i = 1/sum_j T_j; 1/{all} when all {responses} responses have {longest} tokens")
+            }
+            Reduction::GroupTokenMean => format!(
+                "w_i = 1/(N sum_j T_j) = 1/({} sum_j T_j), j in the group of i; 1/{all} when its {} responses have {longest} tokens",
+                size.groups, size.group_size
+            ),
+            Reduction::Constant(l) => {
+                let product = number(responses as f64 * l);
+                format!("w_i = 1/(B L) = 1/({responses} x {}) = 1/{product}", number(l))
+            }
+        }
     }
 }

@@ -31,7 +31,7 @@ pub enum Squash {
 pub struct SoftClamp {
     /// How `w @ v` is read.
     pub reading: Reading,
-    /// The squashing function.
+    /// The function that bounds `log pi`.
     pub squash: Squash,
     /// Whether the gradient flows through `v`; the paper does not say.
     pub gradient: bool,
@@ -90,5 +90,20 @@ impl SoftClamp {
         for k in 0..len {
             dlogps[k] += dv[k] * slopes[k];
         }
+    }
+
+    /// `u_t = ..`, what the loss of a token is multiplied by.
+    pub fn equation(self) -> String {
+        let weight = match self.reading {
+            Reading::Matrix => "sum_k E[t,k] v_k",
+            Reading::Elementwise => "v_t sum_k E[t,k]",
+            Reading::Inner => "sum_j v_j sum_k E[j,k]",
+        };
+        let squash = match self.squash {
+            Squash::Sigmoid => "sigma",
+            Squash::Tanh => "tanh",
+        };
+        let gradient = if self.gradient { "flows through v" } else { "takes v as constant" };
+        format!("u_t = {weight}, v_t = 1 + {squash}(log pi(a_t|s_t) - 1); the gradient {gradient}")
     }
 }

@@ -3,16 +3,19 @@
 //! ```json
 //! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
 //! ```
-//! Optional: `ref_logps`, `entropies`, `values`, `collisions`, `teacher_logps`, `tokens` (one list per response), `shifts` and `saliencies`
-//! (lists that may end with the reasoning), `hidden` (a list of states per response, each a list of numbers), `steps` (a list of
-//! `[first token, value]` per response), `truncated` (one flag per response), `id`.
+//! Optional: `id`, `truncated` (one flag per response), `ref_logps` and `tokens` (one list per response), and every kind of evidence that
+//! [`Evidence`] declares, in its form: a list of numbers per response, a list of `[first token, value]` per response (steps), or a list of
+//! states per response, each a list of numbers (hidden states).
 
 use crate::failure::quoted;
 use crate::json::{self, Json};
 use grpo_lambda::check::{self, BatchError};
-use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response, StepValue};
+use grpo_lambda::group::{
+    Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
+};
 use grpo_lambda::settings::did_you_mean;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// A group with the current log-probabilities of its responses.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,23 +43,12 @@ pub struct Positive {
 const ROUNDING: f64 = 1e-6;
 
 const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
-const KNOWN: [&str; 15] = [
-    "id",
-    "rewards",
-    "logps",
-    "old_logps",
-    "ref_logps",
-    "entropies",
-    "values",
-    "collisions",
-    "steps",
-    "shifts",
-    "saliencies",
-    "teacher_logps",
-    "hidden",
-    "tokens",
-    "truncated",
-];
+
+/// Every field of a line, in the order of messages. What a response may carry beside them is declared with [`Evidence`].
+fn known() -> Vec<&'static str> {
+    let before = ["id", "rewards", "logps", "old_logps", "ref_logps"];
+    before.into_iter().chain(Evidence::KINDS.map(EvidenceKind::name)).chain(["tokens", "truncated"]).collect()
+}
 
 type Lists = Vec<Vec<f64>>;
 
@@ -102,13 +94,14 @@ impl Fields {
             }
             Err(what) => return Err(format!("{what}; {WHOLE_OBJECT}")),
         };
+        let known = known();
         for (i, (key, _)) in entries.iter().enumerate() {
-            if !KNOWN.contains(&key.as_str()) {
-                let hint = did_you_mean(key, KNOWN);
+            if !known.contains(&key.as_str()) {
+                let hint = did_you_mean(key, known.iter().copied());
                 return Err(format!(
                     "{}: unknown field{hint}; the fields are {}",
                     quoted(key),
-                    KNOWN.join(", ")
+                    known.join(", ")
                 ));
             }
             if entries[..i].iter().any(|(earlier, _)| earlier == key) {
@@ -146,18 +139,8 @@ impl Fields {
 
     /// A list of numbers per response.
     fn lists(&mut self, field: &'static str, responses: usize, value: Json) -> Result<Lists, String> {
-        let items = self.per_response(field, responses, value, "a list of lists of numbers")?;
-        let lists = items.into_iter().enumerate().map(|(i, item)| {
-            let place = format!("{field}[{i}]");
-            let numbers = self::items(&place, item, "a list of numbers, one per token")?;
-            let number = |(t, x): (usize, Json)| number(&x).ok_or_else(|| wrong(&place, t, &x, "a number"));
-            numbers.into_iter().enumerate().map(number).collect()
-        });
-        lists.collect()
-    }
-
-    fn optional_lists(&mut self, field: &'static str, responses: usize) -> Result<Option<Lists>, String> {
-        self.take(field).map(|value| self.lists(field, responses, value)).transpose()
+        let items = self.per_response(field, responses, value, LISTS)?;
+        items.into_iter().enumerate().map(|(i, item)| numbers(&format!("{field}[{i}]"), item, LIST)).collect()
     }
 
     fn line(&mut self) -> Result<Line, String> {
@@ -168,88 +151,28 @@ impl Fields {
         let logps = self.lists("logps", n, logps)?;
         let old_logps = self.require("old_logps")?;
         let old_logps = self.lists("old_logps", n, old_logps)?;
-        let mut ref_logps = self.optional_lists("ref_logps", n)?;
-        let mut entropies = self.optional_lists("entropies", n)?;
-        let mut values = self.optional_lists("values", n)?;
-        let mut collisions = self.optional_lists("collisions", n)?;
-        let mut shifts = self.optional_lists("shifts", n)?;
-        let mut saliencies = self.optional_lists("saliencies", n)?;
-        let mut teacher_logps = self.optional_lists("teacher_logps", n)?;
-        let mut hidden = self.hidden(n)?;
-        let mut steps = self.steps(n)?;
-        let mut tokens = self.tokens(n)?;
+        let ref_logps = self.take("ref_logps").map(|value| self.lists("ref_logps", n, value)).transpose()?;
+        let evidence = self.evidence(n)?;
+        let tokens = self.tokens(n)?;
         let truncated = self.truncated(n)?;
         let id = self.id()?;
-        let row = |lists: &mut Option<Lists>, i: usize| lists.as_mut().map(|l| std::mem::take(&mut l[i]));
-        let responses =
-            old_logps.into_iter().zip(rewards).enumerate().map(|(i, (old_logps, reward))| Response {
-                tokens: std::mem::take(&mut tokens[i]),
-                old_logps,
-                ref_logps: row(&mut ref_logps, i),
-                reward,
-                truncated: truncated[i],
-                evidence: Evidence {
-                    entropies: row(&mut entropies, i),
-                    values: row(&mut values, i),
-                    collisions: row(&mut collisions, i),
-                    steps: steps.as_mut().map(|s| std::mem::take(&mut s[i])),
-                    shifts: row(&mut shifts, i),
-                    saliencies: row(&mut saliencies, i),
-                    teacher_logps: row(&mut teacher_logps, i),
-                    hidden: hidden.as_mut().map(|h| std::mem::take(&mut h[i])),
-                },
-            });
+        let ref_logps = ref_logps.map_or(vec![None; n], |lists| lists.into_iter().map(Some).collect());
+        let columns =
+            rewards.into_iter().zip(old_logps).zip(ref_logps).zip(tokens).zip(truncated).zip(evidence);
+        let responses = columns.map(|(((((reward, old_logps), ref_logps), tokens), truncated), evidence)| {
+            Response { tokens, old_logps, ref_logps, reward, truncated, evidence }
+        });
         Ok(Line { id, group: Group { responses: responses.collect() }, logps })
     }
 
-    /// The hidden state of every token of every response.
-    fn hidden(&mut self, responses: usize) -> Result<Option<Vec<Lists>>, String> {
-        const RIGHT: &str = "a list of lists of states, one per token, each a list of numbers";
-        let Some(value) = self.take("hidden") else { return Ok(None) };
-        let of_response = |(i, item)| {
-            let place = format!("hidden[{i}]");
-            let state = |(t, item)| {
-                let place = format!("{place}[{t}]");
-                let number =
-                    |(k, x): (usize, Json)| number(&x).ok_or_else(|| wrong(&place, k, &x, "a number"));
-                items(&place, item, "a list of numbers")?.into_iter().enumerate().map(number).collect()
-            };
-            items(&place, item, "a list of states, one per token")?
-                .into_iter()
-                .enumerate()
-                .map(state)
-                .collect()
+    /// The evidence of every response.
+    fn evidence(&mut self, responses: usize) -> Result<Vec<Evidence>, String> {
+        let mut columns = EvidenceColumns { fields: self, responses, columns: HashMap::new(), response: 0 };
+        let of_response = |i| {
+            columns.response = i;
+            Evidence::read(&mut columns)
         };
-        let all = self.per_response("hidden", responses, value, RIGHT)?;
-        all.into_iter().enumerate().map(of_response).collect::<Result<_, _>>().map(Some)
-    }
-
-    /// `[first token, value]` of every step of every response.
-    fn steps(&mut self, responses: usize) -> Result<Option<Vec<Vec<StepValue>>>, String> {
-        const RIGHT: &str = "[first token, value]";
-        let Some(value) = self.take("steps") else { return Ok(None) };
-        let items =
-            self.per_response("steps", responses, value, "a list of lists of [first token, value]")?;
-        let of_response = |(i, item)| {
-            let place = format!("steps[{i}]");
-            let step = |(t, x): (usize, Json)| {
-                let Json::List(pair) = &x else { return Err(wrong(&place, t, &x, RIGHT)) };
-                let start = pair.first().and_then(|s| match s {
-                    Json::Number(n) => n.as_u64().and_then(|n| usize::try_from(n).ok()),
-                    _ => None,
-                });
-                match (start, pair.get(1).and_then(number), pair.len()) {
-                    (Some(start), Some(value), 2) => Ok(StepValue { start, value }),
-                    _ => Err(wrong(&place, t, &x, RIGHT)),
-                }
-            };
-            self::items(&place, item, "a list of [first token, value]")?
-                .into_iter()
-                .enumerate()
-                .map(step)
-                .collect()
-        };
-        items.into_iter().enumerate().map(of_response).collect::<Result<_, _>>().map(Some)
+        (0..responses).map(of_response).collect()
     }
 
     fn tokens(&mut self, responses: usize) -> Result<Vec<Vec<u32>>, String> {
@@ -298,6 +221,72 @@ impl Fields {
     }
 }
 
+const LISTS: &str = "a list of lists of numbers";
+const LIST: &str = "a list of numbers, one per token";
+const STEP: &str = "[first token, value]";
+
+/// The fields of a line that hold evidence, as the responses read it one after the other.
+struct EvidenceColumns<'a> {
+    fields: &'a mut Fields,
+    responses: usize,
+    /// What each kind's field holds for every response; none where there is no such field.
+    columns: HashMap<EvidenceKind, Option<Vec<Json>>>,
+    /// The response that reads.
+    response: usize,
+}
+
+impl EvidenceColumns<'_> {
+    /// What a kind's field holds for the response, and its place as in `values[2]`. The whole field must be `right`.
+    fn item(&mut self, kind: EvidenceKind, right: &str) -> Result<Option<(String, Json)>, String> {
+        let (field, i) = (kind.name(), self.response);
+        if !self.columns.contains_key(&kind) {
+            let value = self.fields.take(field);
+            let column =
+                value.map(|v| self.fields.per_response(field, self.responses, v, right)).transpose()?;
+            self.columns.insert(kind, column);
+        }
+        let column = self.columns.get_mut(&kind).and_then(Option::as_mut);
+        Ok(column.map(|items| (format!("{field}[{i}]"), std::mem::replace(&mut items[i], Json::Null))))
+    }
+}
+
+impl EvidenceSource for EvidenceColumns<'_> {
+    type Error = String;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, String> {
+        self.item(kind, LISTS)?.map(|(place, item)| numbers(&place, item, LIST)).transpose()
+    }
+
+    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, String> {
+        let Some((place, item)) = self.item(kind, "a list of lists of [first token, value]")? else {
+            return Ok(None);
+        };
+        let pairs = items(&place, item, "a list of [first token, value]")?.into_iter().enumerate();
+        pairs.map(|(t, pair)| step(&place, t, &pair)).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, String> {
+        const RIGHT: &str = "a list of lists of states, one per token, each a list of numbers";
+        let Some((place, item)) = self.item(kind, RIGHT)? else { return Ok(None) };
+        let states = items(&place, item, "a list of states, one per token")?.into_iter().enumerate();
+        let state = |(t, state)| numbers(&format!("{place}[{t}]"), state, "a list of numbers");
+        states.map(state).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// A step of a response, `[first token, value]`.
+fn step(place: &str, index: usize, pair: &Json) -> Result<StepValue, String> {
+    let Json::List(entries) = pair else { return Err(wrong(place, index, pair, STEP)) };
+    let start = entries.first().and_then(|start| match start {
+        Json::Number(n) => n.as_u64().and_then(|n| usize::try_from(n).ok()),
+        _ => None,
+    });
+    match (start, entries.get(1).and_then(number), entries.len()) {
+        (Some(start), Some(value), 2) => Ok(StepValue { start, value }),
+        _ => Err(wrong(place, index, pair, STEP)),
+    }
+}
+
 const WHOLE_OBJECT: &str = "each line must be one whole JSON object with rewards, logps and old_logps";
 
 fn rewards_of(value: Json) -> Result<Vec<Option<f64>>, String> {
@@ -320,6 +309,12 @@ fn items(place: &str, value: Json, right: &str) -> Result<Vec<Json>, String> {
     }
 }
 
+/// A list of numbers; what is no list is said to be no `right`.
+fn numbers(place: &str, value: Json, right: &str) -> Result<Vec<f64>, String> {
+    let entry = |(t, x): (usize, Json)| number(&x).ok_or_else(|| wrong(place, t, &x, "a number"));
+    items(place, value, right)?.into_iter().enumerate().map(entry).collect()
+}
+
 /// The number; a bare `NaN` or `Infinity` too, for [`check::group`] to refuse with its place.
 fn number(value: &Json) -> Option<f64> {
     match value {
@@ -336,6 +331,7 @@ fn wrong(place: &str, index: usize, found: &Json, right: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grpo_lambda::group::Series;
 
     const PLAIN: &str = r#"{"rewards":[1,0],"logps":[[-0.5,-0.25],[-1]],"old_logps":[[-0.5,-0.25],[-1]]}"#;
 
@@ -358,19 +354,43 @@ mod tests {
             (&a.old_logps[..], b.ref_logps.as_deref(), &b.tokens[..]),
             (&[-2.0][..], Some(&[-5.0][..]), &[12][..])
         );
-        assert_eq!(
-            b.evidence,
-            Evidence {
-                entropies: Some(vec![0.2]),
-                values: Some(vec![0.4]),
-                collisions: Some(vec![0.6]),
-                steps: Some(vec![StepValue { start: 0, value: 0.8 }]),
-                shifts: Some(vec![0.9]),
-                saliencies: Some(vec![2.0]),
-                teacher_logps: Some(vec![-0.2]),
-                hidden: Some(vec![vec![3.0, 4.0]]),
+        let found = &b.evidence;
+        for (found, expected) in [
+            (&found.entropies, 0.2),
+            (&found.values, 0.4),
+            (&found.collisions, 0.6),
+            (&found.shifts, 0.9),
+            (&found.saliencies, 2.0),
+            (&found.teacher_logps, -0.2),
+        ] {
+            assert_eq!(found, &Some(vec![expected]));
+        }
+        assert_eq!(found.steps, Some(vec![StepValue { start: 0, value: 0.8 }]));
+        assert_eq!(found.hidden, Some(vec![vec![3.0, 4.0]]));
+        assert_eq!(found.series().count(), 8);
+    }
+
+    /// A kind that is declared is read: whoever declares one need not come here.
+    #[test]
+    fn every_declared_kind_of_evidence_is_a_field_of_its_form() {
+        let evidence = Evidence::constant(1, 0.5);
+        for (kind, series) in evidence.series() {
+            let entry = match series {
+                Series::PerToken(_) | Series::PerReasoningToken(_) => "[0.5]",
+                Series::PerStep(_) => "[[0,0.5]]",
+                Series::StatePerToken(_) => "[[0.5]]",
+            };
+            let field = kind.name();
+            let line = format!(
+                r#"{{"{field}":[{entry},{entry}],"rewards":[1,0],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]]}}"#
+            );
+            let line = Line::parse(&line, &[kind]).expect(field);
+            for response in &line.group.responses {
+                assert!(response.evidence.series().eq([(kind, series)]), "{field}");
             }
-        );
+            let error = error(&PLAIN.replacen('{', &format!("{{\"{field}\":[{entry}],"), 1));
+            assert_eq!(error, format!("{field}: 1 entries for 2 rewards; one per response is needed"));
+        }
     }
 
     #[test]

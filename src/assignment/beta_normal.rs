@@ -2,7 +2,7 @@ use super::Assignment;
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 use statrs::function::beta::ln_beta;
 
 /// Centred rewards divided by a Beta density at the group's success rate.

@@ -1,7 +1,7 @@
-use super::{Assignment, Selection};
+use super::{Assignment, EntropySelection};
 use crate::equation::{Part, inner};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment at the tokens of high entropy, 0 at the others: the 80/20 rule.
 ///
@@ -11,10 +11,10 @@ use crate::methods::Coupling;
 /// Source: TRL `top_entropy_quantile`; arXiv 2506.01939.
 #[derive(Debug)]
 pub struct HighEntropy {
-    /// What the chosen tokens get.
+    /// The assignment whose advantages the chosen tokens keep.
     pub inner: Box<dyn Assignment>,
-    /// Which tokens.
-    pub selection: Selection,
+    /// Which tokens are chosen.
+    pub selection: EntropySelection,
 }
 
 impl Assignment for HighEntropy {

@@ -2,7 +2,7 @@
 //!
 //! | assignment | advantage of token `t` of response `i` | used by |
 //! | --- | --- | --- |
-//! | [`Spread`] | `A_i` at every token, or at the last | GRPO and its relatives, GRPO-lambda |
+//! | [`OutcomeCredit`] | `A_i` at every token, or at the last | GRPO and its relatives, GRPO-lambda |
 //! | [`BetaNormal`] | `(r_i - p) / f_Beta(p)` | BNPO (Beta normalisation) |
 //! | [`ReturnsToGo`] | discounted rewards from `t` on | REINFORCE++ |
 //! | [`Whitened`] | another one, centred and scaled over all tokens of the batch | REINFORCE++, PPO |
@@ -10,7 +10,7 @@
 //! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
 //! | [`TreeAdvantage`] | `A_i` and differences of prefix-tree values | TEMPO, SPO-tree, TreeRPO, TreeRL |
 //! | [`Reshaped`] | another one times bi-level weights of token scores | OAR-P, OAR-G |
-//! | [`Critic`] | generalised advantage estimation over values | PPO |
+//! | [`Gae`] | generalised advantage estimation over values | PPO |
 //! | [`StepDifference`] | differences of Monte-Carlo values between steps | VinePPO, SPO-chain |
 //! | [`SpanWeighted`] | another one times the distance of a span of hidden states from opposite responses | SHEAR |
 //! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD |
@@ -19,38 +19,42 @@
 //! the KL term keep the token.
 
 mod beta_normal;
-mod critic;
 mod entropy;
+mod gae;
 mod outcome;
+mod overlong;
 mod prefix_tree;
 mod reshape;
 mod returns;
 mod selection;
+mod sinkhorn;
 mod spans;
 mod steps;
 mod teacher;
 mod token_baseline;
-mod transport;
+mod tree_advantage;
 mod whitened;
 
 pub use beta_normal::BetaNormal;
-pub use critic::Critic;
 pub use entropy::HighEntropy;
-pub use outcome::{Overlong, Spread};
-pub use prefix_tree::{PrefixTree, Siblings, TreeAdvantage, TreeCredit};
-pub use reshape::{Answer, BiLevel, Reshaped, Scores, Threshold};
+pub use gae::Gae;
+pub use outcome::OutcomeCredit;
+pub use overlong::Overlong;
+pub use prefix_tree::{PrefixTree, Siblings};
+pub use reshape::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
 pub use returns::ReturnsToGo;
-pub use selection::{Scope, Selection};
+pub use selection::{EntropySelection, Scope};
+pub use sinkhorn::Sinkhorn;
 pub use spans::SpanWeighted;
 pub use steps::StepDifference;
 pub use teacher::TeacherWeighted;
 pub use token_baseline::TokenBaseline;
-pub use transport::Transport;
+pub use tree_advantage::{TreeAdvantage, TreeCredit};
 pub use whitened::Whitened;
 
 use crate::equation::Part;
 use crate::group::{Group, Response};
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// A rule that gives every token of a batch its advantage.
 pub trait Assignment: Send + Sync + std::fmt::Debug {
@@ -76,25 +80,25 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// Whether a response's advantages depend on its own tokens or evidence, beyond reward and length.
     fn reads_tokens(&self) -> bool;
 
-    /// Which tokens of a response that counts stay in the batch; those that leave have no weight and no place in a denominator. `None`:
-    /// all stay, in every response.
+    /// Which tokens of a response stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
+    /// means that every token of every response stays.
     fn kept(&self, _response: &Response) -> Option<Vec<bool>> {
         None
     }
 
-    /// Whether a batch whose rewards all agree has advantage 0 everywhere. So it is with every comparison of
-    /// responses; a critic, or a reward per token, teaches on its own.
+    /// Whether every advantage is 0 in a batch whose rewards all agree. That is so where responses are compared with each
+    /// other. A critic, or a reward per token, gives advantages without a comparison.
     fn compares(&self) -> bool {
         true
     }
 
-    /// The advantages that an outcome of 1 would have along a response of `len` tokens: their shape.
+    /// The advantages of the tokens of a response of `len` tokens whose own advantage is 1.
     fn profile(&self, len: usize) -> Vec<f64> {
         vec![1.0; len]
     }
 }
 
-/// The responses of a batch in flat order with whether their evidence counts: they carry weight and a reward.
+/// The responses of a batch in flat order, each with whether it counts: whether it carries weight and has a reward.
 pub(crate) fn counted<'a>(
     batch: &'a [Group],
     active: &'a [bool],
@@ -117,6 +121,6 @@ pub(crate) fn each_counted(
 }
 
 /// Evidence that the method declared to need.
-pub(crate) fn evidence<'a>(field: &'a Option<Vec<f64>>, name: &str) -> &'a [f64] {
+pub(crate) fn evidence<'a, T>(field: &'a Option<Vec<T>>, name: &str) -> &'a [T] {
     field.as_deref().unwrap_or_else(|| panic!("{name}: evidence the method needs is missing"))
 }

@@ -1,7 +1,7 @@
 use super::{Assignment, each_counted, evidence};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::methods::Coupling;
+use crate::method::Coupling;
 use crate::trace::scan;
 
 /// Rewards from each token on, with a KL penalty per token as part of the reward (REINFORCE++).

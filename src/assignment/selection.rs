@@ -1,7 +1,7 @@
 use super::{counted, evidence};
 use crate::equation::number;
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Over what a threshold is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Scope {
 
 /// The choice of high-entropy tokens: `h_t = 1{H_t >= tau}`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Selection {
+pub enum EntropySelection {
     /// `tau` is the `1 - top` quantile of the entropies, with linear interpolation between neighbours as in `torch.quantile`.
     Top {
         /// The share of tokens to keep, in `[0, 1]`; ties at the threshold are kept, too.
@@ -29,7 +29,7 @@ pub enum Selection {
     ),
 }
 
-impl Selection {
+impl EntropySelection {
     /// Which tokens of each response are chosen, in flat order. Responses that are masked or have no reward are left out of
     /// the quantile, and none of their tokens is chosen.
     ///
@@ -40,19 +40,19 @@ impl Selection {
             .map(|(r, counts)| (r.len(), counts.then(|| evidence(&r.evidence.entropies, "entropies"))))
             .collect();
         let whole = match *self {
-            Selection::Top { top, scope: Scope::Batch } => {
+            EntropySelection::Top { top, scope: Scope::Batch } => {
                 let mut all: Vec<f64> = entropies.iter().filter_map(|e| e.1).flatten().copied().collect();
                 quantile(1.0 - top, &mut all)
             }
-            Selection::AtLeast(tau) => tau,
-            Selection::Top { scope: Scope::Response, .. } => f64::NAN,
+            EntropySelection::AtLeast(tau) => tau,
+            EntropySelection::Top { scope: Scope::Response, .. } => f64::NAN,
         };
         let mut buffer = Vec::new();
         let row = |(len, own): (usize, Option<&[f64]>)| {
             let Some(own) = own else { return vec![false; len] };
             assert_eq!(own.len(), len, "one entropy per token");
             let tau = match *self {
-                Selection::Top { top, scope: Scope::Response } => {
+                EntropySelection::Top { top, scope: Scope::Response } => {
                     buffer.clear();
                     buffer.extend_from_slice(own);
                     quantile(1.0 - top, &mut buffer)
@@ -67,8 +67,8 @@ impl Selection {
     /// When token `at` is chosen, as in `H_t >= 0.5, H_t the entropy of pi_old(.|s_t) in nats`.
     pub fn equation(&self, at: &str) -> String {
         let tau = match *self {
-            Selection::AtLeast(tau) => number(tau),
-            Selection::Top { top, scope } => {
+            EntropySelection::AtLeast(tau) => number(tau),
+            EntropySelection::Top { top, scope } => {
                 let whose = match scope {
                     Scope::Batch => "all tokens of the batch",
                     Scope::Response => "the response's tokens",
@@ -79,11 +79,13 @@ impl Selection {
         format!("H_{at} >= {tau} (H_{at} the entropy of pi_old(.|s_{at}) in nats)")
     }
 
-    /// How other responses enter.
+    /// How other responses enter the choice.
     pub fn coupling(&self) -> Coupling {
         match self {
-            Selection::Top { scope: Scope::Batch, .. } => Coupling::Everything,
-            Selection::Top { scope: Scope::Response, .. } | Selection::AtLeast(_) => Coupling::Rewards,
+            EntropySelection::Top { scope: Scope::Batch, .. } => Coupling::Everything,
+            EntropySelection::Top { scope: Scope::Response, .. } | EntropySelection::AtLeast(_) => {
+                Coupling::Rewards
+            }
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Weights of spans by how far their hidden states lie from those of responses with the opposite outcome.
 
-use super::transport::Transport;
-use super::{Assignment, counted};
+use super::{Assignment, Sinkhorn, counted, evidence};
 use crate::equation::{Part, inner, number};
 use crate::group::{Group, Response};
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment times the distance of a token's span from the nearest span of an opposite response (SHEAR).
 ///
@@ -12,7 +11,7 @@ use crate::methods::Coupling;
 /// d_{i,k} = min over responses j of the group with A_j of the other sign, and their windows q, of  W(window k of i, window q of j)
 /// A_t     = A_i  max over the windows k that hold t of d_{i,k}  /  mean |h|
 /// ```
-/// `W` is an entropic transport cost between the hidden states in two windows ([`Transport`]), the mean is over all tokens of the
+/// `W` is an entropic transport cost between the hidden states in two windows ([`Sinkhorn`]), the mean is over all tokens of the
 /// group's responses that count. The weight is not negative, so every token keeps the sign of its response's advantage; the mass is not
 /// preserved. Windows begin every `stride` tokens, up to the first that reaches the end, where it is cut off. A response without an opposite one to be
 /// compared with gets 0: only mixed groups teach.
@@ -25,7 +24,7 @@ pub struct SpanWeighted {
     /// Tokens between the starts of windows, at least 1.
     pub stride: usize,
     /// The distance of two windows.
-    pub transport: Transport,
+    pub transport: Sinkhorn,
 }
 
 /// A response's hidden states, cut into windows.
@@ -44,7 +43,7 @@ impl<'a> Spans<'a> {
     }
 
     /// The least distance of each window from any of `others`.
-    fn nearest(&self, others: &[&Spans], transport: Transport) -> Vec<f64> {
+    fn nearest(&self, others: &[&Spans], transport: Sinkhorn) -> Vec<f64> {
         let mut found: Vec<f64> = Vec::with_capacity(self.windows.len());
         for k in 0..self.windows.len() {
             // Along a constant stretch windows repeat.
@@ -76,8 +75,7 @@ fn between(a: &[f64], b: &[f64]) -> f64 {
 
 impl SpanWeighted {
     fn spans<'a>(&self, response: &'a Response) -> Spans<'a> {
-        let states =
-            response.evidence.hidden.as_deref().expect("hidden: evidence the method needs is missing");
+        let states = evidence(&response.evidence.hidden, "hidden");
         let len = response.len();
         assert_eq!(states.len(), len, "one hidden state per token");
         let mut windows = vec![(0, self.window.min(len))];
@@ -149,7 +147,7 @@ impl Assignment for SpanWeighted {
 
     fn equation(&self, token: &str) -> Vec<Part> {
         let own = inner(token);
-        let Transport { regularisation, steps } = self.transport;
+        let Sinkhorn { regularisation, steps } = self.transport;
         let span = format!(
             "{token} = {own} max_k d_k / n over the windows k of {} tokens, one every {}, that hold t",
             self.window, self.stride

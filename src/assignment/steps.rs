@@ -1,7 +1,7 @@
-use super::{Assignment, each_counted};
+use super::{Assignment, each_counted, evidence};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Differences of Monte-Carlo values between the starts of steps, the same for every token of a step.
 ///
@@ -20,7 +20,7 @@ pub struct StepDifference {
 
 impl StepDifference {
     fn of(&self, r: &Response, reward: f64) -> Vec<f64> {
-        let steps = r.evidence.steps.as_deref().expect("steps: evidence the method needs is missing");
+        let steps = evidence(&r.evidence.steps, "steps");
         let mut advantages = vec![0.0; r.len()];
         for (i, step) in steps.iter().enumerate() {
             let next = steps.get(i + 1);

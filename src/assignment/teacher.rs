@@ -1,7 +1,7 @@
 use super::{Assignment, counted, evidence};
 use crate::equation::{Part, inner, number};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment re-weighted by a teacher that has seen the reference answer (RLSD).
 ///
@@ -12,7 +12,7 @@ use crate::methods::Coupling;
 /// For the exact Bayes posterior `exp(D_t) = P(right|s_{t+1}) / P(right|s_t)`, and `sum_t D_t = log P(right|y) / P(right)`.
 #[derive(Debug)]
 pub struct TeacherWeighted {
-    /// What is re-weighted.
+    /// The assignment whose advantages are re-weighted.
     pub inner: Box<dyn Assignment>,
     /// `lambda`: the teacher's share, in `[0, 1]`.
     pub share: f64,

@@ -2,7 +2,7 @@ use super::{Assignment, evidence};
 use crate::advantage::all_equal;
 use crate::equation::Part;
 use crate::group::{Group, Response};
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Rewards minus a baseline per token position that weighs the responses of the group by their realised energy.
 ///

@@ -2,7 +2,7 @@ use super::{Assignment, counted};
 use crate::advantage::all_equal;
 use crate::equation::{Part, inner, number};
 use crate::group::Group;
-use crate::methods::Coupling;
+use crate::method::Coupling;
 
 /// Another assignment, centred and scaled over every token of the batch that carries weight and a reward.
 ///
@@ -14,13 +14,13 @@ use crate::methods::Coupling;
 /// Source: verl `masked_whiten`.
 #[derive(Debug)]
 pub struct Whitened {
-    /// What is whitened.
+    /// The assignment whose advantages are whitened.
     pub inner: Box<dyn Assignment>,
     /// Whether a batch whose rewards agree has the same inner advantage at every token, which whitening turns into 0.
     pub uniform: bool,
 }
 
-/// Added to the variance.
+/// Added to the variance before its root is taken.
 const EPSILON: f64 = 1e-8;
 
 impl Assignment for Whitened {

@@ -1,83 +1,12 @@
 //! [`Rules`]: from a description of what is legal and what is rewarded to a [`Tree`].
 
+use super::error::TreeError;
 use super::tree::{LEAF, RewardKind, Tree, text};
 
 /// The default limit on the number of responses, 20 million.
 pub const DEFAULT_MAX_LEAVES: usize = 20_000_000;
 /// The limit on the number of (prefix, token) pairs, 100 million.
 pub const MAX_EDGES: usize = 100_000_000;
-
-/// Why an MDP could not be built. Each message names the field, the value and the bound.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TreeError {
-    /// A name occurs twice in the vocabulary.
-    #[error("tokens: `{0}` occurs more than once")]
-    DuplicateToken(String),
-    /// EOS is not an index into the vocabulary.
-    #[error("eos = {eos} must be below the {tokens} tokens of the vocabulary")]
-    Eos {
-        /// The id given.
-        eos: u32,
-        /// Size of the vocabulary.
-        tokens: usize,
-    },
-    /// No response can have a token.
-    #[error("horizon = 0 must be at least 1")]
-    Horizon,
-    /// The discount is not in `[0,1]`.
-    #[error("gamma = {0} must be in [0, 1]")]
-    Gamma(f64),
-    /// A non-terminal prefix has no legal token.
-    #[error("legal: no token is legal at prefix `{0}`")]
-    DeadEnd(String),
-    /// A legal token is not in the vocabulary.
-    #[error("legal: token {token} at prefix `{prefix}` must be below the {tokens} tokens of the vocabulary")]
-    UnknownToken {
-        /// The prefix, in token names.
-        prefix: String,
-        /// The id given.
-        token: u32,
-        /// Size of the vocabulary.
-        tokens: usize,
-    },
-    /// A token is declared legal twice at one prefix.
-    #[error("legal: token `{token}` occurs more than once at prefix `{prefix}`")]
-    RepeatedToken {
-        /// The prefix, in token names.
-        prefix: String,
-        /// The token's name.
-        token: String,
-    },
-    /// A reward is out of range: not finite, or no probability where the reward is binary.
-    #[error("reward = {reward} of response `{response}` must be {bound}")]
-    Reward {
-        /// The response, in token names.
-        response: String,
-        /// The number given.
-        reward: f64,
-        /// What it must be.
-        bound: &'static str,
-    },
-    /// The MDP has more responses than allowed. Found before they are enumerated.
-    #[error("more than max_leaves = {0} responses: lower the horizon or the number of legal tokens")]
-    TooManyLeaves(usize),
-    /// The MDP has more (prefix, token) pairs than [`MAX_EDGES`].
-    #[error("more than {MAX_EDGES} (prefix, token) pairs: lower the horizon or the number of legal tokens")]
-    TooManyEdges,
-    /// A knob of a family of the [`zoo`](super::zoo) is out of range.
-    #[error("{family}: {knob} = {value} must be {bound}")]
-    Knob {
-        /// The family's name.
-        family: &'static str,
-        /// The knob's name.
-        knob: &'static str,
-        /// The value given.
-        value: String,
-        /// What it must be.
-        bound: &'static str,
-    },
-}
 
 /// What a token-MDP is apart from its legal tokens and rewards.
 ///
@@ -137,50 +66,19 @@ impl Rules {
         mut reward: impl FnMut(&[u32], bool) -> f64,
     ) -> Result<Tree, TreeError> {
         self.check()?;
-        let Rules { tokens, eos, horizon, gamma, reward_kind: kind, max_leaves } = self;
-        let mut tree = Tree {
-            tokens,
-            eos,
-            horizon,
-            gamma,
-            kind,
-            first_edge: vec![0],
-            parent_edge: vec![u32::MAX],
-            first_node: vec![0],
-            depth: vec![0],
-            edge_node: Vec::new(),
-            edge_token: Vec::new(),
-            edge_target: Vec::new(),
-            leaf_edge: Vec::new(),
-            leaf_reward: Vec::new(),
-        };
-        let mut sequence = Vec::new();
+        let max_leaves = self.max_leaves;
+        let mut tree = self.prompt_alone();
+        let mut prefix = Vec::new();
         let mut node = 0;
         while node < tree.parent_edge.len() {
-            let depth = tree.depth[node];
-            if depth as usize == tree.first_node.len() {
+            if tree.depth[node] as usize == tree.first_node.len() {
                 tree.first_node.push(node as u32);
             }
-            tree.prefix_into(node, &mut sequence);
-            let choices = legal(&sequence);
-            check_legal(&tree.tokens, &sequence, &choices)?;
-            for token in choices {
-                let edge = tree.edge_token.len() as u32;
-                tree.edge_node.push(node as u32);
-                tree.edge_token.push(token);
-                if token == eos || depth as usize + 1 == horizon {
-                    sequence.push(token);
-                    let number = reward(&sequence, token != eos);
-                    check_reward(kind, &tree.tokens, &sequence, number)?;
-                    sequence.pop();
-                    tree.edge_target.push(tree.leaf_edge.len() as u32 | LEAF);
-                    tree.leaf_edge.push(edge);
-                    tree.leaf_reward.push(number);
-                } else {
-                    tree.edge_target.push(tree.parent_edge.len() as u32);
-                    tree.parent_edge.push(edge);
-                    tree.depth.push(depth + 1);
-                }
+            tree.prefix_into(node, &mut prefix);
+            let tokens = legal(&prefix);
+            check_legal(&tree.tokens, &prefix, &tokens)?;
+            for token in tokens {
+                add_edge(&mut tree, node, token, &mut prefix, &mut reward)?;
             }
             tree.first_edge.push(tree.edge_token.len() as u32);
             node += 1;
@@ -193,6 +91,26 @@ impl Rules {
         }
         tree.first_node.push(node as u32);
         Ok(tree)
+    }
+
+    /// The tree before its first edge.
+    fn prompt_alone(self) -> Tree {
+        Tree {
+            tokens: self.tokens,
+            eos: self.eos,
+            horizon: self.horizon,
+            gamma: self.gamma,
+            kind: self.reward_kind,
+            first_edge: vec![0],
+            parent_edge: vec![u32::MAX],
+            first_node: vec![0],
+            depth: vec![0],
+            edge_node: Vec::new(),
+            edge_token: Vec::new(),
+            edge_target: Vec::new(),
+            leaf_edge: Vec::new(),
+            leaf_reward: Vec::new(),
+        }
     }
 
     fn check(&self) -> Result<(), TreeError> {
@@ -212,6 +130,33 @@ impl Rules {
         }
         Ok(())
     }
+}
+
+/// Appends the edge of `token` at `node`, whose tokens are `prefix`, with the leaf or the node it leads to.
+fn add_edge(
+    tree: &mut Tree,
+    node: usize,
+    token: u32,
+    prefix: &mut Vec<u32>,
+    reward: &mut impl FnMut(&[u32], bool) -> f64,
+) -> Result<(), TreeError> {
+    let (edge, depth) = (tree.edge_token.len() as u32, tree.depth[node] + 1);
+    tree.edge_node.push(node as u32);
+    tree.edge_token.push(token);
+    if token == tree.eos || depth as usize == tree.horizon {
+        prefix.push(token);
+        let number = reward(prefix, token != tree.eos);
+        check_reward(tree.kind, &tree.tokens, prefix, number)?;
+        prefix.pop();
+        tree.edge_target.push(tree.leaf_edge.len() as u32 | LEAF);
+        tree.leaf_edge.push(edge);
+        tree.leaf_reward.push(number);
+    } else {
+        tree.edge_target.push(tree.parent_edge.len() as u32);
+        tree.parent_edge.push(edge);
+        tree.depth.push(depth);
+    }
+    Ok(())
 }
 
 fn check_legal(names: &[String], prefix: &[u32], legal: &[u32]) -> Result<(), TreeError> {

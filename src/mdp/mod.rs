@@ -41,16 +41,16 @@
 mod answers;
 mod build;
 mod draw;
+mod error;
 pub mod evidence;
 pub mod expected;
 mod maskable;
 mod optimal;
 mod oracle;
-mod pattern;
 mod policy;
 mod process;
 mod sample;
-mod spec;
+mod table_mdp;
 #[cfg(test)]
 mod testing;
 mod train;
@@ -58,13 +58,14 @@ mod tree;
 pub mod zoo;
 
 pub use answers::Answers;
-pub use build::{DEFAULT_MAX_LEAVES, MAX_EDGES, Rules, TreeError};
-pub use maskable::{Maskable, Scored};
+pub use build::{DEFAULT_MAX_LEAVES, MAX_EDGES, Rules};
+pub use error::TreeError;
+pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;
 pub use policy::Tabular;
 pub use process::ProcessStep;
 pub use sample::{Sampler, sample_reward};
-pub use spec::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
+pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
 pub use train::TabularLearner;
 pub use tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};

@@ -2,7 +2,6 @@
 
 use super::{MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
-use crate::objective::no_trace;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;
 
@@ -62,6 +61,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             _ => (1.0 - settings.number("epsilon_low"), 1.0 + settings.number("epsilon_high")),
         };
         let spread = shared::spread(settings, Baseline::GroupMean);
-        Box::new(shared::objective(settings, spread, no_trace(), Surrogate::Detached { low, high }))
+        Box::new(shared::objective(
+            settings,
+            spread,
+            shared::token_ratio(),
+            Surrogate::Detached { low, high },
+        ))
     },
 };

@@ -2,7 +2,7 @@
 
 use super::{MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
-use crate::assignment::{Overlong, Spread};
+use crate::assignment::{OutcomeCredit, Overlong};
 use crate::settings::Param;
 
 /// DAPO (Yu et al. 2025).
@@ -47,6 +47,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
         let cache = settings.number("overlong_cache");
         let overlong = settings.optional("overlong_limit").map(|limit| Overlong { limit, cache });
         let outcome = shared::outcome(settings, Baseline::GroupMean);
-        shared::plain(settings, Box::new(Spread { outcome, delta: Delta::Constant, overlong }))
+        shared::plain(settings, Box::new(OutcomeCredit { outcome, delta: Delta::Constant, overlong }))
     },
 };

@@ -2,12 +2,12 @@
 
 use super::{Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
-use crate::assignment::Spread;
+use crate::assignment::OutcomeCredit;
 use crate::objective::Objective;
+use crate::ratio::{PolicyRatio, TraceRatio, TraceWeight};
 use crate::settings::{Param, Settings};
 use crate::soft_clamp::{Reading, SoftClamp, Squash};
 use crate::trace::{AsPrinted, Both, Recent, RowIndex, RowNormalised, Style, Trace};
-use crate::update::{FrontWeight, TraceRatio, Update};
 
 /// GRPO-lambda (arXiv 2510.00194).
 ///
@@ -35,7 +35,20 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 const TRACE: &[&str] = &["trace"];
 
 fn params() -> Vec<Param> {
-    let own = vec![
+    [
+        trace_params(),
+        soft_clamp_params(),
+        shared::advantage("group", Some(-0.1)),
+        shared::clip("ppo"),
+        shared::kl(),
+        shared::reduction("token_mean"),
+    ]
+    .concat()
+}
+
+/// The settings of the trace, and of what it multiplies.
+fn trace_params() -> Vec<Param> {
+    vec![
         Param::number("lambda", 0.99, 0.0, 1.0, "trace decay; the paper uses 0.98 and 0.99"),
         Param::number(
             "gamma",
@@ -85,6 +98,12 @@ fn params() -> Vec<Param> {
             &["constant", "terminal"],
             "delta_t: the advantage at every token (paper) or at the last one (TD errors of a constant critic)",
         ),
+    ]
+}
+
+/// The settings of the soft clamp, without effect where the trace stands in the ratio.
+fn soft_clamp_params() -> Vec<Param> {
+    vec![
         Param::choice(
             "soft_clamp",
             "matrix",
@@ -101,15 +120,7 @@ fn params() -> Vec<Param> {
         .idle_under("update", TRACE),
         Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight")
             .idle_under("update", TRACE),
-    ];
-    [
-        own,
-        shared::advantage("group", Some(-0.1)),
-        shared::clip("ppo"),
-        shared::kl(),
-        shared::reduction("token_mean"),
     ]
-    .concat()
 }
 
 fn trace(settings: &Settings) -> Box<dyn Trace> {
@@ -142,13 +153,13 @@ fn build(settings: &Settings) -> Box<dyn Method> {
     let trace = trace(settings);
     let delta = if settings.word("delta") == "terminal" { Delta::Terminal } else { Delta::Constant };
     let outcome = shared::outcome(settings, Baseline::GroupMean);
-    let update: Box<dyn Update> = match settings.word("update") {
+    let ratio: Box<dyn PolicyRatio> = match settings.word("update") {
         "trace" => Box::new(TraceRatio(trace)),
-        _ => Box::new(FrontWeight(trace, soft_clamp(settings))),
+        _ => Box::new(TraceWeight(trace, soft_clamp(settings))),
     };
-    let spread = Box::new(Spread { outcome, delta, overlong: None });
+    let spread = Box::new(OutcomeCredit { outcome, delta, overlong: None });
     Box::new(Objective {
         unit_mean: settings.word("normalise") == "mean",
-        ..shared::objective(settings, spread, update, shared::surrogate(settings))
+        ..shared::objective(settings, spread, ratio, shared::surrogate(settings))
     })
 }

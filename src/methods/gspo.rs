@@ -2,9 +2,9 @@
 
 use super::{MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
+use crate::ratio::TraceRatio;
 use crate::settings::Param;
 use crate::trace::Sequence;
-use crate::update::TraceRatio;
 
 /// GSPO (Zheng et al. 2025): the uniform, non-causal trace in the ratio.
 ///
@@ -23,7 +23,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: shared::kl_evidence,
     build: |settings| {
         let spread = shared::spread(settings, Baseline::GroupMean);
-        shared::updated(settings, spread, Box::new(TraceRatio(Box::new(Sequence))))
+        shared::with_ratio(settings, spread, Box::new(TraceRatio(Box::new(Sequence))))
     },
 };
 

@@ -2,8 +2,8 @@
 
 use super::{MethodSpec, Provenance, gspo, shared};
 use crate::advantage::Baseline;
+use crate::ratio::StraightThrough;
 use crate::trace::Sequence;
-use crate::update::Straight;
 
 /// GSPO-token (Zheng et al. 2025; what verl implements as GSPO).
 ///
@@ -22,6 +22,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: shared::kl_evidence,
     build: |settings| {
         let spread = shared::spread(settings, Baseline::GroupMean);
-        shared::updated(settings, spread, Box::new(Straight(Box::new(Sequence))))
+        shared::with_ratio(settings, spread, Box::new(StraightThrough(Box::new(Sequence))))
     },
 };

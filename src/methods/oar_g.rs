@@ -1,7 +1,7 @@
 //! OAR-G: advantages reshaped by input-gradient saliency.
 
 use super::{MethodSpec, Provenance, oar_p, shared};
-use crate::assignment::Scores;
+use crate::assignment::TokenScores;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
 
@@ -17,7 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "oar_g",
     title: "OAR-G",
     about: "z-scored group rewards times bi-level weights of input-gradient saliency, PPO clip, mean over responses of their token mean",
-    source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
+    source: "arXiv 2601.07408; the authors' code (Valsure/OutcomeAdvantage-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
     params: || {
         let own = vec![
@@ -36,6 +36,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Saliencies),
     build: |settings| {
         let (noise, draws) = (settings.number("noise_std"), settings.number("n_noise"));
-        oar_p::build(settings, Scores::Saliencies { answer: oar_p::answer(settings), noise, draws })
+        oar_p::build(settings, TokenScores::Saliencies { answer: oar_p::answer(settings), noise, draws })
     },
 };

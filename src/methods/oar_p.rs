@@ -2,7 +2,7 @@
 
 use super::{Method, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
-use crate::assignment::{Answer, BiLevel, Reshaped, Scores, Threshold};
+use crate::assignment::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
 use crate::group::EvidenceKind;
 use crate::settings::{Param, Settings};
 
@@ -17,7 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "oar_p",
     title: "OAR-P",
     about: "z-scored group rewards times bi-level weights of counterfactual shifts, PPO clip, mean over responses of their token mean",
-    source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
+    source: "arXiv 2601.07408; the authors' code (Valsure/OutcomeAdvantage-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
     params: || {
         let mask = Param::optional(
@@ -32,7 +32,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Shifts),
     build: |settings| {
         let mask = settings.optional("mask_token");
-        build(settings, Scores::Shifts { answer: answer(settings), mask })
+        build(settings, TokenScores::Shifts { answer: answer(settings), mask })
     },
 };
 
@@ -89,7 +89,7 @@ pub(super) fn reshaping() -> Vec<Param> {
 }
 
 /// GRPO reshaped by some scores.
-pub(super) fn build(settings: &Settings, scores: Scores) -> Box<dyn Method> {
+pub(super) fn build(settings: &Settings, scores: TokenScores) -> Box<dyn Method> {
     let bi_level = BiLevel {
         threshold: settings.number("threshold"),
         on: if settings.word("threshold_on") == "raw" { Threshold::Raw } else { Threshold::Quantile },

@@ -2,9 +2,9 @@
 
 use super::{MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
+use crate::ratio::{ClippedTrace, HistoryWeight, PolicyRatio, TraceRatio};
 use crate::settings::Param;
 use crate::trace::{Recent, RowNormalised};
-use crate::update::{ClippedTrace, History, TraceRatio, Update};
 
 /// P-trace (arXiv 2605.05965), **reconstructed**: of the paper only the abstract is known to us, no formula, no setting.
 ///
@@ -48,17 +48,17 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     build: |settings| {
         let q = settings.number("lambda");
         let recent = Recent { q };
-        let update: Box<dyn Update> = match settings.word("form") {
+        let ratio: Box<dyn PolicyRatio> = match settings.word("form") {
             "normalised" => Box::new(TraceRatio(Box::new(RowNormalised(recent)))),
-            "history" => Box::new(History { q, gradient: false }),
-            "history_gradient" => Box::new(History { q, gradient: true }),
+            "history" => Box::new(HistoryWeight { q, gradient: false }),
+            "history_gradient" => Box::new(HistoryWeight { q, gradient: true }),
             "accumulated" => Box::new(TraceRatio(Box::new(recent))),
             _ => {
                 let (low, high) = (settings.number("epsilon_low"), settings.number("epsilon_high"));
                 Box::new(ClippedTrace { trace: Box::new(recent), low, high })
             }
         };
-        shared::updated(settings, shared::spread(settings, Baseline::GroupMean), update)
+        shared::with_ratio(settings, shared::spread(settings, Baseline::GroupMean), ratio)
     },
 };
 

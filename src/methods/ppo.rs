@@ -1,7 +1,7 @@
 //! PPO with generalised advantage estimation.
 
 use super::{MethodSpec, Provenance, reinforce_pp, shared};
-use crate::assignment::Critic;
+use crate::assignment::Gae;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
 
@@ -35,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Values),
     build: |settings| {
-        let critic = Critic { gamma: settings.number("gamma"), lambda: settings.number("lambda") };
+        let critic = Gae { gamma: settings.number("gamma"), lambda: settings.number("lambda") };
         let inner = Box::new(critic);
         let whiten = settings.flag("whiten");
         shared::plain(settings, if whiten { reinforce_pp::whitened(inner, false) } else { inner })

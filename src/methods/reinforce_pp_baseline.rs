@@ -1,8 +1,8 @@
 //! REINFORCE++-baseline: centred group rewards, whitened over the batch.
 
 use super::{MethodSpec, Provenance, reinforce_pp, shared};
-use crate::advantage::{Baseline, Outcome, Scale};
-use crate::assignment::{Assignment, Spread};
+use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
+use crate::assignment::{Assignment, OutcomeCredit};
 
 /// REINFORCE++-baseline (Hu 2025): the group mean is subtracted first, the batch scales.
 ///
@@ -23,8 +23,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     },
     evidence: shared::kl_evidence,
     build: |settings| {
-        let centred = Outcome { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None };
-        let inner: Box<dyn Assignment> = Box::new(Spread::constant(centred));
+        let centred = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None };
+        let inner: Box<dyn Assignment> = Box::new(OutcomeCredit::constant(centred));
         let whiten = settings.flag("whiten");
         shared::plain(settings, if whiten { reinforce_pp::whitened(inner, true) } else { inner })
     },

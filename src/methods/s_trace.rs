@@ -4,8 +4,9 @@ use super::{MethodSpec, Provenance, p_trace, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, HighEntropy};
 use crate::group::EvidenceKind;
+use crate::ratio::SelectiveTrace;
 use crate::settings::Param;
-use crate::update::{Clock, Selective};
+use crate::trace::Clock;
 
 /// S-trace (arXiv 2605.05965), **reconstructed**: P-trace whose trace leaves out low-entropy tokens, after the abstract.
 ///
@@ -47,7 +48,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Entropies),
     build: |settings| {
         let selection = shared::selection_of(settings);
-        let update = Selective {
+        let ratio = SelectiveTrace {
             q: settings.number("lambda"),
             clock: if settings.word("clock") == "token" { Clock::Token } else { Clock::Selected },
             normalised: settings.flag("normalise_rows"),
@@ -58,6 +59,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             true => Box::new(HighEntropy { inner: spread, selection }),
             false => spread,
         };
-        shared::updated(settings, assignment, Box::new(update))
+        shared::with_ratio(settings, assignment, Box::new(ratio))
     },
 };

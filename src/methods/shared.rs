@@ -1,15 +1,16 @@
 //! Settings that several methods share, declared and read in one place.
 
 use super::Method;
-use crate::advantage::{Baseline, Outcome, Scale, Std};
-use crate::assignment::{Assignment, Scope, Selection, Spread};
+use crate::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
+use crate::assignment::{Assignment, EntropySelection, OutcomeCredit, Scope};
 use crate::group::EvidenceKind;
 use crate::kl::Kl;
-use crate::objective::{Objective, no_trace};
+use crate::objective::Objective;
+use crate::ratio::{PolicyRatio, TraceRatio};
 use crate::reduction::Reduction;
 use crate::settings::{Param, SettingError, Settings};
 use crate::surrogate::Surrogate;
-use crate::update::Update;
+use crate::trace::Token;
 
 const INF: f64 = f64::INFINITY;
 
@@ -57,7 +58,7 @@ pub(super) fn scale(scale: &str, preset: &str) -> Vec<Param> {
 }
 
 /// Reads [`advantage`], or [`scale`] alone.
-pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> Outcome {
+pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> OutcomeAdvantage {
     let preset = settings.word("std_preset");
     let (_, mut std) =
         Std::PRESETS.into_iter().find(|(name, _)| *name == preset).expect("choices are the presets");
@@ -75,7 +76,7 @@ pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> Outcome {
         _ => Scale::None,
     };
     let clamp = if settings.has("clamp") { settings.optional("clamp") } else { None };
-    Outcome { baseline, scale, clamp }
+    OutcomeAdvantage { baseline, scale, clamp }
 }
 
 /// `clip`, `epsilon_low`, `epsilon_high`, `clip_max`.
@@ -213,10 +214,10 @@ pub(super) fn selection() -> Vec<Param> {
 }
 
 /// Reads [`selection`].
-pub(super) fn selection_of(settings: &Settings) -> Selection {
+pub(super) fn selection_of(settings: &Settings) -> EntropySelection {
     let scope = if settings.word("entropy_scope") == "batch" { Scope::Batch } else { Scope::Response };
-    let top = Selection::Top { top: settings.number("top_fraction"), scope };
-    settings.optional("entropy_threshold").map_or(top, Selection::AtLeast)
+    let top = EntropySelection::Top { top: settings.number("top_fraction"), scope };
+    settings.optional("entropy_threshold").map_or(top, EntropySelection::AtLeast)
 }
 
 /// Reads [`reduction`].
@@ -237,7 +238,7 @@ pub(super) fn baseline_params(scale: &str, clip_form: &str, reduce: &str) -> Vec
 
 /// The same advantage at every token, with the settings of [`advantage`] or [`scale`].
 pub(super) fn spread(settings: &Settings, baseline: Baseline) -> Box<dyn Assignment> {
-    Box::new(Spread::constant(outcome(settings, baseline)))
+    Box::new(OutcomeCredit::constant(outcome(settings, baseline)))
 }
 
 /// A method without a trace.
@@ -247,28 +248,28 @@ pub(super) fn baseline_method(settings: &Settings, baseline: Baseline) -> Box<dy
 
 /// A method without a trace, with the settings of [`clip`], [`kl`] and [`reduction`].
 pub(super) fn plain(settings: &Settings, assignment: Box<dyn Assignment>) -> Box<dyn Method> {
-    updated(settings, assignment, no_trace())
+    with_ratio(settings, assignment, token_ratio())
 }
 
 /// A method with the settings of [`clip`], [`kl`] and [`reduction`].
-pub(super) fn updated(
+pub(super) fn with_ratio(
     settings: &Settings,
     assignment: Box<dyn Assignment>,
-    update: Box<dyn Update>,
+    ratio: Box<dyn PolicyRatio>,
 ) -> Box<dyn Method> {
-    Box::new(objective(settings, assignment, update, surrogate(settings)))
+    Box::new(objective(settings, assignment, ratio, surrogate(settings)))
 }
 
 /// The parts with the settings of [`kl`] and [`reduction`].
 pub(super) fn objective(
     settings: &Settings,
     assignment: Box<dyn Assignment>,
-    update: Box<dyn Update>,
+    ratio: Box<dyn PolicyRatio>,
     surrogate: Surrogate,
 ) -> Objective {
     Objective {
         assignment,
-        update,
+        ratio,
         unit_mean: false,
         surrogate,
         kl: kl_term(settings),
@@ -280,4 +281,9 @@ pub(super) fn objective(
 /// Evidence of the KL term and of the method itself.
 pub(super) fn with_kl(settings: &Settings, own: EvidenceKind) -> Vec<EvidenceKind> {
     [vec![own], kl_evidence(settings)].concat()
+}
+
+/// The ratio of the methods that have no trace: the token's own.
+pub(super) fn token_ratio() -> Box<dyn PolicyRatio> {
+    Box::new(TraceRatio(Box::new(Token)))
 }

@@ -2,7 +2,7 @@
 
 use super::{MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
-use crate::assignment::{SpanWeighted, Transport};
+use crate::assignment::{Sinkhorn, SpanWeighted};
 use crate::group::EvidenceKind;
 use crate::settings::Param;
 
@@ -59,7 +59,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     build: |settings| {
         let whole = |key: &str| settings.number(key).round() as usize;
         let transport =
-            Transport { regularisation: settings.number("regularisation"), steps: whole("sinkhorn_steps") };
+            Sinkhorn { regularisation: settings.number("regularisation"), steps: whole("sinkhorn_steps") };
         let inner = shared::spread(settings, Baseline::GroupMean);
         let (window, stride) = (whole("window"), whole("stride"));
         shared::plain(settings, Box::new(SpanWeighted { inner, window, stride, transport }))

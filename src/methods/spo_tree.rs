@@ -1,7 +1,7 @@
 //! SPO-tree: edge advantages of a tree of responses.
 
 use super::{Method, MethodSpec, Provenance, shared};
-use crate::advantage::{Baseline, Outcome, Scale};
+use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::assignment::{TreeAdvantage, TreeCredit};
 use crate::group::EvidenceKind;
 use crate::settings::{Param, Settings};
@@ -40,6 +40,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// Tree advantages of centred rewards.
 pub(super) fn tree(settings: &Settings, baseline: Baseline, credit: TreeCredit) -> Box<dyn Method> {
-    let outcome = Outcome { baseline, scale: Scale::None, clamp: None };
+    let outcome = OutcomeAdvantage { baseline, scale: Scale::None, clamp: None };
     shared::plain(settings, Box::new(TreeAdvantage { outcome, credit }))
 }

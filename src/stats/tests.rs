@@ -1,7 +1,7 @@
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use statrs::distribution::{Binomial, Discrete, DiscreteCDF};
+use statrs::distribution::{Binomial, ContinuousCDF, Discrete, DiscreteCDF, Normal};
 
 fn close(a: f64, b: f64, tolerance: f64) {
     assert!((a - b).abs() <= tolerance, "{a} is not {b}");

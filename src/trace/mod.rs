@@ -20,6 +20,7 @@
 //! | [`RowIndex`] | the two above with `max(floor, .)` off the diagonal | Eq. 17/18 with `n` read as the row |
 //! | [`AsPrinted`] | depends on the column only, 1 on the diagonal | Eq. 17/18 literally |
 //! | [`Sequence`] | `1/T`, not causal | GSPO |
+//! | [`Sparse`] | `q^(t-k)` at chosen tokens `k`, 0 at others, 1 on the diagonal | S-trace, reconstructed |
 //! | [`RowNormalised`] | any of them, each row divided by its sum | our ablation |
 
 mod both;
@@ -28,6 +29,7 @@ mod printed;
 mod recent;
 pub mod scan;
 mod sequence;
+mod sparse;
 mod token;
 
 pub use both::Both;
@@ -35,6 +37,7 @@ pub use normalised::RowNormalised;
 pub use printed::{AsPrinted, RowIndex, Style};
 pub use recent::Recent;
 pub use sequence::Sequence;
+pub use sparse::{Clock, Sparse};
 pub use token::Token;
 
 /// A linear map over the tokens of one response. It need not be causal.
@@ -61,7 +64,7 @@ pub trait Trace: Send + Sync + std::fmt::Debug {
     /// If `y` and `g` differ in length.
     fn adjoint_into(&self, y: &[f64], g: &mut [f64]);
 
-    /// The longest response the trace is defined for, where it is bounded.
+    /// The length of the longest response the trace is defined for, in tokens; none where it is not bounded.
     fn max_len(&self) -> Option<usize> {
         None
     }

@@ -27,9 +27,9 @@ pub enum Style {
 pub struct RowIndex {
     /// `gamma lambda`, in `[0, 1]`.
     pub q: f64,
-    /// The floor, in `[0, 1]`.
+    /// The paper's `epsilon`: the smallest weight of a causal entry off the diagonal, in `[0, 1]`.
     pub floor: f64,
-    /// Recent or both.
+    /// Which of the paper's two styles.
     pub style: Style,
 }
 
@@ -135,9 +135,9 @@ impl Trace for RowIndex {
 pub struct AsPrinted {
     /// `gamma lambda`, in `[0, 1]`.
     pub q: f64,
-    /// The floor, in `[0, 1]`.
+    /// The paper's `epsilon`: the smallest weight of a causal entry off the diagonal, in `[0, 1]`.
     pub floor: f64,
-    /// Recent or both.
+    /// Which of the paper's two styles.
     pub style: Style,
     /// Side of the precomputed matrix; `None` for the response's own length. At least `T`.
     pub max_length: Option<usize>,

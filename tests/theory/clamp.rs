@@ -1,6 +1,6 @@
 //! The clamp of advantages at -0.1.
 
-use grpo_lambda::advantage::{Baseline, Outcome, Scale, Std};
+use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda::mdp::expected::{Expected, Situation, compare, cosine, implied};
 use grpo_lambda::mdp::{Oracle, Rules, Tabular, Tree, zoo};
 use grpo_lambda::methods;
@@ -47,7 +47,7 @@ fn formula(p: f64, clamp: f64, g: u32) -> f64 {
 #[test]
 fn a_group_half_right_is_left_with_a_push_of_3_34() {
     let sum = |right: usize, clamp| {
-        let z = Outcome { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
+        let z = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
         let rewards: Vec<_> = (0..8).map(|i| Some(f64::from(i < right))).collect();
         z.of_batch(&[rewards])[0].iter().sum::<f64>()
     };

@@ -1,5 +1,6 @@
-//! The claims, one module each; `cargo test theorem_1` reads as a list of results.
+//! The claims, one module each, and the architecture; `cargo test theorem_1` reads as a list of results.
 
+mod architecture;
 mod atlas_learning;
 mod atlas_lucky_guess;
 mod atlas_oar;
@@ -11,6 +12,7 @@ mod clamp;
 mod clip_form;
 mod conformance;
 mod credit_profile;
+mod equation;
 mod equation_15;
 mod figure_2;
 mod gae_parity;

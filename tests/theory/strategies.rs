@@ -2,12 +2,15 @@
 //!
 //! The stream is fixed, so a test passes or fails the same way everywhere; `PROPTEST_RNG_SEED` chooses another.
 
-use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::group::{
+    Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
+};
 use grpo_lambda::methods::{BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate};
 use grpo_lambda::settings::{Kind, Param};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{RngSeed, TestRunner};
+use std::convert::Infallible;
 
 /// Longest response of the usual generators.
 pub(crate) const MAX_LEN: usize = 40;
@@ -88,23 +91,43 @@ fn token() -> impl Strategy<Value = Token> {
     (0u32..3, -5.0..-0.05, -1.0..1.0, -0.5..0.5, 0.0..3.0, -1.0..1.0)
 }
 
-/// Every kind of evidence, made of what is drawn for the tokens. The last third of a response has no scores.
-fn evidence(tokens: &[Token]) -> Evidence {
-    let each = |f: fn(&Token) -> f64| tokens.iter().map(f).collect::<Vec<f64>>();
-    let reasoning = (2 * tokens.len()).div_ceil(3);
-    let scored = |f: fn(&Token) -> f64| tokens[..reasoning].iter().map(f).collect::<Vec<f64>>();
-    let starts = tokens.iter().enumerate().filter(|(t, token)| *t == 0 || token.0 == 0);
-    Evidence {
-        entropies: Some(each(|t| t.4)),
-        values: Some(each(|t| t.5)),
-        // The token's own square and a part of what is left.
-        collisions: Some(each(|t| t.1.exp().powi(2) + 0.4 * (1.0 - t.1.exp()).powi(2))),
-        steps: Some(starts.map(|(start, token)| StepValue { start, value: token.5 }).collect()),
-        shifts: Some(scored(|t| t.4 - 0.3)),
-        saliencies: Some(scored(|t| t.5.abs() * 1e-3)),
-        teacher_logps: Some(each(|t| (t.1 + t.2 * t.4).min(0.0))),
-        hidden: Some(tokens.iter().map(|t| vec![t.4, t.5]).collect()),
+/// The evidence of a response, made of what is drawn for its tokens. A kind without a line here gets the drawn value of each token.
+struct Drawn<'a>(&'a [Token]);
+
+impl EvidenceSource for Drawn<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        // The last third of a response has no scores.
+        let reasoning = &self.0[..(2 * self.0.len()).div_ceil(3)];
+        let numbers = |tokens: &[Token], f: fn(&Token) -> f64| Ok(Some(tokens.iter().map(f).collect()));
+        match kind {
+            EvidenceKind::Entropies => numbers(self.0, |t| t.4),
+            // The token's own square and a part of what is left.
+            EvidenceKind::Collisions => {
+                numbers(self.0, |t| t.1.exp().powi(2) + 0.4 * (1.0 - t.1.exp()).powi(2))
+            }
+            EvidenceKind::Shifts => numbers(reasoning, |t| t.4 - 0.3),
+            EvidenceKind::Saliencies => numbers(reasoning, |t| t.5.abs() * 1e-3),
+            EvidenceKind::TeacherLogps => numbers(self.0, |t| (t.1 + t.2 * t.4).min(0.0)),
+            _ => numbers(self.0, |t| t.5),
+        }
     }
+
+    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        let starts = self.0.iter().enumerate().filter(|(t, token)| *t == 0 || token.0 == 0);
+        Ok(Some(starts.map(|(start, token)| StepValue { start, value: token.5 }).collect()))
+    }
+
+    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        Ok(Some(self.0.iter().map(|t| vec![t.4, t.5]).collect()))
+    }
+}
+
+/// Every kind of evidence, made of what is drawn for the tokens.
+fn evidence(tokens: &[Token]) -> Evidence {
+    let Ok(evidence) = Evidence::read(&mut Drawn(tokens));
+    evidence
 }
 
 /// Every kind of evidence for a response of `len` equal tokens.

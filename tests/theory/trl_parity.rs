@@ -115,6 +115,49 @@ impl Config {
     }
 }
 
+/// The number of tokens of each row of a case.
+fn lengths(trl: &Recorded, config: &Config) -> Vec<usize> {
+    trl.masks[&config.mask].iter().map(|row| row.iter().sum::<f64>() as usize).collect()
+}
+
+/// The rows of a case as a group. A padded row of TRL is a ragged response here. An empty one, which no method accepts, stands as a
+/// response that was cut off and is masked: one token of weight 0 that still counts in the number of responses.
+fn group(trl: &Recorded, config: &Config) -> Group {
+    let old = if config.on_policy { &trl.inputs.logps } else { &trl.inputs.old_logps };
+    let response = |(i, len): (usize, usize)| Response {
+        ref_logps: Some(trl.inputs.ref_logps[i][..len.max(1)].to_vec()),
+        truncated: len == 0,
+        ..Response::graded(old[i][..len.max(1)].to_vec(), 0.0)
+    };
+    Group { responses: lengths(trl, config).into_iter().enumerate().map(response).collect() }
+}
+
+/// The method's credit with TRL's advantages, and without weight on tokens that a tool wrote.
+fn credits(trl: &Recorded, config: &Config, method: &dyn Method, group: &Group) -> Vec<Credit> {
+    let mut credits: Vec<Credit> = method.credit(std::slice::from_ref(group));
+    for (i, credit) in credits.iter_mut().enumerate() {
+        for t in 0..credit.advantages.len() {
+            credit.advantages[t] = match config.per_token_adv {
+                true => trl.inputs.advantages_per_token[i][t],
+                false => trl.inputs.advantages[i],
+            };
+        }
+    }
+    if config.tool_mask {
+        // Tokens written by a tool are no tokens of the policy: weights follow the number of the others.
+        let lengths = lengths(trl, config);
+        let active = |i: usize| (0..lengths[i]).filter(|&t| trl.inputs.tool_mask[i][t] != 0.0).count();
+        let counts: Vec<_> = (0..lengths.len()).map(|i| Some(active(i))).collect();
+        let weights = config.reduction(trl.max_completion_length).weights(&counts);
+        for (i, credit) in credits.iter_mut().enumerate() {
+            for t in 0..credit.weights.len() {
+                credit.weights[t] = weights[i] * trl.inputs.tool_mask[i][t];
+            }
+        }
+    }
+    credits
+}
+
 #[test]
 fn losses_and_gradients_equal_those_of_trl() {
     let trl = recorded();
@@ -122,45 +165,9 @@ fn losses_and_gradients_equal_those_of_trl() {
     let (mut worst_loss, mut worst_gradient) = (0.0f64, 0.0f64);
     for case in &trl.losses {
         let config = &case.config;
-        let mask = &trl.masks[&config.mask];
-        // A padded row of TRL is a ragged response here. An empty one, which no method accepts, stands as a response that
-        // was cut off and is masked: one token of weight 0 that still counts in the number of responses.
-        let lengths: Vec<usize> = mask.iter().map(|row| row.iter().sum::<f64>() as usize).collect();
-        let group = Group {
-            responses: (0..lengths.len())
-                .map(|i| {
-                    let len = lengths[i].max(1);
-                    let old = if config.on_policy { &trl.inputs.logps } else { &trl.inputs.old_logps };
-                    Response {
-                        ref_logps: Some(trl.inputs.ref_logps[i][..len].to_vec()),
-                        truncated: lengths[i] == 0,
-                        ..Response::graded(old[i][..len].to_vec(), 0.0)
-                    }
-                })
-                .collect(),
-        };
+        let group = group(&trl, config);
         let method = config.method(trl.max_completion_length);
-        let mut credits: Vec<Credit> = method.credit(std::slice::from_ref(&group));
-        for (i, credit) in credits.iter_mut().enumerate() {
-            for t in 0..credit.advantages.len() {
-                credit.advantages[t] = if config.per_token_adv {
-                    trl.inputs.advantages_per_token[i][t]
-                } else {
-                    trl.inputs.advantages[i]
-                };
-            }
-        }
-        if config.tool_mask {
-            // Tokens written by a tool are no tokens of the policy: weights follow the number of the others.
-            let active = |i: usize| (0..lengths[i]).filter(|&t| trl.inputs.tool_mask[i][t] != 0.0).count();
-            let counts: Vec<_> = (0..lengths.len()).map(|i| Some(active(i))).collect();
-            let weights = config.reduction(trl.max_completion_length).weights(&counts);
-            for (i, credit) in credits.iter_mut().enumerate() {
-                for t in 0..credit.weights.len() {
-                    credit.weights[t] = weights[i] * trl.inputs.tool_mask[i][t];
-                }
-            }
-        }
+        let credits = credits(&trl, config, method.as_ref(), &group);
         let mut loss = 0.0;
         for (i, (response, credit)) in group.responses.iter().zip(&credits).enumerate() {
             let share = method.loss(response, credit, &trl.inputs.logps[i][..response.len()]);
@@ -172,13 +179,9 @@ fn losses_and_gradients_equal_those_of_trl() {
             let off = padded.iter().zip(&case.gradient[i]).map(|(a, b)| (a - b).abs());
             worst_gradient = off.fold(worst_gradient, f64::max);
         }
-        assert!(
-            (loss - case.loss).abs() <= RECORDED_F32,
-            "case {}: {loss} and {} {config:?}",
-            case.id,
-            case.loss
-        );
-        worst_loss = worst_loss.max((loss - case.loss).abs());
+        let off = (loss - case.loss).abs();
+        assert!(off <= RECORDED_F32, "case {}: {loss} and {} {config:?}", case.id, case.loss);
+        worst_loss = worst_loss.max(off);
         *compared.entry(format!("{} {}", config.loss_type, config.level)).or_default() += 1;
     }
     println!(

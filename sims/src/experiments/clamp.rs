@@ -1,6 +1,6 @@
 //! `clamp`: what clamping advantages at -0.1 does to a group, a prompt and a direction.
 
-use grpo_lambda::advantage::{Baseline, Outcome, Scale, Std};
+use grpo_lambda::advantage::{Baseline, OutcomeAdvantage as Outcome, Scale, Std};
 use grpo_lambda::mdp::expected::{ExpectedError, Situation, compare, cosine, implied};
 use grpo_lambda::mdp::zoo::{self, Family, Random, RandomRewards};
 use grpo_lambda::mdp::{Oracle, RewardKind, Rules, Tabular, Tree};

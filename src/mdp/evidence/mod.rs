@@ -8,7 +8,7 @@
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
 //!
-//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`Scored`](super::Scored)
+//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`MaskableEvidence`](super::MaskableEvidence)
 //! gives them for [`Maskable`](super::Maskable).
 
 pub mod collisions;
@@ -16,8 +16,10 @@ pub mod critic;
 pub mod rollouts;
 pub mod teacher;
 
-use super::{EdgeId, LeafId, Oracle, RewardKind, Tree};
-use crate::group::{Evidence, EvidenceKind};
+use std::convert::Infallible;
+
+use super::{EdgeId, LeafId, Oracle, RewardKind, Tabular, Tree};
+use crate::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
 
 /// Gives the evidence of a response under the policy that sampled it.
 pub trait Provider: Sync + std::fmt::Debug {
@@ -28,31 +30,40 @@ pub trait Provider: Sync + std::fmt::Debug {
     fn kinds(&self) -> Vec<EvidenceKind>;
 }
 
+/// The numbers of one kind of evidence for every place of a tree.
+#[derive(Clone, Debug, PartialEq)]
+enum Numbers {
+    /// One per prefix: what is known before a token.
+    PerNode(Vec<f64>),
+    /// One per token of a prefix.
+    PerEdge(Vec<f64>),
+}
+
 /// Every kind of evidence a table gives, exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
-    entropies: Vec<f64>,
-    values: Vec<f64>,
-    collisions: Vec<f64>,
-    /// Mean rewards to come, not discounted.
-    successes: Vec<f64>,
-    teacher: Option<Vec<f64>>,
+    /// What it provides: a kind that stands here is given, in the form that its declaration says.
+    given: Vec<(EvidenceKind, Numbers)>,
     edge_node: Vec<usize>,
 }
 
 impl Exact {
     /// The evidence of the oracle's policy, with the exact critic.
     pub fn new(oracle: &Oracle) -> Exact {
+        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
+        use Numbers::{PerEdge, PerNode};
         let tree = oracle.tree;
         let successes = rollouts::expected(oracle);
-        let teacher =
-            (tree.reward_kind() == RewardKind::Binary).then(|| teacher::log_probs(oracle, &successes));
+        let teacher = (tree.reward_kind() == RewardKind::Binary)
+            .then(|| (TeacherLogps, PerEdge(teacher::log_probs(oracle, &successes))));
+        let always = [
+            (Entropies, PerNode(oracle.entropies())),
+            (Values, PerNode(oracle.v.clone())),
+            (Collisions, PerNode(collisions::per_node(oracle))),
+            (Steps, PerNode(successes)),
+        ];
         Exact {
-            entropies: oracle.entropies(),
-            values: oracle.v.clone(),
-            collisions: collisions::per_node(oracle),
-            successes,
-            teacher,
+            given: always.into_iter().chain(teacher).collect(),
             edge_node: tree.edges().map(|e| tree.edge_node(e)).collect(),
         }
     }
@@ -61,37 +72,55 @@ impl Exact {
     ///
     /// # Panics
     /// If there is not one value per node.
-    pub fn with_critic(self, values: Vec<f64>) -> Exact {
-        assert_eq!(values.len(), self.values.len(), "one value per node");
-        Exact { values, ..self }
+    pub fn with_critic(mut self, values: Vec<f64>) -> Exact {
+        for (kind, numbers) in &mut self.given {
+            if let (EvidenceKind::Values, Numbers::PerNode(old)) = (*kind, numbers) {
+                assert_eq!(values.len(), old.len(), "one value per node");
+                old.clone_from(&values);
+            }
+        }
+        self
     }
 
     /// What a table of this tree provides.
     pub fn kinds_on(tree: &Tree) -> Vec<EvidenceKind> {
-        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Tokens, Values};
-        let all = [Tokens, Entropies, Values, Collisions, Steps, TeacherLogps];
-        let given = |kind: &EvidenceKind| *kind != TeacherLogps || tree.reward_kind() == RewardKind::Binary;
-        all.into_iter().filter(given).collect()
+        Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
     }
 }
 
 impl Provider for Exact {
     fn evidence(&self, _: LeafId, path: &[EdgeId]) -> Evidence {
-        let at_nodes =
-            |per_node: &[f64]| path.iter().map(|&e| per_node[self.edge_node[e]]).collect::<Vec<_>>();
-        Evidence {
-            entropies: Some(at_nodes(&self.entropies)),
-            values: Some(at_nodes(&self.values)),
-            collisions: Some(at_nodes(&self.collisions)),
-            steps: Some(rollouts::every_token(&at_nodes(&self.successes))),
-            teacher_logps: self.teacher.as_ref().map(|t| path.iter().map(|&e| t[e]).collect()),
-            ..Evidence::default()
-        }
+        let Ok(evidence) = Evidence::read(&mut AlongPath { exact: self, path });
+        evidence
     }
 
     fn kinds(&self) -> Vec<EvidenceKind> {
-        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Tokens, Values};
-        let teacher = self.teacher.as_ref().map(|_| TeacherLogps);
-        [Tokens, Entropies, Values, Collisions, Steps].into_iter().chain(teacher).collect()
+        std::iter::once(EvidenceKind::Tokens).chain(self.given.iter().map(|(kind, _)| *kind)).collect()
+    }
+}
+
+/// The evidence of one response.
+struct AlongPath<'a> {
+    exact: &'a Exact,
+    path: &'a [EdgeId],
+}
+
+impl EvidenceSource for AlongPath<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        let along = |numbers: &Numbers| match numbers {
+            Numbers::PerNode(at) => self.path.iter().map(|&e| at[self.exact.edge_node[e]]).collect(),
+            Numbers::PerEdge(at) => self.path.iter().map(|&e| at[e]).collect(),
+        };
+        Ok(self.exact.given.iter().find(|(given, _)| *given == kind).map(|(_, numbers)| along(numbers)))
+    }
+
+    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        Ok(self.numbers(kind)?.map(|values| rollouts::every_token(&values)))
+    }
+
+    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        Ok(None) // a table has no hidden states
     }
 }

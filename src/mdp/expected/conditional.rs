@@ -3,17 +3,17 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Setting, Situation};
+use super::{Evaluated, Situation};
 use crate::group::Group;
 use crate::mdp::{Sampler, sample_reward};
-use crate::methods::Method;
+use crate::method::Method;
 
 /// An expected update whose other responses were simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditional {
     /// `E[g | the others]` per edge, for every draw of the others: independent, each with mean `E[g]`.
     pub draws: Vec<Vec<f64>>,
-    /// Their mean.
+    /// The mean of `draws`.
     pub update: Vec<f64>,
     /// Implied credit `ω(s,a)` per edge; 0 where no response passes.
     pub credit: Vec<f64>,
@@ -29,8 +29,8 @@ pub struct Conditional {
 /// If `draws < 2`.
 pub fn conditional(method: &dyn Method, situation: &Situation, draws: usize, seed: u64) -> Conditional {
     assert!(draws >= 2, "a standard error needs at least two draws");
-    let setting = Setting::new(situation);
-    let (tree, g) = (setting.tree, setting.group_size);
+    let evaluated = Evaluated::new(situation);
+    let (tree, g) = (evaluated.tree, evaluated.group_size);
     let sampler = Sampler::new(tree, situation.behaviour);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let edges = tree.edge_count();
@@ -38,11 +38,11 @@ pub fn conditional(method: &dyn Method, situation: &Situation, draws: usize, see
     let mut path = Vec::new();
     for _ in 0..draws {
         // Anew for every draw: evidence may be random.
-        let atoms = setting.atoms();
+        let atoms = evaluated.atoms();
         let mut responses = vec![atoms[0].response.clone()];
         for _ in 1..g {
             let leaf = sampler.sample_into(&mut rng, &mut path);
-            responses.push(setting.response(leaf, &path, sample_reward(tree, leaf, &mut rng)));
+            responses.push(evaluated.response(leaf, &path, sample_reward(tree, leaf, &mut rng)));
         }
         let mut group = [Group { responses }];
         let mut weights = vec![0.0; edges];
@@ -57,7 +57,7 @@ pub fn conditional(method: &dyn Method, situation: &Situation, draws: usize, see
         for (sum, w) in total.iter_mut().zip(&weights) {
             *sum += w / draws as f64;
         }
-        all.push(setting.pull_back(&weights));
+        all.push(evaluated.pull_back(&weights));
     }
-    Conditional { draws: all, update: setting.pull_back(&total), credit: setting.per_visit(&total) }
+    Conditional { draws: all, update: evaluated.pull_back(&total), credit: evaluated.per_visit(&total) }
 }

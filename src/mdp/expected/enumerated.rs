@@ -1,8 +1,8 @@
 //! [`enumerated`] and [`multisets`]: the expected update by brute force over groups of responses.
 
-use super::{Atom, Expected, ExpectedError, Setting, Situation};
+use super::{Atom, Evaluated, Expected, ExpectedError, Situation};
 use crate::group::Group;
-use crate::methods::{Method, evaluate};
+use crate::method::{Method, evaluate};
 
 /// Limit on the number of tuples.
 const LIMIT: f64 = 4e6;
@@ -14,9 +14,9 @@ const LIMIT: f64 = 4e6;
 /// # Errors
 /// [`ExpectedError::TooMany`] above four million tuples.
 pub fn enumerated(method: &dyn Method, situation: &Situation) -> Result<Expected, ExpectedError> {
-    let setting = Setting::new(situation);
-    let atoms = setting.atoms();
-    refuse_above(LIMIT, (atoms.len() as f64).powi(setting.group_size as i32))?;
+    let evaluated = Evaluated::new(situation);
+    let atoms = evaluated.atoms();
+    refuse_above(LIMIT, (atoms.len() as f64).powi(evaluated.group_size as i32))?;
     // The next tuple, as an odometer.
     let next = |tuple: &mut [usize]| {
         let turn = tuple.iter().rposition(|&i| i + 1 < atoms.len())?;
@@ -24,7 +24,7 @@ pub fn enumerated(method: &dyn Method, situation: &Situation) -> Result<Expected
         tuple[turn + 1..].fill(0);
         Some(turn)
     };
-    Ok(sum(method, &setting, &atoms, next, |_| 1.0))
+    Ok(sum(method, &evaluated, &atoms, next, |_| 1.0))
 }
 
 /// [`enumerated`] with tuples that differ in their order only summed as one, for methods to which the order of a group means nothing.
@@ -34,9 +34,9 @@ pub fn enumerated(method: &dyn Method, situation: &Situation) -> Result<Expected
 /// # Errors
 /// [`ExpectedError::TooMany`] above `limit` terms.
 pub fn multisets(method: &dyn Method, situation: &Situation, limit: f64) -> Result<Expected, ExpectedError> {
-    let setting = Setting::new(situation);
-    let atoms = setting.atoms();
-    let (n, g) = (atoms.len(), setting.group_size);
+    let evaluated = Evaluated::new(situation);
+    let atoms = evaluated.atoms();
+    let (n, g) = (atoms.len(), evaluated.group_size);
     refuse_above(limit, (0..g).map(|i| (n + i) as f64 / (i + 1) as f64).product())?;
     // The next tuple that does not descend.
     let next = |tuple: &mut [usize]| {
@@ -54,7 +54,7 @@ pub fn multisets(method: &dyn Method, situation: &Situation, limit: f64) -> Resu
         }
         orders
     };
-    Ok(sum(method, &setting, &atoms, next, orders))
+    Ok(sum(method, &evaluated, &atoms, next, orders))
 }
 
 fn refuse_above(limit: f64, terms: f64) -> Result<(), ExpectedError> {
@@ -64,12 +64,12 @@ fn refuse_above(limit: f64, terms: f64) -> Result<(), ExpectedError> {
 /// The sum over the tuples that `next` goes through from all zeros on; it returns the first place that changed. Each counts `orders` times.
 fn sum(
     method: &dyn Method,
-    setting: &Setting,
+    evaluated: &Evaluated,
     atoms: &[Atom],
     next: impl Fn(&mut [usize]) -> Option<usize>,
     orders: impl Fn(&[usize]) -> f64,
 ) -> Expected {
-    let (tree, g) = (setting.tree, setting.group_size);
+    let (tree, g) = (evaluated.tree, evaluated.group_size);
     let edges = tree.edge_count();
     let (mut weights, mut squares) = (vec![0.0; edges], vec![0.0; edges]);
     let mut tuple = vec![0; g];
@@ -84,7 +84,7 @@ fn sum(
                 per_edge[edge] -= d;
             }
         }
-        for (edge, step) in setting.pull_back(&per_edge).into_iter().enumerate() {
+        for (edge, step) in evaluated.pull_back(&per_edge).into_iter().enumerate() {
             weights[edge] += probability * per_edge[edge];
             squares[edge] += probability * step * step;
         }
@@ -94,7 +94,7 @@ fn sum(
             logps[i].clone_from(&atoms[tuple[i]].logps);
         }
     }
-    let update = setting.pull_back(&weights);
+    let update = evaluated.pull_back(&weights);
     let variance = squares.iter().zip(&update).map(|(s, u)| (s - u * u).max(0.0)).collect();
-    Expected { credit: setting.per_visit(&weights), update, variance }
+    Expected { credit: evaluated.per_visit(&weights), update, variance }
 }

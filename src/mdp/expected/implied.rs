@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::{Expected, ExpectedError, Setting, Situation};
+use super::{Evaluated, Expected, ExpectedError, Situation};
 use crate::group::{Group, Response};
-use crate::methods::{Coupling, Credit, Method};
+use crate::mdp::LeafId;
+use crate::method::{Coupling, Credit, Method};
 
 /// Limit on (token weights computed): a few seconds.
 const LIMIT: f64 = 2e8;
+
+/// What one response looks like to the others: index of its reward, its length (0 where lengths do not matter).
+type Class = (usize, usize);
 
 /// What the others of a group can look like to a response: how many have each reward, and their total length
 /// (0 where lengths do not matter).
 type Others = (Vec<u16>, usize);
 
-/// What one response looks like to the others: index of its reward, its length (0 where lengths do not matter).
-type Kind = (usize, usize);
-
 /// The expected update and its exact variance, for methods whose gradient sees the other responses through their rewards
 /// and total length only.
 ///
-/// For a response of its own kind, the others enter through few numbers whose joint distribution is a
+/// For a response of its own class, the others enter through few numbers whose joint distribution is a
 /// `G-1`-fold convolution; no tuple is ever enumerated. For binary rewards without lengths it is a binomial. The variance
 /// uses that two responses are independent given what they look like to each other:
 ///
@@ -35,121 +36,87 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
         Coupling::RewardsAndTotalLength => true,
         Coupling::Everything => return Err(ExpectedError::Coupled),
     };
-    let setting = Setting::new(situation);
-    let (tree, g) = (setting.tree, setting.group_size);
-    let rewards: Vec<f64> = setting.behaviour.reward_distribution().into_iter().map(|(r, _)| r).collect();
-    let reward_index = |r: f64| rewards.iter().position(|&x| x == r);
+    let evaluated = Evaluated::new(situation);
+    let classes = Classes::new(&evaluated, by_length);
+    let states = States::new(&evaluated, &classes)?;
+    let weights = Weights::new(method, &evaluated, &classes, &states);
 
-    let mut kinds: BTreeMap<Kind, f64> = BTreeMap::new();
-    for leaf in tree.leaves() {
-        let p = setting.behaviour.leaf_prob(leaf);
-        for (r, pr) in tree.outcomes(leaf) {
-            if let (Some(index), true) = (reward_index(r), p * pr > 0.0) {
-                *kinds.entry((index, if by_length { tree.leaf_len(leaf) } else { 0 })).or_default() += p * pr;
-            }
-        }
-    }
-    // Every state of the others meets every response: refused before the states of many rewards fill the memory.
-    let most = (LIMIT / (tree.leaf_count() * tree.max_len()) as f64) as usize;
-    let fewer = others(&kinds, rewards.len(), g - 2, most)?;
-    let all = extend(&fewer, &kinds);
-    let states: Vec<(&Others, f64)> = all.iter().map(|(k, p)| (k, *p)).collect();
-    let terms = tree.leaf_count() as f64 * states.len() as f64 * tree.max_len() as f64
-        + (kinds.len() * kinds.len() * fewer.len()) as f64 * tree.edge_count() as f64;
-    if terms > LIMIT {
-        return Err(ExpectedError::TooMany { terms, limit: LIMIT });
-    }
-
-    // weights[kind][state]: sum of P(response) w_t per edge, for responses of that kind among those others.
-    let kind_list: Vec<Kind> = kinds.keys().copied().collect();
-    let mut weights = vec![vec![vec![0.0; tree.edge_count()]; states.len()]; kind_list.len()];
-    let mut squares = vec![0.0; tree.edge_count()];
-    // Credits among every state of the others: one per reward and length where the method looks at no more than that.
-    let own_tokens = method.credit_reads_tokens();
-    let mut credits: BTreeMap<(usize, usize, usize), Vec<Credit>> = BTreeMap::new();
-    let mut path = Vec::new();
-    for leaf in tree.leaves() {
-        tree.path_into(leaf, &mut path);
-        let p = setting.behaviour.leaf_prob(leaf);
-        let logps: Vec<f64> = path.iter().map(|&e| setting.current.log_probs[e]).collect();
-        for (reward, pr) in tree.outcomes(leaf) {
-            let (Some(index), true) = (reward_index(reward), p * pr > 0.0) else { continue };
-            let response = setting.response(leaf, &path, reward);
-            let own = (index, if by_length { path.len() } else { 0 });
-            let kind = kind_list.binary_search(&own).expect("every response has its kind");
-            let key = (index, path.len(), if own_tokens { leaf } else { 0 });
-            let credits = credits.entry(key).or_insert_with(|| {
-                states
-                    .iter()
-                    .map(|(state, _)| credit_among(method, &response, state, &rewards, by_length))
-                    .collect()
-            });
-            for (state, credit) in credits.iter().enumerate() {
-                let loss = method.loss(&response, credit, &logps);
-                for (&edge, d) in path.iter().zip(&loss.dlogps) {
-                    weights[kind][state][edge] -= p * pr * d;
-                    squares[edge] += p * pr * states[state].1 * d * d;
-                }
-            }
-        }
-    }
-
-    let mut summed = vec![0.0; tree.edge_count()];
-    for by_state in &weights {
-        for (w, (_, p)) in by_state.iter().zip(&states) {
-            for (sum, w) in summed.iter_mut().zip(w) {
-                *sum += g as f64 * p * w;
-            }
-        }
-    }
-    let update = setting.pull_back(&summed);
-    let pulled: Vec<Vec<Vec<f64>>> =
-        weights.iter().map(|by_state| by_state.iter().map(|w| setting.pull_back(w)).collect()).collect();
-    let position: BTreeMap<&Others, usize> = states.iter().enumerate().map(|(i, (s, _))| (*s, i)).collect();
-
-    let mut cross = vec![0.0; tree.edge_count()];
-    for (m, pm) in &fewer {
-        for (a, kind_a) in kind_list.iter().enumerate() {
-            for (b, kind_b) in kind_list.iter().enumerate() {
-                let seen_by_a = &pulled[a][position[&plus(m, kind_b)]];
-                let seen_by_b = &pulled[b][position[&plus(m, kind_a)]];
-                for ((c, x), y) in cross.iter_mut().zip(seen_by_a).zip(seen_by_b) {
-                    *c += pm * x * y;
-                }
-            }
-        }
-    }
-    let own = own_square(&setting, &squares);
-    let g = g as f64;
+    let g = evaluated.group_size as f64;
+    let summed = weights.summed(&states, g);
+    let update = evaluated.pull_back(&summed);
+    let own = weights.own_square(&evaluated);
+    let cross = weights.cross(&evaluated, &classes, &states);
     let variance = (0..update.len())
         .map(|e| (g * own[e] + g * (g - 1.0) * cross[e] - update[e] * update[e]).max(0.0))
         .collect();
-    Ok(Expected { credit: setting.per_visit(&summed), update, variance })
+    Ok(Expected { credit: evaluated.per_visit(&summed), update, variance })
 }
 
-/// `E[g_1(s,a)^2]` from `E[w^2]` per edge. A response visits a prefix once, so squares do not mix.
-fn own_square(setting: &Setting, squares: &[f64]) -> Vec<f64> {
-    let mut out = vec![0.0; squares.len()];
-    for node in setting.tree.nodes() {
-        let total: f64 = squares[setting.tree.edges_of(node)].iter().sum();
-        for e in setting.tree.edges_of(node) {
-            let pi = setting.current.probs[e];
-            out[e] = squares[e] * (1.0 - pi).powi(2) + (total - squares[e]) * pi * pi;
+/// The classes of responses, with their probabilities under the policy that samples.
+struct Classes {
+    by_length: bool,
+    /// The rewards of positive probability.
+    rewards: Vec<f64>,
+    probabilities: BTreeMap<Class, f64>,
+}
+
+impl Classes {
+    fn new(evaluated: &Evaluated, by_length: bool) -> Classes {
+        let rewards = evaluated.behaviour.reward_distribution().into_iter().map(|(r, _)| r).collect();
+        let mut classes = Classes { by_length, rewards, probabilities: BTreeMap::new() };
+        for (leaf, reward, probability) in outcomes(evaluated) {
+            if let Some(class) = classes.of(reward, evaluated.tree.leaf_len(leaf)) {
+                *classes.probabilities.entry(class).or_default() += probability;
+            }
         }
+        classes
     }
-    out
+
+    /// The class of a response; none for a reward of probability 0.
+    fn of(&self, reward: f64, len: usize) -> Option<Class> {
+        let index = self.rewards.iter().position(|&r| r == reward)?;
+        Some((index, if self.by_length { len } else { 0 }))
+    }
+}
+
+/// Every response with each of its rewards and the probability of both, which is positive.
+fn outcomes<'a>(evaluated: &'a Evaluated) -> impl Iterator<Item = (LeafId, f64, f64)> + 'a {
+    let of_leaf = |leaf| {
+        let p = evaluated.behaviour.leaf_prob(leaf);
+        evaluated.tree.outcomes(leaf).map(move |(reward, pr)| (leaf, reward, p * pr))
+    };
+    evaluated.tree.leaves().flat_map(of_leaf).filter(|(_, _, probability)| *probability > 0.0)
+}
+
+/// What the others can look like to one response, and to two.
+struct States {
+    /// `G - 1` others, with their probabilities.
+    one: Vec<(Others, f64)>,
+    /// `G - 2` others.
+    two: BTreeMap<Others, f64>,
+}
+
+impl States {
+    fn new(evaluated: &Evaluated, classes: &Classes) -> Result<States, ExpectedError> {
+        let tree = evaluated.tree;
+        // Every state of the others meets every response: refused before the states of many rewards fill the memory.
+        let most = (LIMIT / (tree.leaf_count() * tree.max_len()) as f64) as usize;
+        let two = distribution(classes, evaluated.group_size - 2, most)?;
+        let one: Vec<(Others, f64)> = extend(&two, &classes.probabilities).into_iter().collect();
+        let terms = tree.leaf_count() as f64 * one.len() as f64 * tree.max_len() as f64
+            + (classes.probabilities.len().pow(2) * two.len()) as f64 * tree.edge_count() as f64;
+        if terms > LIMIT {
+            return Err(ExpectedError::TooMany { terms, limit: LIMIT });
+        }
+        Ok(States { one, two })
+    }
 }
 
 /// The distribution of what `n` responses look like together, unless it has more than `most` values.
-fn others(
-    kinds: &BTreeMap<Kind, f64>,
-    rewards: usize,
-    n: usize,
-    most: usize,
-) -> Result<BTreeMap<Others, f64>, ExpectedError> {
-    let mut states = BTreeMap::from([((vec![0u16; rewards], 0), 1.0)]);
+fn distribution(classes: &Classes, n: usize, most: usize) -> Result<BTreeMap<Others, f64>, ExpectedError> {
+    let mut states = BTreeMap::from([((vec![0u16; classes.rewards.len()], 0), 1.0)]);
     for _ in 0..n {
-        states = extend(&states, kinds);
+        states = extend(&states, &classes.probabilities);
         if states.len() > most {
             let scale = LIMIT / most.max(1) as f64;
             return Err(ExpectedError::TooMany { terms: states.len() as f64 * scale, limit: LIMIT });
@@ -159,41 +126,130 @@ fn others(
 }
 
 /// One response more.
-fn extend(states: &BTreeMap<Others, f64>, kinds: &BTreeMap<Kind, f64>) -> BTreeMap<Others, f64> {
+fn extend(states: &BTreeMap<Others, f64>, classes: &BTreeMap<Class, f64>) -> BTreeMap<Others, f64> {
     let mut next = BTreeMap::new();
     for (state, p) in states {
-        for (kind, pk) in kinds {
-            *next.entry(plus(state, kind)).or_default() += p * pk;
+        for (class, pc) in classes {
+            *next.entry(plus(state, class)).or_default() += p * pc;
         }
     }
     next
 }
 
-fn plus(state: &Others, kind: &Kind) -> Others {
+fn plus(state: &Others, class: &Class) -> Others {
     let mut counts = state.0.clone();
-    counts[kind.0] += 1;
-    (counts, state.1 + kind.1)
+    counts[class.0] += 1;
+    (counts, state.1 + class.1)
+}
+
+/// The weights `w = -d loss / d log pi` of tokens, summed over responses.
+struct Weights {
+    /// `[class][state][edge]`: the sum of `P(response) w` over the responses of a class among others in a state.
+    by_class: Vec<Vec<Vec<f64>>>,
+    /// `E[w^2]` per edge, of one response.
+    squares: Vec<f64>,
+}
+
+impl Weights {
+    fn new(method: &dyn Method, evaluated: &Evaluated, classes: &Classes, states: &States) -> Weights {
+        let edges = evaluated.tree.edge_count();
+        let position: BTreeMap<&Class, usize> =
+            classes.probabilities.keys().enumerate().map(|(i, class)| (class, i)).collect();
+        let mut weights = Weights {
+            by_class: vec![vec![vec![0.0; edges]; states.one.len()]; position.len()],
+            squares: vec![0.0; edges],
+        };
+        // Credits among every state of the others: one per reward and length where the method looks at no more than that.
+        let own_tokens = method.credit_reads_tokens();
+        let mut credits: BTreeMap<(usize, usize, usize), Vec<Credit>> = BTreeMap::new();
+        let mut path = Vec::new();
+        for (leaf, reward, probability) in outcomes(evaluated) {
+            let Some(class) = classes.of(reward, evaluated.tree.leaf_len(leaf)) else { continue };
+            evaluated.tree.path_into(leaf, &mut path);
+            let logps: Vec<f64> = path.iter().map(|&e| evaluated.current.log_probs[e]).collect();
+            let response = evaluated.response(leaf, &path, reward);
+            let key = (class.0, path.len(), if own_tokens { leaf } else { 0 });
+            let credits = credits.entry(key).or_insert_with(|| {
+                states
+                    .one
+                    .iter()
+                    .map(|(others, _)| credit_among(method, &response, others, classes))
+                    .collect()
+            });
+            let by_state = weights.by_class[position[&class]].iter_mut().zip(credits).zip(&states.one);
+            for ((sums, credit), (_, p_state)) in by_state {
+                let loss = method.loss(&response, credit, &logps);
+                for (&edge, d) in path.iter().zip(&loss.dlogps) {
+                    sums[edge] -= probability * d;
+                    weights.squares[edge] += probability * p_state * d * d;
+                }
+            }
+        }
+        weights
+    }
+
+    /// `G E[w]` per edge, for groups of `g` responses.
+    fn summed(&self, states: &States, g: f64) -> Vec<f64> {
+        let mut summed = vec![0.0; self.squares.len()];
+        for by_state in &self.by_class {
+            for (sums, (_, p)) in by_state.iter().zip(&states.one) {
+                for (sum, w) in summed.iter_mut().zip(sums) {
+                    *sum += g * p * w;
+                }
+            }
+        }
+        summed
+    }
+
+    /// `E[g_1(s,a)^2]` per edge. A response visits a prefix once, so squares do not mix.
+    fn own_square(&self, evaluated: &Evaluated) -> Vec<f64> {
+        let mut own = vec![0.0; self.squares.len()];
+        for node in evaluated.tree.nodes() {
+            let edges = evaluated.tree.edges_of(node);
+            let total: f64 = self.squares[edges.clone()].iter().sum();
+            for e in edges {
+                let pi = evaluated.current.probs[e];
+                own[e] = self.squares[e] * (1.0 - pi).powi(2) + (total - self.squares[e]) * pi * pi;
+            }
+        }
+        own
+    }
+
+    /// `E[g_1(s,a) g_2(s,a)]` per edge, of two responses that see each other among the same others.
+    fn cross(&self, evaluated: &Evaluated, classes: &Classes, states: &States) -> Vec<f64> {
+        let pull_back = |by_state: &Vec<Vec<f64>>| by_state.iter().map(|w| evaluated.pull_back(w)).collect();
+        let pulled: Vec<Vec<Vec<f64>>> = self.by_class.iter().map(pull_back).collect();
+        let position: BTreeMap<&Others, usize> =
+            states.one.iter().enumerate().map(|(i, (others, _))| (others, i)).collect();
+        let mut cross = vec![0.0; self.squares.len()];
+        for (rest, p) in &states.two {
+            for (class_a, of_a) in classes.probabilities.keys().zip(&pulled) {
+                for (class_b, of_b) in classes.probabilities.keys().zip(&pulled) {
+                    let seen_by_a = &of_a[position[&plus(rest, class_b)]];
+                    let seen_by_b = &of_b[position[&plus(rest, class_a)]];
+                    for ((c, x), y) in cross.iter_mut().zip(seen_by_a).zip(seen_by_b) {
+                        *c += p * x * y;
+                    }
+                }
+            }
+        }
+        cross
+    }
 }
 
 /// The credit of `response` among stand-ins with these rewards and this total length.
-fn credit_among(
-    method: &dyn Method,
-    response: &Response,
-    others: &Others,
-    rewards: &[f64],
-    by_length: bool,
-) -> Credit {
+fn credit_among(method: &dyn Method, response: &Response, others: &Others, classes: &Classes) -> Credit {
     let count: usize = others.0.iter().map(|&c| usize::from(c)).sum();
     // Any lengths with the right sum will do: the method only sees the sum.
-    let total = if by_length { others.1 } else { count };
+    let total = if classes.by_length { others.1 } else { count };
     let mut responses = vec![response.clone()];
-    for (&n, &reward) in others.0.iter().zip(rewards) {
+    for (&n, &reward) in others.0.iter().zip(&classes.rewards) {
         for _ in 0..n {
             let i = responses.len() - 1;
             let len = total / count + usize::from(i < total % count);
             responses.push(Response {
                 ref_logps: response.ref_logps.as_ref().map(|_| vec![0.0; len]),
-                evidence: response.evidence.blank(len),
+                evidence: response.evidence.zeros(len),
                 ..Response::graded(vec![0.0; len], reward)
             });
         }

@@ -14,7 +14,7 @@
 //!
 //! | function | what it sums over | when |
 //! | --- | --- | --- |
-//! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::methods::Coupling)) | rewards (and lengths) of others are all that matters |
+//! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::method::Coupling)) | rewards (and lengths) of others are all that matters |
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
 //! | [`multisets`] | the same without regard to order | small MDPs |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |
@@ -90,18 +90,18 @@ pub enum ExpectedError {
         "the method's gradient depends on the other responses through more than rewards and lengths; enumerate or sample instead"
     )]
     Coupled,
-    /// Too many terms.
+    /// The sum would take too long.
     #[error("{terms} terms to sum, the limit is {limit}; use a smaller MDP or group, or sample instead")]
     TooMany {
-        /// How many, as far as counted.
+        /// Number of terms, as far as they were counted.
         terms: f64,
-        /// The limit.
+        /// The largest number that is allowed.
         limit: f64,
     },
 }
 
 /// A situation with everything per edge and per leaf that the three ways share.
-struct Setting<'a> {
+struct Evaluated<'a> {
     tree: &'a Tree,
     behaviour: Oracle<'a>,
     current: Oracle<'a>,
@@ -119,11 +119,11 @@ struct Atom {
     logps: Vec<f64>,
 }
 
-impl<'a> Setting<'a> {
+impl<'a> Evaluated<'a> {
     fn new(s: &Situation<'a>) -> Self {
         assert!(s.group_size >= 2, "a group has at least two responses, not {}", s.group_size);
         let behaviour = Oracle::new(s.tree, s.behaviour);
-        Setting {
+        Evaluated {
             tree: s.tree,
             exact: Exact::new(&behaviour),
             evidence: s.evidence,

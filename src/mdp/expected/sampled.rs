@@ -3,12 +3,12 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Expected, Setting, Situation};
+use super::{Evaluated, Expected, Situation};
 use crate::group::Group;
 use crate::mdp::{Sampler, sample_reward};
-use crate::methods::{Method, evaluate};
+use crate::method::{Method, evaluate};
 
-/// A simulated expected update.
+/// An expected update estimated from simulated groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     /// Means and variances per edge (`n-1` in the denominator).
@@ -17,7 +17,7 @@ pub struct Sampled {
     pub standard_error: Vec<f64>,
     /// Standard error of the trace of the covariance.
     pub total_variance_se: f64,
-    /// Groups simulated.
+    /// Number of groups simulated.
     pub groups: usize,
 }
 
@@ -27,17 +27,17 @@ pub struct Sampled {
 /// If `groups < 2`.
 pub fn sampled(method: &dyn Method, situation: &Situation, groups: usize, seed: u64) -> Sampled {
     assert!(groups >= 2, "a variance needs at least two groups");
-    let setting = Setting::new(situation);
-    let tree = setting.tree;
+    let evaluated = Evaluated::new(situation);
+    let tree = evaluated.tree;
     let sampler = Sampler::new(tree, situation.behaviour);
     let draw = |rng: &mut ChaCha8Rng| {
         let (mut responses, mut logps, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..setting.group_size {
+        for _ in 0..evaluated.group_size {
             let mut path = Vec::new();
             let leaf = sampler.sample_into(rng, &mut path);
             let reward = sample_reward(tree, leaf, rng);
-            responses.push(setting.response(leaf, &path, reward));
-            logps.push(path.iter().map(|&e| setting.current.log_probs[e]).collect::<Vec<_>>());
+            responses.push(evaluated.response(leaf, &path, reward));
+            logps.push(path.iter().map(|&e| evaluated.current.log_probs[e]).collect::<Vec<_>>());
             paths.push(path);
         }
         let batch = evaluate(method, &[Group { responses }], &logps);
@@ -56,7 +56,7 @@ pub fn sampled(method: &dyn Method, situation: &Situation, groups: usize, seed: 
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for i in 0..groups {
         let per_edge = draw(&mut rng);
-        for (edge, step) in setting.pull_back(&per_edge).into_iter().enumerate() {
+        for (edge, step) in evaluated.pull_back(&per_edge).into_iter().enumerate() {
             weights[edge] += per_edge[edge] / n;
             // Welford's update keeps the variance accurate where the mean is large.
             let before = step - mean[edge];
@@ -70,14 +70,14 @@ pub fn sampled(method: &dyn Method, situation: &Situation, groups: usize, seed: 
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut spread = 0.0;
     for _ in 0..groups {
-        let step = setting.pull_back(&draw(&mut rng));
+        let step = evaluated.pull_back(&draw(&mut rng));
         let distance: f64 = step.iter().zip(&mean).map(|(s, m)| (s - m).powi(2)).sum();
         spread += (distance - total).powi(2);
     }
     Sampled {
         standard_error: variance.iter().map(|v| (v / n).sqrt()).collect(),
         total_variance_se: (spread / (n - 1.0) / n).sqrt(),
-        estimate: Expected { update: mean, credit: setting.per_visit(&weights), variance },
+        estimate: Expected { update: mean, credit: evaluated.per_visit(&weights), variance },
         groups,
     }
 }

@@ -46,7 +46,8 @@ mod parity;
 mod pivot;
 mod random;
 
-use super::build::{Rules, TreeError};
+use super::build::Rules;
+use super::error::TreeError;
 use super::policy::Tabular;
 use super::tree::Tree;
 
@@ -91,7 +92,7 @@ pub trait Family: Default {
     }
 }
 
-/// An entry of the registry.
+/// A named MDP of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The name, unique.
@@ -116,7 +117,7 @@ impl Named {
     }
 }
 
-/// The registry.
+/// Every named MDP, in the order of tables.
 pub fn all() -> Vec<Named> {
     vec![
         Named::of::<Pivot>(),

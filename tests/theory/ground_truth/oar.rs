@@ -4,7 +4,7 @@ use super::{EXACT, cosine};
 use crate::atlas_oar::answering;
 use grpo_lambda::mdp::evidence::Provider;
 use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::{Maskable, Oracle, Scored, Tree, zoo, zoo::Family};
+use grpo_lambda::mdp::{Maskable, MaskableEvidence, Oracle, Tree, zoo, zoo::Family};
 use grpo_lambda::methods;
 
 fn laboratory(seed: u64) -> (Tree, Maskable) {
@@ -130,7 +130,7 @@ fn oar_keeps_the_sign_of_every_response_and_is_biased() {
         if gradient.iter().all(|g| g.abs() < EXACT) {
             continue;
         }
-        let evidence = Scored::new(&tree, policy);
+        let evidence = MaskableEvidence::new(&tree, policy);
         let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(&tree, &table, 2) };
         for name in ["oar_p", "oar_g"] {
             let configured = methods::parse(name, "scale=none reduction=response_sum").expect("valid");
@@ -213,6 +213,6 @@ fn the_hidden_states_of_a_maskable_policy_are_what_its_next_distribution_reads()
         .expect("a sibling");
     assert_eq!(policy.states(&tree, &other)[..3], states[..3]);
     assert_ne!(policy.states(&tree, &other)[3], states[3]);
-    let evidence = Scored::new(&tree, policy).evidence(30, &path);
+    let evidence = MaskableEvidence::new(&tree, policy).evidence(30, &path);
     assert_eq!(evidence.hidden, Some(states));
 }

@@ -3,14 +3,14 @@
 use super::{CASES, assert_same, equal, equal_on, method, outcomes, times};
 use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
-use grpo_lambda::advantage::{Baseline, Outcome, Scale, Std};
+use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use proptest::prelude::*;
 use std::cell::Cell;
 
 #[test]
 fn rloo_is_g_over_g_minus_1_times_the_centred_reward() {
     check(CASES, batch(), |batch| {
-        let of = |baseline| outcomes(Outcome { baseline, scale: Scale::None, clamp: None }, &batch);
+        let of = |baseline| outcomes(OutcomeAdvantage { baseline, scale: Scale::None, clamp: None }, &batch);
         let (rloo, centred) = (of(Baseline::LeaveOneOut), of(Baseline::GroupMean));
         for (g, group) in batch.groups.iter().enumerate() {
             let n = group.responses.iter().filter(|r| r.reward.is_some()).count() as f64;
@@ -23,8 +23,10 @@ fn rloo_is_g_over_g_minus_1_times_the_centred_reward() {
 #[test]
 fn rloo_is_the_reward_minus_the_mean_of_the_others() {
     check(CASES, graded(), |batch| {
-        let rloo =
-            outcomes(Outcome { baseline: Baseline::LeaveOneOut, scale: Scale::None, clamp: None }, &batch);
+        let rloo = outcomes(
+            OutcomeAdvantage { baseline: Baseline::LeaveOneOut, scale: Scale::None, clamp: None },
+            &batch,
+        );
         for (group, a) in batch.groups.iter().zip(&rloo) {
             let r: Vec<f64> = group.rewards().into_iter().flatten().collect();
             let others = |i: usize| (r.iter().sum::<f64>() - r[i]) / (r.len() as f64 - 1.0);
@@ -59,7 +61,7 @@ fn dr_grpo_is_grpo_without_scale_under_a_constant_reduction() {
 #[test]
 fn rloo_on_pairs_is_the_difference_of_the_two_rewards() {
     check(CASES, (-2.0..2.0f64, -2.0..2.0f64), |(a, b)| {
-        let rloo = Outcome { baseline: Baseline::LeaveOneOut, scale: Scale::None, clamp: None };
+        let rloo = OutcomeAdvantage { baseline: Baseline::LeaveOneOut, scale: Scale::None, clamp: None };
         let pair = rloo.of_batch(&[vec![Some(a), Some(b)]]).concat();
         assert_within(&pair, &[a - b, b - a], IDENTITY, 4.0, "advantages");
     });
@@ -147,8 +149,9 @@ fn the_batch_scale_of_a_single_group_is_its_group_scale() {
 fn the_batch_baseline_of_a_single_group_is_its_mean() {
     check(CASES, batch(), |mut batch| {
         batch.groups.truncate(1);
-        let of =
-            |baseline| outcomes(Outcome { baseline, scale: Scale::Group(Std::TRL), clamp: None }, &batch);
+        let of = |baseline| {
+            outcomes(OutcomeAdvantage { baseline, scale: Scale::Group(Std::TRL), clamp: None }, &batch)
+        };
         assert_eq!(of(Baseline::BatchMean), of(Baseline::GroupMean));
     });
 }

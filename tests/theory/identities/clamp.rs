@@ -3,7 +3,7 @@
 use super::{CASES, differ_on, equal};
 use crate::strategies::graded;
 use crate::tolerance::IDENTITY;
-use grpo_lambda::advantage::{Baseline, Outcome, Scale, Std};
+use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 
 #[test]
 fn no_clamp_is_a_clamp_at_minus_a_billion() {
@@ -17,7 +17,8 @@ fn the_clamp_keeps_every_sign_of_a_binary_group_and_breaks_its_zero_sum() {
         for right in 1..size {
             let rewards: Vec<_> = (0..size).map(|i| Some(f64::from(i < right))).collect();
             let of = |clamp| {
-                let z = Outcome { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
+                let z =
+                    OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
                 z.of_batch(std::slice::from_ref(&rewards)).concat()
             };
             let (free, clamped) = (of(None), of(Some(-0.1)));

@@ -19,7 +19,7 @@ mod whitening;
 
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_close, assert_within, size};
-use grpo_lambda::advantage::Outcome;
+use grpo_lambda::advantage::OutcomeAdvantage;
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{BatchLoss, Configured, parse};
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ fn differ_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) ->
 }
 
 /// The advantage of every response, before it is spread over tokens.
-fn outcomes(outcome: Outcome, batch: &Batch) -> Vec<Vec<f64>> {
+fn outcomes(outcome: OutcomeAdvantage, batch: &Batch) -> Vec<Vec<f64>> {
     outcome.of_batch(&batch.groups.iter().map(Group::rewards).collect::<Vec<_>>())
 }
 

@@ -4,8 +4,8 @@ use super::{CASES, assert_same_gradient, differ_on, equal, equal_on, method};
 use crate::strategies::{batch, check, graded, on_policy};
 use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within};
 use grpo_lambda::methods::{Provenance, REGISTRY};
+use grpo_lambda::trace::{Clock, Sparse};
 use grpo_lambda::trace::{Recent, RowNormalised, Sequence, Token, Trace, dense};
-use grpo_lambda::update::{Clock, Sparse};
 use proptest::prelude::*;
 use std::cell::Cell;
 

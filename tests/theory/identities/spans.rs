@@ -3,7 +3,7 @@
 use super::{CASES, equal_on, method};
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_within};
-use grpo_lambda::assignment::Transport;
+use grpo_lambda::assignment::Sinkhorn;
 use grpo_lambda::group::{Group, Response};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -144,7 +144,7 @@ fn the_spans_of_shear_by_hand() {
     let a = single.evaluate(&method(&format!("shear_reconstructed window=2 stride=2 {sharp}"))).advantages;
     let w = |a: &[f64], b: &[f64]| {
         let points = |x: &[f64]| x.iter().map(|x| vec![*x]).collect::<Vec<_>>();
-        Transport { regularisation: 0.02, steps: 200 }.cost(&points(a), &points(b))
+        Sinkhorn { regularisation: 0.02, steps: 200 }.cost(&points(a), &points(b))
     };
     let (first, last) = (w(&[1.0, 2.0], &[1.0, 4.0]), w(&[6.0], &[1.0, 4.0]));
     assert!((first - 1.0).abs() < 1e-2 && (last - 3.5).abs() < 1e-9);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::mdp::evidence::{Exact, Provider, critic, rollouts::Completions};
 use grpo_lambda::mdp::expected::Situation;
-use grpo_lambda::mdp::{Maskable, Oracle, Scored, Tabular};
+use grpo_lambda::mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
 use rayon::prelude::*;
 
 use super::entrants::{ENTRANTS, Entrant, Source};
@@ -97,7 +97,7 @@ fn provider<'t>(
         Source::NoisyCritic(scale) => (Box::new(exact.with_critic(critic::noisy(oracle, scale, seed))), true),
         Source::ConstantCritic => (Box::new(exact.with_critic(critic::constant(oracle, oracle.j))), true),
         Source::Completions(k) => (Box::new(Completions::new(oracle, &lab.task.start, k, seed)), false),
-        Source::Masked => (Box::new(Scored::new(&lab.task.tree, lab.masked.clone())), true),
+        Source::Masked => (Box::new(MaskableEvidence::new(&lab.task.tree, lab.masked.clone())), true),
     }
 }
 

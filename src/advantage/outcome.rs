@@ -1,0 +1,214 @@
+//! [`OutcomeAdvantage`]: one advantage per response, from rewards alone.
+
+use super::all_equal;
+use super::deviation::{Std, mean};
+use crate::equation::number;
+
+/// What is subtracted from a reward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// The group's mean reward (GRPO).
+    GroupMean,
+    /// The mean reward of the *other* responses of the group (RLOO): `g/(g-1)` times the centred reward.
+    LeaveOneOut,
+    /// The mean reward of the whole batch (REINFORCE++).
+    BatchMean,
+}
+
+/// What the difference is divided by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scale {
+    /// Nothing (Dr. GRPO, RLOO).
+    None,
+    /// The group's standard deviation: the z-score of GRPO, the paper's `A_NAE`.
+    Group(
+        /// How that deviation is estimated.
+        Std,
+    ),
+    /// The standard deviation of all rewards of the batch (TRL's `scale_rewards="batch"`).
+    Batch(
+        /// How that deviation is estimated.
+        Std,
+    ),
+}
+
+/// An outcome advantage: one number per response, from rewards alone.
+///
+/// ```text
+/// A_i = max( (r_i - baseline) / scale, clamp )
+/// ```
+/// Responses without a reward are left out of every statistic and get 0. A group whose rewards are all equal, or that
+/// has a single reward, gets 0 exactly: it holds no comparison and teaches nothing.
+///
+/// ```
+/// use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
+/// let z = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp: None };
+/// let a = z.of_batch(&[vec![Some(1.0), Some(0.0), Some(0.0), None]]);
+/// assert!((a[0][0] - (2.0 / 3.0) / (1.0 / 3f64.sqrt() + 1e-4)).abs() < 1e-15);
+/// assert_eq!(a[0][3], 0.0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutcomeAdvantage {
+    /// What is subtracted from a reward.
+    pub baseline: Baseline,
+    /// What the difference is divided by.
+    pub scale: Scale,
+    /// Lower bound on the advantage; the paper uses -0.1. It destroys the zero sum of a group: every mixed group then
+    /// pushes likelihoods up on balance, and prompts are re-weighted (erratum E14).
+    pub clamp: Option<f64>,
+}
+
+impl OutcomeAdvantage {
+    /// Advantages of every response of every group. `rewards[g][i]` is `None` for a response that could not be graded.
+    pub fn of_batch(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
+        let all: Vec<f64> = rewards.iter().flatten().flatten().copied().collect();
+        rewards.iter().map(|group| self.of_group(group, &all)).collect()
+    }
+
+    /// What the centred rewards of each group are divided by; `None` where there is nothing to compare and the advantages are 0.
+    pub fn divisors(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
+        let all: Vec<f64> = rewards.iter().flatten().flatten().copied().collect();
+        let of_group = |group: &Vec<Option<f64>>| {
+            let known: Vec<f64> = group.iter().flatten().copied().collect();
+            let compared = if self.baseline == Baseline::BatchMean { &all } else { &known };
+            if all_equal(compared) { None } else { self.divisor(&known, &all) }
+        };
+        rewards.iter().map(of_group).collect()
+    }
+
+    fn divisor(&self, known: &[f64], batch: &[f64]) -> Option<f64> {
+        match self.scale {
+            Scale::None => Some(1.0),
+            // Only reached with a batch baseline: a group of equal rewards has no spread of its own to divide by.
+            Scale::Group(_) if all_equal(known) => None,
+            Scale::Group(std) => Some(std.divisor(known)),
+            Scale::Batch(std) => Some(std.divisor(batch)),
+        }
+    }
+
+    fn of_group(&self, rewards: &[Option<f64>], batch: &[f64]) -> Vec<f64> {
+        let known: Vec<f64> = rewards.iter().flatten().copied().collect();
+        let compared = match self.baseline {
+            Baseline::GroupMean | Baseline::LeaveOneOut => &known,
+            Baseline::BatchMean => batch,
+        };
+        if all_equal(compared) {
+            return vec![0.0; rewards.len()];
+        }
+        let n = known.len() as f64;
+        let centre = mean(compared);
+        let stretch = if self.baseline == Baseline::LeaveOneOut { n / (n - 1.0) } else { 1.0 };
+        let Some(divisor) = self.divisor(&known, batch) else { return vec![0.0; rewards.len()] };
+        let floor = self.clamp.unwrap_or(f64::NEG_INFINITY);
+        rewards.iter().map(|r| r.map_or(0.0, |r| (stretch * (r - centre) / divisor).max(floor))).collect()
+    }
+
+    /// `A_i = ..`, of rewards `r_i`.
+    pub fn equation(&self) -> String {
+        let baseline = match self.baseline {
+            Baseline::GroupMean => "the mean reward of its group",
+            Baseline::LeaveOneOut => "the mean reward of the other responses of its group",
+            Baseline::BatchMean => "the mean reward of the batch",
+        };
+        let (centred, deviation) = match self.divisor_equation() {
+            None => ("r_i - b_i".to_owned(), String::new()),
+            Some((divisor, deviation)) => (format!("(r_i - b_i) / {divisor}"), format!(", {deviation}")),
+        };
+        let value = match self.clamp {
+            Some(clamp) => format!("max({centred}, {})", number(clamp)),
+            None => centred,
+        };
+        format!("A_i = {value}, b_i = {baseline}{deviation}; 0 where all rewards agree")
+    }
+
+    /// What centred rewards are divided by, and what stands in it; none where that is 1.
+    pub(crate) fn divisor_equation(&self) -> Option<(String, String)> {
+        let (std, whose) = match self.scale {
+            Scale::None => return None,
+            Scale::Group(std) => (std, "its group"),
+            Scale::Batch(std) => (std, "the batch"),
+        };
+        let over = if std.ddof == 0 { "n".to_owned() } else { format!("n - {}", std.ddof) };
+        let deviation = format!("s_i the standard deviation of the rewards of {whose} (over {over})");
+        Some((format!("(s_i + {})", number(std.epsilon)), deviation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const Z: OutcomeAdvantage =
+        OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp: None };
+
+    #[test]
+    fn nearly_equal_rewards_keep_their_digits() {
+        // B26: seven rewards of 0.35 and one next to it; the one-pass variance is negative or noise here.
+        let mut rewards = vec![Some(0.35); 7];
+        rewards.push(Some(0.35 + 1e-9));
+        let exact = OutcomeAdvantage { scale: Scale::Group(Std { ddof: 1, epsilon: 0.0 }), ..Z };
+        let a = &exact.of_batch(&[rewards])[0];
+        assert!((a[7] - 7.0 / 8f64.sqrt()).abs() < 1e-6, "{a:?}");
+        // The mean itself is only known to half an ulp of 0.35, which is 1.6e-7 of this group's std.
+        assert!((a.iter().sum::<f64>()).abs() < 8.0 * 1.6e-7);
+    }
+
+    #[test]
+    fn equal_rewards_teach_nothing_even_when_their_mean_is_inexact() {
+        for preset in Std::PRESETS {
+            let z = OutcomeAdvantage { scale: Scale::Group(preset.1), ..Z };
+            assert_eq!(z.of_batch(&[vec![Some(0.1); 3]]), [[0.0; 3]], "{}", preset.0);
+        }
+    }
+
+    #[test]
+    fn rewards_of_any_size_have_finite_z_scores() {
+        let exact = OutcomeAdvantage { scale: Scale::Group(Std::DEEPSEEKMATH), ..Z };
+        for (a, b) in
+            [(0.0, 1e-200), (0.0, f64::from_bits(1)), (1e200, -1e200), (1e300, 0.0), (1e-170, 3e-170)]
+        {
+            let z = &exact.of_batch(&[vec![Some(a), Some(b)]])[0];
+            let want = if f64::from_bits(1) == b { 1.5 } else { 1.0 + 1e-12 }; // half of the smallest number is no number
+            assert!(z.iter().all(|z| z.is_finite() && z.abs() <= want), "{a} {b}: {z:?}");
+            assert!(z[0] != z[1]);
+        }
+    }
+
+    #[test]
+    fn missing_rewards_do_not_move_the_baseline() {
+        let with = Z.of_batch(&[vec![Some(1.0), None, Some(0.0), Some(0.0)]]);
+        let without = Z.of_batch(&[vec![Some(1.0), Some(0.0), Some(0.0)]]);
+        assert_eq!(with[0][1], 0.0);
+        assert_eq!([with[0][0], with[0][2], with[0][3]], without[0][..]);
+        assert_eq!(Z.of_batch(&[vec![None, Some(1.0)]]), [[0.0, 0.0]]);
+    }
+
+    #[test]
+    fn leave_one_out_is_the_mean_of_the_others() {
+        let rloo = OutcomeAdvantage { baseline: Baseline::LeaveOneOut, scale: Scale::None, clamp: None };
+        let a = &rloo.of_batch(&[vec![Some(3.0), Some(1.0), Some(0.5)]])[0];
+        for (a, want) in a.iter().zip([3.0 - 0.75, 1.0 - 1.75, 0.5 - 2.0]) {
+            assert!((a - want).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn clamp_leaves_a_net_push_of_3_34_when_half_of_eight_are_right() {
+        // [E14] (rewards 1,1,1,1,0,0,0,0): sum of clamped z-scores.
+        let half: Vec<_> = (0..8).map(|i| Some(f64::from(i < 4))).collect();
+        let clamped = OutcomeAdvantage { clamp: Some(-0.1), ..Z };
+        let push: f64 = clamped.of_batch(&[half])[0].iter().sum();
+        assert!((push - 3.34).abs() < 0.005, "{push}");
+    }
+
+    #[test]
+    fn batch_statistics_span_groups() {
+        let batch = OutcomeAdvantage {
+            baseline: Baseline::BatchMean,
+            scale: Scale::Batch(Std { ddof: 0, epsilon: 0.0 }),
+            clamp: None,
+        };
+        let a = batch.of_batch(&[vec![Some(1.0), Some(1.0)], vec![Some(0.0), Some(0.0)]]);
+        assert_eq!(a, [[1.0, 1.0], [-1.0, -1.0]]);
+    }
+}

@@ -1,0 +1,75 @@
+//! What one prompt's rollouts are: [`Response`], [`Group`], and the [`Evidence`] that a policy may add to a response.
+
+mod evidence;
+
+pub use evidence::{
+    Evidence, EvidenceKind, EvidenceSource, PerReasoningToken, PerStep, PerToken, Series, StatePerToken,
+    StepValue,
+};
+
+/// One sampled response: `T >= 1` tokens, the last one EOS unless it was cut off at the length limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// Token ids, length `T`. May be left empty where only lengths and log-probabilities are known.
+    pub tokens: Vec<u32>,
+    /// `log pi_old(a_t|s_t)` under the policy that sampled, length `T`, in nats. Its length *is* the response's length.
+    pub old_logps: Vec<f64>,
+    /// `log pi_ref(a_t|s_t)` under the reference policy, length `T`; needed when the KL coefficient is not zero.
+    pub ref_logps: Option<Vec<f64>>,
+    /// The outcome reward; `None` when the response could not be graded. Such a response is left out of
+    /// every group statistic and gets advantage 0, which is not the same as reward 0.
+    pub reward: Option<f64>,
+    /// Whether the response was cut off at the length limit instead of ending with EOS.
+    pub truncated: bool,
+    /// What the policy adds beyond this, where a method asks for it.
+    pub evidence: Evidence,
+}
+
+impl Response {
+    /// A graded, finished response without tokens, reference or evidence: enough for every method that needs log-probabilities only.
+    pub fn graded(old_logps: Vec<f64>, reward: f64) -> Self {
+        Response {
+            tokens: Vec::new(),
+            old_logps,
+            ref_logps: None,
+            reward: Some(reward),
+            truncated: false,
+            evidence: Evidence::default(),
+        }
+    }
+
+    /// Number of tokens `T`.
+    pub fn len(&self) -> usize {
+        self.old_logps.len()
+    }
+
+    /// Whether the response holds no token; no method accepts such a response.
+    pub fn is_empty(&self) -> bool {
+        self.old_logps.is_empty()
+    }
+}
+
+/// The `g` responses to one prompt, which share their baseline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// The responses, in sampling order.
+    pub responses: Vec<Response>,
+}
+
+impl Group {
+    /// Rewards in response order; `None` where a response could not be graded.
+    pub fn rewards(&self) -> Vec<Option<f64>> {
+        self.responses.iter().map(|r| r.reward).collect()
+    }
+}
+
+impl EvidenceKind {
+    /// Whether `response` carries it.
+    pub fn is_in(self, response: &Response) -> bool {
+        match self {
+            EvidenceKind::Tokens => !response.tokens.is_empty(),
+            EvidenceKind::RefLogps => response.ref_logps.is_some(),
+            kind => response.evidence.series().any(|(found, _)| found == kind),
+        }
+    }
+}

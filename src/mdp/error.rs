@@ -1,0 +1,43 @@
+//! [`TreeError`]: why an MDP was refused.
+
+use super::build::MAX_EDGES;
+
+/// Why an MDP could not be built. Each message names the field, the value and the bound.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message shows what each field holds")]
+pub enum TreeError {
+    /// A name occurs twice in the vocabulary.
+    #[error("tokens: `{0}` occurs more than once")]
+    DuplicateToken(String),
+    /// EOS is not an index into the vocabulary.
+    #[error("eos = {eos} must be below the {tokens} tokens of the vocabulary")]
+    Eos { eos: u32, tokens: usize },
+    /// No response can have a token.
+    #[error("horizon = 0 must be at least 1")]
+    Horizon,
+    /// The discount is not in `[0,1]`.
+    #[error("gamma = {0} must be in [0, 1]")]
+    Gamma(f64),
+    /// A non-terminal prefix has no legal token.
+    #[error("legal: no token is legal at prefix `{0}`")]
+    DeadEnd(String),
+    /// A legal token is not in the vocabulary.
+    #[error("legal: token {token} at prefix `{prefix}` must be below the {tokens} tokens of the vocabulary")]
+    UnknownToken { prefix: String, token: u32, tokens: usize },
+    /// A token is declared legal twice at one prefix.
+    #[error("legal: token `{token}` occurs more than once at prefix `{prefix}`")]
+    RepeatedToken { prefix: String, token: String },
+    /// A reward is out of range: not finite, or no probability where the reward is binary.
+    #[error("reward = {reward} of response `{response}` must be {bound}")]
+    Reward { response: String, reward: f64, bound: &'static str },
+    /// The MDP has more responses than allowed. Found before they are enumerated.
+    #[error("more than max_leaves = {0} responses: lower the horizon or the number of legal tokens")]
+    TooManyLeaves(usize),
+    /// The MDP has more (prefix, token) pairs than [`MAX_EDGES`].
+    #[error("more than {MAX_EDGES} (prefix, token) pairs: lower the horizon or the number of legal tokens")]
+    TooManyEdges,
+    /// A knob of a family of the [`zoo`](super::zoo) is out of range.
+    #[error("{family}: {knob} = {value} must be {bound}")]
+    Knob { family: &'static str, knob: &'static str, value: String, bound: &'static str },
+}

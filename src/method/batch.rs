@@ -1,0 +1,109 @@
+//! A method on a whole batch: the loss, its gradient and its metrics.
+
+use super::Method;
+use crate::advantage::all_equal;
+use crate::group::Group;
+use crate::metrics::Metrics;
+
+/// The loss of a batch with its gradient, response by response in flat order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchLoss {
+    /// The loss, to be minimised: the sum of the responses' shares.
+    pub value: f64,
+    /// Advantage of every token, response by response.
+    pub advantages: Vec<Vec<f64>>,
+    /// `d loss / d log pi(a_t|s_t)` of every token.
+    pub dlogps: Vec<Vec<f64>>,
+    /// Metrics of all responses and groups, merged.
+    pub metrics: Metrics,
+}
+
+/// Evaluates a method on a whole batch at current log-probabilities, flat order.
+///
+/// # Panics
+/// On shapes [`crate::check::group`] would refuse.
+pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> BatchLoss {
+    evaluate_around(method, batch, logps, logps)
+}
+
+/// [`evaluate`] where stopped gradients hold the numbers they have at log-probabilities `frozen`.
+///
+/// # Panics
+/// As [`evaluate`].
+pub fn evaluate_around(
+    method: &dyn Method,
+    batch: &[Group],
+    logps: &[Vec<f64>],
+    frozen: &[Vec<f64>],
+) -> BatchLoss {
+    let (logps, frozen) = (rows_by_group(batch, logps), rows_by_group(batch, frozen));
+    let mut total =
+        BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: Metrics::default() };
+    for share in shares(method, batch, &logps, &frozen) {
+        total.value += share.value;
+        total.metrics.merge(&share.metrics);
+        total.dlogps.extend(share.dlogps);
+        total.advantages.extend(share.advantages);
+    }
+    total
+}
+
+/// Rows in flat order, group by group.
+fn rows_by_group<'a>(batch: &[Group], rows: &'a [Vec<f64>]) -> Vec<&'a [Vec<f64>]> {
+    let responses: usize = batch.iter().map(|g| g.responses.len()).sum();
+    assert_eq!(rows.len(), responses, "one row of log-probabilities per response");
+    let mut rest = rows;
+    let by_group = |g: &Group| {
+        let (own, after) = rest.split_at(g.responses.len());
+        rest = after;
+        own
+    };
+    batch.iter().map(by_group).collect()
+}
+
+/// The share of every group in the loss of a batch, with its gradient: they add up to [`evaluate`] of the whole.
+///
+/// `logps[g]` holds the rows of group `g`.
+///
+/// # Panics
+/// On shapes [`crate::check::group`] would refuse.
+pub fn evaluate_groups(method: &dyn Method, batch: &[Group], logps: &[&[Vec<f64>]]) -> Vec<BatchLoss> {
+    shares(method, batch, logps, logps)
+}
+
+fn shares(
+    method: &dyn Method,
+    batch: &[Group],
+    logps: &[&[Vec<f64>]],
+    frozen: &[&[Vec<f64>]],
+) -> Vec<BatchLoss> {
+    assert_eq!(logps.len(), batch.len(), "the log-probabilities of every group");
+    let mut credits = method.credit(batch).into_iter();
+    let share = |g: usize| {
+        let (group, logps, frozen) = (&batch[g], logps[g], frozen[g]);
+        assert_eq!(logps.len(), group.responses.len(), "one row of log-probabilities per response");
+        let metrics = batch_metrics(std::slice::from_ref(group));
+        let mut share = BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics };
+        let rows = logps.iter().zip(frozen);
+        for ((response, credit), (logps, frozen)) in group.responses.iter().zip(credits.by_ref()).zip(rows) {
+            let loss = method.loss_around(response, &credit, logps, frozen);
+            share.value += loss.value;
+            share.metrics.merge(&loss.metrics);
+            share.dlogps.push(loss.dlogps);
+            share.advantages.push(credit.advantages);
+        }
+        share
+    };
+    (0..batch.len()).map(share).collect()
+}
+
+/// The metrics that belong to groups rather than responses.
+pub fn batch_metrics(batch: &[Group]) -> Metrics {
+    let known = |g: &Group| g.responses.iter().filter_map(|r| r.reward).collect::<Vec<_>>();
+    Metrics {
+        groups: batch.len(),
+        zero_variance_groups: batch.iter().filter(|g| all_equal(&known(g))).count(),
+        ungraded: batch.iter().flat_map(|g| &g.responses).filter(|r| r.reward.is_none()).count(),
+        ..Metrics::default()
+    }
+}

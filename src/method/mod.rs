@@ -1,0 +1,108 @@
+//! What a method is: from a sampled and graded batch to the loss of each response and its gradient.
+//!
+//! A method is a pure function in two steps. [`Method::credit`] looks at rewards, lengths and evidence of a whole
+//! batch once and fixes, for every response, its per-token advantages and its weight in the loss. [`Method::loss`] then
+//! maps one response's current log-probabilities to its share of the loss and the gradient. The shares add up, so
+//! splitting a batch into micro-batches cannot change the result.
+//!
+//! [`evaluate`] runs both steps on a whole batch. A [`MethodSpec`] describes a method with its settings, a [`Configured`] is one with
+//! its settings chosen; the registry of all methods is [`crate::methods`].
+
+mod batch;
+mod spec;
+
+pub use batch::{BatchLoss, batch_metrics, evaluate, evaluate_around, evaluate_groups};
+pub use spec::{Configured, MethodSpec, MissingEvidence, Provenance};
+
+use crate::equation::{BatchSize, Equation};
+use crate::group::{Group, Response};
+use crate::metrics::Metrics;
+
+/// What is fixed for one response once its batch has been sampled and graded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Credit {
+    /// Advantage of every token, length `T`; constant in the parameters.
+    pub advantages: Vec<f64>,
+    /// Weight of every token in the loss, length `T`: the reduction (for example `1/(g T_i)`), 0 where masked.
+    pub weights: Vec<f64>,
+    /// Which tokens a selective trace may read, length `T`; none where the trace reads all.
+    pub eligible: Option<Vec<bool>>,
+}
+
+/// One response's share of the loss.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// The share; the batch loss (to be minimised) is the sum over responses.
+    pub value: f64,
+    /// `d loss / d log pi(a_t|s_t)`, length `T`.
+    pub dlogps: Vec<f64>,
+    /// Counts, sums and maxima of this evaluation, to be logged.
+    pub metrics: Metrics,
+}
+
+/// How the other responses of a group enter a response's own gradient, at fixed tokens and log-probabilities of its own.
+///
+/// The exact oracle uses it to average over a group without enumerating all tuples; a test
+/// compares that average with the full enumeration for every registered method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Coupling {
+    /// Only through their rewards.
+    Rewards,
+    /// Through their rewards and the sum of their lengths (global token mean).
+    RewardsAndTotalLength,
+    /// Through anything: tokens, evidence, single lengths.
+    Everything,
+}
+
+/// A policy-optimisation method, with its settings.
+pub trait Method: Send + Sync + std::fmt::Debug {
+    /// Advantages and loss weights of every response of the batch, in flat order (group by group).
+    ///
+    /// # Panics
+    /// If a response is empty, or evidence the method needs is missing; [`crate::check`] reports both as errors.
+    fn credit(&self, batch: &[Group]) -> Vec<Credit>;
+
+    /// The share of `response` in the loss at current log-probabilities `logps` (length `T`), where stopped gradients hold
+    /// the numbers they have at log-probabilities `frozen`.
+    ///
+    /// `dlogps` is the derivative of the value by `logps` at fixed `frozen`: what automatic differentiation makes of a
+    /// stopped gradient, and what a test can compare with finite differences.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss;
+
+    /// The share of `response` in the loss at current log-probabilities `logps` (length `T`).
+    ///
+    /// # Panics
+    /// If lengths differ.
+    fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss {
+        self.loss_around(response, credit, logps, logps)
+    }
+
+    /// How other responses enter a response's gradient.
+    fn coupling(&self) -> Coupling;
+
+    /// Whether the policy term of a batch whose rewards all agree is 0. That is so where responses are compared with each other. A
+    /// critic, or a reward per token, gives advantages without a comparison.
+    fn compares_rewards(&self) -> bool {
+        true
+    }
+
+    /// The length of the longest response that the method accepts, in tokens; none where its settings do not bound it.
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+
+    /// The objective as an equation with its numbers, for a batch of this size; `None` for a method that does not describe itself.
+    fn equation(&self, _size: &BatchSize) -> Option<Equation> {
+        None
+    }
+
+    /// Whether the [`Credit`] of a response depends on its own tokens or evidence, beyond its reward and length.
+    ///
+    /// `true` is always right; `false` lets the exact oracle compute one credit for all responses of a reward and length.
+    fn credit_reads_tokens(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,105 @@
+//! How a method is described to the registry, and a method with its settings chosen.
+
+use super::Method;
+use crate::group::EvidenceKind;
+use crate::settings::{Param, Settings};
+
+/// Where a method's formulas come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// Published formulas and public reference code.
+    Published,
+    /// A paper's formulas; no public code is known.
+    PaperOnly,
+    /// Rebuilt by us because no source gives the formulas.
+    Reconstructed,
+    /// Our own proposal or ablation; no source has it.
+    Ours,
+}
+
+impl Provenance {
+    /// The word used in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provenance::Published => "published",
+            Provenance::PaperOnly => "paper only",
+            Provenance::Reconstructed => "reconstructed",
+            Provenance::Ours => "ours",
+        }
+    }
+}
+
+/// A method's entry in the registry.
+pub struct MethodSpec {
+    /// Its name in commands and configurations.
+    pub name: &'static str,
+    /// Its name in tables, figures and text.
+    pub title: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+    /// Paper and code the formulas come from.
+    pub source: &'static str,
+    /// How much of the formulas the source gives.
+    pub provenance: Provenance,
+    /// Its settings with their defaults.
+    pub params: fn() -> Vec<Param>,
+    /// What a policy must provide under these settings.
+    pub evidence: fn(&Settings) -> Vec<EvidenceKind>,
+    /// Builds the method from settings that have been checked.
+    pub build: fn(&Settings) -> Box<dyn Method>,
+}
+
+/// A method needs what the policy does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
+pub struct MissingEvidence {
+    /// Name of the method.
+    pub method: &'static str,
+    /// Name of the evidence that it needs.
+    pub needs: &'static str,
+    /// The kind of policy that provides it.
+    pub provided_by: &'static str,
+}
+
+/// A method with its resolved settings.
+pub struct Configured {
+    /// The entry of the registry it was built from.
+    pub spec: &'static MethodSpec,
+    /// Every setting with its value.
+    pub settings: Settings,
+    /// The method under these settings.
+    pub method: Box<dyn Method>,
+}
+
+impl Configured {
+    /// What the policy must provide.
+    pub fn evidence(&self) -> Vec<EvidenceKind> {
+        (self.spec.evidence)(&self.settings)
+    }
+
+    /// Refuses the method where a policy that provides `provided` lacks evidence it needs.
+    ///
+    /// # Errors
+    /// [`MissingEvidence`], which names the evidence and what provides it.
+    ///
+    /// ```
+    /// let masked = grpo_lambda::methods::parse("high_entropy", "").unwrap();
+    /// let refused = masked.require(&[]).unwrap_err().to_string();
+    /// assert!(refused.contains("needs entropies"), "{refused}");
+    /// ```
+    pub fn require(&self, provided: &[EvidenceKind]) -> Result<(), MissingEvidence> {
+        match self.evidence().into_iter().find(|kind| !provided.contains(kind)) {
+            None => Ok(()),
+            Some(kind) => Err(MissingEvidence {
+                method: self.spec.name,
+                needs: kind.name(),
+                provided_by: kind.provided_by(),
+            }),
+        }
+    }
+
+    /// The settings that were changed and have no effect beside the others; see [`Settings::idle`].
+    pub fn idle(&self) -> Vec<String> {
+        self.settings.idle(&(self.spec.params)())
+    }
+}

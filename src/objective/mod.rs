@@ -1,0 +1,114 @@
+//! The clipped policy objective most methods share, put together from its parts.
+//!
+//! ```text
+//! L = sum_i sum_t  w_i,t [ f_i,t l(z_i,t, A_i,t) + beta KL_i,t ],      z, f = ratio(x),   x = log pi - log pi_old
+//! ```
+//! A method's file chooses the parts; the arithmetic, and its gradient, is written here once.
+
+mod loss;
+
+use crate::assignment::Assignment;
+use crate::equation::{BatchSize, Equation, number};
+use crate::group::{Group, Response};
+use crate::kl::Kl;
+use crate::method::{Coupling, Credit, Loss, Method};
+use crate::ratio::PolicyRatio;
+use crate::reduction::Reduction;
+use crate::surrogate::Surrogate;
+
+/// A clipped surrogate with a trace, a KL penalty and a reduction.
+#[derive(Debug)]
+pub struct Objective {
+    /// Rewards and evidence to advantages.
+    pub assignment: Box<dyn Assignment>,
+    /// The policy ratio that the surrogate sees: where a trace enters, and which.
+    pub ratio: Box<dyn PolicyRatio>,
+    /// Divide a response's policy term by the mean of its on-policy weights, so that they average 1.
+    pub unit_mean: bool,
+    /// The loss of a token as a function of its ratio.
+    pub surrogate: Surrogate,
+    /// Estimator and coefficient `beta`; `None` when there is no KL term.
+    pub kl: Option<(Kl, f64)>,
+    /// How token losses become one number.
+    pub reduction: Reduction,
+    /// Give responses that were cut off weight 0.
+    pub mask_truncated: bool,
+}
+
+impl Method for Objective {
+    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+        let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
+        let active: Vec<bool> = responses.iter().map(|r| !(self.mask_truncated && r.truncated)).collect();
+        let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.assignment.kept(r)).flatten();
+        let kept: Vec<Option<Vec<bool>>> = responses.iter().zip(&active).map(kept).collect();
+        // The tokens of a response that weigh; none where it is masked, and where no token of it is left.
+        let weighing = |i: usize| {
+            let left = kept[i].as_ref().map_or(responses[i].len(), |k| k.iter().filter(|k| **k).count());
+            Some(left).filter(|left| active[i] && *left > 0)
+        };
+        let mut flat = 0..responses.len();
+        let lengths_of = |g: &Group| flat.by_ref().take(g.responses.len()).map(weighing).collect();
+        let lengths: Vec<Vec<Option<usize>>> = batch.iter().map(lengths_of).collect();
+        let weights = self.reduction.weights_of_groups(&lengths);
+        let advantages = self.assignment.advantages(batch, &active);
+        let mut eligible = self.ratio.select(batch, &active).map(Vec::into_iter);
+        let credit = |((advantages, weight), kept): ((Vec<f64>, f64), Option<Vec<bool>>)| Credit {
+            weights: match kept {
+                Some(kept) => kept.into_iter().map(|kept| if kept { weight } else { 0.0 }).collect(),
+                None => vec![weight; advantages.len()],
+            },
+            advantages,
+            eligible: eligible.as_mut().and_then(Iterator::next),
+        };
+        advantages.into_iter().zip(weights).zip(kept).map(credit).collect()
+    }
+
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
+        loss::of_response(self, response, credit, logps, frozen)
+    }
+
+    fn equation(&self, size: &BatchSize) -> Option<Equation> {
+        let policy = if self.unit_mean { "l_t / m_i" } else { "l_t" };
+        let kl = self.kl.map_or(String::new(), |(_, beta)| format!(" + {} kl_t", number(beta)));
+        let mut parts = vec![
+            ("minimise", format!("L = sum_i w_i sum_t ( {policy}{kl} )")),
+            ("weight", self.reduction.equation(size)),
+        ];
+        if self.mask_truncated {
+            parts.push(("masked", "w_i = 0 for a response that was cut off".to_owned()));
+        }
+        parts.extend(self.ratio.equation(&self.surrogate.equation()));
+        if self.unit_mean {
+            let mean = "m_i = the mean weight of the response's tokens on-policy, so that they average 1";
+            parts.push(("mean", mean.to_owned()));
+        }
+        parts.extend(self.assignment.equation("delta_t"));
+        match self.kl {
+            Some((kl, _)) => parts.push(("KL", kl.equation().to_owned())),
+            None => parts.push(("KL", "none: beta = 0".to_owned())),
+        }
+        Some(Equation { parts })
+    }
+
+    fn credit_reads_tokens(&self) -> bool {
+        // With `mask_truncated` it matters whether the response was cut.
+        self.mask_truncated || self.assignment.reads_tokens() || self.ratio.reads_tokens()
+    }
+
+    fn compares_rewards(&self) -> bool {
+        self.assignment.compares()
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        self.ratio.max_len()
+    }
+
+    fn coupling(&self) -> Coupling {
+        let reduction = match self.reduction {
+            _ if self.mask_truncated => Coupling::Everything,
+            Reduction::TokenMean | Reduction::GroupTokenMean => Coupling::RewardsAndTotalLength,
+            Reduction::PerResponse | Reduction::Constant(_) => Coupling::Rewards,
+        };
+        reduction.max(self.assignment.coupling()).max(self.ratio.coupling())
+    }
+}

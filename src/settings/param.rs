@@ -1,0 +1,110 @@
+//! [`Param`]: how a setting is declared.
+
+use std::fmt;
+
+/// What values a setting takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A finite number in `min..=max`.
+    Number {
+        /// Smallest allowed value.
+        min: f64,
+        /// Largest allowed value.
+        max: f64,
+    },
+    /// `none`, or a finite number in `min..=max`.
+    OptionalNumber {
+        /// Smallest allowed value.
+        min: f64,
+        /// Largest allowed value.
+        max: f64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = |f: &mut fmt::Formatter<'_>, min: f64, max: f64| match (min.is_finite(), max.is_finite())
+        {
+            (true, true) => write!(f, "a number from {min} to {max}"),
+            (true, false) => write!(f, "a number of at least {min}"),
+            (false, true) => write!(f, "a number of at most {max}"),
+            (false, false) => write!(f, "a finite number"),
+        };
+        match *self {
+            Kind::Number { min, max } => range(f, min, max),
+            Kind::OptionalNumber { min, max } => {
+                write!(f, "none or ")?;
+                range(f, min, max)
+            }
+            Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            Kind::Flag => write!(f, "true or false"),
+        }
+    }
+}
+
+/// A setting: its key, what it takes, its default and its meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// The name of the setting, the left side of `key=value`.
+    pub key: &'static str,
+    /// The values it takes.
+    pub kind: Kind,
+    /// The default, spelt as a user would.
+    pub default: String,
+    /// Its meaning, in one line.
+    pub about: &'static str,
+    /// Another setting, and the values of it under which this one has no effect.
+    pub idle_under: Option<(&'static str, &'static [&'static str])>,
+}
+
+impl Param {
+    /// A number in a range.
+    pub fn number(key: &'static str, default: f64, min: f64, max: f64, about: &'static str) -> Self {
+        Param { key, kind: Kind::Number { min, max }, default: default.to_string(), about, idle_under: None }
+    }
+    /// `none` or a number in a range.
+    pub fn optional(
+        key: &'static str,
+        default: Option<f64>,
+        min: f64,
+        max: f64,
+        about: &'static str,
+    ) -> Self {
+        let default = default.map_or("none".to_owned(), |x| x.to_string());
+        Param { key, kind: Kind::OptionalNumber { min, max }, default, about, idle_under: None }
+    }
+    /// One of the words listed.
+    pub fn choice(
+        key: &'static str,
+        default: &str,
+        words: &'static [&'static str],
+        about: &'static str,
+    ) -> Self {
+        Param { key, kind: Kind::Choice(words), default: default.to_owned(), about, idle_under: None }
+    }
+    /// `true` or `false`.
+    pub fn flag(key: &'static str, default: bool, about: &'static str) -> Self {
+        Param { key, kind: Kind::Flag, default: default.to_string(), about, idle_under: None }
+    }
+
+    /// Has no effect where the setting `key` has one of these values.
+    pub fn idle_under(mut self, key: &'static str, values: &'static [&'static str]) -> Self {
+        self.idle_under = Some((key, values));
+        self
+    }
+
+    pub(super) fn accepts(&self, value: &str) -> bool {
+        let within =
+            |min: f64, max: f64| value.parse::<f64>().is_ok_and(|x| x.is_finite() && min <= x && x <= max);
+        match self.kind {
+            Kind::Number { min, max } => within(min, max),
+            Kind::OptionalNumber { min, max } => value == "none" || within(min, max),
+            Kind::Choice(words) => words.contains(&value),
+            Kind::Flag => matches!(value, "true" | "false"),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Log-ratios of 20 nats: every number stays finite, and a runaway ratio keeps its gradient.
+
+use super::{describe, flat};
+use crate::strategies::{Batch, build, corners, even_evidence};
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{REGISTRY, parse};
+
+/// Methods with a trace that adds up log-ratios without dividing by its mass.
+const ACCUMULATE: [&str; 3] = ["grpo_lambda", "p_trace_reconstructed", "s_trace_reconstructed"];
+
+/// Log-ratios of 20 nats in every token, in several sign patterns.
+fn extreme(len: usize, pattern: usize) -> (Vec<f64>, Vec<f64>) {
+    let (rare, sure) = (-20.5, -0.5);
+    (0..len)
+        .map(|t| {
+            let up = match pattern {
+                0 => true,
+                1 => false,
+                2 => t.is_multiple_of(2),
+                3 => t < len / 2,
+                4 => t >= len / 2,
+                _ => (t * t + t / 7).is_multiple_of(3),
+            };
+            if up { (rare, sure) } else { (sure, rare) }
+        })
+        .unzip()
+}
+
+/// A right and a wrong response of `len` tokens with 20 nats everywhere, and a reference that disagrees with both.
+fn extreme_batch(len: usize, pattern: usize) -> Batch {
+    let (old, new) = extreme(len, pattern);
+    let (tokens, reference) =
+        ((0..len as u32).collect::<Vec<_>>(), (0..len).map(|t| -30.0 * (t % 2) as f64).collect());
+    let of = |reward: f64| Response {
+        tokens: tokens.clone(),
+        ref_logps: Some(Clone::clone(&reference)),
+        evidence: even_evidence(len),
+        ..Response::graded(old.clone(), reward)
+    };
+    Batch { groups: vec![Group { responses: vec![of(1.0), of(0.0)] }], logps: vec![new; 2] }
+}
+
+#[test]
+fn every_pair_of_settings_stays_finite_at_20_nats_over_16384_tokens() {
+    const LEN: usize = 16_384;
+    let batches: Vec<Batch> = (0..6).map(|p| extreme_batch(LEN, p)).collect();
+    for &spec in REGISTRY {
+        let params = (spec.params)();
+        let mut seen = 0;
+        let mut saturated = 0;
+        for (i, a) in params.iter().enumerate() {
+            for b in &params[..i] {
+                for (va, vb) in
+                    corners(a).iter().flat_map(|va| corners(b).into_iter().map(move |vb| (va.clone(), vb)))
+                {
+                    let overrides = vec![(a.key.to_owned(), va), (b.key.to_owned(), vb)];
+                    // The KL term is on unless the pair is about it; for a trace in front of the loss every third time.
+                    let mut forced = vec![];
+                    if a.key != "beta" && b.key != "beta" {
+                        forced.push(("beta", "0.04"));
+                    }
+                    if a.key != "update" && b.key != "update" && (seen / batches.len()).is_multiple_of(3) {
+                        forced.push(("update", "weight"));
+                    }
+                    let configured = build(spec, overrides, &forced);
+                    let loss = batches[seen % batches.len()].evaluate(&configured);
+                    assert!(loss.value.is_finite(), "value\n{}", describe(&configured));
+                    assert!(flat(&loss).iter().all(|g| g.is_finite()), "gradient\n{}", describe(&configured));
+                    for (name, x) in loss.metrics.entries() {
+                        assert!(x.is_finite(), "{name}\n{}", describe(&configured));
+                    }
+                    // The counter must say so whenever a trace ratio went past the limit upwards; all-up is batch 0.
+                    if seen.is_multiple_of(batches.len()) && loss.metrics.trace_log_ratio_max > 20.001 {
+                        assert!(loss.metrics.saturated > 0, "{}", describe(&configured));
+                        saturated += 1;
+                    }
+                    seen += 1;
+                }
+            }
+        }
+        println!(
+            "{}: {seen} pairs of settings finite at the extremes, {saturated} of them saturated",
+            spec.name
+        );
+        assert!(seen > 60, "{}: {seen}", spec.name);
+        let accumulates = ACCUMULATE.contains(&spec.name);
+        assert_eq!(
+            saturated > 0,
+            accumulates,
+            "{}: only a trace that adds up can exceed 20 nats here",
+            spec.name
+        );
+    }
+}
+
+#[test]
+fn saturation_is_counted_token_by_token() {
+    let up = extreme_batch(100, 0);
+    let count = |name: &str, settings: &str, batch: &Batch| {
+        batch.evaluate(&parse(name, settings).expect("valid")).metrics.saturated
+    };
+    // z_0 = 20 is at the limit, all later trace ratios are beyond it, in both responses.
+    assert_eq!(count("grpo_lambda", "lambda=0.9", &up), 2 * 99);
+    assert_eq!(count("grpo", "", &up), 0);
+    let beyond = up.clone().with(|_, _, r| r.old_logps.iter_mut().for_each(|l| *l -= 0.1));
+    assert_eq!(count("grpo", "", &beyond), 2 * 100);
+    assert_eq!(
+        count("grpo_lambda", "lambda=0.9", &extreme_batch(100, 1)),
+        0,
+        "downwards exp needs no tangent"
+    );
+}
+
+#[test]
+fn a_runaway_ratio_with_a_negative_advantage_is_still_pulled_back() {
+    for settings in
+        ["lambda=1 clamp=none", "lambda=0.99 style=both clamp=none", "lambda=0.9 clip=none clamp=none"]
+    {
+        let loss = extreme_batch(1_000, 0).evaluate(&parse("grpo_lambda", settings).expect("valid"));
+        assert!(
+            loss.dlogps[1].iter().all(|&g| g > 0.0),
+            "{settings}: descent lowers these log-probabilities"
+        );
+    }
+}
+
+#[test]
+#[should_panic(expected = "one row of log-probabilities per response")]
+fn a_batch_with_a_row_of_log_probs_missing_is_refused() {
+    let mut batch = extreme_batch(3, 0);
+    batch.logps.pop();
+    batch.evaluate(&parse("grpo", "").expect("defaults are valid"));
+}
