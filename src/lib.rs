@@ -67,6 +67,7 @@ pub mod methods;
 pub mod metrics;
 pub mod objective;
 pub mod padded;
+pub mod paper;
 pub mod reduction;
 pub mod settings;
 pub mod soft_clamp;

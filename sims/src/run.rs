@@ -23,7 +23,7 @@ pub const DEFAULT_SEED: u64 = 251_000_194;
 /// How a run is done.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder that gets `data/`, `tables/` and `figures/`.
+    /// The folder that gets `data/` and `figures/`.
     pub out: PathBuf,
     /// Seed of every random stream.
     pub seed: u64,
@@ -149,10 +149,9 @@ pub fn tables(id: &str, report: &Report) -> Vec<(String, Table)> {
     named.chain([(format!("{id}_verdicts.csv"), verdicts(&report.findings))]).collect()
 }
 
-/// The names of a report's pictures in `figures/`.
-pub fn figure_files(id: &str, report: &Report) -> Vec<String> {
-    let stems = report.figures.iter().map(|(name, _)| stem(id, name));
-    stems.flat_map(|stem| [format!("{stem}.svg"), format!("{stem}.png")]).collect()
+/// The names of a report's pictures in `figures/`, without `.svg` and `.png`.
+pub fn figure_stems(id: &str, report: &Report) -> Vec<String> {
+    report.figures.iter().map(|(name, _)| stem(id, name)).collect()
 }
 
 /// Every file of a report. All are made before the first is written, so that a figure that cannot be drawn leaves the
@@ -168,9 +167,6 @@ fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(Strin
         .iter()
         .map(|(file, table)| (format!("data/{file}"), table.to_csv(command).into_bytes()))
         .collect();
-    for (name, table) in &report.tables {
-        files.push((format!("tables/{}.md", stem(id, name)), table.to_markdown().into_bytes()));
-    }
     for (name, figure) in &report.figures {
         let stem = stem(id, name);
         let context = || format!("figure {stem}");
@@ -260,8 +256,7 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
     for figure in figures {
         writeln!(text, "  {}", figure.display()).expect("writing to memory");
     }
-    writeln!(text, "Data and tables: {} and {}", out.join("data").display(), out.join("tables").display())
-        .expect("writing to memory");
+    writeln!(text, "Data: {}", out.join("data").display()).expect("writing to memory");
     text
 }
 
