@@ -19,6 +19,7 @@ mod settings;
 mod tables;
 
 pub use column::{Column, TraceStyle, UpdateStyle};
+pub use file::PaperError;
 pub use names::{Benchmark, Dataset, Model, Score};
 pub use settings::{Common, LambdaSettings, PerSize, Rl, Sft, Table2};
-pub use tables::{Paper, PaperError, Run, SummaryPair, SummaryRow};
+pub use tables::{Paper, Run, SummaryPair, SummaryRow};

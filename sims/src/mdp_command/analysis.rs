@@ -9,9 +9,11 @@ use grpo_lambda::mdp::{Optimal, Oracle};
 use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
 use grpo_lambda::table::{Table, significant};
 
-use super::{MdpArgs, credit};
+use super::args::MdpArgs;
+use super::credit;
 use crate::figure::Figure;
 use crate::mdp_file::{self, MdpFile};
+use crate::method_args::{DEFAULTS, settings_that_differ};
 
 /// Groups simulated where no exact way is feasible.
 const SAMPLED_GROUPS: usize = 20_000;
@@ -138,16 +140,4 @@ fn push(rows: &mut Table, title: &str, settings: &str, c: &Comparison, how: &str
         c.signal_to_noise.into(),
         how.into(),
     ]);
-}
-
-/// The settings of a method that changes none.
-const DEFAULTS: &str = "defaults";
-
-/// `key=value` of every setting that is not its default, or [`DEFAULTS`].
-pub(super) fn settings_that_differ(configured: &Configured) -> String {
-    let params = (configured.spec.params)();
-    let differs = |(key, value): &(&str, &str)| params.iter().any(|p| p.key == *key && p.default != *value);
-    let words: Vec<String> =
-        configured.settings.entries().filter(differs).map(|(k, v)| format!("{k}={v}")).collect();
-    if words.is_empty() { DEFAULTS.to_owned() } else { words.join(" ") }
 }

@@ -5,9 +5,11 @@ use grpo_lambda::mdp::{Oracle, Tree};
 use grpo_lambda::methods::Configured;
 use grpo_lambda::table::{Table, significant};
 
-use super::SHOWN;
-use super::analysis::settings_that_differ;
 use crate::figure::{Axis, Figure, Mark, Panel};
+use crate::method_args::settings_that_differ;
+
+/// Rows of the credit table in the terminal and of the heat-map.
+pub(super) const SHOWN: usize = 24;
 
 /// The credit table, every edge with a choice, and the heat-map of the most visited prefixes.
 pub(super) fn views(

@@ -1,73 +1,22 @@
 //! `sim mdp`: what a method's update is on a user's MDP, exactly.
 
 mod analysis;
+mod args;
 mod credit;
 
 pub use analysis::{Analysis, analyse};
+pub use args::MdpArgs;
 
 use std::path::PathBuf;
 
 use grpo_lambda::table::Table;
 
 use crate::failure::Failure;
-use crate::method_args::{MethodArgs, warn_of_idle_settings};
-use crate::run::{DEFAULT_SEED, PNG_SCALE};
+use crate::method_args::warn_of_idle_settings;
+use crate::run::PNG_SCALE;
 use crate::terminal;
 use crate::write::Output;
-
-/// Rows of the credit table in the terminal and of the heat-map.
-const SHOWN: usize = 24;
-
-/// Arguments of `sim mdp`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = HELP)]
-pub struct MdpArgs {
-    /// The MDP, a TOML file
-    #[arg(value_name = "FILE.toml")]
-    pub file: PathBuf,
-    #[command(flatten)]
-    method: MethodArgs,
-    /// Responses per group
-    #[arg(long, value_name = "G", default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=64))]
-    pub group: u8,
-    /// Seed, used only where nothing exact is feasible
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
-    pub seed: u64,
-    /// Folder for results; runs/mdp/NAME when not given
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-}
-
-const HELP: &str = "\
-The file:
-  name = \"two roads\"
-  tokens = [\"left\", \"right\", \"EOS\"]
-  eos = \"EOS\"
-  horizon = 3              # a response without EOS is cut here
-  gamma = 1.0              # optional
-  reward_kind = \"binary\"   # optional; or \"real\". A binary reward is the probability of 1
-  default_reward = 0.0     # optional; of a response that no pattern matches
-
-  [[rewards]]              # the most specific pattern wins; * at the end matches any continuation
-  pattern = \"left *\"
-  reward = 1.0
-
-  [[illegal]]              # optional: tokens that cannot follow a prefix; \"\" is the prompt
-  prefix = \"\"
-  tokens = \"EOS\"
-
-  [[policy]]               # optional: the initial policy, uniform where nothing is said
-  prefix = \"\"
-  probabilities = { left = 0.25, right = 0.75 }
-
-The initial policy is also the reference of a KL term, so that beta changes nothing here.
-
-What the columns say:
-  cosine          between the expected update and the policy gradient; 1 is unbiased up to scale
-  bias            the part of the update that is no multiple of the gradient, relative
-  scale           that multiple: a factor on the learning rate
-  sign agreement  share of visits at which the implied credit has the sign of the true advantage
-  signal/noise    squared length of the expected update over its variance, for one group";
+use credit::SHOWN;
 
 /// Runs the command: analyses, writes CSV and figure, prints.
 ///
