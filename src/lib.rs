@@ -83,6 +83,7 @@ pub mod methods;
 pub mod metrics;
 pub mod objective;
 pub mod padded;
+pub mod paper;
 pub mod ratio;
 pub mod reduction;
 pub mod settings;

@@ -165,43 +165,61 @@ impl Painter<'_, '_> {
             self.canvas.rule((f.right, f.top), (f.right, f.bottom), THIN, INK)?;
         }
         if !cell.domains.empty || cell.domains.x.discrete {
-            let (pen, line) = (pen(cell.x_ticks.size), cell.x_ticks.size * LEADING);
-            for v in &cell.x_ticks.minor {
-                let x = cell.px(*v);
-                self.canvas.rule((x, f.bottom), (x, f.bottom + TICK_LENGTH * 0.6), THIN, INK)?;
-            }
-            for (v, lines) in &cell.x_ticks.at {
-                let x = cell.px(*v);
-                self.canvas.rule((x, f.bottom), (x, f.bottom + TICK_LENGTH), THIN, INK)?;
-                let top = f.bottom + TICK_LENGTH + TICK_GAP;
-                for (i, text) in lines.iter().enumerate() {
-                    let i = i as f64;
-                    if cell.x_ticks.upright {
-                        let x = x + (i - (lines.len() as f64 - 1.0) / 2.0) * line;
-                        self.canvas.text((x, top), text, pen, Anchor::End, true)?;
-                    } else {
-                        let y = top + (i + 0.5) * line - 2.0;
-                        self.canvas.text((x, y), text, pen, Anchor::Middle, false)?;
-                    }
-                }
-            }
+            self.x_ticks()?;
         }
         if !cell.domains.empty || cell.domains.y.discrete {
-            let (pen, line) = (pen(cell.y_ticks.size), cell.y_ticks.size * LEADING);
-            for v in &cell.y_ticks.minor {
-                let y = cell.py(*v);
-                self.canvas.rule((f.left - TICK_LENGTH * 0.6, y), (f.left, y), THIN, INK)?;
-            }
-            for (v, lines) in &cell.y_ticks.at {
-                let y = cell.py(*v);
-                self.canvas.rule((f.left - TICK_LENGTH, y), (f.left, y), THIN, INK)?;
-                for (i, text) in lines.iter().enumerate() {
-                    let y = y + (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * line;
-                    let x = f.left - TICK_LENGTH - TICK_GAP;
-                    self.canvas.text((x, y), text, pen, Anchor::End, false)?;
+            self.y_ticks()?;
+        }
+        self.labels()
+    }
+
+    fn x_ticks(&mut self) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        let (pen, line) = (pen(cell.x_ticks.size), cell.x_ticks.size * LEADING);
+        for v in &cell.x_ticks.minor {
+            let x = cell.px(*v);
+            self.canvas.rule((x, f.bottom), (x, f.bottom + TICK_LENGTH * 0.6), THIN, INK)?;
+        }
+        for (v, lines) in &cell.x_ticks.at {
+            let x = cell.px(*v);
+            self.canvas.rule((x, f.bottom), (x, f.bottom + TICK_LENGTH), THIN, INK)?;
+            let top = f.bottom + TICK_LENGTH + TICK_GAP;
+            for (i, text) in lines.iter().enumerate() {
+                let i = i as f64;
+                if cell.x_ticks.upright {
+                    let x = x + (i - (lines.len() as f64 - 1.0) / 2.0) * line;
+                    self.canvas.text((x, top), text, pen, Anchor::End, true)?;
+                } else {
+                    let y = top + (i + 0.5) * line - 2.0;
+                    self.canvas.text((x, y), text, pen, Anchor::Middle, false)?;
                 }
             }
         }
+        Ok(())
+    }
+
+    fn y_ticks(&mut self) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
+        let (pen, line) = (pen(cell.y_ticks.size), cell.y_ticks.size * LEADING);
+        for v in &cell.y_ticks.minor {
+            let y = cell.py(*v);
+            self.canvas.rule((f.left - TICK_LENGTH * 0.6, y), (f.left, y), THIN, INK)?;
+        }
+        for (v, lines) in &cell.y_ticks.at {
+            let y = cell.py(*v);
+            self.canvas.rule((f.left - TICK_LENGTH, y), (f.left, y), THIN, INK)?;
+            for (i, text) in lines.iter().enumerate() {
+                let y = y + (i as f64 - (lines.len() as f64 - 1.0) / 2.0) * line;
+                let x = f.left - TICK_LENGTH - TICK_GAP;
+                self.canvas.text((x, y), text, pen, Anchor::End, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands below the horizontal axis and left of the vertical one.
+    fn labels(&mut self) -> Done {
+        let (f, cell) = (self.cell.frame, self.cell);
         let below = f.bottom + TICK_LENGTH + TICK_GAP + cell.x_ticks.depth + 4.0;
         for (i, text) in cell.x_label.iter().enumerate() {
             let y = below + (i as f64 + 0.5) * LABEL * LEADING;
@@ -248,58 +266,71 @@ impl Painter<'_, '_> {
             }
             Mark::Band { points, .. } => self.band(points, self.aside(mark), look),
             Mark::Points { points, .. } => self.points(mark, points, look),
-            Mark::Intervals { points, .. } => {
-                let shift = self.aside(mark);
-                points.iter().try_for_each(|&(x, low, mid, high)| {
-                    let Some((x, y)) = self.at(x, mid) else { return Ok(()) };
-                    let x = x + shift;
-                    if x >= f.left && x <= f.right {
-                        self.error_bar(x, low, high, look.colour)?;
-                    }
-                    if self.inside((x, y)) {
-                        self.canvas.marker((x, y), MARKER, shape(look), look.colour, 1.0)?;
-                    }
-                    Ok(())
-                })
-            }
-            Mark::Spans { points, .. } => points.iter().try_for_each(|&(y, low, mid, high)| {
-                let Some(at) = self.at(mid, y) else { return Ok(()) };
-                if at.1 >= f.top && at.1 <= f.bottom {
-                    self.level_bar(at.1, low, high, look.colour)?;
-                }
-                if self.inside(at) {
-                    self.canvas.marker(at, MARKER, shape(look), look.colour, 1.0)?;
-                }
-                Ok(())
-            }),
+            Mark::Intervals { points, .. } => self.intervals(points, self.aside(mark), look),
+            Mark::Spans { points, .. } => self.spans(points, look),
             Mark::Bars { values, intervals, .. } => self.bars(mark, values, intervals, look),
             Mark::HeatMap { values, annotate, .. } => self.heat_map(values, *annotate),
             Mark::HLine { y, .. } if self.cell.domains.y.has(*y) => {
                 let y = self.cell.py(*y);
-                if !self.inside((f.left, y)) {
-                    return Ok(());
-                }
-                self.canvas.path(&[(f.left, y), (f.right, y)], 1.2, Style::Dashed, REFERENCE)
+                self.reference((f.left, y), (f.right, y))
             }
             Mark::VLine { x, .. } if self.cell.domains.x.has(*x) => {
                 let x = self.cell.px(*x);
-                if !self.inside((x, f.top)) {
-                    return Ok(());
-                }
-                self.canvas.path(&[(x, f.bottom), (x, f.top)], 1.2, Style::Dashed, REFERENCE)
+                self.reference((x, f.bottom), (x, f.top))
             }
             Mark::HLine { .. } | Mark::VLine { .. } => Ok(()),
             Mark::Text { x, y, text } => match self.at(*x, *y) {
-                Some(at) if self.inside(at) => {
-                    let half = (width(text, NOTE, false) / 2.0 + 3.0, NOTE * LEADING / 2.0 + 1.0);
-                    let x = at.0.min(f.right - half.0).max(f.left + half.0);
-                    let y = at.1.min(f.bottom - half.1).max(f.top + half.1);
-                    self.canvas.rect((x - half.0, y - half.1), (x + half.0, y + half.1), WHITE, 0.8)?;
-                    self.canvas.text((x, y), text, pen(NOTE), Anchor::Middle, false)
-                }
+                Some(at) if self.inside(at) => self.note(at, text),
                 _ => Ok(()),
             },
         }
+    }
+
+    fn intervals(&mut self, points: &[(f64, f64, f64, f64)], shift: f64, look: Look) -> Done {
+        let f = self.cell.frame;
+        points.iter().try_for_each(|&(x, low, mid, high)| {
+            let Some((x, y)) = self.at(x, mid) else { return Ok(()) };
+            let x = x + shift;
+            if x >= f.left && x <= f.right {
+                self.error_bar(x, low, high, look.colour)?;
+            }
+            if self.inside((x, y)) {
+                self.canvas.marker((x, y), MARKER, shape(look), look.colour, 1.0)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn spans(&mut self, points: &[(f64, f64, f64, f64)], look: Look) -> Done {
+        let f = self.cell.frame;
+        points.iter().try_for_each(|&(y, low, mid, high)| {
+            let Some(at) = self.at(mid, y) else { return Ok(()) };
+            if at.1 >= f.top && at.1 <= f.bottom {
+                self.level_bar(at.1, low, high, look.colour)?;
+            }
+            if self.inside(at) {
+                self.canvas.marker(at, MARKER, shape(look), look.colour, 1.0)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A dashed line across the frame, where its ends lie inside.
+    fn reference(&mut self, from: Point, to: Point) -> Done {
+        if !self.inside(from) {
+            return Ok(());
+        }
+        self.canvas.path(&[from, to], 1.2, Style::Dashed, REFERENCE)
+    }
+
+    /// A text centred at `at` as far as it stays inside the frame.
+    fn note(&mut self, at: Point, text: &str) -> Done {
+        let f = self.cell.frame;
+        let half = (width(text, NOTE, false) / 2.0 + 3.0, NOTE * LEADING / 2.0 + 1.0);
+        let x = at.0.min(f.right - half.0).max(f.left + half.0);
+        let y = at.1.min(f.bottom - half.1).max(f.top + half.1);
+        self.canvas.rect((x - half.0, y - half.1), (x + half.0, y + half.1), WHITE, 0.8)?;
+        self.canvas.text((x, y), text, pen(NOTE), Anchor::Middle, false)
     }
 
     fn line(&mut self, points: &[Point], shift: f64, style: Style, look: Look) -> Done {

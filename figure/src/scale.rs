@@ -74,84 +74,122 @@ pub(super) struct Domains {
 
 /// Decides both axes of a panel.
 pub(super) fn domains(panel: &Panel) -> anyhow::Result<Domains> {
-    let log = |axis: &Axis| axis.scale == Scale::Log && axis.categories.is_empty();
-    let nothing = |log| Extent { low: f64::INFINITY, high: f64::NEG_INFINITY, log };
-    let (mut x, mut y) = (nothing(log(&panel.x)), nothing(log(&panel.y)));
-    let (mut series, mut drawn, mut skipped) = (false, false, 0);
-    let (mut rows, mut cols, mut bars, mut spread) = (0, 0, false, false);
-    for mark in &panel.marks {
-        let mut point = |px: f64, py: f64, more: &[f64]| {
-            let positive = (!x.log || px > 0.0) && (!y.log || py > 0.0);
-            if !(usable(px) && usable(py)) {
-                return;
-            }
-            if !positive {
-                skipped += 1;
-                return;
-            }
-            drawn = true;
-            x.add(px);
-            y.add(py);
-            more.iter().for_each(|&v| y.add(v));
+    let mut reach = Reach::of(panel);
+    let slot = if reach.bars { bar_spacing(panel) / 2.0 } else { 0.0 };
+    let (x, y) = (&mut reach.x, &mut reach.y);
+    if reach.bars && !y.log {
+        y.add(0.0);
+    }
+    if reach.bars && !x.log && x.low <= x.high {
+        (x.low, x.high) = (x.low - slot, x.high + slot);
+    }
+    let room_x = match (reach.bars, reach.spread) {
+        (true, _) => 0.01,
+        (false, true) => 0.04,
+        (false, false) => 0.015,
+    };
+    Ok(Domains {
+        x: domain(&panel.x, reach.x, room_x, reach.columns, false, "x")?,
+        y: domain(&panel.y, reach.y, 0.05, reach.rows, reach.bars, "y")?,
+        empty: !reach.drawn && (reach.series || panel.marks.is_empty()),
+        skipped: reach.skipped,
+    })
+}
+
+/// How far the marks of a panel reach, and what kinds of marks they are.
+struct Reach {
+    x: Extent,
+    y: Extent,
+    /// Some mark holds data.
+    series: bool,
+    /// Some datum can be drawn.
+    drawn: bool,
+    /// Data left out because a log axis has no place for them.
+    skipped: usize,
+    /// Cells of the largest heat-map.
+    rows: usize,
+    columns: usize,
+    bars: bool,
+    /// Marks wider than a point need room at the ends of the axis.
+    spread: bool,
+}
+
+impl Reach {
+    fn of(panel: &Panel) -> Reach {
+        let nothing = |axis: &Axis| {
+            let log = axis.scale == Scale::Log && axis.categories.is_empty();
+            Extent { low: f64::INFINITY, high: f64::NEG_INFINITY, log }
         };
+        let mut reach = Reach {
+            x: nothing(&panel.x),
+            y: nothing(&panel.y),
+            series: false,
+            drawn: false,
+            skipped: 0,
+            rows: 0,
+            columns: 0,
+            bars: false,
+            spread: false,
+        };
+        for mark in &panel.marks {
+            reach.series |= is_series(mark) || matches!(mark, Mark::HeatMap { .. });
+            reach.bars |= matches!(mark, Mark::Bars { .. });
+            reach.spread |= matches!(mark, Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. });
+            reach.add(mark);
+        }
+        reach
+    }
+
+    fn add(&mut self, mark: &Mark) {
         match mark {
-            Mark::Line { points, .. } => points.iter().for_each(|&(a, b)| point(a, b, &[])),
-            Mark::Points { points, .. } => {
-                spread = true;
-                points.iter().for_each(|&(a, b)| point(a, b, &[]));
+            Mark::Line { points, .. } | Mark::Points { points, .. } => {
+                points.iter().for_each(|&(x, y)| self.point(x, y, &[]));
             }
-            Mark::Band { points, .. } => points.iter().for_each(|&(a, low, high)| point(a, high, &[low])),
+            Mark::Band { points, .. } => {
+                points.iter().for_each(|&(x, low, high)| self.point(x, high, &[low]))
+            }
             Mark::Intervals { points, .. } => {
-                spread = true;
-                points.iter().for_each(|&(a, low, mid, high)| point(a, mid, &[low, high]));
+                points.iter().for_each(|&(x, low, mid, high)| self.point(x, mid, &[low, high]));
             }
             Mark::Spans { points, .. } => {
-                spread = true;
                 for &(at, low, mid, high) in points {
-                    [low, mid, high].into_iter().for_each(|v| point(v, at, &[]));
+                    [low, mid, high].into_iter().for_each(|v| self.point(v, at, &[]));
                 }
             }
             Mark::Bars { values, intervals, .. } => {
-                bars = true;
-                for (i, &(a, b)) in values.iter().enumerate() {
-                    let (low, high) = intervals.get(i).copied().unwrap_or((b, b));
-                    point(a, b, &[low, high]);
+                for (i, &(x, y)) in values.iter().enumerate() {
+                    let (low, high) = intervals.get(i).copied().unwrap_or((y, y));
+                    self.point(x, y, &[low, high]);
                 }
             }
             Mark::HeatMap { values, .. } => {
-                rows = rows.max(values.len());
-                cols = cols.max(values.iter().map(Vec::len).max().unwrap_or(0));
-                drawn |= values.iter().flatten().any(|&v| usable(v));
+                self.rows = self.rows.max(values.len());
+                self.columns = self.columns.max(values.iter().map(Vec::len).max().unwrap_or(0));
+                self.drawn |= values.iter().flatten().any(|&v| usable(v));
             }
-            Mark::HLine { y: at, .. } => y.add(*at),
-            Mark::VLine { x: at, .. } => x.add(*at),
-            Mark::Text { x: at, y: up, .. } => {
-                x.add(*at);
-                y.add(*up);
+            Mark::HLine { y, .. } => self.y.add(*y),
+            Mark::VLine { x, .. } => self.x.add(*x),
+            Mark::Text { x, y, .. } => {
+                self.x.add(*x);
+                self.y.add(*y);
             }
         }
-        series |= is_series(mark) || matches!(mark, Mark::HeatMap { .. });
     }
-    if bars && !y.log {
-        y.add(0.0);
+
+    /// A datum at `(x, y)` that reaches `more` along y.
+    fn point(&mut self, x: f64, y: f64, more: &[f64]) {
+        if !(usable(x) && usable(y)) {
+            return;
+        }
+        if (self.x.log && x <= 0.0) || (self.y.log && y <= 0.0) {
+            self.skipped += 1;
+            return;
+        }
+        self.drawn = true;
+        self.x.add(x);
+        self.y.add(y);
+        more.iter().for_each(|&v| self.y.add(v));
     }
-    let slot = if bars { bar_spacing(panel) / 2.0 } else { 0.0 };
-    if bars && !x.log && x.low <= x.high {
-        (x.low, x.high) = (x.low - slot, x.high + slot);
-    }
-    let room_x = if bars {
-        0.01
-    } else if spread {
-        0.04
-    } else {
-        0.015
-    };
-    Ok(Domains {
-        x: domain(&panel.x, x, room_x, cols, false, "x")?,
-        y: domain(&panel.y, y, 0.05, rows, bars, "y")?,
-        empty: !drawn && (series || panel.marks.is_empty()),
-        skipped,
-    })
 }
 
 fn domain(

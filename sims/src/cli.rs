@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// The laboratory of grpo-lambda: every claim of the paper, put to the test
 ///
 /// Without arguments every experiment runs in its quick version: a verdict for each claim, computed from numbers, and the
-/// data, tables and figures behind it.
+/// data and figures behind it.
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 struct Cli {
@@ -29,7 +29,7 @@ struct Cli {
     /// List the experiments and stop
     #[arg(long)]
     list: bool,
-    /// Folder for results: DIR/data/*.csv, DIR/tables/*.md, DIR/figures/*.svg and *.png
+    /// Folder for results: DIR/data/*.csv, DIR/figures/*.svg and *.png
     #[arg(long, value_name = "DIR", default_value = "paper")]
     out: PathBuf,
     /// Seed of every random stream; the same seed gives the same numbers on any number of threads

@@ -49,7 +49,7 @@ pub struct Finding {
 pub struct Report {
     /// Statements with verdicts; the first one is the claim's headline.
     pub findings: Vec<Finding>,
-    /// Tables by name; `data` ones become CSV and Markdown files `<id>_<name>` (or `<id>` when the name is empty).
+    /// Tables by name, written as `<id>_<name>.csv` (or `<id>.csv` when the name is empty).
     pub tables: Vec<(String, Table)>,
     /// Figures by name, written as `<id>_<name>.svg/.png` (or `<id>` when the name is empty).
     pub figures: Vec<(String, Figure)>,

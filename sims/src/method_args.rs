@@ -50,3 +50,15 @@ pub(crate) fn warn_of_idle_settings(configured: &Configured, command: &str) {
         eprintln!("{command}: warning: {}", one_line(&idle.join("; ")));
     }
 }
+
+/// The settings of a method that changes none.
+pub(crate) const DEFAULTS: &str = "defaults";
+
+/// `key=value` of every setting that is not its default, or [`DEFAULTS`].
+pub(crate) fn settings_that_differ(configured: &Configured) -> String {
+    let params = (configured.spec.params)();
+    let differs = |(key, value): &(&str, &str)| params.iter().any(|p| p.key == *key && p.default != *value);
+    let words: Vec<String> =
+        configured.settings.entries().filter(differs).map(|(k, v)| format!("{k}={v}")).collect();
+    if words.is_empty() { DEFAULTS.to_owned() } else { words.join(" ") }
+}

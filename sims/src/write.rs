@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A folder `DIR` with `data/`, `tables/` and `figures/` in it.
+/// A folder `DIR` with `data/` and `figures/` in it.
 #[derive(Clone, Debug)]
 pub struct Output {
     root: PathBuf,
 }
 
-const FOLDERS: [&str; 3] = ["data", "tables", "figures"];
+const FOLDERS: [&str; 2] = ["data", "figures"];
 
 impl Output {
     /// Creates what is missing of the folders and checks that files can be created in them.

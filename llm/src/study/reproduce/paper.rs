@@ -1,24 +1,20 @@
-//! The paper's Tables 1 and 3 to 6 as printed, and what their audit found wrong with them.
+//! The paper's Tables 1 and 3 to 6 as printed, each score with its interval and with what an audit finds wrong with it.
 //!
-//! The numbers are those of `paper/data/paper_tables.json`. The caveats are read from what `sim paper_audit` wrote beside it, so that a cell is
-//! judged in one place.
+//! Numbers and audit are those of [`grpo_lambda::paper`], which `sim paper_audit` reads, too: a cell is judged in one place.
 
+use grpo_lambda::paper::consistency::{self, AverageCheck, CellCheck, Table1Check};
+use grpo_lambda::paper::{self, Model, Run, Score};
 use grpo_lambda::stats::{Interval, mean_of_independent, wilson};
-use grpo_lambda::table::{Cell as Field, Table as Rows};
-use serde_json::Value;
 
 use super::grid::{DATASETS, Dataset};
 use super::variant::Variant;
 use crate::eval::LEVEL;
 
-const TABLES: &str = include_str!("../../../../paper/data/paper_tables.json");
-const IMPOSSIBLE: &str = include_str!("../../../../paper/data/paper_audit_impossible_scores.csv");
-const AVERAGES: &str = include_str!("../../../../paper/data/paper_audit_averages.csv");
-const TABLE_1: &str = include_str!("../../../../paper/data/paper_audit_table1.csv");
-
 /// A benchmark of the paper.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Benchmark {
+    /// The benchmark in the paper's tables.
+    pub printed: paper::Benchmark,
     /// As in Tables 3 to 6.
     pub name: &'static str,
     /// As in Table 1.
@@ -29,13 +25,18 @@ pub struct Benchmark {
     pub items: u64,
 }
 
+const fn benchmark(printed: paper::Benchmark, key: &'static str) -> Benchmark {
+    let items = printed.items() as u64;
+    Benchmark { printed, name: printed.row_name(), long_name: printed.name(), key, items }
+}
+
 /// The five, in the order of Tables 3 to 6.
 pub static BENCHMARKS: &[Benchmark] = &[
-    Benchmark { name: "AIME", long_name: "AIME24", key: "aime24", items: 30 },
-    Benchmark { name: "MATH", long_name: "MATH", key: "math500", items: 500 },
-    Benchmark { name: "AMC", long_name: "AMC", key: "amc", items: 83 },
-    Benchmark { name: "OLBen", long_name: "Olympiad", key: "olympiad", items: 675 },
-    Benchmark { name: "MIN", long_name: "Minerva", key: "minerva", items: 272 },
+    benchmark(paper::Benchmark::Aime, "aime24"),
+    benchmark(paper::Benchmark::Math, "math500"),
+    benchmark(paper::Benchmark::Amc, "amc"),
+    benchmark(paper::Benchmark::Olympiad, "olympiad"),
+    benchmark(paper::Benchmark::Minerva, "minerva"),
 ];
 
 /// A printed accuracy with the interval its number of problems implies.
@@ -86,19 +87,25 @@ pub struct Paper {
     pub table1: Vec<Table1Row>,
 }
 
-/// A score of a benchmark with Wilson's interval of the nearest count.
-fn printed(value: f64, items: u64) -> Printed {
-    let interval = wilson((value * items as f64).round() as u64, items, LEVEL);
-    Printed { value, ends: interval.map(|i| [i.low, i.high]), caveat: None }
-}
-
 impl Paper {
     /// What is compiled in.
     ///
     /// # Panics
     /// Never: a test reads it.
     pub fn load() -> Paper {
-        read().expect("what is compiled in was read by a test")
+        let paper = paper::Paper::embedded().expect("what is compiled in was read by a test");
+        let audit = Audit { cells: consistency::cells(&paper), averages: consistency::averages(&paper) };
+        let tables = Model::ALL.into_iter().map(|model| {
+            let columns = paper.columns(model).into_iter().map(Variant::from).collect();
+            let in_order = paper.datasets(model).iter();
+            let runs =
+                in_order.flat_map(|d| paper.runs.iter().filter(move |r| (r.model, r.dataset) == (model, *d)));
+            (model.table() as u8, columns, runs.map(|run| audit.run(run)).collect())
+        });
+        Paper {
+            tables: tables.collect(),
+            table1: consistency::table1(&paper).iter().map(table1_row).collect(),
+        }
     }
 
     /// Columns and runs of a table, 3 to 6.
@@ -108,42 +115,16 @@ impl Paper {
     }
 }
 
-fn read() -> Option<Paper> {
-    let json: Value = serde_json::from_str(TABLES).ok()?;
-    let (impossible, averages) = (Rows::from_csv(IMPOSSIBLE).ok()?, Rows::from_csv(AVERAGES).ok()?);
-    let mut tables = Vec::new();
-    for number in 3..=6u8 {
-        let table = &json["tables"][format!("table{number}")];
-        let columns: Option<Vec<Variant>> = table["columns"].as_array()?.iter().map(column).collect();
-        let columns = columns?;
-        let mut runs = Vec::new();
-        for (name, block) in table["blocks"].as_object()? {
-            let dataset = DATASETS.iter().find(|d| d.name == name)?;
-            for (i, variant) in columns.iter().enumerate() {
-                let at = |row: &str| block[row].get(i)?.as_f64();
-                let mut scores = Vec::new();
-                for b in BENCHMARKS {
-                    let mut score = printed(at(b.name)?, b.items);
-                    let place = [f64::from(number).into(), name.as_str().into(), variant.to_string().into()];
-                    score.caveat = impossible_score(&impossible, &place, b);
-                    scores.push(score);
-                }
-                let mut average = average(&scores, at("AVG")?);
-                average.caveat = wrong_average(&averages, number, name, variant);
-                runs.push(PaperRun { variant: *variant, dataset, scores, average });
-            }
-        }
-        tables.push((number, columns, runs));
-    }
-    Some(Paper { tables, table1: table1(&json)? })
-}
-
-fn column(column: &Value) -> Option<Variant> {
-    Variant::read(column["trace_style"].as_str()?, column["update_style"].as_str()?, column["lam"].as_f64())
+/// A score of a benchmark with Wilson's interval of the nearest count.
+fn score(value: Score, items: u64) -> Printed {
+    let value = value.value();
+    let interval = wilson((value * items as f64).round() as u64, items, LEVEL);
+    Printed { value, ends: interval.map(|i| [i.low, i.high]), caveat: None }
 }
 
 /// A printed average, with the interval that the scores it is the mean of imply, moved to it.
-fn average(scores: &[Printed], value: f64) -> Printed {
+fn average(scores: &[Printed], value: Score) -> Printed {
+    let value = value.value();
     let part = |s: &Printed| s.ends.map(|[low, high]| Interval { low, mid: s.value, high, level: LEVEL });
     let parts: Option<Vec<Interval>> = scores.iter().map(part).collect();
     let interval = parts.and_then(|parts| mean_of_independent(&parts));
@@ -151,89 +132,74 @@ fn average(scores: &[Printed], value: f64) -> Printed {
     Printed { value, ends, caveat: None }
 }
 
-/// The row of an audit's table in which these columns have these values.
-fn find<'a>(rows: &'a Rows, values: &[(&str, Field)]) -> Option<&'a Vec<Field>> {
-    let places: Option<Vec<_>> =
-        values.iter().map(|(name, value)| Some((rows.column(name)?, value))).collect();
-    let places = places?;
-    rows.rows.iter().find(|row| places.iter().all(|(i, value)| row[*i] == **value))
+/// What the audit says of every cell of Tables 3 to 6.
+struct Audit {
+    cells: Vec<CellCheck>,
+    averages: Vec<AverageCheck>,
 }
 
-fn field<'a>(rows: &Rows, row: &'a [Field], name: &str) -> Option<&'a Field> {
-    row.get(rows.column(name)?)
+impl Audit {
+    fn run(&self, run: &Run) -> PaperRun {
+        let scores: Vec<Printed> = BENCHMARKS
+            .iter()
+            .map(|b| {
+                let check = self.cells.iter().find(|c| c.run == *run && c.benchmark == b.printed);
+                let caveat = check.filter(|c| !c.by_rounding).map(impossible_score);
+                Printed { caveat, ..score(run.scores[b.printed as usize], b.items) }
+            })
+            .collect();
+        let check = self.averages.iter().find(|a| a.run == *run);
+        let caveat = check.filter(|a| a.impossible()).map(wrong_average);
+        let average = Printed { caveat, ..average(&scores, run.printed_average) };
+        PaperRun { variant: run.column.into(), dataset: dataset(run.dataset), scores, average }
+    }
 }
 
-fn impossible_score(audit: &Rows, [table, dataset, variant]: &[Field; 3], b: &Benchmark) -> Option<String> {
-    let wanted = [
-        ("table", table.clone()),
-        ("dataset", dataset.clone()),
-        ("variant", variant.clone()),
-        ("benchmark", b.long_name.into()),
-    ];
-    let row = find(audit, &wanted)?;
-    let nearest = field(audit, row, "nearest_k")?.number()?;
-    let value = field(audit, row, "printed")?.number()?;
-    let yes = |name: &str| field(audit, row, name).is_some_and(|f| *f == "yes".into());
-    let hint = match (yes("right_if_cut"), yes("right_to_two_decimals")) {
+fn dataset(printed: paper::Dataset) -> &'static Dataset {
+    DATASETS.iter().find(|d| d.name == printed.name()).expect("a test finds all four")
+}
+
+fn impossible_score(check: &CellCheck) -> String {
+    let (items, nearest) = (check.benchmark.items(), check.nearest);
+    let hint = match (check.by_truncation, check.by_two_decimals) {
         (true, _) => "; it is one if cut instead of rounded",
         (_, true) => "; it is one to two decimals",
         _ => "",
     };
-    Some(format!(
-        "{value} is no k/{} (nearest {nearest}/{} = {:.4}){hint}",
-        b.items,
-        b.items,
-        nearest / b.items as f64
-    ))
+    let value = check.score().value();
+    format!(
+        "{value} is no k/{items} (nearest {nearest}/{items} = {:.4}){hint}",
+        nearest as f64 / items as f64
+    )
 }
 
-fn wrong_average(audit: &Rows, table: u8, dataset: &str, variant: &Variant) -> Option<String> {
-    let wanted = [
-        ("table", f64::from(table).into()),
-        ("dataset", dataset.into()),
-        ("variant", variant.to_string().into()),
-        ("reading", "not a mean of these scores".into()),
-    ];
-    let row = find(audit, &wanted)?;
-    let (printed, mean) =
-        (field(audit, row, "printed")?.number()?, field(audit, row, "mean_of_five")?.number()?);
-    Some(format!("printed average {printed}, but the mean of its five scores is {mean}"))
+fn wrong_average(check: &AverageCheck) -> String {
+    let (printed, mean) = (check.run.printed_average.value(), check.run.mean());
+    format!("printed average {printed}, but the mean of its five scores is {mean}")
 }
 
-fn table1(json: &Value) -> Option<Vec<Table1Row>> {
-    let audit = Rows::from_csv(TABLE_1).ok()?;
-    let mut rows = Vec::new();
-    for (model, methods) in json["tables"]["table1"]["rows"].as_object()? {
-        for (key, method, lambda) in [("GRPO", "GRPO", false), ("GRPO-lambda", "GRPO-λ", true)] {
-            let judged = |column: &str| {
-                let wanted =
-                    [("model", model.as_str().into()), ("method", method.into()), ("column", column.into())];
-                let row = find(&audit, &wanted)?;
-                let of = |name: &str| field(&audit, row, name).cloned();
-                Some((of("agrees")?, of("recomputed")?.number()?, of("aggregation")?.format(4)))
-            };
-            let cell = |column: &str, mut cell: Printed| {
-                let (agrees, recomputed, made_of) = judged(column)?;
-                if agrees == "no".into() {
-                    let value = cell.value;
-                    cell.caveat =
-                        Some(format!("printed {value}, but Tables 3-6 give {recomputed:.4} ({made_of})"));
-                }
-                Some(cell)
-            };
-            let mut scores = Vec::new();
-            for b in BENCHMARKS {
-                // A mean over runs on the same items is known no better than if these went together on every item: Wilson with n items.
-                scores.push(cell(b.long_name, printed(methods[key][b.long_name].as_f64()?, b.items))?);
-            }
-            let mean = average(&scores, methods[key]["Average"].as_f64()?);
-            let average = cell("Average", mean)?;
-            let made_of = judged("Average")?.2;
-            rows.push(Table1Row { model: model.clone(), lambda, scores, average, made_of });
-        }
-    }
-    Some(rows)
+fn table1_row(check: &Table1Check) -> Table1Row {
+    let mismatches = check.mismatches();
+    let made_of = check.best.name.clone();
+    let with_caveat = |place: usize, cell: Printed| {
+        let (value, recomputed) = (cell.value, check.best.values[place]);
+        let said = || format!("printed {value}, but Tables 3-6 give {recomputed:.4} ({made_of})");
+        Printed { caveat: mismatches.contains(&place).then(said), ..cell }
+    };
+    let scores: Vec<Printed> = BENCHMARKS
+        .iter()
+        .map(|b| {
+            let place = b.printed as usize;
+            // A mean over runs on the same items is known no better than if these went together on every item: Wilson with n items.
+            with_caveat(place, score(check.printed[place], b.items))
+        })
+        .collect();
+    let average = with_caveat(AVERAGE, average(&scores, check.printed[AVERAGE]));
+    Table1Row { model: check.model.name().to_owned(), lambda: check.lambda, scores, average, made_of }
 }
+
+/// The place of the average in a row of Table 1, after the five benchmarks.
+const AVERAGE: usize = 5;
 
 #[cfg(test)]
 mod tests {

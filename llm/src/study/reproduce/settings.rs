@@ -35,6 +35,7 @@ mod tests {
     use super::super::paper::Paper;
     use super::*;
     use crate::config::PRESETS;
+    use grpo_lambda::paper::{self, PerSize, Table2};
 
     fn preset(model: &models::PaperModel) -> Config {
         Config::resolve(&model.preset, &[""; 0]).unwrap_or_else(|e| panic!("{}: {e}", model.name))
@@ -43,35 +44,37 @@ mod tests {
     /// Table 2, column by column.
     #[test]
     fn presets_hold_what_table_2_prints() {
-        let tables: serde_json::Value =
-            serde_json::from_str(include_str!("../../../../paper/data/paper_tables.json")).expect("JSON");
-        let (table, rl) = (&tables["tables"]["table2"], &tables["tables"]["table2"]["rl"]);
-        let devices = table["common"]["num_devices"].as_u64().expect("printed");
+        let Table2 { common, sft, rl, grpo_lambda, .. } =
+            paper::Paper::embedded().expect("the committed tables").table2;
         for model in models::all() {
             let config = preset(&model);
             let size = model.size.as_str();
-            let by_size = |key: &str| rl[key][size].as_u64().expect("printed");
-            assert_eq!(config.rl.steps, by_size("training_steps"), "{size}");
-            assert_eq!(config.rl.max_new_tokens as u64, by_size("max_completion_length"), "{size}");
-            assert_eq!(config.rl.group_size as u64, rl["group_size"].as_u64().expect("printed"));
-            let responses = (config.rl.prompts_per_step * config.rl.group_size) as u64;
-            assert_eq!(
-                responses,
-                by_size("per_device_batch_size") * by_size("grad_accum") * devices,
-                "{size}"
-            );
-            assert_eq!(config.rl.adam.max_grad_norm, rl["max_grad_norm"].as_f64());
+            assert_eq!(config.rl.steps, u64::from(of(size, rl.training_steps)), "{size}");
+            assert_eq!(config.rl.max_new_tokens, of(size, rl.max_completion_length) as usize, "{size}");
+            assert_eq!(config.rl.group_size, rl.group_size as usize);
+            let responses = (config.rl.prompts_per_step * config.rl.group_size) as u32;
+            let printed = of(size, rl.per_device_batch_size) * of(size, rl.grad_accum) * common.num_devices;
+            assert_eq!(responses, printed, "{size}");
+            assert_eq!(config.rl.adam.max_grad_norm, Some(rl.max_grad_norm));
             let settings = config.configured().settings;
-            assert_eq!(Some(settings.number("beta")), rl["beta"].as_f64());
-            assert_eq!(settings.optional("clamp"), table["grpo_lambda"]["advantage_clamp_min"].as_f64());
-            let weight = |key: &str| rl[key].as_f64().expect("printed");
-            let weights = [weight("accuracy_reward_weight"), weight("format_reward_weight"), 0.0, 0.0];
+            assert_eq!(settings.number("beta"), rl.beta);
+            assert_eq!(settings.optional("clamp"), Some(grpo_lambda.advantage_clamp_min));
+            let weights = [rl.accuracy_reward_weight, rl.format_reward_weight, 0.0, 0.0];
             assert_eq!(config.reward.weights, weights);
-            assert_eq!(rl["full_finetuning"][size].as_bool(), Some(config.lora.is_none()), "{size}");
-            let sft = &table["sft"];
-            assert_eq!(Some(config.sft.schedule.peak), sft["learning_rate"].as_f64());
-            let rows = |key: &str| sft[key].as_u64().expect("printed");
-            assert_eq!(config.sft.batch as u64, rows("per_device_batch_size") * rows("grad_accum") * devices);
+            assert_eq!(of(size, rl.full_finetuning), config.lora.is_none(), "{size}");
+            assert_eq!(config.sft.schedule.peak, sft.learning_rate);
+            let rows = sft.per_device_batch_size * sft.grad_accum * common.num_devices;
+            assert_eq!(config.sft.batch, rows as usize);
+        }
+    }
+
+    /// The value that Table 2 prints for models of this size.
+    fn of<T>(size: &str, values: PerSize<T>) -> T {
+        match size {
+            "1.5B" => values.small,
+            "3B" => values.middle,
+            "7B" => values.large,
+            other => panic!("Table 2 has no {other}"),
         }
     }
 

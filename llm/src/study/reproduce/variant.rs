@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use grpo_lambda::paper::{Column, TraceStyle, UpdateStyle};
+
 /// Which weights the trace has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -66,25 +68,6 @@ impl Variant {
         Variant { style: Style::Recent, update: Update::Trace, lambda: Some(lambda) }
     }
 
-    /// From the spellings of the paper's tables: `GRPO`, `both`, `recent`; `GRPO`, `eps-trace`, `eps-weight`.
-    pub fn read(style: &str, update: &str, lambda: Option<f64>) -> Option<Variant> {
-        let style = match style {
-            "GRPO" => Style::Grpo,
-            "both" => Style::Both,
-            "recent" => Style::Recent,
-            _ => return None,
-        };
-        let update = match update {
-            "GRPO" => Update::Grpo,
-            "eps-trace" => Update::Trace,
-            "eps-weight" => Update::Weight,
-            _ => return None,
-        };
-        let whole =
-            (style == Style::Grpo) == (update == Update::Grpo) && (style == Style::Grpo) == lambda.is_none();
-        whole.then_some(Variant { style, update, lambda })
-    }
-
     /// A name for directories: `grpo`, `both-trace-0.98`.
     pub fn slug(&self) -> String {
         match self.lambda {
@@ -107,6 +90,22 @@ impl Variant {
     }
 }
 
+impl From<Column> for Variant {
+    fn from(column: Column) -> Variant {
+        let style = match column.trace_style {
+            TraceStyle::Grpo => Style::Grpo,
+            TraceStyle::Both => Style::Both,
+            TraceStyle::Recent => Style::Recent,
+        };
+        let update = match column.update_style {
+            UpdateStyle::Grpo => Update::Grpo,
+            UpdateStyle::Trace => Update::Trace,
+            UpdateStyle::Weight => Update::Weight,
+        };
+        Variant { style, update, lambda: column.lam }
+    }
+}
+
 /// As the audit of the paper's tables spells it: `GRPO`, `both/ε-trace/0.98`.
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,14 +122,16 @@ mod tests {
 
     #[test]
     fn a_column_reads_as_printed_and_names_its_method() {
-        let v = Variant::read("both", "eps-weight", Some(0.98)).expect("a column");
+        let column =
+            Column { trace_style: TraceStyle::Both, update_style: UpdateStyle::Weight, lam: Some(0.98) };
+        let v = Variant::from(column);
+        assert_eq!(v.to_string(), column.name());
         assert_eq!((v.to_string().as_str(), v.slug().as_str()), ("both/ε-weight/0.98", "both-weight-0.98"));
         let config = crate::config::Config::resolve("tiny", &v.overrides()).expect("settings of the method");
         let settings = config.configured().settings;
         assert_eq!((settings.word("style"), settings.word("update")), ("both", "weight"));
         assert_eq!(settings.number("lambda"), 0.98);
-        assert_eq!(Variant::read("GRPO", "GRPO", None), Some(Variant::GRPO));
-        assert_eq!(Variant::read("GRPO", "eps-trace", Some(0.9)), None);
-        assert_eq!(Variant::read("both", "eps-trace", None), None);
+        assert_eq!(Variant::from(Column::GRPO), Variant::GRPO);
+        assert_eq!(Variant::from(Column::COMMON), Variant::recent_trace(0.99));
     }
 }

@@ -1,10 +1,10 @@
 //! Two pictures: gains with intervals, and all variants in units of noise.
 
 use super::Audit;
-use super::data::{Column, Dataset, Model};
 use super::gains::{self, Estimate, Gain};
 use super::tables::with_mean;
 use crate::figure::{Axis, Figure, Mark, Panel};
+use grpo_lambda::paper::{Column, Dataset, Model};
 
 pub(super) fn all(audit: &Audit) -> Vec<(String, Figure)> {
     vec![("gains".into(), forest(audit)), ("variants".into(), map(audit))]

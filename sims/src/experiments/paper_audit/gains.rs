@@ -1,10 +1,10 @@
 //! Gains over GRPO, their standard errors, and what several comparisons do to them.
 
-use super::data::{Column, Dataset, Model, Paper, Run};
 use super::statistics::{
     Z95, best_of_quantile, best_of_tail, binomial_variance, chi_squared_tail, difference_se, single_se,
     smoothed_difference_se, two_sided, two_sided_t,
 };
+use grpo_lambda::paper::{Column, Dataset, Model, Paper, Run};
 use grpo_lambda::stats::{expected_max_normal, holm};
 
 /// A run against the GRPO run of the same model and data set, in points (hundredths of accuracy).

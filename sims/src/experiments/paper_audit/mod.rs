@@ -1,14 +1,12 @@
 //! The printed results of the paper GRPO-λ (arXiv 2510.00194v1), audited from its own tables.
 //!
-//! The only input is the paper: Tables 1-6 as printed ([`data`]). [`consistency`] asks whether the numbers
+//! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda::paper`]). [`consistency`] asks whether the numbers
 //! agree with each other, [`gains`] and [`statistics`] how large the gains over GRPO are against the noise
 //! of the test items, [`text`] what the prose says about them.
 //!
 //! The audit sees one greedy answer per test item and one training run per cell. Its intervals therefore
 //! cover the choice of test items only; what another training seed would change is unknown.
 
-pub mod consistency;
-pub mod data;
 mod figures;
 mod findings;
 pub mod gains;
@@ -17,9 +15,9 @@ mod tables;
 pub mod text;
 
 use crate::experiment::{Context, Experiment, Report};
-use consistency::{AverageCheck, CellCheck, Table1Check};
-use data::{Dataset, Model, Paper};
 use gains::{Gain, Multiplicity, Selection};
+use grpo_lambda::paper::consistency::{self, AverageCheck, CellCheck, Table1Check};
+use grpo_lambda::paper::{Dataset, Model, Paper};
 
 /// The claim `paper_audit`.
 pub static EXPERIMENT: Experiment = Experiment {

@@ -1,10 +1,10 @@
 //! The rows behind the findings.
 
 use super::Audit;
-use super::data::{Benchmark, Column, Dataset, Model};
 use super::findings::noise::{best_means, common_gains, pooled_variants, variants_against_spread};
 use super::gains::{self, Estimate, Gain};
 use super::statistics::{correlation_needed, minimal_detectable};
+use grpo_lambda::paper::{Benchmark, Column, Dataset, Model};
 use grpo_lambda::stats::holm;
 use grpo_lambda::table::{Cell, Table};
 

@@ -3,11 +3,11 @@
 use super::{estimates, finding, holds_or, list, p_value};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::paper_audit::Audit;
-use crate::experiments::paper_audit::data::{Benchmark, Column, Dataset, Model};
 use crate::experiments::paper_audit::gains::{self, Estimate, Gain, Selection};
 use crate::experiments::paper_audit::statistics::{
     best_of_quantile, best_of_tail, correlation_needed, minimal_detectable, variance_share,
 };
+use grpo_lambda::paper::{Benchmark, Column, Dataset, Model};
 use grpo_lambda::stats::{expected_max_normal, holm};
 
 /// A variant over both 1.5B models and all data sets: eight gains.

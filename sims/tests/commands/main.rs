@@ -1,0 +1,6 @@
+//! The program `sim` from outside: its commands on good and on bad input, and a run of experiments with its files.
+
+mod bad_input;
+mod estimate;
+mod mdp;
+mod run;

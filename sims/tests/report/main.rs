@@ -1,0 +1,8 @@
+//! What is committed under `paper/` and `notebooks/`, and every page of the repository, against fresh numbers and against the rules for pages.
+//!
+//! One binary: each of them links the whole library, and together they fill both cores.
+
+mod markdown;
+mod notebooks;
+mod paper;
+mod paper_audit;
