@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::grade::{Reason, Verdict};
+use crate::rollout::Sampled;
 
 /// What became of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
@@ -69,6 +70,17 @@ pub enum Finish {
     Length,
     /// Not begun: the prompt fills the context.
     NoRoom,
+}
+
+impl Finish {
+    /// How a response that was begun ended.
+    pub fn of(response: &Sampled, eos: &[u32]) -> Finish {
+        match (response.truncated, response.tokens.last()) {
+            (true, _) => Finish::Length,
+            (false, Some(last)) if eos.contains(last) => Finish::Eos,
+            (false, _) => Finish::Stop,
+        }
+    }
 }
 
 /// A line of `completions.jsonl`.

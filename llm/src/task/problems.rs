@@ -181,26 +181,21 @@ impl Problems {
     /// # Errors
     /// When a row cannot be read any more.
     pub fn distinct(&self, split: Split, n: usize) -> Result<Vec<Problem>, TaskError> {
-        let d = match &self.source {
-            Source::Embedded(task) => return Ok(task.distinct(self.seed, split, n)),
-            Source::Dataset(d) => d,
-        };
-        let (data, rows) = match (&d.test, split) {
-            (Some(test), Split::Test) => (test, None),
-            _ => (&d.data, Some(&d.splits[split as usize])),
-        };
-        let count = rows.map_or(data.len(), Vec::len);
-        let (mut seen, mut found) = (HashSet::new(), Vec::new());
-        for at in crate::data::permutation(0, 0, count as u32) {
-            if found.len() == n {
-                break;
-            }
-            let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
-            if seen.insert(row.problem.clone()) {
-                found.push(d.problem(&row)?);
-            }
+        match &self.source {
+            Source::Embedded(task) => Ok(task.distinct(self.seed, split, n)),
+            Source::Dataset(d) => d.distinct(split, n)?.iter().map(|row| d.problem(row)).collect(),
         }
-        Ok(found)
+    }
+
+    /// The rows of [`Problems::distinct`]; an embedded task has none.
+    ///
+    /// # Errors
+    /// When a row cannot be read any more.
+    pub fn rows(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
+        match &self.source {
+            Source::Embedded(_) => Ok(Vec::new()),
+            Source::Dataset(d) => d.distinct(split, n),
+        }
     }
 
     /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
@@ -246,6 +241,26 @@ impl Problems {
 impl Dataset {
     fn problem(&self, row: &Row) -> Result<Problem, TaskError> {
         problem(&self.template, row)
+    }
+
+    /// Up to `n` rows of a split of which no two have the same problem.
+    fn distinct(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
+        let (data, rows) = match (&self.test, split) {
+            (Some(test), Split::Test) => (test, None),
+            _ => (&self.data, Some(&self.splits[split as usize])),
+        };
+        let count = rows.map_or(data.len(), Vec::len);
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for at in crate::data::permutation(0, 0, count as u32) {
+            if found.len() == n {
+                break;
+            }
+            let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
+            if seen.insert(row.problem.clone()) {
+                found.push(row);
+            }
+        }
+        Ok(found)
     }
 }
 
