@@ -12,6 +12,7 @@ pub mod config;
 pub mod eval;
 pub mod input;
 pub mod plan;
+pub mod problems;
 pub mod reward;
 pub mod run;
 pub mod step;

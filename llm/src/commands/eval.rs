@@ -1,29 +1,33 @@
 //! `llm-train eval`.
 
+mod benchmarks;
+mod work;
+
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::select::{DTYPES, Wanted};
 use grpo_lambda_grade::Extraction;
+use work::Work;
 
+use super::asked::{Asked, Choice};
 use super::plot::figure_lines;
 use super::{Failure, Loaded, check_temperature, checkpoint, count, load, print, use_threads, whole};
-use crate::eval::benchmark::{self, Benchmark};
-use crate::eval::completion::{Completion, Outcome};
+use crate::eval::benchmark::Benchmark;
+use crate::eval::origin::Origin;
 use crate::eval::report::{self, Part};
-use crate::eval::respond::{RespondError, Respondent};
 use crate::eval::settings::{Protocol, Settings};
-use crate::eval::store::{EvalDir, Head, Problem, StoreError};
+use crate::eval::store::{EvalDir, Head, StoreError};
 use crate::eval::summary::Summary;
-use crate::input::data::OnBadRow;
-use crate::input::prompt::{Rendered, Template};
-use crate::input::tokens::{Prompt, Tokens};
-use crate::run::progress::{Progress, say};
+use crate::run::progress::say;
 use crate::study::figures;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
+A model from a run on a data set (RUN or RUN/checkpoints/step-N) is asked run:held-out when --benchmarks is not given: the problems that run held out. \
+Whatever it is asked, it is asked as it was trained, with the template, system prompt and stop strings of RUN/config.toml; --template and --system change \
+that, and a line says so.
+
 Benchmarks: a name is a file NAME.jsonl, NAME.json or NAME.parquet in --data, each row a problem with its accepted answers; a path to such a \
 file works too. Embedded, for a model that learned on them: tiny:stories (held-out word problems of the preset tiny) and tiny:addition; they are \
 asked as they were trained, without a template.
@@ -36,6 +40,7 @@ of the evaluation; stopped at any moment, the same command goes on from there. l
 
 Examples:
   llm-train eval --model runs/tiny
+  llm-train eval --model runs/gsm8k --benchmarks my.jsonl
   llm-train eval --model DIR --protocol paper --data benchmarks
   llm-train eval --model DIR --benchmarks aime24 --data benchmarks --samples 8 --temperature 0.6 --out runs/eval-8";
 
@@ -46,7 +51,8 @@ pub struct EvalArgs {
     /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// Names or files, separated by commas; tiny:stories when not given, the paper's five with --protocol paper
+    /// Names or files, separated by commas; when not given, run:held-out for a run on a data set, else tiny:stories (tiny:addition for a run on
+    /// it), and the paper's five with --protocol paper
     #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
     pub benchmarks: Vec<String>,
     /// Where files of benchmarks are
@@ -64,9 +70,13 @@ pub struct EvalArgs {
     /// Leave out rows that cannot be used, instead of refusing their file
     #[arg(long)]
     pub skip_bad_rows: bool,
-    /// The prompt template of the benchmarks: a shipped one, chat for the checkpoint's own, or a Jinja file
+    /// The prompt template of the benchmarks: a shipped one, chat for the checkpoint's own, or a Jinja file; when not given, that of the model's
+    /// run, or no for a model from elsewhere
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
+    /// The system prompt; when not given, that of the model's run under its template, else the template's own
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
     /// Where the answer stands in a response; as the template asks when not given
     #[arg(long, value_enum)]
     pub extract: Option<Extraction>,
@@ -122,32 +132,14 @@ pub fn run(args: &EvalArgs) -> Result<(), Failure> {
 /// # Errors
 /// When the input is refused or the work breaks off.
 pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
-    let temperature = temperature(args)?;
+    let (temperature, truncation) = sampling(args)?;
     let pass_at = pass_at(args)?;
-    if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
-        return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
-    }
-    let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };
-    if temperature == 0.0 && !truncation.is_none() {
-        return Err(Failure::refused(
-            "--top-k and --top-p choose among tokens that are drawn; at temperature 0 leave them out",
-        ));
-    }
-    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
-    let benchmarks =
-        benchmark::resolve(&names(args), &args.data, args.limit.unwrap_or(usize::MAX), on_bad_row)
-            .map_err(Failure::refused)?;
-    for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
-        say(&format!(
-            "warning: {}: {} rows cannot be used and are left out",
-            benchmark.name, benchmark.bad_rows
-        ));
-    }
     let directory = checkpoint(&args.model)?;
+    let origin = origin(args)?;
+    let benchmarks = benchmarks::benchmarks(args, origin.as_ref(), &directory)?;
+    let Asked { template, system, from } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
     let Loaded { model, shape, tokens, numbers } = load(&directory, &args.device, &args.dtype)?;
-    let (template_name, max_new_tokens, context) = args.protocol.defaults();
-    let template = Template::load(args.template.as_deref().unwrap_or(template_name), Some(&directory))
-        .map_err(|e| Failure::refused(format!("--template: {e}")))?;
+    let (max_new_tokens, context) = args.protocol.lengths();
     let longest = shape.max_position_embeddings;
     if let Some(context) = args.context.filter(|context| *context > longest) {
         return Err(Failure::refused(format!(
@@ -158,6 +150,8 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
         model: directory.display().to_string(),
         weights: fingerprint(&directory)?,
         template: template.name().to_owned(),
+        system,
+        template_from: from,
         extract: args.extract.unwrap_or(template.extraction()),
         samples: args.samples,
         temperature,
@@ -174,12 +168,22 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
         template: &template,
         batch: args.batch,
     };
+    respond(&work, &benchmarks, &pass_at, args)
+}
+
+/// Asks every problem that was not asked before, and reports.
+fn respond(
+    work: &Work<'_>,
+    benchmarks: &[Benchmark],
+    pass_at: &[usize],
+    args: &EvalArgs,
+) -> Result<(Summary, String), Failure> {
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
-    announce(&settings, &benchmarks, &path);
+    announce(work.settings, benchmarks, &path);
     let heads: Vec<Head> =
         benchmarks.iter().zip(&asked).map(|(b, (problems, _))| Head::new(b, problems)).collect();
-    let dir = EvalDir::open(&path, &settings, &heads).map_err(store_failure)?;
+    let dir = EvalDir::open(&path, work.settings, &heads).map_err(store_failure)?;
     let mut completions = Vec::new();
     for (benchmark, (problems, prompts)) in benchmarks.iter().zip(&asked) {
         completions.push(work.responses(&dir, benchmark, problems, prompts)?);
@@ -190,19 +194,58 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
         .zip(&completions)
         .map(|((b, (problems, _)), completions)| Part { name: &b.name, problems, completions })
         .collect();
-    finish(&settings, &parts, &pass_at, &dir)
+    finish(work.settings, &parts, pass_at, &dir)
 }
 
-/// The names given, or those of the protocol.
-fn names(args: &EvalArgs) -> Vec<String> {
-    let default: &[&str] = match args.protocol {
-        Protocol::Plain => &benchmark::EMBEDDED[..1],
-        Protocol::Paper => &benchmark::PAPER,
-    };
-    match args.benchmarks.is_empty() {
-        true => default.iter().map(|name| (*name).to_owned()).collect(),
-        false => args.benchmarks.clone(),
+/// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
+fn origin(args: &EvalArgs) -> Result<Option<Origin>, Failure> {
+    let paper = args.protocol == Protocol::Paper;
+    match Origin::of(&args.model) {
+        Ok(origin) => Ok(origin),
+        Err(e) if paper || (args.template.is_some() && !args.benchmarks.is_empty()) => {
+            say(&format!(
+                "warning: how the model was trained cannot be read: {}",
+                Failure::refused(e).message
+            ));
+            Ok(None)
+        }
+        Err(e) => Err(Failure::refused(format!(
+            "{e}; it says how the model was trained to be asked: --template and --benchmarks together do without it"
+        ))),
     }
+}
+
+/// How problems become prompts.
+fn asked(
+    args: &EvalArgs,
+    benchmarks: &[Benchmark],
+    origin: Option<&Origin>,
+    directory: &Path,
+) -> Result<Asked, Failure> {
+    let of_protocol = args.protocol.template().map(|name| (name, "--protocol paper"));
+    let template = args.template.as_deref().map(|name| (name, "--template")).or(of_protocol);
+    let choice = Choice { template, system: args.system.as_deref() };
+    if template.is_some() || benchmarks.iter().any(|b| !b.embedded) {
+        let origin = origin.filter(|_| benchmarks.iter().any(|b| !b.embedded));
+        return Asked::new(choice, origin, directory);
+    }
+    let from = "embedded problems are asked as they stand".to_owned();
+    Ok(Asked { from, ..Asked::new(choice, None, directory)? })
+}
+
+/// Temperature and which tokens may be drawn.
+fn sampling(args: &EvalArgs) -> Result<(f64, Truncation), Failure> {
+    let temperature = temperature(args)?;
+    if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+        return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
+    }
+    let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };
+    if temperature == 0.0 && !truncation.is_none() {
+        return Err(Failure::refused(
+            "--top-k and --top-p choose among tokens that are drawn; at temperature 0 leave them out",
+        ));
+    }
+    Ok((temperature, truncation))
 }
 
 fn temperature(args: &EvalArgs) -> Result<f64, Failure> {
@@ -285,113 +328,16 @@ fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
         k => format!("{k} responses each"),
     };
     say(&format!(
-        "{} on {}: {samples}, {}, {}, at most {} new tokens and {} in all; results in {} (the same command resumes)",
+        "{} on {}: {samples}, {} ({from}), {}, at most {} new tokens and {} in all; results in {} (the same command resumes)",
         settings.model,
         names.join(", "),
         settings.template_in_words(),
         settings.decoding(),
         settings.max_new_tokens,
         settings.context,
-        path.display()
+        path.display(),
+        from = settings.template_from
     ));
-}
-
-struct Work<'a> {
-    model: &'a dyn Sampler,
-    tokens: &'a Tokens,
-    settings: &'a Settings,
-    template: &'a Template,
-    batch: usize,
-}
-
-impl Work<'_> {
-    /// Every problem as it is asked.
-    fn prompts(&self, benchmark: &Benchmark) -> Result<(Vec<Problem>, Vec<Prompt>), Failure> {
-        let mut problems = Vec::new();
-        let mut prompts = Vec::new();
-        let mut misspelt = 0;
-        for item in &benchmark.items {
-            let refused =
-                |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
-            let rendered = match benchmark.embedded {
-                true => Rendered { text: item.problem.clone(), special_tokens: true },
-                false => self.template.prompt(&item.problem).map_err(|e| refused(&e.to_string()))?,
-            };
-            let prompt = self.tokens.rendered(&rendered).map_err(|e| {
-                refused(&format!("the model's tokenizer has no tokens for it: {}", short(&e.to_string())))
-            })?;
-            misspelt += usize::from(!self.spells(&item.problem));
-            if prompt.ids().is_empty() {
-                return Err(refused("the prompt has no token; at least one is needed"));
-            }
-            prompts.push(prompt);
-            let (id, problem, golds) = (item.id.clone(), item.problem.clone(), item.golds.clone());
-            problems.push(Problem { id, problem, golds, prompt: rendered.text });
-        }
-        if misspelt > 0 {
-            let (name, all) = (&benchmark.name, problems.len());
-            say(&format!(
-                "warning: {name}: {misspelt} of {all} problems do not read back from their tokens as they are, so the model is asked \
-                 something else; its tokenizer is not made for them"
-            ));
-        }
-        Ok((problems, prompts))
-    }
-
-    /// Whether a text survives the tokenizer, blanks at its ends apart.
-    fn spells(&self, text: &str) -> bool {
-        let back = self.tokens.prompt(text).and_then(|prompt| self.tokens.text(prompt.ids()));
-        back.is_ok_and(|back| back.trim() == text.trim())
-    }
-
-    /// All responses to a benchmark, those that are left to make made.
-    fn responses(
-        &self,
-        dir: &EvalDir,
-        benchmark: &Benchmark,
-        problems: &[Problem],
-        prompts: &[Prompt],
-    ) -> Result<Vec<Vec<Completion>>, Failure> {
-        let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;
-        if all.len() == problems.len() {
-            return Ok(all);
-        }
-        let mut settings = self.settings.clone();
-        let mut stops = self.template.stop();
-        if benchmark.embedded {
-            (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
-        }
-        let respondent = Respondent { model: self.model, tokens: self.tokens, settings: &settings, stops };
-        let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
-        let together = (self.batch / settings.samples).max(1);
-        while all.len() < problems.len() {
-            let start = all.len();
-            let end = problems.len().min(start + together);
-            let fresh = respondent.respond(benchmark, start, &prompts[start..end]).map_err(|e| match e {
-                RespondError::Rollout(e) => {
-                    Failure::broke(format!("{}, problems from {start} on: {e}", benchmark.name))
-                }
-                RespondError::Token(e) => Failure::broke(e),
-            })?;
-            log.append(&fresh.concat()).map_err(store_failure)?;
-            let tokens: usize = fresh.iter().flatten().map(|c| c.tokens).sum();
-            all.extend(fresh);
-            let counted = || all.iter().flatten().filter(|c| c.verdict.score().is_some());
-            let right = counted().filter(|c| c.verdict == Outcome::Right).count() as f64;
-            let share = right / counted().count().max(1) as f64;
-            progress.step(end as u64, &[("right", share)], tokens as u64);
-        }
-        progress.finish();
-        Ok(all)
-    }
-}
-
-/// A text on one line, cut short when it is long.
-fn short(text: &str) -> String {
-    match text.char_indices().nth(160) {
-        Some((end, _)) => format!("{} ...", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// Writes the numbers and the report; with the table as it is printed.

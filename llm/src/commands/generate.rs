@@ -1,21 +1,26 @@
 //! `llm-train generate`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_decoder::rollout::{Ask, Complete, Ending, Sampler, Sampling};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde::Serialize;
 
+use super::asked::{Asked, Choice};
 use super::lines::lines;
 use super::{
     Failure, check_temperature, checkpoint, input, load_model, load_tokens, print, use_threads, whole,
 };
 use crate::config::Config;
-use crate::input::task::{Problem, Split};
+use crate::eval::completion::Finish;
+use crate::eval::origin::Origin;
+use crate::eval::settings::in_words;
+use crate::eval::stops::Stops;
+use crate::input::task::{Split, TaskSource};
 use crate::input::tokens::{Prompt, TokenError, Tokens};
 use crate::run::progress::say;
-use crate::train::problems::Problems;
 
 /// Arguments of `generate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,15 +28,22 @@ pub struct GenerateArgs {
     /// Checkpoint directory, or a run directory for its latest
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// A prompt; may be given several times
+    /// A problem or other text, which the template makes a prompt; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub prompt: Vec<String>,
-    /// JSON lines `{"text": "..."}` or `{"ids": [...]}`; `-` for stdin
+    /// JSON lines `{"text": "..."}`, likewise, or `{"ids": [...]}`, as they stand; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub prompts: Option<PathBuf>,
     /// So many held-out problems, with their answers on stderr: those of the run that the model is from, or of the preset tiny
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub task: usize,
+    /// The prompt template of texts and of a data set's problems: a shipped one, chat for the checkpoint's own, a Jinja file, or no for texts as
+    /// they stand; when not given, that of the run that the model is from, or no for a model from elsewhere. Its stop strings end a response
+    #[arg(long, value_name = "NAME")]
+    pub template: Option<String>,
+    /// The system prompt; when not given, that of the model's run under its template, else the template's own
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
     /// Take the most probable token
     #[arg(long)]
     pub greedy: bool,
@@ -62,7 +74,7 @@ pub struct GenerateArgs {
 struct Generated {
     ids: Vec<u32>,
     text: String,
-    finish: &'static str,
+    finish: Finish,
 }
 
 /// Prompts decoded together.
@@ -82,14 +94,117 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let truncation = truncation(args)?;
     use_threads(args.threads)?;
     let directory = checkpoint(&args.model)?;
+    let origin = origin(args)?;
+    let template = args.template.as_deref().map(|name| (name, "--template"));
+    let choice = Choice { template, system: args.system.as_deref() };
+    let asked = Asked::new(choice, origin.as_ref(), &directory)?;
     let model = load_model(&directory)?;
     let tokens = load_tokens(&directory, &model)?;
-    let (vocabulary, limit) = (model.config().vocab_size, model.config().max_position_embeddings);
-    let encode = |text: &str| tokens.prompt(text);
-    let mut prompts: Vec<Prompt> = Vec::new();
-    let mut add = |place: &str, prompt: Result<Prompt, TokenError>| {
+    let mut prompts = Prompts { args, model: &model, tokens: &tokens, asked: &asked, all: Vec::new() };
+    prompts.given()?;
+    if args.task > 0 {
+        prompts.held_out(origin, &directory)?;
+    }
+    if prompts.all.is_empty() {
+        return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
+    }
+    respond(&prompts, truncation)
+}
+
+/// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
+fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
+    match Origin::of(&args.model) {
+        Err(_) if args.template.is_some() && args.task == 0 => Ok(None),
+        Err(e) => Err(Failure::refused(format!(
+            "{e}; it says how the model was trained to be asked: --template does without it"
+        ))),
+        origin => origin.map_err(Failure::refused),
+    }
+}
+
+/// What the model is given, in order.
+struct Prompts<'a> {
+    args: &'a GenerateArgs,
+    model: &'a Decoder<f32>,
+    tokens: &'a Tokens,
+    asked: &'a Asked,
+    all: Vec<Prompt>,
+}
+
+impl Prompts<'_> {
+    /// Those of `--prompt` and `--prompts`.
+    fn given(&mut self) -> Result<(), Failure> {
+        let (vocabulary, limit) = self.bounds();
+        let mut has_text = !self.args.prompt.is_empty();
+        for text in &self.args.prompt {
+            self.text("--prompt", text)?;
+        }
+        if let Some(file) = &self.args.prompts {
+            let (name, text) = input(Some(file))?;
+            for line in lines(&name, &text, &["text", "ids"])? {
+                match (line.text("text")?, line.ids("ids", vocabulary, limit)?) {
+                    (Some(text), None) => {
+                        has_text = true;
+                        self.text(line.place(), text)?;
+                    }
+                    (None, Some(ids)) => self.add(line.place(), Prompt::from_ids(ids, vocabulary))?,
+                    (Some(_), Some(_)) => {
+                        return Err(line.refused("text and ids: give one of them, not both"));
+                    }
+                    (None, None) => return Err(line.refused("text, ids: both are missing; give one of them")),
+                }
+            }
+        }
+        let Asked { template, system, from } = self.asked;
+        if has_text && template.name() != "no" {
+            let words = in_words(template.name(), system.as_deref());
+            say(&format!(
+                "texts are asked with {words}, from {from}; --template no gives them as they stand"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The first held-out problems of the run that the model is from; of the preset `tiny` for a model from elsewhere.
+    fn held_out(&mut self, origin: Option<Origin>, directory: &Path) -> Result<(), Failure> {
+        let wanted = self.args.task;
+        let config = || Config::resolve("tiny", &[""; 0]).map_err(Failure::refused);
+        let mut origin = match origin {
+            Some(origin) => origin,
+            None => Origin { run: directory.to_owned(), config: config()? },
+        };
+        if let TaskSource::Dataset(task) = &mut origin.config.task {
+            (task.template, task.system) = (self.asked.template.name().to_owned(), self.asked.system.clone());
+        }
+        let (_, limit) = self.bounds();
+        let problems =
+            origin.problems(directory, (self.tokens, limit), &mut |_| ()).map_err(Failure::refused)?;
+        let problems = problems.distinct(Split::Test, wanted).map_err(Failure::refused)?;
+        if problems.len() < wanted {
+            let n = problems.len();
+            return Err(Failure::refused(format!("--task {wanted}: the task has {n} different problems")));
+        }
+        for problem in problems {
+            say(&format!("{}answer: {}", problem.prompt, problem.direct()));
+            self.add("--task", problem.encode(self.tokens))?;
+        }
+        Ok(())
+    }
+
+    /// Entries of the vocabulary, and positions.
+    fn bounds(&self) -> (usize, usize) {
+        (self.model.config().vocab_size, self.model.config().max_position_embeddings)
+    }
+
+    fn text(&mut self, place: &str, text: &str) -> Result<(), Failure> {
+        let rendered = self.asked.template.prompt(text);
+        let rendered = rendered.map_err(|e| Failure::refused(format!("{place}: {e}")))?;
+        self.add(place, self.tokens.rendered(&rendered))
+    }
+
+    fn add(&mut self, place: &str, prompt: Result<Prompt, TokenError>) -> Result<(), Failure> {
         let prompt = prompt.map_err(|e| Failure::refused(format!("{place}: {e}")))?;
-        let (count, new) = (prompt.ids().len(), args.max_new_tokens);
+        let (count, new, (_, limit)) = (prompt.ids().len(), self.args.max_new_tokens, self.bounds());
         if count == 0 {
             return Err(Failure::refused(format!("{place}: the prompt has no token; give at least one")));
         }
@@ -99,74 +214,40 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
                  (max_position_embeddings)"
             )));
         }
-        prompts.push(prompt);
+        self.all.push(prompt);
         Ok(())
-    };
-    for text in &args.prompt {
-        add("--prompt", encode(text))?;
     }
-    if let Some(file) = &args.prompts {
-        let (name, text) = input(Some(file))?;
-        for line in lines(&name, &text, &["text", "ids"])? {
-            let prompt = match (line.text("text")?, line.ids("ids", vocabulary, limit)?) {
-                (Some(text), None) => encode(text),
-                (None, Some(ids)) => Prompt::from_ids(ids, vocabulary),
-                (Some(_), Some(_)) => return Err(line.refused("text and ids: give one of them, not both")),
-                (None, None) => return Err(line.refused("text, ids: both are missing; give one of them")),
-            };
-            add(line.place(), prompt)?;
-        }
-    }
-    for problem in problems(args, &tokens, limit)? {
-        say(&format!("{}answer: {}", problem.prompt, problem.direct()));
-        add("--task", problem.encode(&tokens))?;
-    }
-    if prompts.is_empty() {
-        return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
-    }
+}
+
+/// A response to each, as JSON lines.
+fn respond(prompts: &Prompts<'_>, truncation: Truncation) -> Result<(), Failure> {
+    let Prompts { args, model, tokens, asked, all } = prompts;
     let sampling = Sampling {
         max_new_tokens: args.max_new_tokens,
         min_new_tokens: args.min_new_tokens,
         temperature: if args.greedy { 0.0 } else { args.temperature },
     };
+    let stops = Stops { tokens, texts: asked.template.stop() };
+    let complete = |tokens: &[u32]| tokens.len() > args.min_new_tokens && stops.reached(tokens);
+    let complete: Option<&Complete<'_>> = if stops.texts.is_empty() { None } else { Some(&complete) };
+    let ending = Ending { limits: &[], complete };
     let base = Address::new(args.seed, Purpose::Evaluation);
     let mut out = String::new();
-    for (k, batch) in prompts.chunks(BATCH).enumerate() {
+    for (k, batch) in all.chunks(BATCH).enumerate() {
         let ids: Vec<&[u32]> = batch.iter().map(Prompt::ids).collect();
         let address = |prompt: usize, _| base.prompt((k * BATCH + prompt) as u64);
-        let ask = Ask { truncation, ..Ask::new(&ids, 1, tokens.eos(), sampling, &address) };
+        let ask = Ask { truncation, ending, ..Ask::new(&ids, 1, tokens.eos(), sampling, &address) };
         let responses = model.respond(&ask).map_err(Failure::broke)?;
         for response in responses.into_iter().flatten() {
-            let text = tokens.text(&response.tokens).map_err(Failure::broke)?;
-            let finish = if response.truncated { "length" } else { "eos" };
+            let mut text = tokens.text(&response.tokens).map_err(Failure::broke)?;
+            stops.cut(&mut text);
+            let finish = Finish::of(&response, tokens.eos());
             out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
                 .map_err(Failure::broke)?;
             out.push('\n');
         }
     }
     print(&out)
-}
-
-/// The first held-out problems of the run that the model is from; of the preset `tiny` for a model from elsewhere.
-fn problems(args: &GenerateArgs, tokens: &Tokens, limit: usize) -> Result<Vec<Problem>, Failure> {
-    // RUN itself, or RUN/checkpoints/step-N.
-    let above = std::path::absolute(&args.model).ok();
-    let run = above.iter().flat_map(|path| path.ancestors().step_by(2).take(2));
-    let config = match run.map(|run| run.join("config.toml")).find(|file| file.is_file()) {
-        Some(file) => Config::read(&file),
-        None => Config::resolve("tiny", &[""; 0]),
-    };
-    let config = config.map_err(Failure::refused)?;
-    if args.task == 0 {
-        return Ok(Vec::new());
-    }
-    let problems = Problems::open(&config, tokens, limit, &mut |_| ()).map_err(Failure::refused)?;
-    let problems = problems.distinct(Split::Test, args.task).map_err(Failure::refused)?;
-    if problems.len() < args.task {
-        let n = problems.len();
-        return Err(Failure::refused(format!("--task {}: the task has {n} different problems", args.task)));
-    }
-    Ok(problems)
 }
 
 /// `--top-k` and `--top-p`, checked.

@@ -1,5 +1,6 @@
 //! What the subcommands of `llm-train` do.
 
+mod asked;
 pub mod bench;
 pub mod compare;
 pub mod data;

@@ -146,7 +146,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
             grid.ready(&kept).map_err(failed)?;
             // Found missing now rather than after days of training.
             let names = PAPER.map(str::to_owned);
-            benchmark::resolve(&names, &args.data, usize::MAX, OnBadRow::Refuse).map_err(Failure::refused)?;
+            benchmark::resolve(&names, None, &args.data, usize::MAX, OnBadRow::Refuse)
+                .map_err(Failure::refused)?;
             grid.run(&kept, &command, &full)
         }
     }
@@ -185,6 +186,7 @@ fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score
         limit: None,
         skip_bad_rows: false,
         template: Some(cell.model.template.clone()),
+        system: None,
         extract: None,
         samples: 1,
         pass_at: Vec::new(),

@@ -41,7 +41,22 @@ pub const PAPER: [&str; 5] = ["aime24", "amc", "math500", "minerva", "olympiad"]
 /// Held-out word problems of the preset tiny; all hundred sums of two digits.
 pub const EMBEDDED: [&str; 2] = ["tiny:stories", "tiny:addition"];
 
+/// The held-out problems of the run that the model is from.
+pub const HELD_OUT: &str = "run:held-out";
+
 impl Benchmark {
+    /// The rows of a data set, which are asked with a template.
+    pub fn of_rows(name: &str, rows: Vec<Row>) -> Benchmark {
+        let item = |Row { index, problem, answers, gold, .. }: Row| Item {
+            id: index.to_string(),
+            problem,
+            golds: answers,
+            gold,
+        };
+        let items = rows.into_iter().map(item).collect();
+        Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: 0 }
+    }
+
     /// Checksum of problems and accepted answers, in order.
     pub fn fingerprint(&self) -> String {
         let mut sum = 0;
@@ -79,6 +94,11 @@ pub enum BenchmarkError {
         /// What is there; none when there is no such directory.
         found: Option<Vec<String>>,
     },
+    /// The held-out problems of a run, of a model that is from none with a data set.
+    #[error(
+        "--benchmarks {HELD_OUT}: the held-out problems of a run on a data set, and --model is from no such run"
+    )]
+    NoRun,
     /// Two of one name.
     #[error("--benchmarks: {0} stands there twice")]
     Twice(String),
@@ -101,19 +121,23 @@ fn holds(found: &Option<Vec<String>>) -> String {
 /// Endings of files of problems.
 const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
 
-/// The benchmarks of these names, in order, the first `limit` problems of each.
+/// The benchmarks of these names, in order, the first `limit` problems of each; `held_out` is [`HELD_OUT`], where there is such a thing.
 ///
 /// # Errors
 /// [`BenchmarkError`].
 pub fn resolve(
     names: &[String],
+    held_out: Option<&Benchmark>,
     data: &Path,
     limit: usize,
     on_bad_row: OnBadRow,
 ) -> Result<Vec<Benchmark>, BenchmarkError> {
     let mut out: Vec<Benchmark> = Vec::new();
     for name in names {
-        let mut benchmark = one(name, data, on_bad_row)?;
+        let mut benchmark = match name.as_str() {
+            HELD_OUT => held_out.cloned().ok_or(BenchmarkError::NoRun)?,
+            name => one(name, data, on_bad_row)?,
+        };
         benchmark.items.truncate(limit);
         if benchmark.items.is_empty() {
             return Err(BenchmarkError::Empty(name.clone()));
@@ -144,7 +168,7 @@ fn one(name: &str, data: &Path, on_bad_row: OnBadRow) -> Result<Benchmark, Bench
         Some(path) => file(name, &path.display().to_string(), on_bad_row),
         None => {
             let found = available(data);
-            let known = found.iter().flatten().map(String::as_str).chain(EMBEDDED);
+            let known = found.iter().flatten().map(String::as_str).chain(EMBEDDED).chain([HELD_OUT]);
             let hint = did_you_mean(name, known);
             Err(BenchmarkError::Unknown { name: name.to_owned(), hint, data: data.to_owned(), found })
         }
@@ -189,10 +213,6 @@ pub const EMBEDDED_EXTRACTION: Extraction = Extraction::Boxed;
 
 fn file(name: &str, at: &str, on_bad_row: OnBadRow) -> Result<Benchmark, BenchmarkError> {
     let data = data::open(at, &Columns::default(), on_bad_row)?;
-    let item = |row: Result<Row, DataError>| {
-        let Row { index, problem, answers, gold, .. } = row?;
-        Ok(Item { id: index.to_string(), problem, golds: answers, gold })
-    };
-    let items = data.rows().map(item).collect::<Result<_, DataError>>()?;
-    Ok(Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: data.bad_count() })
+    let rows = data.rows().collect::<Result<_, DataError>>()?;
+    Ok(Benchmark { bad_rows: data.bad_count(), ..Benchmark::of_rows(name, rows) })
 }

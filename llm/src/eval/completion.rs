@@ -1,5 +1,6 @@
 //! One response to one problem, as it is kept.
 
+use grpo_lambda_decoder::rollout::Sampled;
 use grpo_lambda_grade::{Reason, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,17 @@ pub enum Finish {
     Length,
     /// Not begun: the prompt fills the context.
     NoRoom,
+}
+
+impl Finish {
+    /// How a response that was begun ended.
+    pub fn of(response: &Sampled, eos: &[u32]) -> Finish {
+        match (response.truncated, response.tokens.last()) {
+            (true, _) => Finish::Length,
+            (false, Some(last)) if eos.contains(last) => Finish::Eos,
+            (false, _) => Finish::Stop,
+        }
+    }
 }
 
 /// A line of `completions.jsonl`.

@@ -23,11 +23,13 @@
 pub mod benchmark;
 pub mod completion;
 mod held_out;
+pub mod origin;
 pub mod power;
 pub mod report;
 pub mod respond;
 pub mod score;
 pub mod settings;
+pub mod stops;
 pub mod store;
 pub mod summary;
 pub mod vote;

@@ -8,6 +8,7 @@ use grpo_lambda_grade::{Prediction, grade};
 use super::benchmark::{Benchmark, Item};
 use super::completion::{Completion, Finish, Outcome};
 use super::settings::Settings;
+use super::stops::Stops;
 use crate::input::tokens::{Prompt, TokenError, Tokens};
 
 /// A model with what is asked of it.
@@ -22,9 +23,6 @@ pub struct Respondent<'a> {
     /// Texts that end a response.
     pub stops: &'a [String],
 }
-
-/// The most bytes a character takes: so many tokens may stand before the first one of a stop string and spoil its text.
-const SLACK: usize = 8;
 
 impl Respondent<'_> {
     /// The prompt as tokens.
@@ -58,7 +56,8 @@ impl Respondent<'_> {
         let s = self.settings;
         let sampling =
             Sampling { max_new_tokens: s.max_new_tokens, min_new_tokens: 0, temperature: s.temperature };
-        let complete = |tokens: &[u32]| self.stopped(tokens);
+        let stops = self.stops();
+        let complete = |tokens: &[u32]| stops.reached(tokens);
         let ending =
             Ending { limits: &limits, complete: if self.stops.is_empty() { None } else { Some(&complete) } };
         // Benchmarks share no random numbers.
@@ -87,12 +86,8 @@ impl Respondent<'_> {
         Ok(out)
     }
 
-    /// Whether the end of these tokens holds a stop string.
-    fn stopped(&self, tokens: &[u32]) -> bool {
-        let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
-        let tail = &tokens[tokens.len().saturating_sub(longest + SLACK)..];
-        // What cannot be decoded is reported when the whole response is.
-        self.tokens.text(tail).is_ok_and(|text| self.stops.iter().any(|stop| text.contains(stop.as_str())))
+    fn stops(&self) -> Stops<'_> {
+        Stops { tokens: self.tokens, texts: self.stops }
     }
 
     fn no_room(&self, item: &Item) -> Vec<Completion> {
@@ -111,16 +106,8 @@ impl Respondent<'_> {
 
     fn graded(&self, item: &Item, sample: usize, response: &Sampled) -> Result<Completion, RespondError> {
         let mut text = self.tokens.text(&response.tokens)?;
-        let ends = self.stops.iter().filter_map(|stop| Some(text.find(stop.as_str())? + stop.len()));
-        let stop = ends.min();
-        if let Some(end) = stop {
-            text.truncate(end);
-        }
-        let finish = match (response.truncated, response.tokens.last()) {
-            (true, _) => Finish::Length,
-            (false, Some(last)) if self.tokens.eos().contains(last) => Finish::Eos,
-            (false, _) => Finish::Stop,
-        };
+        self.stops().cut(&mut text);
+        let finish = Finish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
         let verdict = grade(&prediction, &item.gold);
         Ok(Completion {

@@ -7,7 +7,8 @@ use grpo_lambda_grade::Extraction;
 /// Named settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
-    /// The most probable token of the plain problem text; what training's held-out accuracy uses
+    /// The most probable token, and problems asked as the model's run asked them: what training's held-out accuracy uses. A model from no
+    /// run is given the plain problem text
     #[default]
     Plain,
     /// The settings of the GRPO-lambda paper's evaluation code (understand-r1-zero): template qwen_math, the most probable token, at
@@ -16,12 +17,17 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The template, the most new tokens and the context.
-    pub fn defaults(self) -> (&'static str, usize, usize) {
+    /// The template that it demands, if any.
+    pub fn template(self) -> Option<&'static str> {
         match self {
-            Protocol::Plain => ("no", 3000, 4096),
-            Protocol::Paper => ("qwen_math", 3000, 4096),
+            Protocol::Plain => None,
+            Protocol::Paper => Some("qwen_math"),
         }
+    }
+
+    /// The most new tokens and the context.
+    pub fn lengths(self) -> (usize, usize) {
+        (3000, 4096)
     }
 }
 
@@ -34,6 +40,10 @@ pub struct Settings {
     pub weights: String,
     /// The prompt template.
     pub template: String,
+    /// The system prompt, where it is not the template's own.
+    pub system: Option<String>,
+    /// Who chose the template: an option, or the run that the model is from; for people, no setting.
+    pub template_from: String,
     /// Where the answer stands in a response.
     pub extract: Extraction,
     /// Responses to each problem.
@@ -53,7 +63,19 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Keys and values, as they stand in `eval.toml`; the first is for people, the others are compared.
+    /// Keys of [`Settings::entries`] that are for people; the others decide the result.
+    pub const FOR_PEOPLE: [&str; 2] = ["model", "template_from"];
+
+    /// What a key had before there was such a key, as it would stand in `eval.toml`.
+    pub fn before(key: &str) -> Option<toml::Value> {
+        match key {
+            "numbers" => Some("f32".into()),
+            "system" => Some(OWN.into()),
+            _ => None,
+        }
+    }
+
+    /// Keys and values, as they stand in `eval.toml`.
     pub fn entries(&self) -> Vec<(&'static str, toml::Value)> {
         let whole = |n: usize| toml::Value::Integer(i64::try_from(n).unwrap_or(i64::MAX));
         let extract = self.extract.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
@@ -62,6 +84,8 @@ impl Settings {
             ("model", self.model.as_str().into()),
             ("weights", self.weights.as_str().into()),
             ("template", self.template.as_str().into()),
+            ("system", self.system.as_deref().unwrap_or(OWN).into()),
+            ("template_from", self.template_from.as_str().into()),
             ("extract", extract.into()),
             ("samples", whole(self.samples)),
             ("temperature", self.temperature.into()),
@@ -89,9 +113,21 @@ impl Settings {
 impl Settings {
     /// The prompt template, in words.
     pub fn template_in_words(&self) -> String {
-        match self.template.as_str() {
-            "no" => "no prompt template".to_owned(),
-            name => format!("prompt template {name}"),
-        }
+        in_words(&self.template, self.system.as_deref())
     }
 }
+
+/// A template with its system prompt, in words; without one it is the template's own.
+pub fn in_words(template: &str, system: Option<&str>) -> String {
+    let template = match template {
+        "no" => "no prompt template".to_owned(),
+        name => format!("prompt template {name}"),
+    };
+    match system {
+        Some(system) => format!("{template} with the system prompt {system:?}"),
+        None => template,
+    }
+}
+
+/// The word for the template's own system prompt, as in `task.system`.
+const OWN: &str = "none";

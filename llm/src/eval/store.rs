@@ -289,10 +289,15 @@ impl Written {
         Ok(Written { settings, heads })
     }
 
+    /// A setting; where an evaluation was written before there was such a key, what it had then.
+    fn value(&self, key: &str) -> Option<toml::Value> {
+        self.settings.get(key).cloned().or_else(|| Settings::before(key))
+    }
+
     /// A setting as text; `(absent)` when it is not there.
     pub fn setting(&self, key: &str) -> String {
-        match self.settings.get(key) {
-            Some(toml::Value::String(text)) => text.clone(),
+        match self.value(key) {
+            Some(toml::Value::String(text)) => text,
             Some(value) => value.to_string(),
             None => "(absent)".to_owned(),
         }
@@ -302,15 +307,13 @@ impl Written {
     pub fn settings(&self) -> impl Iterator<Item = (&str, String)> {
         self.settings
             .iter()
-            .filter(|(key, _)| *key != "model")
+            .filter(|(key, _)| !Settings::FOR_PEOPLE.contains(&key.as_str()))
             .map(|(key, _)| (key.as_str(), self.setting(key)))
     }
 
     fn differences(&self, settings: &Settings, heads: &[Head]) -> Vec<String> {
-        let entries = settings.entries().into_iter().skip(1);
-        // Before there were devices, everything was in f32.
-        let absent = |key: &str| if key == "numbers" { "\"f32\"" } else { "(absent)" }.to_owned();
-        let stored = |key: &str| self.settings.get(key).map_or(absent(key), toml::Value::to_string);
+        let entries = settings.entries().into_iter().filter(|(key, _)| !Settings::FOR_PEOPLE.contains(key));
+        let stored = |key: &str| self.value(key).map_or("(absent)".to_owned(), |value| value.to_string());
         let changed = entries.filter_map(|(key, value)| {
             let (old, new) = (stored(key), value.to_string());
             (old != new).then(|| format!("{key}: {old} -> {new}"))

@@ -1,10 +1,7 @@
 //! What a step takes before it is run: memory, operations, token weights.
 
-mod longest;
 pub mod memory;
 pub mod roofline;
 pub mod shapes;
 pub mod synthetic;
 pub mod token_weights;
-
-pub use longest::Longest;

@@ -20,9 +20,9 @@ use grpo_lambda_gpu::dry::{Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 
-use super::Longest;
 use crate::config::Config;
 use crate::eval::TOGETHER as EVALUATED;
+use crate::problems::Longest;
 use crate::step::engine::{Engine, Gpu, Made, Stage};
 use crate::step::micro_batch;
 

@@ -15,7 +15,11 @@
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
 mod checkpoint;
+mod checkpoints;
 mod events;
+#[cfg(test)]
+mod foreign_tests;
+mod held;
 mod log;
 pub mod progress;
 #[cfg(test)]
@@ -26,12 +30,14 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use checkpoint::Checkpoints;
 use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use serde::Serialize;
 
 use crate::config::{Config, ConfigError, Difference};
-pub use checkpoint::{Checkpoint, CheckpointWriter, latest};
+pub use checkpoint::{Checkpoint, CheckpointWriter};
+use checkpoints::Checkpoints;
+pub use checkpoints::latest;
+use held::Held;
 use log::{Log, Rows};
 
 /// What goes wrong in a run directory.
@@ -61,6 +67,15 @@ pub enum RunError {
         path: PathBuf,
         /// Where the stored configuration (old) and the one asked for (new) differ.
         differences: Vec<Difference>,
+    },
+    /// The directory went while the run was under way.
+    #[error(
+        "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; with the directory \
+         back in its place the same command goes on from the latest checkpoint, without it the command begins anew"
+    )]
+    Gone {
+        /// The run directory.
+        path: PathBuf,
     },
     /// The stored configuration cannot be read.
     #[error(transparent)]
@@ -94,6 +109,7 @@ pub struct Columns<'a> {
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
+    directory: Held,
     disk: Disk,
     checkpoints: Checkpoints,
     metrics: Rows,
@@ -163,8 +179,10 @@ impl RunDir {
         if events.length == 0 {
             events.append(&events::version(now()))?;
         }
+        let directory = Held::new(path)?;
         let path = path.to_owned();
-        let run = RunDir { path, disk, checkpoints, metrics, timing, samples, events, _lock: lock };
+        let run =
+            RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, _lock: lock };
         Ok(Opened { run, checkpoint, damaged })
     }
 
@@ -187,6 +205,7 @@ impl RunDir {
         metrics: &[(&str, f64)],
         timing: &[(&str, f64)],
     ) -> Result<(), RunError> {
+        self.directory.check()?;
         self.metrics.append(stage, step, metrics)?;
         self.timing.append(stage, step, timing)?;
         let scalars: Vec<(String, f64)> =
@@ -202,6 +221,7 @@ impl RunDir {
     /// # Panics
     /// If `sample` has no JSON form.
     pub fn sample(&mut self, sample: &impl Serialize) -> Result<(), RunError> {
+        self.directory.check()?;
         let line = serde_json::to_string(sample).expect("a sample has a JSON form");
         self.samples.append(format!("{line}\n").as_bytes())
     }
@@ -220,6 +240,7 @@ impl RunDir {
         step: u64,
         fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
     ) -> Result<Checkpoint, E> {
+        self.directory.check()?;
         for log in self.logs() {
             log.sync()?;
         }
@@ -235,6 +256,7 @@ impl RunDir {
     /// # Panics
     /// If `summary` has no JSON form.
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RunError> {
+        self.directory.check()?;
         for log in self.logs() {
             log.sync()?;
         }

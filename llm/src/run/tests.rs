@@ -6,14 +6,15 @@ use super::*;
 
 const STEPS: u64 = 7;
 const EVERY: u64 = 2;
-const COLUMNS: Columns<'_> = Columns { command: "toy", metrics: &["state", "loss"], timing: &["seconds"] };
+pub(super) const COLUMNS: Columns<'_> =
+    Columns { command: "toy", metrics: &["state", "loss"], timing: &["seconds"] };
 
-fn config(overrides: &[&str]) -> Config {
+pub(super) fn config(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("valid")
 }
 
 /// A trainer in miniature: each state is a hash of the one before, so a step done twice or left out shows.
-fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
+pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
     let Opened { mut run, checkpoint, damaged } = RunDir::open_on(disk, path, &config(&[]), COLUMNS)?;
     assert_eq!(damaged, Vec::<PathBuf>::new());
     let (mut step, mut state) = match &checkpoint {
@@ -44,7 +45,7 @@ fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
 }
 
 /// Every file that must not depend on interruptions, by relative path.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
@@ -73,7 +74,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
 
 const MANIFEST: &str = "manifest.json";
 
-fn unbroken() -> BTreeMap<String, Vec<u8>> {
+pub(super) fn unbroken() -> BTreeMap<String, Vec<u8>> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     train(dir.path(), Disk::crashing_after(i64::MAX), || ()).expect("nothing fails");
     files(dir.path())

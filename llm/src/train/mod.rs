@@ -3,8 +3,6 @@
 //! Everything a step does is a function of the configuration, the step's number and the state in the last checkpoint, so
 //! a run that was killed continues bit for bit as if it had not been.
 
-pub mod problems;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -32,8 +30,9 @@ use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::{self, EvalError, Evaluation};
 use crate::input::task::Split;
 use crate::input::tokens::{TokenError, Tokens};
-use crate::plan::Longest;
 use crate::plan::synthetic;
+use crate::problems::Longest;
+use crate::problems::{Problems, Stage, TaskError};
 use crate::reward::{Earned, Watch};
 use crate::run::progress::{Progress, say};
 use crate::run::{self, Checkpoint, Columns, Opened, RunDir, RunError};
@@ -41,7 +40,6 @@ use crate::step::engine::{Cpu, Engine, Gpu, Stage as Start};
 use crate::step::evidence::{self, Cost, PROVIDED, Question, QuestionError, why_not};
 use crate::step::policy::{Exercise, LlmPolicy, PolicyError};
 use crate::step::sft::{self, Example, SftError};
-use crate::train::problems::{Problems, Stage, TaskError};
 
 /// Columns of `metrics.csv`: nothing of the clock or the machine. Those of the reward's components come after them ([`metrics_columns`]).
 pub const METRICS: &[&str] = &[

@@ -278,6 +278,12 @@ fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
         (&["--benchmarks", "empty", "--data", at], &["empty.jsonl", "no row"]),
         (&["--benchmarks", &empty], &["empty.jsonl", "no row"]),
         (&["--benchmarks", "broken", "--data", at], &["broken.jsonl:2"]),
+        (
+            &["--benchmarks", "run:held-out"],
+            &["--benchmarks run:held-out: the held-out problems of a run", "no such run"],
+        ),
+        (&["--benchmarks", "held-out"], &["unknown benchmark `held-out` (did you mean `run:held-out`?)"]),
+        (&["--template", "line", "--system", "x"], &["--system \"x\": template `line`: has no place"]),
         (&["--benchmarks", "tiny:stories,tiny:stories"], &["tiny:stories stands there twice"]),
         (&["--samples", "0"], &["--samples", "whole number from 1"]),
         (&["--samples", "-1"], &["--samples", "whole number from 1"]),
@@ -462,6 +468,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     let tokens = Tokens::load(&path).unwrap();
     let problems = grpo_lambda_llm::eval::benchmark::resolve(
         &[file.to_str().unwrap().to_owned()],
+        None,
         Path::new("."),
         1,
         Default::default(),
@@ -471,6 +478,8 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         model: String::new(),
         weights: String::new(),
         template: "no".into(),
+        system: None,
+        template_from: String::new(),
         extract: Default::default(),
         samples: 1,
         temperature: 0.0,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::plan::Longest;
 use grpo_lambda_llm::plan::synthetic::{made_up, predict, step};
+use grpo_lambda_llm::problems::Longest;
 use grpo_lambda_llm::step::engine::Made;
 
 use crate::emulator::Emulated;

@@ -11,6 +11,7 @@ mod compare;
 mod data;
 mod device;
 mod eval;
+mod eval_run;
 mod gpu_synthetic;
 mod gpu_train;
 mod grade;

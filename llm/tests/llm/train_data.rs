@@ -7,8 +7,8 @@ use grpo_lambda_grade::{Prediction, Verdict, grade};
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::input::task::Split;
 use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::problems::{Problems, Stage, TaskError};
 use grpo_lambda_llm::run;
-use grpo_lambda_llm::train::problems::{Problems, Stage, TaskError};
 
 use crate::common::{Done, checkpoint, llm_train, shape};
 

@@ -31,6 +31,11 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DiskEr
     move |source| DiskError { action, path, source }
 }
 
+/// The directory that holds a path.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 impl Disk {
     /// A disk on which the process dies after this many operations: fault injection for tests of crash safety.
     pub fn crashing_after(operations: i64) -> Disk {
@@ -64,9 +69,27 @@ impl Disk {
         file.write_all(bytes)
     }
 
-    /// Creates a directory and those above it.
+    /// Creates a directory and those above it that are missing; each is on the platter when this returns.
     pub fn create_directories(&self, path: &Path) -> Result<(), DiskError> {
-        self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))
+        let missing: Vec<&Path> =
+            path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+        self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))?;
+        missing.into_iter().rev().try_for_each(|created| self.sync_entry(created))
+    }
+
+    /// Creates a directory that is not there yet, in one that is.
+    pub fn create_directory(&self, path: &Path) -> Result<(), DiskError> {
+        self.alive().and_then(|()| fs::create_dir(path)).map_err(failed("create", path))
+    }
+
+    /// Flushes the directory that holds `path`, without which a new name may be lost in a power failure.
+    fn sync_entry(&self, path: &Path) -> Result<(), DiskError> {
+        let parent = parent(path);
+        match File::open(parent) {
+            // A directory in which one may create names but not list them, as /scratch of a cluster often is.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            opened => opened.and_then(|file| self.flush(&file)).map_err(failed("flush", parent)),
+        }
     }
 
     /// Opens a file to append to, creating it if needed; cut to `length` when it is longer. Returns the length it had, too.
@@ -121,7 +144,7 @@ impl Disk {
         }
         written?;
         // The rename itself is safe only once the directory is.
-        self.sync_path(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+        self.sync_path(parent(path))
     }
 
     /// Renames a file or directory.
@@ -129,17 +152,26 @@ impl Disk {
         self.alive().and_then(|()| fs::rename(from, to)).map_err(failed("rename", from))
     }
 
-    /// Removes a directory, entry by entry as the system does.
-    pub fn remove_directory(&self, path: &Path) -> Result<(), DiskError> {
-        for entry in self.list(path)? {
-            let entry = path.join(entry);
-            if entry.is_dir() {
-                self.remove_directory(&entry)?;
-            } else {
-                self.alive().and_then(|()| fs::remove_file(&entry)).map_err(failed("remove", &entry))?;
-            }
+    /// Removes a file, a link, or a directory with all that is in it. A link goes and is never followed. What cannot be removed stays,
+    /// with the directories above it; the rest goes all the same, and the first refusal is the error.
+    pub fn remove(&self, path: &Path) -> Result<(), DiskError> {
+        let gone = |result: io::Result<()>| match result {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(failed("remove", path)),
+        };
+        let is_directory = match fs::symlink_metadata(path) {
+            Ok(metadata) => metadata.is_dir(),
+            Err(e) => return gone(Err(e)),
+        };
+        if !is_directory {
+            return gone(self.alive().and_then(|()| fs::remove_file(path)));
         }
-        self.alive().and_then(|()| fs::remove_dir(path)).map_err(failed("remove", path))
+        let entries = fs::read_dir(path).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
+        let mut entries: Vec<PathBuf> = entries.map_err(failed("list", path))?;
+        entries.sort();
+        let removed: Vec<_> = entries.iter().map(|entry| self.remove(entry)).collect();
+        removed.into_iter().collect::<Result<(), _>>()?;
+        gone(self.alive().and_then(|()| fs::remove_dir(path)))
     }
 
     /// Names in a directory, sorted; none if it does not exist.
@@ -188,5 +220,25 @@ mod tests {
         let error = disk.replace(&taken, b"x").expect_err("a directory is no file").to_string();
         assert!(error.starts_with("cannot rename ") && error.contains("taken"), "{error}");
         assert_eq!(disk.list(dir.path()).expect("readable"), ["file", "taken"]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn removing_follows_no_link_and_takes_names_that_are_not_utf8() {
+        use std::os::unix::ffi::OsStrExt;
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (kept, doomed, disk) = (dir.path().join("kept"), dir.path().join("doomed"), Disk::default());
+        fs::create_dir(&kept).expect("writable");
+        fs::write(kept.join("thesis.tex"), "x").expect("writable");
+        fs::create_dir_all(doomed.join("inner")).expect("writable");
+        fs::write(doomed.join(std::ffi::OsStr::from_bytes(b"\xff")), "x").expect("writable");
+        for link in [doomed.join("link"), doomed.join("inner/link"), dir.path().join("alone")] {
+            std::os::unix::fs::symlink(&kept, link).expect("a link");
+        }
+        disk.remove(&doomed).expect("all of it");
+        disk.remove(&dir.path().join("alone")).expect("a link");
+        disk.remove(&dir.path().join("absent")).expect("nothing to do");
+        assert_eq!(disk.list(dir.path()).expect("readable"), ["kept"]);
+        assert_eq!(disk.list(&kept).expect("readable"), ["thesis.tex"]);
     }
 }

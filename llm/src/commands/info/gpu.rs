@@ -8,8 +8,8 @@ use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::select::{Found, look};
 
 use crate::config::Config;
-use crate::plan::Longest;
 use crate::plan::synthetic::{ALLOWANCE, Prediction, TrialError, memory_check, predict};
+use crate::problems::Longest;
 use crate::run::progress::say;
 
 /// The settings of an adapter where those of `config` have none.

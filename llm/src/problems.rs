@@ -10,7 +10,6 @@ use crate::input::data::{DataError, DataSet, OnBadRow, Place, Row, Shuffled, ope
 use crate::input::prompt::{PromptError, Template};
 use crate::input::task::{DatasetTask, Problem, Split, Task, TaskSource};
 use crate::input::tokens::{TokenError, Tokens};
-use crate::plan::Longest;
 
 /// Why there are no problems.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +96,15 @@ struct Room {
     supervised: bool,
 }
 
+/// The longest rows that a run may meet in training, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Longest {
+    /// Of a prompt.
+    pub prompt: usize,
+    /// Of a prompt and its worked solution; 0 without supervised learning.
+    pub example: usize,
+}
+
 /// Problems of an embedded task that are looked at for their lengths.
 const LOOKED_AT: u64 = 1000;
 
@@ -148,26 +156,21 @@ impl Problems {
     /// # Errors
     /// When a row cannot be read any more.
     pub fn distinct(&self, split: Split, n: usize) -> Result<Vec<Problem>, TaskError> {
-        let d = match &self.source {
-            Source::Embedded(task) => return Ok(task.distinct(self.seed, split, n)),
-            Source::Dataset(d) => d,
-        };
-        let (data, rows) = match (&d.test, split) {
-            (Some(test), Split::Test) => (test, None),
-            _ => (&d.data, Some(&d.splits[split as usize])),
-        };
-        let count = rows.map_or(data.len(), Vec::len);
-        let (mut seen, mut found) = (HashSet::new(), Vec::new());
-        for at in crate::input::data::permutation(0, 0, count as u32) {
-            if found.len() == n {
-                break;
-            }
-            let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
-            if seen.insert(row.problem.clone()) {
-                found.push(d.problem(&row)?);
-            }
+        match &self.source {
+            Source::Embedded(task) => Ok(task.distinct(self.seed, split, n)),
+            Source::Dataset(d) => d.distinct(split, n)?.iter().map(|row| d.problem(row)).collect(),
         }
-        Ok(found)
+    }
+
+    /// The rows of [`Problems::distinct`]; an embedded task has none.
+    ///
+    /// # Errors
+    /// When a row cannot be read any more.
+    pub fn rows(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
+        match &self.source {
+            Source::Embedded(_) => Ok(Vec::new()),
+            Source::Dataset(d) => d.distinct(split, n),
+        }
     }
 
     /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
@@ -213,6 +216,26 @@ impl Problems {
 impl Dataset {
     fn problem(&self, row: &Row) -> Result<Problem, TaskError> {
         problem(&self.template, row)
+    }
+
+    /// Up to `n` rows of a split of which no two have the same problem.
+    fn distinct(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
+        let (data, rows) = match (&self.test, split) {
+            (Some(test), Split::Test) => (test, None),
+            _ => (&self.data, Some(&self.splits[split as usize])),
+        };
+        let count = rows.map_or(data.len(), Vec::len);
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for at in crate::input::data::permutation(0, 0, count as u32) {
+            if found.len() == n {
+                break;
+            }
+            let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
+            if seen.insert(row.problem.clone()) {
+                found.push(row);
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -1,0 +1,113 @@
+//! Problems become prompts, and prompts responses.
+
+use grpo_lambda_decoder::rollout::Sampler;
+
+use super::store_failure;
+use crate::commands::Failure;
+use crate::eval::benchmark::{self, Benchmark};
+use crate::eval::completion::{Completion, Outcome};
+use crate::eval::respond::{RespondError, Respondent};
+use crate::eval::settings::Settings;
+use crate::eval::store::{EvalDir, Problem};
+use crate::input::prompt::{Rendered, Template};
+use crate::input::tokens::{Prompt, Tokens};
+use crate::run::progress::{Progress, say};
+
+/// A model with what is asked of it.
+pub(super) struct Work<'a> {
+    pub(super) model: &'a dyn Sampler,
+    pub(super) tokens: &'a Tokens,
+    pub(super) settings: &'a Settings,
+    pub(super) template: &'a Template,
+    pub(super) batch: usize,
+}
+
+impl Work<'_> {
+    /// Every problem as it is asked.
+    pub(super) fn prompts(&self, benchmark: &Benchmark) -> Result<(Vec<Problem>, Vec<Prompt>), Failure> {
+        let mut problems = Vec::new();
+        let mut prompts = Vec::new();
+        let mut misspelt = 0;
+        for item in &benchmark.items {
+            let refused =
+                |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
+            let rendered = match benchmark.embedded {
+                true => Rendered { text: item.problem.clone(), special_tokens: true },
+                false => self.template.prompt(&item.problem).map_err(|e| refused(&e.to_string()))?,
+            };
+            let prompt = self.tokens.rendered(&rendered).map_err(|e| {
+                refused(&format!("the model's tokenizer has no tokens for it: {}", short(&e.to_string())))
+            })?;
+            misspelt += usize::from(!self.spells(&item.problem));
+            if prompt.ids().is_empty() {
+                return Err(refused("the prompt has no token; at least one is needed"));
+            }
+            prompts.push(prompt);
+            let (id, problem, golds) = (item.id.clone(), item.problem.clone(), item.golds.clone());
+            problems.push(Problem { id, problem, golds, prompt: rendered.text });
+        }
+        if misspelt > 0 {
+            let (name, all) = (&benchmark.name, problems.len());
+            say(&format!(
+                "warning: {name}: {misspelt} of {all} problems do not read back from their tokens as they are, so the model is asked \
+                 something else; its tokenizer is not made for them"
+            ));
+        }
+        Ok((problems, prompts))
+    }
+
+    /// Whether a text survives the tokenizer, blanks at its ends apart.
+    fn spells(&self, text: &str) -> bool {
+        let back = self.tokens.prompt(text).and_then(|prompt| self.tokens.text(prompt.ids()));
+        back.is_ok_and(|back| back.trim() == text.trim())
+    }
+
+    /// All responses to a benchmark, those that are left to make made.
+    pub(super) fn responses(
+        &self,
+        dir: &EvalDir,
+        benchmark: &Benchmark,
+        problems: &[Problem],
+        prompts: &[Prompt],
+    ) -> Result<Vec<Vec<Completion>>, Failure> {
+        let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;
+        if all.len() == problems.len() {
+            return Ok(all);
+        }
+        let mut settings = self.settings.clone();
+        let mut stops = self.template.stop();
+        if benchmark.embedded {
+            (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
+        }
+        let respondent = Respondent { model: self.model, tokens: self.tokens, settings: &settings, stops };
+        let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
+        let together = (self.batch / settings.samples).max(1);
+        while all.len() < problems.len() {
+            let start = all.len();
+            let end = problems.len().min(start + together);
+            let fresh = respondent.respond(benchmark, start, &prompts[start..end]).map_err(|e| match e {
+                RespondError::Rollout(e) => {
+                    Failure::broke(format!("{}, problems from {start} on: {e}", benchmark.name))
+                }
+                RespondError::Token(e) => Failure::broke(e),
+            })?;
+            log.append(&fresh.concat()).map_err(store_failure)?;
+            let tokens: usize = fresh.iter().flatten().map(|c| c.tokens).sum();
+            all.extend(fresh);
+            let counted = || all.iter().flatten().filter(|c| c.verdict.score().is_some());
+            let right = counted().filter(|c| c.verdict == Outcome::Right).count() as f64;
+            let share = right / counted().count().max(1) as f64;
+            progress.step(end as u64, &[("right", share)], tokens as u64);
+        }
+        progress.finish();
+        Ok(all)
+    }
+}
+
+/// A text on one line, cut short when it is long.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(160) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

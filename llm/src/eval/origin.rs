@@ -1,0 +1,219 @@
+//! The run that a model is from, and how that run asked its problems: a model is to be asked as it was trained.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, ConfigError, ModelSource};
+use crate::input::data::Row;
+use crate::input::prompt::{PromptError, Template};
+use crate::input::task::{Split, TaskSource};
+use crate::input::tokens::Tokens;
+use crate::problems::{Problems, TaskError};
+
+/// The template of the embedded tasks, whose problems end with a line break.
+const EMBEDDED: &str = "line";
+
+const CONFIG: &str = "config.toml";
+const STATE: &str = "state.json";
+
+/// Why the held-out problems of a run are not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum HeldOutError {
+    /// The run's problems are made by the program.
+    #[error(
+        "{run} learned on an embedded task, which has no rows; its held-out problems are tiny:stories or tiny:addition"
+    )]
+    Embedded {
+        /// The run directory.
+        run: PathBuf,
+    },
+    /// They cannot be opened as training opened them.
+    #[error(
+        "the held-out problems of {run} (task.data = {data}) cannot be read as in training: {source}; a relative path starts from the \
+         directory that training was started in; other problems are named with --benchmarks"
+    )]
+    Task {
+        /// The run directory.
+        run: PathBuf,
+        /// Where training found them.
+        data: String,
+        /// The refusal.
+        source: Box<TaskError>,
+    },
+    /// The rows are others than those of training.
+    #[error(
+        "the rows of task.data = {data} are not those that {run} was trained on (checksum {now}, not {then}), so problems of training \
+         might be among its held-out ones; put the rows back, or name problems with --benchmarks"
+    )]
+    OtherRows {
+        /// The run directory.
+        run: PathBuf,
+        /// Where training found them.
+        data: String,
+        /// The checksum in the checkpoint.
+        then: String,
+        /// The checksum of what is there.
+        now: String,
+    },
+}
+
+/// The run that a model is from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The run directory.
+    pub run: PathBuf,
+    /// Its resolved configuration.
+    pub config: Config,
+}
+
+impl Origin {
+    /// The run directory of `model`: itself, or the one in whose `checkpoints` it lies. A directory with a `config.json` of its own is a
+    /// checkpoint, whatever stands beside it.
+    pub fn directory(model: &Path) -> Option<PathBuf> {
+        let holds_config = |run: &Path| run.join(CONFIG).is_file();
+        if holds_config(model) && !model.join("config.json").exists() {
+            return Some(model.to_owned());
+        }
+        let above = |path: PathBuf| {
+            let checkpoints =
+                path.ancestors().find(|path| path.file_name() == Some(OsStr::new("checkpoints")));
+            checkpoints.and_then(Path::parent).filter(|run| holds_config(run)).map(Path::to_owned)
+        };
+        // As it is written, so that a checkpoint that is a link is still its run's; then where it really is.
+        let found = above(model.to_owned()).or_else(|| above(std::path::absolute(model).ok()?));
+        found.or_else(|| above(model.canonicalize().ok()?))
+    }
+
+    /// The run that `model` is from, if it is from one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when its configuration cannot be read.
+    pub fn of(model: &Path) -> Result<Option<Origin>, ConfigError> {
+        let Some(run) = Origin::directory(model) else { return Ok(None) };
+        let config = Config::read(&run.join(CONFIG))?;
+        Ok(Some(Origin { run, config }))
+    }
+
+    /// Where its configuration stands.
+    pub fn config_file(&self) -> PathBuf {
+        self.run.join(CONFIG)
+    }
+
+    /// The name of the template that the run asked with, and its system prompt where that is not the template's own.
+    pub fn template(&self) -> (&str, Option<&str>) {
+        match &self.config.task {
+            TaskSource::Embedded(_) => (EMBEDDED, None),
+            TaskSource::Dataset(task) => (&task.template, task.system.as_deref()),
+        }
+    }
+
+    /// [`Origin::template`] as the run loaded it; `checkpoint` is one of the run's, whose copy of the tokenizer's files holds the chat template.
+    ///
+    /// # Errors
+    /// [`PromptError`].
+    pub fn load_template(&self, checkpoint: &Path) -> Result<Template, PromptError> {
+        let (name, system) = self.template();
+        // A run that began with random weights had no checkpoint whose special tokens a template could write.
+        let began_with_one = matches!(self.config.model, ModelSource::Checkpoint(_));
+        let template = Template::load(name, began_with_one.then_some(checkpoint))?;
+        match system {
+            Some(system) => template.with_system(system),
+            None => Ok(template),
+        }
+    }
+
+    /// The run's problems as it opened them, for a model with `positions` positions.
+    ///
+    /// # Errors
+    /// [`TaskError`].
+    pub fn problems(
+        &self,
+        checkpoint: &Path,
+        (tokens, positions): (&Tokens, usize),
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Problems, TaskError> {
+        let mut config = self.config.clone();
+        // What the run began with may be gone; its checkpoints hold the same tokenizer.
+        if let ModelSource::Checkpoint(began_with) = &mut config.model {
+            *began_with = checkpoint.to_owned();
+        }
+        Problems::open(&config, tokens, positions, say)
+    }
+
+    /// Up to `limit` rows of the run's held-out split, in the order in which training measures them, for a model with `positions` positions.
+    ///
+    /// # Errors
+    /// [`HeldOutError`].
+    pub fn held_out(
+        &self,
+        checkpoint: &Path,
+        (tokens, positions): (&Tokens, usize),
+        limit: usize,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Row>, HeldOutError> {
+        let TaskSource::Dataset(task) = &self.config.task else {
+            return Err(HeldOutError::Embedded { run: self.run.clone() });
+        };
+        let (run, data) = (self.run.clone(), task.data.clone());
+        let failed =
+            |source| HeldOutError::Task { run: run.clone(), data: data.clone(), source: Box::new(source) };
+        let problems = self.problems(checkpoint, (tokens, positions), say).map_err(failed)?;
+        if let (Some(then), Some(now)) = (rows_of_training(checkpoint), problems.fingerprint())
+            && then != now
+        {
+            return Err(HeldOutError::OtherRows { run, data, then, now });
+        }
+        problems.rows(Split::Test, limit).map_err(failed)
+    }
+}
+
+/// The checksum of the rows that a checkpoint was trained on, where it says.
+fn rows_of_training(checkpoint: &Path) -> Option<String> {
+    let bytes = std::fs::read(checkpoint.join(STATE)).ok()?;
+    let state: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+    Some(state.get("data")?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_is_found_from_its_directory_and_from_anything_in_its_checkpoints() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = dir.path().join("run");
+        let step = run.join("checkpoints/step-00000003");
+        std::fs::create_dir_all(step.join("reference")).expect("writable");
+        let written = Config::resolve("tiny", &["task.kind=addition"]).expect("valid");
+        std::fs::write(run.join(CONFIG), written.to_toml()).expect("writable");
+        for model in [run.clone(), step.clone(), step.join("reference")] {
+            let origin = Origin::of(&model).expect("readable").expect("of a run");
+            assert_eq!((origin.run, origin.config), (run.clone(), written.clone()));
+        }
+        // A copy of a checkpoint knows no run, nor does a directory that has its own configuration.
+        let copy = dir.path().join("copy/step-00000003");
+        std::fs::create_dir_all(&copy).expect("writable");
+        assert!(Origin::of(&copy).expect("nothing to read").is_none());
+        std::fs::write(copy.join("config.json"), "{}").expect("writable");
+        std::fs::write(copy.join(CONFIG), "[tool.mine]").expect("writable");
+        assert!(Origin::of(&copy).expect("nothing to read").is_none());
+        std::fs::write(run.join(CONFIG), "[tool.mine]\nx = 1").expect("writable");
+        Origin::of(&step).expect_err("a run whose configuration is not one");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_to_checkpoints_and_of_checkpoints_lead_to_the_run() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (run, elsewhere) = (dir.path().join("run"), dir.path().join("elsewhere"));
+        std::fs::create_dir_all(run.join("checkpoints/step-00000001")).expect("writable");
+        std::fs::create_dir_all(&elsewhere).expect("writable");
+        std::fs::write(run.join(CONFIG), "").expect("writable");
+        symlink(run.join("checkpoints/step-00000001"), dir.path().join("best")).expect("a link");
+        symlink(&elsewhere, run.join("checkpoints/step-00000002")).expect("a link");
+        let best = Origin::directory(&dir.path().join("best")).expect("of a run");
+        assert_eq!(best, run.canonicalize().expect("there"));
+        assert_eq!(Origin::directory(&run.join("checkpoints/step-00000002")), Some(run));
+    }
+}

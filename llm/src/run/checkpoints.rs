@@ -1,0 +1,219 @@
+//! The directory of a run's checkpoints, each of which exists whole or not at all.
+//!
+//! `step-00000020/` is written as `.new-step-00000020`, every file flushed, and renamed when it is complete; one that goes is renamed to
+//! `.old-step-00000020` first. Directories of these names are this program's. Whatever else stands here is someone else's and is left
+//! alone, and so is a `step-N` that is a link: it is read, but neither removed nor emptied.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+
+use super::RunError;
+use super::checkpoint::{Checkpoint, CheckpointWriter, Manifest};
+use crate::run::progress::say;
+
+const COMPLETE: &str = "step-";
+const NEW: &str = ".new-step-";
+const OLD: &str = ".old-step-";
+const ASIDE: &str = "aside-step-";
+
+/// How what is old goes; a test puts one here that fails.
+pub(super) type Removal = fn(&Disk, &Path) -> Result<(), DiskError>;
+
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    directory: PathBuf,
+    keep: usize,
+    disk: Disk,
+    removal: Removal,
+    /// What could not be removed and was told of: once is enough for a run of weeks.
+    pub(super) told: BTreeSet<PathBuf>,
+}
+
+impl Checkpoints {
+    /// Opens the directory and clears away what a killed process left half written or half removed.
+    pub(super) fn open(disk: &Disk, run: &Path, keep: usize) -> Result<Checkpoints, RunError> {
+        Self::open_with(disk, run, keep, Disk::remove)
+    }
+
+    pub(super) fn open_with(
+        disk: &Disk,
+        run: &Path,
+        keep: usize,
+        removal: Removal,
+    ) -> Result<Checkpoints, RunError> {
+        let directory = run.join("checkpoints");
+        disk.create_directories(&directory)?;
+        let mut checkpoints =
+            Checkpoints { directory, keep, disk: disk.clone(), removal, told: BTreeSet::new() };
+        checkpoints.clear();
+        checkpoints.prune(); // it may have died between writing one and removing another
+        Ok(checkpoints)
+    }
+
+    /// Complete checkpoints, oldest first, and the paths of damaged ones.
+    pub(super) fn list(&self) -> Result<(Vec<Checkpoint>, Vec<PathBuf>), RunError> {
+        list(&self.disk, &self.directory)
+    }
+
+    /// Writes the checkpoint of `step`, then removes those beyond the number to keep. Refused, it leaves nothing of its own.
+    pub(super) fn save<E: From<RunError>>(
+        &mut self,
+        step: u64,
+        logs: BTreeMap<String, u64>,
+        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<Checkpoint, E> {
+        self.clear();
+        let temporary = self.free(NEW, step);
+        let manifest = self.write(&temporary, step, logs, fill).inspect_err(|_| {
+            // A full disk gets its space back; what stopped the writing is the error to tell.
+            drop(self.disk.remove(&temporary));
+        })?;
+        let checkpoint = self.publish(step, &temporary, manifest)?;
+        self.prune();
+        Ok(checkpoint)
+    }
+
+    /// The files of a checkpoint, its manifest last.
+    fn write<E: From<RunError>>(
+        &self,
+        temporary: &Path,
+        step: u64,
+        logs: BTreeMap<String, u64>,
+        fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
+    ) -> Result<Manifest, E> {
+        self.disk.create_directory(temporary).map_err(RunError::Io)?;
+        let mut writer = CheckpointWriter::new(&self.disk, temporary);
+        fill(&mut writer)?;
+        Ok(writer.complete(step, logs)?)
+    }
+
+    /// Gives a written checkpoint its name, in one operation.
+    fn publish(&mut self, step: u64, temporary: &Path, manifest: Manifest) -> Result<Checkpoint, RunError> {
+        let path = self.directory.join(name(COMPLETE, step));
+        self.make_way(&path, step)?;
+        self.disk.rename(temporary, &path)?;
+        self.disk.sync_path(&self.directory)?;
+        Ok(Checkpoint::new(path, manifest, &self.disk))
+    }
+
+    /// Frees the name of a checkpoint: a damaged one goes, and so does the one of a step that is done again after one was. A link or a file,
+    /// which this program never makes, is not its to remove.
+    fn make_way(&mut self, path: &Path, step: u64) -> Result<(), RunError> {
+        match std::fs::symlink_metadata(path) {
+            Err(_) => Ok(()), // what else is wrong, the rename will tell
+            Ok(found) if found.is_dir() => Ok(self.discard(step)?),
+            Ok(_) => {
+                let aside = self.free(ASIDE, step);
+                self.disk.rename(path, &aside)?;
+                say(&format!(
+                    "warning: {} is no checkpoint of this run's; it was put aside as {}",
+                    path.display(),
+                    aside.display()
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes the oldest complete checkpoints beyond the number to keep, as far as it can: the new one is safe, so the run goes on.
+    fn prune(&mut self) {
+        let complete = match self.list() {
+            Ok((complete, _)) => complete,
+            Err(e) => return self.tell(&self.directory.clone(), &e),
+        };
+        let own: Vec<&Checkpoint> = complete.iter().filter(|c| is_directory(c.path())).collect();
+        for old in &own[..own.len().saturating_sub(self.keep.max(1))] {
+            if let Err(e) = self.discard(old.step()) {
+                self.tell(old.path(), &e);
+            }
+        }
+    }
+
+    /// Out of the list first, in one operation; then away.
+    fn discard(&mut self, step: u64) -> Result<(), DiskError> {
+        let doomed = self.free(OLD, step);
+        self.disk.rename(&self.directory.join(name(COMPLETE, step)), &doomed)?;
+        self.remove(&doomed);
+        Ok(())
+    }
+
+    /// Removes directories with temporary names.
+    fn clear(&mut self) {
+        let names = match self.disk.list(&self.directory) {
+            Ok(names) => names,
+            Err(e) => return self.tell(&self.directory.clone(), &e),
+        };
+        let paths = names.iter().filter(|name| is_temporary(name)).map(|name| self.directory.join(name));
+        for path in paths.filter(|path| is_directory(path)).collect::<Vec<_>>() {
+            self.remove(&path);
+        }
+    }
+
+    fn remove(&mut self, path: &Path) {
+        if let Err(e) = (self.removal)(&self.disk, path) {
+            self.tell(path, &e);
+        }
+    }
+
+    fn tell(&mut self, path: &Path, problem: &dyn std::fmt::Display) {
+        if self.told.insert(path.to_owned()) {
+            say(&format!(
+                "warning: an old checkpoint takes up space still: {problem}; the run goes on and tries again at the next checkpoint"
+            ));
+        }
+    }
+
+    /// A name for `step` that nothing has: the plain one, unless what had it before could not be removed.
+    fn free(&self, prefix: &str, step: u64) -> PathBuf {
+        let plain = name(prefix, step);
+        let others = (2u64..).map(|n| format!("{plain}-{n}"));
+        let mut paths = std::iter::once(plain.clone()).chain(others).map(|name| self.directory.join(name));
+        paths.find(|path| std::fs::symlink_metadata(path).is_err()).unwrap_or(self.directory.join(plain))
+    }
+}
+
+fn name(prefix: &str, step: u64) -> String {
+    format!("{prefix}{step:08}")
+}
+
+/// The step in a name with this prefix, where it is spelt as this program does.
+fn step(prefix: &str, found: &str) -> Option<u64> {
+    let step = found.strip_prefix(prefix)?.parse().ok()?;
+    (name(prefix, step) == found).then_some(step)
+}
+
+/// Whether [`Checkpoints`] gives such a name to what is half written or half removed.
+fn is_temporary(name: &str) -> bool {
+    let plain = |name: &str| [NEW, OLD].iter().any(|prefix| step(prefix, name).is_some());
+    let numbered = || name.rsplit_once('-').is_some_and(|(name, n)| n.parse::<u64>().is_ok() && plain(name));
+    plain(name) || numbered()
+}
+
+/// Whether it is a directory itself and not a link to one.
+fn is_directory(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+fn list(disk: &Disk, directory: &Path) -> Result<(Vec<Checkpoint>, Vec<PathBuf>), RunError> {
+    let (mut complete, mut damaged) = (Vec::new(), Vec::new());
+    for name in disk.list(directory)? {
+        let Some(step) = step(COMPLETE, &name) else { continue };
+        let path = directory.join(&name);
+        match Checkpoint::find(disk, &path, step) {
+            Some(checkpoint) => complete.push(checkpoint),
+            None => damaged.push(path),
+        }
+    }
+    complete.sort_by_key(Checkpoint::step);
+    Ok((complete, damaged))
+}
+
+/// The latest complete checkpoint of the run at `path`, without opening the run: for generation, scoring and plots.
+///
+/// # Errors
+/// [`RunError::Io`] when the directory cannot be listed.
+pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+    Ok(list(&Disk::default(), &path.join("checkpoints"))?.0.pop())
+}

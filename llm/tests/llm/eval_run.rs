@@ -1,0 +1,419 @@
+//! A model from a run is asked as the run asked it: `eval` and `generate` on runs and their checkpoints, through the binary.
+
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::model::{self, Decoder, weights};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::eval::completion::Completion;
+use grpo_lambda_llm::input::task::{Problem, Split};
+use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::problems::{Problems, Stage};
+use grpo_lambda_llm::run;
+use serde_json::Value;
+
+use crate::common::{Done, TINY_MODEL, llm_train};
+
+/// A system prompt in words that the preset's tokenizer has.
+const SYSTEM: &str = "Tom has 3 apples.";
+
+/// A chat template as a Jinja file. A run that began with random weights has no checkpoint whose end token it could write.
+const JINJA: &str = "{% for m in messages %}{{ m.role[0] }}{{ eos_token }} {{ m.content }}\n{% endfor %}";
+
+/// Runs on sums, and files beside them.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { dir: tempfile::tempdir().unwrap() };
+        place.sums("sums.jsonl", 0..81);
+        place.sums("mine.jsonl", (0..81).step_by(9));
+        std::fs::write(place.at("own.jinja"), JINJA).unwrap();
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.at(name).to_str().unwrap().to_owned()
+    }
+
+    fn sums(&self, name: &str, sums: impl Iterator<Item = u32>) {
+        let row = |i: u32| {
+            format!(
+                "{{\"question\":\"{a}+{b}=?\",\"answer\":\"{s}\"}}\n",
+                a = i / 9,
+                b = i % 9,
+                s = i / 9 + i % 9
+            )
+        };
+        std::fs::write(self.at(name), sums.map(row).collect::<String>()).unwrap();
+    }
+
+    fn settings(&self, more: &[&str]) -> Vec<String> {
+        let data = format!("task.data={}", self.text("sums.jsonl"));
+        let small = [
+            "sft.steps=3",
+            "sft.batch=4",
+            "rl.steps=0",
+            "rl.max_new_tokens=12",
+            "eval.n=99",
+            "checkpoint.every=2",
+        ];
+        let key = |word: &str| word.split('=').next().unwrap().to_owned();
+        let own = TINY_MODEL.iter().chain(&small).filter(|word| more.iter().all(|m| key(m) != key(word)));
+        ["task.kind=dataset", &data].iter().chain(own).chain(more).map(|word| (*word).to_owned()).collect()
+    }
+
+    fn train(&self, run: &str, more: &[&str]) {
+        let (run, settings) = (self.text(run), self.settings(more));
+        let mut args = vec!["train", "--run", &run];
+        args.extend(settings.iter().map(String::as_str));
+        llm_train(&args, "").output();
+    }
+
+    fn eval(&self, model: &str, out: &str, more: &[&str]) -> Done {
+        let (model, out) = (self.text(model), self.text(out));
+        llm_train(
+            &[&["eval", "--model", &model, "--out", &out, "--max-new-tokens", "12", "--threads", "1"], more]
+                .concat(),
+            "",
+        )
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The problems of training, as training opens them.
+    fn problems(&self, more: &[&str]) -> Problems {
+        let config = Config::resolve("tiny", &self.settings(more)).unwrap();
+        Problems::open(&config, &Tokens::tiny(), 4096, &mut |_| ()).unwrap()
+    }
+}
+
+/// The most probable responses to problems as training encodes them, one by one.
+fn responses(run: &Path, problems: &[Problem]) -> Vec<String> {
+    let checkpoint = run::latest(run).unwrap().unwrap();
+    let shape = model::Config::load(checkpoint.path()).unwrap();
+    let model = Decoder::new(shape.clone(), weights::load(checkpoint.path(), &shape).unwrap()).unwrap();
+    let tokens = Tokens::load(checkpoint.path()).unwrap();
+    let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
+    let address = |_, _| Address::new(0, Purpose::Evaluation);
+    let one = |problem: &Problem| {
+        let prompt = problem.encode(&tokens).unwrap();
+        let sampled = model.respond(&Ask::new(&[prompt.ids()], 1, tokens.eos(), sampling, &address)).unwrap();
+        tokens.text(&sampled[0][0].tokens).unwrap()
+    };
+    problems.iter().map(one).collect()
+}
+
+/// Ids of the prompts that an evaluation recorded.
+fn prompt_ids(place: &Place, benchmark: &str) -> Vec<Vec<u32>> {
+    let problems: Vec<Value> = place.lines(&format!("{benchmark}/problems.jsonl"));
+    let ids =
+        |problem: &Value| Tokens::tiny().prompt(problem["prompt"].as_str().unwrap()).unwrap().ids().to_vec();
+    problems.iter().map(ids).collect()
+}
+
+/// Whatever the template, a problem of training is asked with the ids that training gave it, from the run and from its checkpoint; and the
+/// model answers as it does to these ids, which is not how it answers to others.
+#[test]
+fn the_prompts_of_an_evaluation_are_those_of_training() {
+    let place = Place::new();
+    let (jinja, system) =
+        (format!("task.template={}", place.text("own.jinja")), format!("task.system={SYSTEM}"));
+    for (name, settings) in [
+        ("line", &["task.template=line"][..]),
+        ("r1", &["task.template=r1"]),
+        ("jinja", &[&jinja]),
+        ("system", &[&jinja, &system]),
+    ] {
+        let settings = [settings, &["sft.lr=0.05"]].concat();
+        place.train(name, &settings);
+        let problems = place.problems(&settings);
+        let trained: Vec<Problem> =
+            (0..65).map(|i| problems.problem(Stage::Supervised, i).unwrap()).collect();
+        for (model, out) in [(name.to_owned(), "run"), (format!("{name}/checkpoints/step-00000003"), "step")]
+        {
+            let out = format!("{name}-{out}");
+            place.eval(&model, &out, &["--benchmarks", &place.text("sums.jsonl")]).output();
+            let (asked, ids) = (
+                place.lines::<Value>(&format!("{out}/sums/problems.jsonl")),
+                prompt_ids(&place, &format!("{out}/sums")),
+            );
+            let said: Vec<Completion> = place.lines(&format!("{out}/sums/completions.jsonl"));
+            let expected = responses(&place.at(name), &trained);
+            for (problem, response) in trained.iter().zip(expected) {
+                let at = asked.iter().position(|a| a["problem"] == problem.canonical.as_str()).unwrap();
+                assert_eq!(
+                    ids[at],
+                    problem.encode(&Tokens::tiny()).unwrap().ids(),
+                    "{out}: {}",
+                    asked[at]["prompt"]
+                );
+                assert!(response.starts_with(&said[at].text), "{out}: {response} and {}", said[at].text);
+            }
+            place
+                .eval(
+                    &model,
+                    &format!("{out}-no"),
+                    &["--benchmarks", &place.text("sums.jsonl"), "--template", "no"],
+                )
+                .output();
+            assert_ne!(prompt_ids(&place, &format!("{out}-no/sums")), ids);
+        }
+    }
+}
+
+/// The template decides: the same model on the same problems is right or wrong by it, and without a word about it it is right.
+#[test]
+fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
+    let place = Place::new();
+    let settings =
+        ["sft.steps=200", "sft.lr=0.005", "sft.batch=32", "task.template=line", "checkpoint.every=1000"];
+    place.train("run", &settings);
+    let done = place.eval("run", "out", &[]);
+    let held_out = place.problems(&settings).distinct(Split::Test, 99).unwrap();
+    let n = held_out.len();
+    let told = format!(
+        "run:held-out: {n} problems of the held-out split of {}, of which training",
+        place.text("run")
+    );
+    assert!(done.stderr.contains(&told), "{}", done.stderr);
+    assert!(done.output().contains("run:held-out"), "{}", done.stdout);
+    let asked: Vec<Value> = place.lines("out/run-held-out/problems.jsonl");
+    let problems: Vec<&str> = asked.iter().map(|problem| problem["problem"].as_str().unwrap()).collect();
+    assert_eq!(problems, held_out.iter().map(|p| p.canonical.as_str()).collect::<Vec<_>>());
+    assert!(asked.iter().all(|problem| !problem["golds"].as_array().unwrap().is_empty()));
+    let said: Vec<Completion> = place.lines("out/run-held-out/completions.jsonl");
+    assert_eq!(
+        said.iter().map(|c| c.text.clone()).collect::<Vec<_>>(),
+        responses(&place.at("run"), &held_out)
+    );
+    let found = place.json("out/summary.json")["benchmarks"][0]["accuracy"]["value"].as_f64().unwrap();
+    assert_eq!(found, place.json("run/summary.json")["accuracy_after"].as_f64().unwrap());
+
+    let on = |out: &str, more: &[&str]| {
+        let all = place.text("sums.jsonl");
+        place.eval("run", out, &[&["--benchmarks", &all], more].concat()).output();
+        place.json(&format!("{out}/summary.json"))["benchmarks"][0]["accuracy"]["value"].as_f64().unwrap()
+    };
+    let (trained, other) = (on("trained", &[]), on("other", &["--template", "r1"]));
+    assert!(trained > 0.5 && other < 0.2, "{trained} as trained and {other} with another template");
+    // Fewer are the first of them, as in training.
+    place.eval("run", "few", &["--limit", "2", "--benchmarks", "run:held-out,tiny:addition"]).output();
+    assert_eq!(place.lines::<Value>("few/run-held-out/problems.jsonl"), asked[..2]);
+}
+
+/// What was asked, who said so, and where training did otherwise: on stderr, in the files and on the page.
+#[test]
+fn an_option_wins_over_the_run_and_both_are_told() {
+    let place = Place::new();
+    let (jinja, system) = (place.text("own.jinja"), format!("task.system={SYSTEM}"));
+    place.train("run", &[&format!("task.template={jinja}"), &system]);
+    let config = place.text("run/config.toml");
+    let mine = ["--benchmarks", &place.text("mine.jsonl")];
+    let in_training = format!(
+        "where training asked with prompt template {jinja} with the system prompt \"{SYSTEM}\" ({config})"
+    );
+    for (out, more, template, system, from, told) in [
+        ("inherited", &[][..], jinja.as_str(), SYSTEM, format!("training: {config}"), None),
+        ("named", &["--template", &jinja], &jinja, SYSTEM, "--template".to_owned(), None),
+        (
+            "other",
+            &["--template", "line"],
+            "line",
+            "none",
+            "--template".to_owned(),
+            Some("asked with prompt template line (--template), ".to_owned()),
+        ),
+        (
+            "paper",
+            &["--protocol", "paper"],
+            "qwen_math",
+            "none",
+            "--protocol paper".to_owned(),
+            Some("asked with prompt template qwen_math (--protocol paper), ".to_owned()),
+        ),
+        (
+            "system",
+            &["--system", "Be brief."],
+            &jinja,
+            "Be brief.",
+            format!("training: {config}"),
+            Some(format!(
+                "asked with prompt template {jinja} with the system prompt \"Be brief.\" (training: {config}), "
+            )),
+        ),
+    ] {
+        let done = place.eval("run", out, &[&mine[..], more].concat());
+        done.output();
+        let settings = &place.json(&format!("{out}/summary.json"))["settings"];
+        for (key, value) in [("template", template), ("system", system), ("template_from", &from)] {
+            assert_eq!(settings[key], value, "{out}: {key}");
+            let line = format!("{key} = {}\n", toml::Value::from(value));
+            assert!(place.read(&format!("{out}/eval.toml")).contains(&line), "{out}: {line}");
+        }
+        let page = place.read(&format!("{out}/report.html"));
+        assert!(
+            page.contains("template from <b>") && page.contains(template.rsplit('/').next().unwrap()),
+            "{out}"
+        );
+        let lines: Vec<&str> =
+            done.stderr.lines().filter(|line| line.contains("where training asked")).collect();
+        let expected: Vec<String> = told.into_iter().map(|told| told + &in_training).collect();
+        assert_eq!(lines, expected, "{out}");
+    }
+    let texts: Vec<Value> = place.lines("system/mine/problems.jsonl");
+    assert_eq!(texts[0]["prompt"], "s Be brief.\nu 0+0=?\n");
+    // The same evaluation, whoever chose its template; another system prompt is another one.
+    place.eval("run", "inherited", &[&mine[..], &["--template", &jinja]].concat()).output();
+    place
+        .eval("run", "inherited", &[&mine[..], &["--system", "x"]].concat())
+        .refused(2, &["system: ", SYSTEM, "-> \"x\""]);
+    // One that was written before there were such settings goes on.
+    place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
+    let kept: Vec<String> = place
+        .read("other/eval.toml")
+        .lines()
+        .filter(|l| !l.starts_with("system") && !l.starts_with("template_from"))
+        .map(str::to_owned)
+        .collect();
+    std::fs::write(place.at("other/eval.toml"), kept.join("\n")).unwrap();
+    place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
+    llm_train(&["compare", &place.text("other"), &place.text("named")], "").output();
+}
+
+/// A run on an embedded task learned on problems that end with a line break.
+#[test]
+fn a_run_on_an_embedded_task_is_asked_as_it_was_trained_too() {
+    let place = Place::new();
+    let sums = ["task.kind=addition", "sft.steps=2", "sft.batch=4", "rl.steps=0", "eval.n=2"];
+    crate::common::train(&place.at("run"), &[&sums]).output();
+    assert!(place.eval("run", "bare", &[]).output().contains("tiny:addition"));
+    assert_eq!(place.json("bare/summary.json")["settings"]["template"], "no");
+    place.eval("run", "mine", &["--benchmarks", &place.text("mine.jsonl")]).output();
+    assert_eq!(place.json("mine/summary.json")["settings"]["template"], "line");
+    let both =
+        [place.lines::<Value>("bare/tiny-addition/problems.jsonl"), place.lines("mine/mine/problems.jsonl")];
+    let prompt = |problems: &[Value]| {
+        problems.iter().find(|p| p["prompt"].as_str().unwrap().starts_with("3+0")).unwrap()["prompt"].clone()
+    };
+    assert_eq!(prompt(&both[0]), prompt(&both[1]));
+}
+
+#[test]
+fn what_cannot_be_inherited_is_refused_with_the_way_out() {
+    let place = Place::new();
+    place.train("run", &[&format!("task.template={}", place.text("own.jinja"))]);
+    let (mine, config) = (place.text("mine.jsonl"), place.text("run/config.toml"));
+    let refused = |model: &str, more: &[&str], expected: &[&str]| {
+        place.eval(model, "out", more).refused(2, expected);
+        assert!(!place.at("out").exists(), "{more:?}");
+    };
+    // A copy of a checkpoint knows no run.
+    std::fs::create_dir(place.at("copy")).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(place.at("run/checkpoints/step-00000003").join(file), place.at("copy").join(file))
+            .unwrap();
+    }
+    refused(
+        "copy",
+        &["--benchmarks", "run:held-out"],
+        &["--benchmarks run:held-out", "--model is from no such run"],
+    );
+    refused(
+        "run",
+        &["--template", "line", "--system", "x"],
+        &["--system \"x\": template `line`: has no place for a system prompt"],
+    );
+    // Rows that changed, and rows that went.
+    let rows = place.read("sums.jsonl");
+    place.sums("sums.jsonl", 1..81);
+    refused("run", &[], &["sums.jsonl", "are not those that", "checksum", "--benchmarks"]);
+    std::fs::remove_file(place.at("sums.jsonl")).unwrap();
+    refused(
+        "run",
+        &[],
+        &["held-out problems of", "sums.jsonl: no such file", "relative path", "--benchmarks"],
+    );
+    place.eval("run", "named", &["--benchmarks", &mine]).output();
+    std::fs::write(place.at("sums.jsonl"), rows).unwrap();
+    // A template that went.
+    std::fs::remove_file(place.at("own.jinja")).unwrap();
+    refused(
+        "run",
+        &["--benchmarks", &mine],
+        &[&config, "task.template: template `", "own.jinja", "--template"],
+    );
+    let done = place.eval("run", "instead", &["--benchmarks", &mine, "--template", "line"]);
+    assert!(
+        done.output().contains("mine") && done.stderr.contains("where training asked with"),
+        "{}",
+        done.stderr
+    );
+    // A configuration that cannot be read.
+    std::fs::write(place.at("run/config.toml"), "[task]\nkind = \"poems\"\n").unwrap();
+    let hint = "--template and --benchmarks together do without it";
+    refused("run", &["--benchmarks", &mine], &["config.toml", "poems", hint]);
+    refused("run", &["--template", "line"], &["config.toml", "poems", hint]);
+    let done = place.eval("run", "without", &["--benchmarks", &mine, "--template", "line"]);
+    assert!(
+        done.output().contains("mine") && done.stderr.contains("warning: how the model was trained"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn generate_asks_a_run_as_it_was_trained() {
+    let place = Place::new();
+    let settings = ["task.template=r1", "sft.steps=60", "sft.lr=0.01", "checkpoint.every=1000"];
+    place.train("run", &settings);
+    let run = place.text("run");
+    let generate = |more: &[&str]| {
+        let args = ["generate", "--model", &run, "--greedy", "--max-new-tokens", "60"];
+        llm_train(&[&args[..], more].concat(), "")
+    };
+    let problems = place.problems(&settings);
+    let problem = problems.distinct(Split::Test, 1).unwrap().remove(0);
+    let ids: Vec<u32> = problem.encode(&Tokens::tiny()).unwrap().ids().to_vec();
+    std::fs::write(place.at("ids.jsonl"), serde_json::json!({ "ids": ids }).to_string()).unwrap();
+    let asked = generate(&["--prompt", &problem.canonical]);
+    let expected = generate(&["--prompts", &place.text("ids.jsonl")]);
+    assert_eq!(asked.json(), expected.json());
+    assert_eq!(asked.json(), generate(&["--task", "1"]).json());
+    let told = "texts are asked with prompt template r1, from training: ";
+    assert!(asked.stderr.contains(told) && !expected.stderr.contains(told), "{}", asked.stderr);
+    // The stop string of the template ends the response and belongs to it.
+    let one = &asked.json()[0];
+    assert!(one["text"].as_str().unwrap().ends_with("</answer>") && one["finish"] == "stop", "{one}");
+    // As they stand.
+    let plain = generate(&["--prompt", &problem.canonical, "--template", "no"]);
+    assert!(
+        plain.json() != asked.json() && plain.stderr.contains("where training asked with prompt template r1")
+    );
+    let rendered = generate(&["--prompt", &problem.prompt, "--template", "no"]).json();
+    assert!(
+        rendered[0]["text"].as_str().unwrap().starts_with(one["text"].as_str().unwrap()),
+        "{rendered:?} and {one}"
+    );
+    // The problems of the run under another template.
+    let other = generate(&["--task", "1", "--template", "line"]);
+    assert!(other.stderr.contains(&format!("{}\nanswer: ", problem.canonical)), "{}", other.stderr);
+    generate(&["--prompt", "3", "--template", "lne"]).refused(2, &["--template: template `lne`", "`line`"]);
+}
