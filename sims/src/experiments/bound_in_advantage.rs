@@ -7,7 +7,7 @@
 //! ```
 //! The bound goes into registered methods by a wrapper that adds it to the advantages of [`Method::credit`].
 
-use super::exact::{
+use super::common::old::{
     Mdp, cosine, difference, error, gap, holds, largest, mean, method, norm, random_mdps, short,
 };
 use crate::experiment::{Context, Experiment, Finding, Report, Verdict};

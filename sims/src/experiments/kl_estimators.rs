@@ -7,7 +7,9 @@
 //! Over whole responses the loss sums these with the visits of π held fixed, which is not the gradient of the KL between the
 //! distributions of responses.
 
-use super::exact::{Mdp, cosine, difference, error, gap, holds, largest, method, norm, quantile, short};
+use super::common::old::{
+    Mdp, cosine, difference, error, gap, holds, largest, method, norm, quantile, short,
+};
 use crate::experiment::{Context, Experiment, Finding, Report, Verdict};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda::kl::Kl;

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant};
 use crate::atlas::multisets::given;
 use crate::experiment::{Context, Experiment, Finding, Report};
-use crate::experiments::common::{finding, holds_or, holds_when, short};
+use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::text::short;
 use measure::{Case, GROUP, Measure, SOUND_LENGTH, SOUND_VALUE};
 
 /// The experiment.

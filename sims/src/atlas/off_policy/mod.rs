@@ -18,7 +18,8 @@ use rayon::prelude::*;
 use crate::atlas::entrants::{BASELINE, Entrant, Source};
 use crate::atlas::multisets::{Groups, Ratios};
 use crate::experiment::{Context, Experiment, Finding, Report};
-use crate::experiments::common::{finding, holds_or, holds_when, short};
+use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::text::short;
 use cases::{FIRST_STEP, Mode, Row, UPDATES};
 use pairs::{Task, tasks};
 

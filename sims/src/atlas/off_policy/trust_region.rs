@@ -13,7 +13,7 @@ use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Token, Trace};
 use rand::RngExt;
 
 use super::pairs::{divergence, noisy, rate_of};
-use crate::experiments::common::stream;
+use crate::experiments::common::random::stream;
 
 /// Half-width of the interval.
 pub const EPSILON: f64 = 0.2;

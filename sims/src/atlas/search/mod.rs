@@ -17,7 +17,8 @@ use rayon::prelude::*;
 
 use crate::atlas::tasks::{Task, tasks};
 use crate::experiment::{Context, Experiment, Finding, Report};
-use crate::experiments::common::{finding, holds_or, holds_when, short};
+use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::text::short;
 use crate::training::{GROUP, mean_of_iqms};
 use instances::{families, family, stages};
 use learn::{Learned, Weighted, learn};
