@@ -3,7 +3,6 @@
 pub(crate) mod findings;
 pub(crate) mod mdp;
 pub(crate) mod methods;
-pub(crate) mod old;
 pub(crate) mod random;
 pub(crate) mod text;
 pub(crate) mod vectors;
