@@ -122,6 +122,7 @@ impl Quadratic {
     }
 
     /// `α = M⁻¹ b`, the best on this MDP alone.
+    #[cfg(test)]
     pub(super) fn best(&self) -> Vec<f64> {
         solve(self.m.clone(), self.b.clone())
     }
@@ -205,7 +206,9 @@ impl Sums {
         let n = phi.len();
         if self.own.is_empty() {
             self.own = vec![vec![0.0; n]; n];
-            [&mut self.rho, &mut self.rho_squared, &mut self.one].map(|s| *s = vec![vec![0.0; edges]; n]);
+            for sum in [&mut self.rho, &mut self.rho_squared, &mut self.one] {
+                *sum = vec![vec![0.0; edges]; n];
+            }
         }
         for j in 0..n {
             self.rho[j][edge] += p * rho * phi[j];
