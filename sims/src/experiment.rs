@@ -55,6 +55,53 @@ pub struct Report {
     pub figures: Vec<(String, Figure)>,
 }
 
+/// The parts of an experiment. Only [`Parts::measure`] computes; the others read its numbers, so that a verdict can be tested on
+/// numbers that are made up.
+///
+/// ```
+/// use grpo_lambda_sims::experiment::{Experiment, Finding, Parts, Verdict};
+///
+/// static HALVES: Experiment = Experiment {
+///     id: "halves",
+///     title: "Two halves make a whole",
+///     claim: "1/2 + 1/2 = 1",
+///     source: "arithmetic",
+///     run: |context| {
+///         let findings = |sum: &f64| {
+///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
+///             vec![Finding { statement: HALVES.claim.into(), verdict, numbers: String::new() }]
+///         };
+///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
+///     },
+/// };
+/// ```
+pub struct Parts<Numbers> {
+    /// Computes the numbers.
+    pub measure: fn(&Context) -> anyhow::Result<Numbers>,
+    /// The statements with their verdicts; the first one is the claim's headline.
+    pub findings: fn(&Numbers) -> Vec<Finding>,
+    /// The tables; their names are those of [`Report::tables`].
+    pub tables: fn(&Numbers) -> Vec<(String, Table)>,
+    /// The figures; their names are those of [`Report::figures`].
+    pub figures: fn(&Numbers) -> Vec<(String, Figure)>,
+}
+
+impl<Numbers> Parts<Numbers> {
+    /// Measures, then reports what was measured.
+    ///
+    /// # Errors
+    /// Those of [`Parts::measure`].
+    pub fn report(&self, context: &Context) -> anyhow::Result<Report> {
+        let numbers = (self.measure)(context)?;
+        (context.progress)(0.97, "findings, tables and figures");
+        Ok(Report {
+            findings: (self.findings)(&numbers),
+            tables: (self.tables)(&numbers),
+            figures: (self.figures)(&numbers),
+        })
+    }
+}
+
 /// How an experiment is run.
 pub struct Context<'a> {
     /// Seed of every random stream of the run.

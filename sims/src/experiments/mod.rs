@@ -8,7 +8,6 @@ pub mod clip_form;
 pub(crate) mod common;
 pub mod credit_profile;
 pub mod equation_15;
-mod exact;
 pub mod figure_2;
 pub mod kl_estimators;
 pub mod lambda_direction;

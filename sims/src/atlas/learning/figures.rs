@@ -1,33 +1,18 @@
 //! The figures.
 
-use grpo_lambda::stats::{Bootstrap, Interval};
-
-use super::Ranking;
 use super::competitors::Knowledge;
-use super::run::{Budget, Spent};
-use super::why::{QUANTITIES, READINGS, Regime};
+use super::curves::{curve, drawn};
+use super::measure::Ranking;
+use super::ranking::order;
+use super::run::Spent;
+use super::titles;
+use super::why::{Case, QUANTITIES, READINGS, Regime};
 use crate::atlas::entrants::{BASELINE, Family};
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
 
-/// The methods whose curves are drawn and kept.
-pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
-    let names = [BASELINE, READINGS[0], "RLOO", "TEMPO", "VinePPO, K = 8", "PPO, exact critic"];
-    names.iter().filter_map(|name| r.field.find(name)).collect()
-}
-
-/// A kept curve: what was spent, and `J/J*` as the IQM over runs.
-pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: Spent) -> Vec<(f64, Interval)> {
-    let runs = &r.field.cells[c][t].runs;
-    let budget = Budget::new(&r.field.tasks[t], r.effort.updates, r.effort.pieces);
-    // The band of a curve needs fewer resamples than a number that is reported.
-    let bootstrap = Bootstrap { resamples: (r.bootstrap.resamples / 4).max(1), ..r.bootstrap };
-    let at = |i: usize| {
-        let spent = budget.spend[axis as usize] * i as f64 / budget.pieces as f64;
-        let values = runs.iter().map(|run| run.curve[axis as usize][i]).collect();
-        Some((spent, bootstrap.iqm(&[values])?))
-    };
-    (0..=budget.pieces).filter_map(at).collect()
+pub(super) fn figures(r: &Ranking) -> Vec<(String, Figure)> {
+    vec![("ranking".into(), ranking(r)), ("curves".into(), curves(r)), ("why".into(), why(r))]
 }
 
 /// The tasks whose curves are drawn: the three on which the drawn methods differ most, those that pay for completions left out.
@@ -55,7 +40,7 @@ fn family(family: Family) -> &'static str {
 }
 
 /// Everyone by rank, against responses and against tokens.
-pub(super) fn ranking(r: &Ranking, title: &str) -> Figure {
+fn ranking(r: &Ranking) -> Figure {
     let budget = r.effort.updates * GROUP;
     let caption = format!(
         "Area under J/J* (exact J): mean over {} tasks of the interquartile mean of {} runs, 95 % intervals by stratified bootstrap. Budget {budget} responses, or as \
@@ -65,11 +50,14 @@ pub(super) fn ranking(r: &Ranking, title: &str) -> Figure {
         r.effort.runs
     );
     let families = [Family::Group, Family::Trace, Family::Score, Family::Value];
-    let mut figure =
-        Figure::new(title).caption(caption).columns(1).panel_size(900, 820).names(families.map(family));
+    let mut figure = Figure::new(titles::ranking(r))
+        .caption(caption)
+        .columns(1)
+        .panel_size(900, 820)
+        .names(families.map(family));
     for axis in Spent::ALL {
         let standings = &r.standings[axis as usize];
-        let order = super::ranking::order(standings);
+        let order = order(standings);
         let label = |&c: &usize| {
             let rank = standings[c].rank;
             format!("{}  [{}; {} to {}]", r.name(c), rank.mid, rank.low.round(), rank.high.round())
@@ -92,14 +80,14 @@ pub(super) fn ranking(r: &Ranking, title: &str) -> Figure {
 }
 
 /// Learning curves, a row per task: against responses and against tokens.
-pub(super) fn curves(r: &Ranking, title: &str) -> Figure {
+fn curves(r: &Ranking) -> Figure {
     let caption = format!(
         "Exact J over J*: interquartile mean of {} runs, band: 95 % bootstrap; a curve rises when an update is done and keeps its level after the last one. Each method at \
          its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle. The three tasks on which these methods, K = 8 aside, differ most. Vertical axes differ.",
         r.effort.runs
     );
     let methods = drawn(r);
-    let mut figure = Figure::new(title)
+    let mut figure = Figure::new(titles::curves(r))
         .caption(caption)
         .columns(2)
         .panel_size(480, 270)
@@ -128,7 +116,7 @@ pub(super) fn curves(r: &Ranking, title: &str) -> Figure {
 }
 
 /// Gains of the headline reading over GRPO per task, against what might explain them.
-pub(super) fn why(r: &Ranking, title: &str) -> Figure {
+fn why(r: &Ranking) -> Figure {
     let cases: Vec<_> = r.why.cases.iter().filter(|case| case.reading == 0).collect();
     let caption = format!(
         "{} against GRPO, each at its own best rate: difference of the area under J/J* against responses, interquartile mean of {} pairs of runs, 95 % bootstrap; one \
@@ -138,43 +126,43 @@ pub(super) fn why(r: &Ranking, title: &str) -> Figure {
         r.effort.runs,
         cases.iter().filter(|case| case.named).count()
     );
-    let mut figure = Figure::new(title).caption(caption).columns(3).panel_size(400, 300);
+    let mut figure = Figure::new(titles::why(r)).caption(caption).columns(3).panel_size(400, 300);
     figure = figure.names(["ranked task", "random tree"]);
     for (q, quantity) in QUANTITIES.iter().enumerate() {
-        if !["cosine", "log2_step", "log2_snr_half", "length_bias", "clamp_gain", "final_gain"]
-            .contains(&quantity.name)
-        {
-            continue;
+        if SHOWN.contains(&quantity.name) {
+            figure = figure.panel(against_quantity(r, &cases, q));
         }
-        let found = r
-            .why
-            .correlations
-            .iter()
-            .find(|c| c.reading == 0 && c.regime == Regime::Tuned && c.quantity == q);
-        let rho = found.map_or(String::new(), |c| {
-            format!("rho {:+.2} [{:+.2}, {:+.2}]", c.rho.mid, c.rho.low, c.rho.high)
-        });
-        let mut panel = Panel::new(format!("{}: {rho}", short(quantity.name)))
-            .x(label(quantity.name))
-            .y("gain in area")
-            .hline(0.0, "");
-        for (name, named) in [("random tree", false), ("ranked task", true)] {
-            let points = cases.iter().filter(|case| case.named == named).map(|case| {
-                let gain = case.gains[Regime::Tuned as usize];
-                (case.quantities[q], gain.low, gain.mid, gain.high)
-            });
-            panel = panel.intervals(name, points);
-        }
-        // The largest decided losses and gains of ranked tasks, by name.
-        let mut told: Vec<_> = cases.iter().filter(|c| c.named && c.sign(Regime::Tuned) != 0).collect();
-        told.sort_by(|a, b| b.gains[0].mid.abs().total_cmp(&a.gains[0].mid.abs()));
-        for case in told.into_iter().take(2) {
-            let under = case.gains[0].low - 0.012;
-            panel = panel.text(case.quantities[q], under, case.task.as_str());
-        }
-        figure = figure.panel(panel);
     }
     figure
+}
+
+/// The quantities that are drawn.
+const SHOWN: [&str; 6] = ["cosine", "log2_step", "log2_snr_half", "length_bias", "clamp_gain", "final_gain"];
+
+/// Gains against one quantity, with its correlation.
+fn against_quantity(r: &Ranking, cases: &[&Case], q: usize) -> Panel {
+    let found =
+        r.why.correlations.iter().find(|c| c.reading == 0 && c.regime == Regime::Tuned && c.quantity == q);
+    let rho = found
+        .map_or(String::new(), |c| format!("rho {:+.2} [{:+.2}, {:+.2}]", c.rho.mid, c.rho.low, c.rho.high));
+    let name = QUANTITIES[q].name;
+    let mut panel =
+        Panel::new(format!("{}: {rho}", short(name))).x(label(name)).y("gain in area").hline(0.0, "");
+    for (kind, named) in [("random tree", false), ("ranked task", true)] {
+        let points = cases.iter().filter(|case| case.named == named).map(|case| {
+            let gain = case.gains[Regime::Tuned as usize];
+            (case.quantities[q], gain.low, gain.mid, gain.high)
+        });
+        panel = panel.intervals(kind, points);
+    }
+    // The largest decided losses and gains of ranked tasks, by name.
+    let mut told: Vec<_> = cases.iter().filter(|c| c.named && c.sign(Regime::Tuned) != 0).collect();
+    told.sort_by(|a, b| b.gains[0].mid.abs().total_cmp(&a.gains[0].mid.abs()));
+    for case in told.into_iter().take(2) {
+        let under = case.gains[0].low - 0.012;
+        panel = panel.text(case.quantities[q], under, case.task.as_str());
+    }
+    panel
 }
 
 fn short(name: &str) -> &'static str {

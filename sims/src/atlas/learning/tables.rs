@@ -3,87 +3,107 @@
 use grpo_lambda::stats::{Interval, iqm};
 use grpo_lambda::table::{Cell, Table};
 
-use super::Ranking;
-use super::ranking::level;
-use super::run::Spent;
+use super::curves::{curve, drawn};
+use super::measure::Ranking;
+use super::ranking::{level, order};
+use super::run::{Run, Spent};
 use super::why::{QUANTITIES, READINGS, Regime};
+
+pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), ranking(r)),
+        ("by_task".into(), by_task(r)),
+        ("rates".into(), rates(r)),
+        ("curves".into(), curves(r)),
+        ("why".into(), why(r)),
+        ("correlations".into(), correlations(r)),
+    ]
+}
 
 /// The three cells of an interval.
 fn cells(interval: Interval) -> [Cell; 3] {
     [interval.mid.into(), interval.low.into(), interval.high.into()]
 }
 
+/// The columns of the ranking.
+const RANKING: [&str; 30] = [
+    "against",
+    "method",
+    "family",
+    "knowledge",
+    "rank",
+    "rank_low",
+    "rank_high",
+    "rank_low_over_tasks",
+    "rank_high_over_tasks",
+    "area",
+    "area_low",
+    "area_high",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "improvement",
+    "improvement_low",
+    "improvement_high",
+    "mean_difference",
+    "p",
+    "p_holm",
+    "tasks_better",
+    "tasks_worse",
+    "spent_to_90",
+    "spent_to_90_low",
+    "spent_to_90_high",
+    "share_reaching_90",
+    "final",
+    "command",
+    "note",
+];
+
 /// One row per competitor and axis, best first, then those that cannot take part.
-pub(super) fn ranking(r: &Ranking) -> Table {
-    let mut table = Table::new(&[
-        "against",
-        "method",
-        "family",
-        "knowledge",
-        "rank",
-        "rank_low",
-        "rank_high",
-        "rank_low_over_tasks",
-        "rank_high_over_tasks",
-        "area",
-        "area_low",
-        "area_high",
-        "gain",
-        "gain_low",
-        "gain_high",
-        "improvement",
-        "improvement_low",
-        "improvement_high",
-        "mean_difference",
-        "p",
-        "p_holm",
-        "tasks_better",
-        "tasks_worse",
-        "spent_to_90",
-        "spent_to_90_low",
-        "spent_to_90_high",
-        "share_reaching_90",
-        "final",
-        "command",
-        "note",
-    ]);
-    let last = r.field.scores(|run| run.last);
+fn ranking(r: &Ranking) -> Table {
+    let mut table = Table::new(&RANKING);
     for axis in Spent::ALL {
-        let standings = &r.standings[axis as usize];
-        for c in super::ranking::order(standings) {
-            let (s, competitor) = (&standings[c], &r.field.competitors[c]);
-            let mut row: Vec<Cell> = vec![axis.name().into(), competitor.name().into()];
-            row.extend([competitor.family().name().into(), competitor.knowledge.name().into()]);
-            row.extend(cells(s.rank));
-            row.extend([s.rank_over_tasks.low.into(), s.rank_over_tasks.high.into()]);
-            row.extend(cells(s.level));
-            row.extend(cells(s.gain));
-            row.extend(cells(s.improvement));
-            row.extend([
-                s.difference.into(),
-                s.p.into(),
-                s.p_holm.into(),
-                s.better().len().into(),
-                s.worse().len().into(),
-            ]);
-            match level(&r.effort_to_learn(c, axis), r.bootstrap) {
-                Some(spent) => row.extend(cells(spent)),
-                None => row.extend([Cell::Empty, Cell::Empty, Cell::Empty]),
-            }
-            let level = last[c].iter().filter_map(|runs| iqm(runs)).sum::<f64>() / last[c].len() as f64;
-            row.extend([r.share_learned(c).into(), level.into()]);
-            row.extend([competitor.entrant.command().into(), Cell::Empty]);
-            table.push(row);
+        for c in order(&r.standings[axis as usize]) {
+            table.push(ranked(r, axis, c));
         }
         for excluded in &r.excluded {
             let mut row: Vec<Cell> = vec![axis.name().into(), excluded.entrant.name.into()];
             row.extend([excluded.entrant.family.name().into(), "none".into()]);
-            row.resize(table.columns.len() - 2, Cell::Empty);
+            row.resize(RANKING.len() - 2, Cell::Empty);
             row.extend([excluded.entrant.command().into(), excluded.reason.as_str().into()]);
             table.push(row);
         }
     }
     table
+}
+
+/// The row of a competitor against an axis.
+fn ranked(r: &Ranking, axis: Spent, c: usize) -> Vec<Cell> {
+    let (s, competitor) = (r.standing(c, axis), &r.field.competitors[c]);
+    let mut row: Vec<Cell> = vec![axis.name().into(), competitor.name().into()];
+    row.extend([competitor.family().name().into(), competitor.knowledge.name().into()]);
+    row.extend(cells(s.rank));
+    row.extend([s.rank_over_tasks.low.into(), s.rank_over_tasks.high.into()]);
+    row.extend(cells(s.level));
+    row.extend(cells(s.gain));
+    row.extend(cells(s.improvement));
+    row.extend([s.difference.into(), s.p.into(), s.p_holm.into()]);
+    row.extend([Cell::from(s.better().len()), s.worse().len().into()]);
+    row.extend(
+        level(&r.effort_to_learn(c, axis), r.bootstrap)
+            .map_or([Cell::Empty, Cell::Empty, Cell::Empty], cells),
+    );
+    let last: Vec<f64> =
+        r.field.cells[c].iter().filter_map(|cell| iqm_of(&cell.runs, |run| run.last)).collect();
+    let last = last.iter().sum::<f64>() / r.field.tasks.len() as f64;
+    row.extend([r.share_learned(c).into(), last.into()]);
+    row.extend([competitor.entrant.command().into(), Cell::Empty]);
+    row
+}
+
+/// The IQM of a number of every run.
+fn iqm_of(runs: &[Run], score: impl Fn(&Run) -> f64) -> Option<f64> {
+    iqm(&runs.iter().map(score).collect::<Vec<_>>())
 }
 
 /// The median, `None` where it is not finite.
@@ -94,7 +114,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// One row per task and competitor.
-pub(super) fn by_task(r: &Ranking) -> Table {
+fn by_task(r: &Ranking) -> Table {
     let mut table = Table::new(&[
         "task",
         "method",
@@ -116,12 +136,9 @@ pub(super) fn by_task(r: &Ranking) -> Table {
     for (t, task) in r.field.tasks.iter().enumerate() {
         for &c in &r.order {
             let cell = &r.field.cells[c][t];
-            let of = |score: &dyn Fn(&super::run::Run) -> f64| {
-                iqm(&cell.runs.iter().map(score).collect::<Vec<_>>())
-            };
             let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), cell.rate.into()];
             for axis in [0, 1] {
-                row.push(of(&|run| run.area[axis]).into());
+                row.push(iqm_of(&cell.runs, |run| run.area[axis]).into());
                 row.extend(cells(r.standings[axis][c].gains[t]));
             }
             for axis in [0, 1] {
@@ -130,7 +147,8 @@ pub(super) fn by_task(r: &Ranking) -> Table {
             }
             let reached = cell.runs.iter().filter(|run| run.learned[0].is_some()).count();
             row.push((reached as f64 / cell.runs.len() as f64).into());
-            row.extend([of(&|run| run.last).into(), of(&|run| run.updates as f64).into()]);
+            row.push(iqm_of(&cell.runs, |run| run.last).into());
+            row.push(iqm_of(&cell.runs, |run| run.updates as f64).into());
             table.push(row);
         }
     }
@@ -138,7 +156,7 @@ pub(super) fn by_task(r: &Ranking) -> Table {
 }
 
 /// The selection: one row per task and competitor, the mean area at every rate tried.
-pub(super) fn rates(r: &Ranking) -> Table {
+fn rates(r: &Ranking) -> Table {
     let grid = r.effort.grid;
     let (low, high) = (grid.low * grid.per_octave - grid.widen, grid.high * grid.per_octave + grid.widen);
     let rate = |k: i32| 2f64.powf(f64::from(k) / f64::from(grid.per_octave));
@@ -162,12 +180,12 @@ pub(super) fn rates(r: &Ranking) -> Table {
 }
 
 /// Thinned learning curves of the methods that are drawn.
-pub(super) fn curves(r: &Ranking) -> Table {
+fn curves(r: &Ranking) -> Table {
     let mut table = Table::new(&["task", "method", "against", "spent", "j", "j_low", "j_high"]);
     for (t, task) in r.field.tasks.iter().enumerate() {
-        for c in super::figures::drawn(r) {
+        for c in drawn(r) {
             for axis in Spent::ALL {
-                for (spent, j) in super::figures::curve(r, c, t, axis).into_iter().step_by(6) {
+                for (spent, j) in curve(r, c, t, axis).into_iter().step_by(6) {
                     let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into()];
                     row.extend([axis.name().into(), spent.into()]);
                     row.extend(cells(j));
@@ -180,7 +198,7 @@ pub(super) fn curves(r: &Ranking) -> Table {
 }
 
 /// One row per reading and task: gains under every regime, and the quantities.
-pub(super) fn why(r: &Ranking) -> Table {
+fn why(r: &Ranking) -> Table {
     let mut columns: Vec<String> = ["reading", "task", "ranked", "exact"].map(str::to_owned).to_vec();
     for regime in Regime::ALL {
         columns.extend(["", "_low", "_high"].map(|end| format!("gain_{}{end}", regime.name())));
@@ -200,7 +218,7 @@ pub(super) fn why(r: &Ranking) -> Table {
 }
 
 /// One row per reading, regime and quantity.
-pub(super) fn correlations(r: &Ranking) -> Table {
+fn correlations(r: &Ranking) -> Table {
     let mut table = Table::new(&[
         "reading",
         "regime",

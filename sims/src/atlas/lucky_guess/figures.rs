@@ -1,22 +1,27 @@
-//! Figures of the lucky guess.
+//! The figures.
 
-use super::measure::{GROUP, SOUND_LENGTH, SOUND_VALUE};
-use super::{LENGTHS, LUCK, Row, SHOWN, shown};
+use super::case::{SOUND_LENGTH, SOUND_VALUE};
+use super::effect::{Effect, GROUP};
+use super::measure::{LENGTHS, LUCK, Numbers, RAGGED_LUCK, SHOWN, SOUND};
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::figure::{Axis, Figure, Panel, Style};
 
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![(String::new(), overview(n)), ("sweep".into(), sweep(n)), ("length".into(), length(n))]
+}
+
 /// Every method at the case that is shown.
-pub(super) fn overview(rows: &[Row]) -> Figure {
-    let present: Vec<&str> = ENTRANTS.iter().map(|e| e.name).filter(|n| shown(rows, n).is_some()).collect();
-    let at = |of: &dyn Fn(&super::Measure) -> f64| -> Vec<(f64, f64)> {
-        let one = |(y, name): (usize, &&str)| Some((of(shown(rows, name)?), y as f64));
+fn overview(n: &Numbers) -> Figure {
+    let present: Vec<&str> = ENTRANTS.iter().map(|e| e.name).filter(|name| n.shown(name).is_some()).collect();
+    let at = |of: &dyn Fn(&Effect) -> f64| -> Vec<(f64, f64)> {
+        let one = |(y, name): (usize, &&str)| Some((of(n.shown(name)?), y as f64));
         present.iter().enumerate().filter_map(one).collect()
     };
     let names = || Axis::new("").categories(present.clone());
-    let grpo = shown(rows, BASELINE).map_or(f64::NAN, |m| 100.0 * m.raises_when_lucky);
-    let lambda = shown(rows, "GRPO-λ recent").map_or(f64::NAN, |m| 100.0 * m.raises_when_lucky);
-    let most = rows.iter().filter(|r| r.flawed_length.is_none() && (r.luck, r.sound) == SHOWN);
-    let most = most.map(|r| r.measure.raises_when_lucky).fold(0.1, f64::max);
+    let grpo = n.shown(BASELINE).map_or(f64::NAN, |e| 100.0 * e.raises_when_lucky);
+    let lambda = n.shown("GRPO-λ recent").map_or(f64::NAN, |e| 100.0 * e.raises_when_lucky);
+    let most = n.equal().filter(|r| (r.luck, r.sound) == SHOWN);
+    let most = most.map(|r| r.effect.raises_when_lucky).fold(0.1, f64::max);
     Figure::new(format!(
         "A lucky guess: GRPO and GRPO-λ praise the flawed step alike ({grpo:.0} % and, by its clamp, {lambda:.0} % of groups with one raise it); values blame it"
     ))
@@ -29,7 +34,7 @@ pub(super) fn overview(rows: &[Row]) -> Figure {
         Panel::new("Weight of the flawed token when rewarded")
             .x("relative to a sound token when rewarded (below 0: blamed)")
             .y(names())
-            .points("weight in rewarded responses", at(&|m| m.lucky))
+            .points("weight in rewarded responses", at(&|e| e.lucky))
             .vline(0.0, "")
             .vline(1.0, "as if sound"),
     )
@@ -37,20 +42,20 @@ pub(super) fn overview(rows: &[Row]) -> Figure {
         Panel::new("Probability that one group raises the flawed token")
             .x(Axis::new("probability").range(-0.005, 1.1 * most))
             .y(names())
-            .points("all groups", at(&|m| m.raises))
-            .points("groups with a lucky guess", at(&|m| m.raises_when_lucky)),
+            .points("all groups", at(&|e| e.raises))
+            .points("groups with a lucky guess", at(&|e| e.raises_when_lucky)),
     )
 }
 
 /// Over luck, one panel per initial policy.
-pub(super) fn sweep(rows: &[Row]) -> Figure {
+fn sweep(n: &Numbers) -> Figure {
     let mut figure = Figure::new("The luckier the guess the more groups raise the flaw: GRPO-λ's clamp changes how many, its trace does not")
         .caption(format!(
             "Exact probability that the update of one group of {GROUP} raises the flawed token, responses of equal length; the flaw is worth less than a sound step ({SOUND_VALUE}) everywhere. Methods on each other: equal."
         ))
         .columns(3)
         .panel_size(400, 320);
-    for sound in super::SOUND {
+    for sound in SOUND {
         let mut panel = Panel::new(format!("sound step {sound} likely"))
             .x("chance that the guess is lucky")
             .y(Axis::new("P(one group raises the flaw)").range(-0.02, 0.7));
@@ -63,10 +68,8 @@ pub(super) fn sweep(rows: &[Row]) -> Figure {
             "VinePPO, exact values",
         ] {
             let points = LUCK.iter().filter_map(|&luck| {
-                let row = rows.iter().find(|r| {
-                    r.flawed_length.is_none() && r.method == name && r.luck == luck && r.sound == sound
-                })?;
-                Some((luck, row.measure.raises))
+                let row = n.equal().find(|r| r.method == name && r.luck == luck && r.sound == sound)?;
+                Some((luck, row.effect.raises))
             });
             let style = if name.ends_with("no clamp") { Style::Dashed } else { Style::Solid };
             panel = panel.styled_line(name, style, points.collect::<Vec<_>>());
@@ -77,12 +80,12 @@ pub(super) fn sweep(rows: &[Row]) -> Figure {
 }
 
 /// Over the length of flawed responses.
-pub(super) fn length(rows: &[Row]) -> Figure {
+fn length(n: &Numbers) -> Figure {
     let mut figure = Figure::new("Where flawed responses are longer, the trace together with the clamp raises the flaw in expectation")
         .caption(format!(
             "Exact expected step of the flawed logit over the method's own at equal lengths (6 tokens): 1 for the gradient of J at every length, below 0 the flaw is raised. Groups of {GROUP}; sound responses have {SOUND_LENGTH} tokens and are worth {SOUND_VALUE}; both half of the time."
         ));
-    for luck in [0.25, 0.6] {
+    for luck in RAGGED_LUCK {
         let mut panel = Panel::new(format!("luck {luck}"))
             .x(Axis::new("tokens of a flawed response").log())
             .y("step of the flawed logit, relative");
@@ -96,10 +99,11 @@ pub(super) fn length(rows: &[Row]) -> Figure {
             "P-trace (recon.)",
         ] {
             let find = |length: usize| {
-                rows.iter().find(|r| r.flawed_length == Some(length) && r.method == name && r.luck == luck)
+                n.ragged().find(|r| r.flawed_length == Some(length) && r.method == name && r.luck == luck)
             };
-            let Some(equal) = find(SOUND_LENGTH).map(|r| r.measure.step) else { continue };
-            let points = LENGTHS.iter().filter_map(|&n| Some((n as f64, find(n)?.measure.step / equal)));
+            let Some(equal) = find(SOUND_LENGTH).map(|r| r.effect.step) else { continue };
+            let points =
+                LENGTHS.iter().filter_map(|&length| Some((length as f64, find(length)?.effect.step / equal)));
             panel = panel.line(name, points.collect::<Vec<_>>());
         }
         figure = figure.panel(panel.hline(0.0, ""));

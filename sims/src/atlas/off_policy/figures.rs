@@ -1,23 +1,35 @@
-//! Figures of the off-policy experiment.
+//! The figures.
 
-use grpo_lambda::table::Table;
-
-use super::cases::{FIRST_STEP, Mode, Row, UPDATES};
-use super::trust_region::{Pair, traces};
-use super::{Reused, mean_cosine, mean_share, methods};
+use super::cases::{FIRST_STEP, STALE, TEMPERATURES, UPDATES};
+use super::measure::Numbers;
+use super::over_tasks::{mean_cosine, mean_share, methods};
+use super::regions::Regions;
+use super::row::{Mode, Row};
+use super::trust_region::{Q, traces};
 use crate::atlas::entrants::BASELINE;
+use crate::experiments::common::vectors::mean;
 use crate::figure::{Axis, Figure, Mark, Panel};
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![
+        (String::new(), overview(n)),
+        ("trust_region".into(), trust_region(n)),
+        ("regions".into(), regions(n)),
+        ("mismatch".into(), mismatch(n)),
+        ("reuse".into(), reuse(n)),
+    ]
+}
 
 /// Methods in figures of lines.
 const SHOWN: [&str; 7] =
     [BASELINE, "GRPO, printed clip", "GRPO-λ recent", "GRPO-λ both", "P-trace (recon.)", "GSPO", "RLOO"];
 
 /// Every method at a glance: how its direction ages, and how many of its tokens the clip holds.
-pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
-    let names = methods(rows);
-    let ages = [0.0, 1.0, 2.0, 4.0, 8.0];
+fn overview(n: &Numbers) -> Figure {
+    let names = methods(&n.rows);
+    let ages = STALE.map(|k| k as f64);
     let map = |of: &dyn Fn(&str, f64) -> f64| -> Vec<Vec<f64>> {
-        names.iter().map(|n| ages.iter().map(|&k| of(n, k)).collect()).collect()
+        names.iter().map(|name| ages.iter().map(|&k| of(name, k)).collect()).collect()
     };
     let heat = |title: &str, x: &str, label: &str, values, range, diverging| {
         Panel::new(title)
@@ -31,7 +43,7 @@ pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
                 label: label.into(),
             })
     };
-    let at = |name| mean_cosine(rows, Mode::Stale, name, 8.0);
+    let at = |name| mean_cosine(&n.rows, Mode::Stale, name, 8.0);
     Figure::new(format!(
         "With a stale sampler PPO's clip turns updates back: after 8 steps GRPO's cosine with ∇J is {:.2}, GRPO-λ's without its clamp {:.2}; without a clip {:.2} and {:.2}",
         at(BASELINE),
@@ -40,14 +52,15 @@ pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
         at("GRPO-λ recent, no clip, no clamp")
     ))
     .caption(format!(
-        "Exact over all groups of {size}. Left: the sampler is k exact gradient steps old, the same policies for all; mean of 4 tasks, a silent update counts 0. Right: after k updates of the method on its own batch (first update {FIRST_STEP} nats). GSPO's published bounds are narrow for responses this short. recon.: formulas are ours."
+        "Exact over all groups of {}. Left: the sampler is k exact gradient steps old, the same policies for all; mean of 4 tasks, a silent update counts 0. Right: after k updates of the method on its own batch (first update {FIRST_STEP} nats). GSPO's published bounds are narrow for responses this short. recon.: formulas are ours.",
+        n.size
     ))
     .panel_size(620, 900)
     .panel(heat(
         "Cosine with ∇J at the updated policy",
         "age of the sampler (updates)",
         "cosine",
-        map(&|n, k| mean_cosine(rows, Mode::Stale, n, k)),
+        map(&|name, k| mean_cosine(&n.rows, Mode::Stale, name, k)),
         (-1.0, 1.0),
         true,
     ))
@@ -55,32 +68,29 @@ pub(super) fn overview(rows: &[Row], size: usize) -> Figure {
         "Share of tokens on a clip bound",
         "updates on the same batch",
         "share of tokens",
-        map(&|n, k| mean_share(rows, Mode::Inner, n, k, |r| r.bound())),
+        map(&|name, k| mean_share(&n.rows, Mode::Inner, name, k, Regions::bound)),
         (0.0, 1.0),
         false,
     ))
 }
 
 /// Trace ratios outside the clip interval.
-pub(super) fn trust_region(synthetic: &Table, pairs: &[Pair]) -> Figure {
+fn trust_region(n: &Numbers) -> Figure {
     let mut lines = Panel::new("Synthetic: all token ratios in [0.8, 1.2], 64 tokens")
         .x("λ (γ = 1)")
         .y(Axis::new("share of trace ratios outside [0.8, 1.2]").range(-0.02, 1.0));
-    for named in traces(0.99) {
-        let points: Vec<(f64, f64)> = synthetic
-            .rows
-            .iter()
-            .filter(|row| row[1].format(4) == named.name)
-            .filter_map(|row| Some((row[0].number()?, row[2].number()?)))
-            .collect();
-        lines = lines.line(named.name, points);
+    for named in traces(Q) {
+        let own = n.synthetic.iter().filter(|s| s.trace == named.name);
+        lines = lines.line(named.name, own.map(|s| (s.lambda, s.outside)));
     }
     let mut bars = Panel::new("Real policy pairs, λ = 0.99: responses whose tokens all stay inside")
-        .x(Axis::new("").categories(pairs.iter().map(|p| p.name.clone())))
+        .x(Axis::new("").categories(n.pairs.iter().map(|p| p.name.clone())))
         .y(Axis::new("share of trace ratios outside [0.8, 1.2]").range(0.0, 1.0));
-    for (i, named) in traces(0.99).iter().enumerate() {
-        bars = bars
-            .bars(named.name, pairs.iter().enumerate().map(|(x, p)| (x as f64, p.outside_though_inside[i])));
+    for (i, named) in traces(Q).iter().enumerate() {
+        bars = bars.bars(
+            named.name,
+            n.pairs.iter().enumerate().map(|(x, p)| (x as f64, p.outside_though_inside[i])),
+        );
     }
     Figure::new("A summed trace leaves the trust region that every token keeps; a weighted mean never does")
         .caption("Trace ratio exp(z_t). Above, the traces with weights of mean 1 per row lie on the line at 0. Below: a chain of 48 steps, each right with probability 0.97, expectation over all responses; where no bar stands the share is 0.")
@@ -91,19 +101,20 @@ pub(super) fn trust_region(synthetic: &Table, pairs: &[Pair]) -> Figure {
 }
 
 /// Which regions bind, per method, over updates on the batch.
-pub(super) fn regions(rows: &[Row], size: usize) -> Figure {
+fn regions(n: &Numbers) -> Figure {
     let mut figure = Figure::new(
         "On a reused batch a trace puts more tokens on a bound; the printed clip never binds below, where PPO's stops pushing",
     )
     .caption(format!(
-        "Expected share of tokens, exact over groups of {size}, mean of 4 tasks; each method's first update moves {FIRST_STEP} nats. Raised: advantage above 0. The rest has advantage 0 or lies inside."
+        "Expected share of tokens, exact over groups of {}, mean of 4 tasks; each method's first update moves {FIRST_STEP} nats. Raised: advantage above 0. The rest has advantage 0 or lies inside.",
+        n.size
     ))
     .panel_size(420, 280)
     .columns(3);
     for name in [BASELINE, "GRPO, printed clip", "GRPO-λ recent", "GRPO-λ both", "P-trace (recon.)", "CISPO"]
     {
-        let at = |of: fn(&super::regions::Regions) -> f64| {
-            (0..=UPDATES).map(move |k| (k as f64, mean_share(rows, Mode::Inner, name, k as f64, of)))
+        let at = |of: fn(&Regions) -> f64| {
+            (0..=UPDATES).map(move |k| (k as f64, mean_share(&n.rows, Mode::Inner, name, k as f64, of)))
         };
         figure = figure.panel(
             Panel::new(name)
@@ -119,27 +130,23 @@ pub(super) fn regions(rows: &[Row], size: usize) -> Figure {
 }
 
 /// Samplers that differ from the trainer.
-pub(super) fn mismatch(rows: &[Row], size: usize) -> Figure {
+fn mismatch(n: &Numbers) -> Figure {
     let mut figure = Figure::new("A sampler at another temperature: ignoring it costs little direction; ratios under a narrow clip (GSPO) cost more than they repair")
-        .caption(format!("Exact over groups of {size}, mean cosine with ∇J over 4 tasks; the policy that is updated has temperature 1. Ratios taken from the sampler's log-probabilities, or recomputed by the trainer (then all are 1). GSPO, with bounds narrow for responses this short, leaves the picture at the left."))
+        .caption(format!("Exact over groups of {}, mean cosine with ∇J over 4 tasks; the policy that is updated has temperature 1. Ratios taken from the sampler's log-probabilities, or recomputed by the trainer (then all are 1). GSPO, with bounds narrow for responses this short, leaves the picture at the left.", n.size))
         .panel_size(480, 330);
     for (ignored, title) in [(false, "Ratios against the sampler"), (true, "Mismatch ignored: every ratio 1")]
     {
         let mut panel =
             Panel::new(title).x("temperature of the sampler").y(Axis::new("cosine with ∇J").range(0.5, 1.01));
         for name in SHOWN {
-            let mut points: Vec<(f64, f64)> = Vec::new();
-            for tau in [0.7, 0.9, 1.1, 1.4] {
-                let cosines: Vec<f64> = rows
-                    .iter()
-                    .filter(|r| {
-                        r.mode == Mode::Temperature && r.method == name && r.x == tau && r.ignored == ignored
-                    })
-                    .map(|r| r.fit.map_or(0.0, |f| f.cosine))
-                    .collect();
-                points.push((tau, cosines.iter().sum::<f64>() / cosines.len() as f64));
-            }
-            points.insert(2, (1.0, mean_cosine(rows, Mode::Stale, name, 0.0)));
+            let at = |tau: f64| {
+                let own = n.rows.iter().filter(|r| {
+                    r.mode == Mode::Temperature && r.method == name && r.x == tau && r.ignored == ignored
+                });
+                (tau, mean(&own.map(Row::cosine).collect::<Vec<f64>>()))
+            };
+            let mut points: Vec<(f64, f64)> = TEMPERATURES.map(at).into();
+            points.insert(2, (1.0, mean_cosine(&n.rows, Mode::Stale, name, 0.0)));
             panel = panel.line(name, points);
         }
         figure = figure.panel(panel);
@@ -148,22 +155,23 @@ pub(super) fn mismatch(rows: &[Row], size: usize) -> Figure {
 }
 
 /// What a batch is worth after several updates.
-pub(super) fn reuse(reused: &[Reused], batches: usize) -> Figure {
+fn reuse(n: &Numbers) -> Figure {
     let mut mdps: Vec<&str> = Vec::new();
-    for r in reused {
+    for r in &n.reused {
         if !mdps.contains(&r.mdp.as_str()) {
             mdps.push(&r.mdp);
         }
     }
     let mut figure = Figure::new("A batch is worth several updates: a narrow clip (GSPO) or a summed trace (GRPO-λ) stops early, no clip (RLOO) goes on")
         .caption(format!(
-            "Exact J after k updates on one batch of 8 responses, mean of {batches} batches with 95 % t-intervals; each method's expected first update moves {FIRST_STEP} nats."
+            "Exact J after k updates on one batch of 8 responses, mean of {} batches with 95 % t-intervals; each method's expected first update moves {FIRST_STEP} nats.",
+            n.batches
         ))
         .panel_size(480, 320);
     for mdp in mdps {
         let mut panel = Panel::new(format!("MDP {mdp}")).x("updates on the batch").y("gain of J");
         for name in SHOWN {
-            if let Some(r) = reused.iter().find(|r| r.mdp == mdp && r.method == name) {
+            if let Some(r) = n.reused.iter().find(|r| r.mdp == mdp && r.method == name) {
                 let point = |(k, g): (usize, &[f64; 3])| ((k + 1) as f64, g[0], g[1], g[2]);
                 panel = panel.intervals(name, r.gain.iter().enumerate().map(point));
             }

@@ -4,21 +4,23 @@ use grpo_lambda::mdp::expected::cosine;
 use grpo_lambda::mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
 use grpo_lambda::mdp::{Oracle, Tabular, Tree};
 
+use crate::experiments::common::vectors::{dot, norm};
+
 /// An MDP small enough that every group can be listed, with the policy to start from.
-pub struct Task {
+pub(super) struct Task {
     /// Its name in tables.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// The MDP.
-    pub tree: Tree,
+    pub(super) tree: Tree,
     /// The policy to start from.
-    pub start: Tabular,
+    pub(super) start: Tabular,
 }
 
 /// The MDPs: at most seven responses and rewards each. Only the lucky guess has responses of one length.
 ///
 /// # Errors
 /// When a knob is out of range, which a test excludes.
-pub fn tasks() -> anyhow::Result<Vec<Task>> {
+pub(super) fn tasks() -> anyhow::Result<Vec<Task>> {
     let fork = Fork::default();
     let chain = Chain::default();
     let lucky = LuckyGuess { answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
@@ -37,14 +39,14 @@ pub fn tasks() -> anyhow::Result<Vec<Task>> {
 }
 
 /// `KL(behaviour || current)` over responses, in nats.
-pub fn divergence(tree: &Tree, behaviour: &Tabular, current: &Tabular) -> f64 {
+pub(super) fn divergence(tree: &Tree, behaviour: &Tabular, current: &Tabular) -> f64 {
     let sampler = Oracle::new(tree, behaviour);
     let updated = current.log_probs(tree);
     tree.edges().map(|e| sampler.edge_visit(e) * (sampler.log_probs[e] - updated[e])).sum::<f64>().max(0.0)
 }
 
 /// The rate at which one step along `update` moves `policy` by `kl` nats per response; none where `update` does not move it.
-pub fn rate_of(tree: &Tree, policy: &Tabular, update: &[f64], kl: f64) -> Option<f64> {
+pub(super) fn rate_of(tree: &Tree, policy: &Tabular, update: &[f64], kl: f64) -> Option<f64> {
     let moved = |rate: f64| {
         let mut next = policy.clone();
         next.step(update, rate);
@@ -73,7 +75,7 @@ pub fn rate_of(tree: &Tree, policy: &Tabular, update: &[f64], kl: f64) -> Option
 }
 
 /// The policies after `0..=steps` steps along the exact gradient of `J`, the first of which moves by `kl` nats.
-pub fn ascent(task: &Task, steps: usize, kl: f64) -> Option<Vec<Tabular>> {
+pub(super) fn ascent(task: &Task, steps: usize, kl: f64) -> Option<Vec<Tabular>> {
     let gradient = |policy: &Tabular| Oracle::new(&task.tree, policy).grad_j();
     let rate = rate_of(&task.tree, &task.start, &gradient(&task.start), kl)?;
     let mut path = vec![task.start.clone()];
@@ -86,44 +88,38 @@ pub fn ascent(task: &Task, steps: usize, kl: f64) -> Option<Vec<Tabular>> {
 }
 
 /// The policy at temperature `tau`: logits divided by it.
-pub fn tempered(policy: &Tabular, tau: f64) -> Tabular {
+pub(super) fn tempered(policy: &Tabular, tau: f64) -> Tabular {
     Tabular { logits: policy.logits.iter().map(|x| x / tau).collect() }
 }
 
 /// The policy with normal noise of standard deviation `sigma` on every logit.
-pub fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tabular {
+pub(super) fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tabular {
     let noise = Tabular::random(tree, seed, sigma).logits;
     Tabular { logits: policy.logits.iter().zip(noise).map(|(x, n)| x + n).collect() }
 }
 
 /// How an expected update compares with the gradient of `J` at the policy that is updated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fit {
+pub(super) struct Fit {
     /// Cosine with `∇J`.
-    pub cosine: f64,
+    pub(super) cosine: f64,
     /// The multiple `κ` of `∇J` that fits best.
-    pub scale: f64,
+    pub(super) scale: f64,
     /// `|E[g] - κ ∇J| / |κ ∇J|`.
-    pub bias: f64,
+    pub(super) bias: f64,
 }
 
 impl Fit {
     /// The comparison; none where the update is silent: below `floor`.
-    pub fn new(update: &[f64], gradient: &[f64], floor: f64) -> Option<Fit> {
+    pub(super) fn new(update: &[f64], gradient: &[f64], floor: f64) -> Option<Fit> {
         if norm(update) <= floor || norm(gradient) == 0.0 {
             return None;
         }
-        let dot: f64 = update.iter().zip(gradient).map(|(u, g)| u * g).sum();
-        let scale = dot / norm(gradient).powi(2);
+        let scale = dot(update, gradient) / norm(gradient).powi(2);
         let rest: Vec<f64> = update.iter().zip(gradient).map(|(u, g)| u - scale * g).collect();
         let bias = norm(&rest) / (scale.abs() * norm(gradient));
         Some(Fit { cosine: cosine(update, gradient), scale, bias })
     }
-}
-
-/// The Euclidean norm.
-pub fn norm(x: &[f64]) -> f64 {
-    x.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]

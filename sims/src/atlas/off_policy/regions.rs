@@ -6,28 +6,28 @@ use crate::atlas::multisets::Groups;
 
 /// Expected shares of the tokens of a batch; `raised`: advantage above 0, `lowered`: below.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Regions {
+pub(super) struct Regions {
     /// Raised, ratio inside what the clip allows.
-    pub raised_free: f64,
+    pub(super) raised_free: f64,
     /// Raised, on the upper bound: PPO's clip stops pushing.
-    pub raised_high: f64,
+    pub(super) raised_high: f64,
     /// Raised, on the lower bound: only where the bound is a weight.
-    pub raised_low: f64,
+    pub(super) raised_low: f64,
     /// Lowered, inside.
-    pub lowered_free: f64,
+    pub(super) lowered_free: f64,
     /// Lowered, on the lower bound: PPO's clip stops pushing.
-    pub lowered_low: f64,
+    pub(super) lowered_low: f64,
     /// Lowered, on the upper bound: the printed clip does not pull back.
-    pub lowered_high: f64,
+    pub(super) lowered_high: f64,
     /// Advantage 0.
-    pub idle: f64,
+    pub(super) idle: f64,
     /// Tokens with an advantage whose own gradient is 0: no surrogate that reads them is inside.
-    pub silent: f64,
+    pub(super) silent: f64,
 }
 
 impl Regions {
     /// The shares over all groups.
-    pub fn of(groups: &Groups, method: &dyn Method) -> Regions {
+    pub(super) fn of(groups: &Groups, method: &dyn Method) -> Regions {
         let (mut all, mut sum) = (0.0, Regions::default());
         groups.each(method, |o| {
             for (i, (&atom, credit)) in o.members.iter().zip(o.credits).enumerate() {
@@ -67,12 +67,12 @@ impl Regions {
     }
 
     /// Tokens on a bound.
-    pub fn bound(&self) -> f64 {
+    pub(super) fn bound(&self) -> f64 {
         self.raised_high + self.raised_low + self.lowered_low + self.lowered_high
     }
 
     /// Names of [`Regions::shares`], as columns.
-    pub const NAMES: [&'static str; 8] = [
+    pub(super) const NAMES: [&'static str; 8] = [
         "raised_free",
         "raised_high",
         "raised_low",
@@ -84,7 +84,7 @@ impl Regions {
     ];
 
     /// Back from [`Regions::shares`].
-    pub fn from_shares(shares: [f64; 8]) -> Regions {
+    pub(super) fn from_shares(shares: [f64; 8]) -> Regions {
         let [raised_free, raised_high, raised_low, lowered_free, lowered_low, lowered_high, idle, silent] =
             shares;
         Regions {
@@ -100,7 +100,7 @@ impl Regions {
     }
 
     /// All shares.
-    pub fn shares(&self) -> [f64; 8] {
+    pub(super) fn shares(&self) -> [f64; 8] {
         [
             self.raised_free,
             self.raised_high,

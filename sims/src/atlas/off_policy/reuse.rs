@@ -5,25 +5,24 @@ use grpo_lambda::mdp::TabularLearner;
 use grpo_lambda::methods::Method;
 use grpo_lambda::stats::{Interval, t_interval};
 
+use super::cases::UPDATES;
 use super::pairs::{Task, divergence};
 
-/// Inner updates on a batch.
-pub const UPDATES: usize = 8;
 /// Responses per group, one group a batch.
 const GROUP: usize = 8;
 
 /// Gains of one method on one task; index `k-1` is after `k` updates.
-pub struct Reuse {
+pub(super) struct Reuse {
     /// Mean of `J - J_0` with its 95 % t-interval.
-    pub gain: Vec<Interval>,
+    pub(super) gain: Vec<Interval>,
     /// Mean `KL(sampler || updated)` in nats per response.
-    pub kl: Vec<f64>,
+    pub(super) kl: Vec<f64>,
     /// Mean of `J` after all updates minus `J` after the first.
-    pub more: Interval,
+    pub(super) more: Interval,
 }
 
 /// Updates `batches` batches of their own, each [`UPDATES`] times, at learning rate `rate`.
-pub fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: u64) -> Option<Reuse> {
+pub(super) fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: u64) -> Option<Reuse> {
     let mut gains = vec![Vec::new(); UPDATES];
     let mut kl = vec![0.0; UPDATES];
     for i in 0..batches {

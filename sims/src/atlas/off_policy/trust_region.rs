@@ -8,37 +8,40 @@
 
 use grpo_lambda::mdp::zoo::{Chain, Family};
 use grpo_lambda::mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::table::Table;
 use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Token, Trace};
 use rand::RngExt;
 
 use super::pairs::{divergence, noisy, rate_of};
-use crate::experiments::common::stream;
+use crate::experiments::common::random::stream;
 
 /// Half-width of the interval.
-pub const EPSILON: f64 = 0.2;
+const EPSILON: f64 = 0.2;
 /// Decay of the traces where nothing else is said: the paper's best.
-const Q: f64 = 0.99;
+pub(super) const Q: f64 = 0.99;
 /// Tokens of the synthetic responses.
 const TOKENS: usize = 64;
 
+/// The traces of GRPO-lambda.
+pub(super) const RECENT: &str = "recent (GRPO-λ)";
+pub(super) const BOTH: &str = "both (GRPO-λ)";
+
 /// A trace under the name it has in tables.
-pub struct Named {
+pub(super) struct Named {
     /// The name.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// The trace.
-    pub trace: Box<dyn Trace>,
+    pub(super) trace: Box<dyn Trace>,
     /// Whether its rows are non-negative and sum to 1.
-    pub convex: bool,
+    pub(super) convex: bool,
 }
 
 /// The traces of the methods, at decay `q`.
-pub fn traces(q: f64) -> Vec<Named> {
+pub(super) fn traces(q: f64) -> Vec<Named> {
     let named = |name, trace, convex| Named { name, trace, convex };
     vec![
         named("token (GRPO)", Box::new(Token), true),
-        named("recent (GRPO-λ)", Box::new(Recent { q }), false),
-        named("both (GRPO-λ)", Box::new(Both { q }), false),
+        named(RECENT, Box::new(Recent { q }), false),
+        named(BOTH, Box::new(Both { q }), false),
         named("recent, rows normalised (P-trace recon.)", Box::new(RowNormalised(Recent { q })), true),
         named("both, rows normalised", Box::new(RowNormalised(Both { q })), true),
         named("whole response (GSPO)", Box::new(Sequence), true),
@@ -50,69 +53,65 @@ fn outside(x: f64) -> bool {
     !((1.0 - EPSILON).ln() - 1e-12..=(1.0 + EPSILON).ln() + 1e-12).contains(&x)
 }
 
-/// Shares of trace ratios outside the interval, over responses of 64 tokens whose log-ratios are uniform in
+/// The share of one trace's ratios outside the interval, over responses of 64 tokens whose log-ratios are uniform in
 /// `[log(1-eps), log(1+eps)]`.
-pub struct Synthetic {
-    /// One row per decay and trace.
-    pub table: Table,
-    /// The greatest share of the traces with convex rows.
-    pub convex: f64,
-    /// The share of `recent` and `both` at the paper's decay.
-    pub paper: [f64; 2],
+pub(super) struct Synthetic {
+    pub(super) lambda: f64,
+    pub(super) trace: &'static str,
+    pub(super) convex: bool,
+    pub(super) outside: f64,
+    /// The same of the last quarter of the tokens.
+    pub(super) outside_late: f64,
 }
 
-/// Draws `responses` of them.
-pub fn synthetic(seed: u64, responses: usize) -> Synthetic {
-    let mut table = Table::new(&["lambda", "trace", "share_outside", "share_outside_in_last_quarter"]);
-    let (mut convex, mut paper) = (0.0f64, [0.0; 2]);
+/// Every trace at every decay, over `responses` responses drawn for each decay.
+pub(super) fn synthetic(seed: u64, responses: usize) -> Vec<Synthetic> {
+    let mut all = Vec::new();
     for (i, q) in [0.0, 0.5, 0.9, 0.95, 0.98, Q, 1.0].into_iter().enumerate() {
         let traces = traces(q);
-        let mut out = vec![[0usize; 2]; traces.len()];
+        let mut counts = vec![[0usize; 2]; traces.len()];
         let mut rng = stream(seed, 1000 + i as u64);
         let (low, high) = ((1.0 - EPSILON).ln(), (1.0 + EPSILON).ln());
         for _ in 0..responses {
             let x: Vec<f64> = (0..TOKENS).map(|_| rng.random_range(low..high)).collect();
-            for (named, out) in traces.iter().zip(&mut out) {
+            for (named, count) in traces.iter().zip(&mut counts) {
                 for (t, z) in named.trace.apply(&x).into_iter().enumerate() {
-                    out[0] += usize::from(outside(z));
-                    out[1] += usize::from(outside(z) && 4 * t >= 3 * TOKENS);
+                    count[0] += usize::from(outside(z));
+                    count[1] += usize::from(outside(z) && 4 * t >= 3 * TOKENS);
                 }
             }
         }
-        for (j, (named, out)) in traces.iter().zip(&out).enumerate() {
-            let all = (responses * TOKENS) as f64;
-            let shares = [out[0] as f64 / all, out[1] as f64 / (all / 4.0)];
-            table.push(vec![q.into(), named.name.into(), shares[0].into(), shares[1].into()]);
-            if named.convex {
-                convex = convex.max(shares[0]);
-            }
-            if q == Q && (j == 1 || j == 2) {
-                paper[j - 1] = shares[0];
-            }
-        }
+        let tokens = (responses * TOKENS) as f64;
+        all.extend(traces.iter().zip(&counts).map(|(named, count)| Synthetic {
+            lambda: q,
+            trace: named.name,
+            convex: named.convex,
+            outside: count[0] as f64 / tokens,
+            outside_late: count[1] as f64 / (tokens / 4.0),
+        }));
     }
-    Synthetic { table, convex, paper }
+    all
 }
 
 /// What happens to one pair of policies.
-pub struct Pair {
+pub(super) struct Pair {
     /// How the two policies differ.
-    pub name: String,
+    pub(super) name: String,
     /// `KL(sampler || updated)` per response.
-    pub kl: f64,
+    pub(super) kl: f64,
     /// Expected share of tokens whose own ratio is outside.
-    pub tokens: f64,
+    pub(super) tokens: f64,
     /// Expected share of trace ratios outside, per trace.
-    pub outside: Vec<f64>,
+    pub(super) outside: Vec<f64>,
     /// The same over tokens up to which every token ratio of the response is inside.
-    pub outside_though_inside: Vec<f64>,
+    pub(super) outside_though_inside: Vec<f64>,
 }
 
 /// A chain of 48 steps, each right with probability 0.97: long responses that can all be listed.
 ///
 /// # Errors
 /// When a knob is out of range, which a test excludes.
-pub fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
+fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
     let tree = Chain { steps: 48, options: 2, partial: true }.tree()?;
     let policy = Tabular::from_weights(&tree, |_, e| if tree.token_name(e) == "right" { 0.97 } else { 0.03 });
     Ok((tree, policy))
@@ -122,7 +121,7 @@ pub fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
 ///
 /// # Errors
 /// As [`long_chain`].
-pub fn pairs(seed: u64) -> anyhow::Result<Vec<Pair>> {
+pub(super) fn pairs(seed: u64) -> anyhow::Result<Vec<Pair>> {
     let (tree, policy) = long_chain()?;
     let gradient = Oracle::new(&tree, &policy).grad_j();
     let mut all = Vec::new();
@@ -169,32 +168,6 @@ fn measure(name: String, tree: &Tree, sampler: &Tabular, updated: &Tabular) -> P
         outside: out.iter().map(|x| x / all).collect(),
         outside_though_inside: though.iter().map(|x| if inside > 0.0 { x / inside } else { 0.0 }).collect(),
     }
-}
-
-/// One row per pair and trace.
-pub fn table(pairs: &[Pair]) -> Table {
-    let columns = [
-        "pair",
-        "kl",
-        "tokens_outside",
-        "trace",
-        "trace_ratios_outside",
-        "trace_ratios_outside_where_all_tokens_are_inside",
-    ];
-    let mut table = Table::new(&columns);
-    for pair in pairs {
-        for (i, named) in traces(Q).iter().enumerate() {
-            table.push(vec![
-                pair.name.as_str().into(),
-                pair.kl.into(),
-                pair.tokens.into(),
-                named.name.into(),
-                pair.outside[i].into(),
-                pair.outside_though_inside[i].into(),
-            ]);
-        }
-    }
-    table
 }
 
 #[cfg(test)]

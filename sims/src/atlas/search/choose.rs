@@ -1,6 +1,7 @@
 //! The weights of a span that are best over several policies.
 
-use super::quadratic::{Quadratic, dot, solve};
+use super::quadratic::{Quadratic, solve};
+use crate::experiments::common::vectors::dot;
 
 /// `α` that maximises the mean of `log η` over `all`, each with its weight.
 ///
@@ -10,7 +11,7 @@ use super::quadratic::{Quadratic, dot, solve};
 /// ```
 /// On one MDP that is `M⁻¹b` at the first step. A learning rate is tuned per task, so that only the shape of `α` counts: `log η` does
 /// not see its length.
-pub fn choose(all: &[(&Quadratic, f64)]) -> Vec<f64> {
+pub(super) fn choose(all: &[(&Quadratic, f64)]) -> Vec<f64> {
     let n = all.first().map_or(0, |(q, _)| q.b.len());
     let mut alpha: Vec<f64> = (0..n).map(|j| f64::from(j == 0)).collect();
     let mut best = (score(all, &alpha), alpha.clone());

@@ -14,12 +14,12 @@ const KIN: [(&str, &[&str]); 5] = [
 ];
 
 /// The family of a task.
-pub fn family(task: &Task) -> &'static str {
+pub(super) fn family(task: &Task) -> &'static str {
     KIN.iter().find(|(_, members)| members.contains(&task.name)).map_or(task.name, |(name, _)| name)
 }
 
 /// The families, in order.
-pub fn families(tasks: &[Task]) -> Vec<&'static str> {
+pub(super) fn families(tasks: &[Task]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for task in tasks {
         if !names.contains(&family(task)) {
@@ -30,7 +30,7 @@ pub fn families(tasks: &[Task]) -> Vec<&'static str> {
 }
 
 /// The policies at which `J` has gained nothing, a third and two thirds of what there is, along the exact gradient.
-pub fn stages(task: &Task) -> Vec<Tabular> {
+pub(super) fn stages(task: &Task) -> Vec<Tabular> {
     let gap = task.best - task.j;
     let mut policy = task.start.clone();
     let mut found = Vec::new();

@@ -5,9 +5,10 @@ use grpo_lambda::learner::iterate;
 use grpo_lambda::mdp::TabularLearner;
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 
-use super::quadratic::{Token, dot};
+use super::quadratic::Token;
 use super::spans::Span;
 use crate::atlas::tasks::Task;
+use crate::experiments::common::vectors::dot;
 use crate::training::GROUP;
 use crate::training::rates::{Grid, choose};
 use crate::training::stream::{Phase, stream};
@@ -17,15 +18,15 @@ const GRID: Grid = Grid { low: -3, high: 10, per_octave: 1, widen: 6, seeds: 0 }
 
 /// A method whose token weights are multiplied with `Σ_j α_j φ_j`.
 #[derive(Debug)]
-pub struct Weighted {
+pub(super) struct Weighted {
     /// The method.
-    pub inner: Box<dyn Method>,
+    pub(super) inner: Box<dyn Method>,
     /// The span.
-    pub span: &'static Span,
+    pub(super) span: &'static Span,
     /// `α`.
-    pub alpha: Vec<f64>,
+    pub(super) alpha: Vec<f64>,
     /// The longest response of the task.
-    pub longest: usize,
+    pub(super) longest: usize,
 }
 
 impl Weighted {
@@ -67,7 +68,7 @@ impl Method for Weighted {
 }
 
 /// Area under `J/J*` over `updates` updates.
-pub fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, stream: u64) -> f64 {
+pub(super) fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, stream: u64) -> f64 {
     let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
     let mut before = learner.j();
     let mut area = 0.0;
@@ -84,17 +85,17 @@ pub fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, stream:
 }
 
 /// Areas of the reported runs at the best rate.
-pub struct Learned {
+pub(super) struct Learned {
     /// The rate.
-    pub rate: f64,
+    pub(super) rate: f64,
     /// Whether it lies inside the grid.
-    pub inside: bool,
+    pub(super) inside: bool,
     /// One area per run; run `i` of every method draws from one stream.
-    pub areas: Vec<f64>,
+    pub(super) areas: Vec<f64>,
 }
 
 /// Chooses a rate on `selection` runs and reports `runs` others.
-pub fn learn(
+pub(super) fn learn(
     task: &Task,
     method: &dyn Method,
     (selection, runs, updates): (usize, usize, usize),

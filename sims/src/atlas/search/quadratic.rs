@@ -19,37 +19,39 @@
 
 use grpo_lambda::mdp::{Oracle, Tabular, Tree};
 
+use crate::experiments::common::vectors::dot;
+
 /// What a weight may look at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Token {
+pub(super) struct Token {
     /// Its position, from 0.
-    pub t: usize,
+    pub(super) t: usize,
     /// Length of its response.
-    pub len: usize,
+    pub(super) len: usize,
     /// Entropy of its distribution, in nats.
-    pub entropy: f64,
+    pub(super) entropy: f64,
     /// Its probability.
-    pub probability: f64,
+    pub(super) probability: f64,
     /// The longest response of the MDP.
-    pub longest: usize,
+    pub(super) longest: usize,
     /// `E[0.99^(T-t) | s_t]`, known to the oracle only.
-    pub decay: f64,
+    pub(super) decay: f64,
 }
 
 /// Features of a token.
-pub type Features = fn(&Token) -> Vec<f64>;
+pub(super) type Features = fn(&Token) -> Vec<f64>;
 
 /// `b`, `M` and `|∇J|²` of one policy.
 #[derive(Clone, Debug)]
-pub struct Quadratic {
+pub(super) struct Quadratic {
     /// `b`.
-    pub b: Vec<f64>,
+    pub(super) b: Vec<f64>,
     /// `M`, symmetric.
-    pub m: Vec<Vec<f64>>,
+    pub(super) m: Vec<Vec<f64>>,
     /// `|∇J|²`.
-    pub gradient: f64,
+    pub(super) gradient: f64,
     /// The greatest `η` of any weight per prefix.
-    pub ceiling: f64,
+    pub(super) ceiling: f64,
 }
 
 /// The token a response has at `edge`, position `t`.
@@ -84,94 +86,156 @@ impl Quadratic {
     ///
     /// # Panics
     /// If `size < 2`.
-    pub fn new(tree: &Tree, policy: &Tabular, features: Features, size: usize) -> Quadratic {
+    pub(super) fn new(tree: &Tree, policy: &Tabular, features: Features, size: usize) -> Quadratic {
         assert!(size >= 2, "a group has at least two responses");
         let oracle = Oracle::new(tree, policy);
-        let (entropies, decay) = (oracle.entropies(), decays(&oracle));
-        let variance = oracle.variances()[0];
-        let (g, h) = (size as f64, 1.0 / (size as f64 - 1.0));
-        // |∇ log π(a|s)|² of each edge.
-        let mut length = vec![0.0; tree.edge_count()];
-        for node in tree.nodes() {
-            let squares: f64 = tree.edges_of(node).map(|e| oracle.probs[e].powi(2)).sum();
-            for e in tree.edges_of(node) {
-                length[e] = 1.0 - 2.0 * oracle.probs[e] + squares;
-            }
-        }
-        let mut own: Vec<Vec<f64>> = Vec::new();
-        // Cotangents of a, q, e per feature.
-        let mut sums: [Vec<Vec<f64>>; 3] = [Vec::new(), Vec::new(), Vec::new()];
-        let mut noise = vec![0.0; tree.node_count()];
-        for leaf in tree.leaves() {
-            let path = tree.path(leaf);
-            let phi: Vec<Vec<f64>> =
-                tokens(&oracle, &path, &entropies, &decay).iter().map(features).collect();
-            let n = phi[0].len();
-            if own.is_empty() {
-                own = vec![vec![0.0; n]; n];
-                sums.iter_mut().for_each(|s| *s = vec![vec![0.0; tree.edge_count()]; n]);
-            }
-            for (reward, chance) in tree.outcomes(leaf) {
-                let p = chance * oracle.leaf_prob(leaf);
-                let rho = reward - oracle.j;
-                for (&edge, phi) in path.iter().zip(&phi) {
-                    let spread = p * (rho * rho + h * variance) * length[edge];
-                    noise[tree.edge_node(edge)] += spread;
-                    for j in 0..n {
-                        for (sum, moment) in sums.iter_mut().zip([rho, rho * rho, 1.0]) {
-                            sum[j][edge] += p * moment * phi[j];
-                        }
-                        for k in 0..n {
-                            own[j][k] += spread * phi[j] * phi[k];
-                        }
-                    }
-                }
-            }
-        }
-        let n = own.len();
-        let [a, q, e] = sums.map(|s| s.iter().map(|c| policy.backward(tree, c)).collect::<Vec<_>>());
+        let group = Group { size: size as f64, variance: oracle.variances()[0] };
+        let sums = Sums::over_responses(&oracle, features, group);
+        let cotangents = |per_feature: Vec<Vec<f64>>| -> Vec<Vec<f64>> {
+            per_feature.iter().map(|c| policy.backward(tree, c)).collect()
+        };
+        let Sums { own, rho, rho_squared, one, noise } = sums;
+        let means = Means { a: cotangents(rho), q: cotangents(rho_squared), e: cotangents(one) };
         let gradient = oracle.grad_j();
         let mut m = own;
-        for j in 0..n {
-            for k in 0..n {
-                let cross = (1.0 + h * h) * dot(&a[j], &a[k]) - h * (dot(&q[j], &e[k]) + dot(&e[j], &q[k]))
-                    + h * h * (g - 2.0) * variance * dot(&e[j], &e[k]);
-                m[j][k] = m[j][k] / g + (g - 1.0) / g * cross;
+        for (j, row) in m.iter_mut().enumerate() {
+            for (k, x) in row.iter_mut().enumerate() {
+                *x = *x / group.size + (group.size - 1.0) / group.size * group.cross(&means, j, k);
             }
         }
-        let squared = dot(&gradient, &gradient);
-        // Prefixes do not mix: every one has its own least squares.
-        let best = |node: usize| {
-            let s: f64 = tree.edges_of(node).map(|e| gradient[e].powi(2)).sum();
-            let second = noise[node] / g + (g - 1.0) / g * (1.0 + h * h) * s;
-            if s > 0.0 { s * s / second } else { 0.0 }
-        };
-        let ceiling = tree.nodes().map(best).sum::<f64>() / squared;
-        Quadratic { b: a.iter().map(|a| dot(a, &gradient)).collect(), m, gradient: squared, ceiling }
+        Quadratic {
+            b: means.a.iter().map(|a| dot(a, &gradient)).collect(),
+            m,
+            gradient: dot(&gradient, &gradient),
+            ceiling: group.ceiling(&oracle, &gradient, &noise),
+        }
     }
 
     /// `η(α)`.
-    pub fn efficiency(&self, alpha: &[f64]) -> f64 {
+    pub(super) fn efficiency(&self, alpha: &[f64]) -> f64 {
         dot(&self.b, alpha).powi(2) / (self.spread(alpha) * self.gradient)
     }
 
     /// `αᵀMα`.
-    pub fn spread(&self, alpha: &[f64]) -> f64 {
+    pub(super) fn spread(&self, alpha: &[f64]) -> f64 {
         self.m.iter().zip(alpha).map(|(row, x)| x * dot(row, alpha)).sum()
     }
 
     /// `α = M⁻¹ b`, the best on this MDP alone.
-    pub fn best(&self) -> Vec<f64> {
+    #[cfg(test)]
+    pub(super) fn best(&self) -> Vec<f64> {
         solve(self.m.clone(), self.b.clone())
     }
 }
 
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
+/// A group of responses: its size `G`, and the variance of rewards.
+#[derive(Clone, Copy)]
+struct Group {
+    size: f64,
+    variance: f64,
+}
+
+/// `a`, `q` and `e` per feature.
+struct Means {
+    a: Vec<Vec<f64>>,
+    q: Vec<Vec<f64>>,
+    e: Vec<Vec<f64>>,
+}
+
+impl Group {
+    /// `h = 1/(G-1)`.
+    fn h(self) -> f64 {
+        1.0 / (self.size - 1.0)
+    }
+
+    /// The part of `M_jk` that pairs of responses contribute.
+    fn cross(self, Means { a, q, e }: &Means, j: usize, k: usize) -> f64 {
+        let h = self.h();
+        (1.0 + h * h) * dot(&a[j], &a[k]) - h * (dot(&q[j], &e[k]) + dot(&e[j], &q[k]))
+            + h * h * (self.size - 2.0) * self.variance * dot(&e[j], &e[k])
+    }
+
+    /// The greatest `η` of any weight per prefix. Prefixes do not mix: every one has its own least squares.
+    fn ceiling(self, oracle: &Oracle, gradient: &[f64], noise: &[f64]) -> f64 {
+        let (g, h) = (self.size, self.h());
+        let best = |node: usize| {
+            let s: f64 = oracle.tree.edges_of(node).map(|e| gradient[e].powi(2)).sum();
+            let second = noise[node] / g + (g - 1.0) / g * (1.0 + h * h) * s;
+            if s > 0.0 { s * s / second } else { 0.0 }
+        };
+        oracle.tree.nodes().map(best).sum::<f64>() / dot(gradient, gradient)
+    }
+}
+
+/// Sums over responses, each weighted by its probability; `ρ = r - J`.
+#[derive(Default)]
+struct Sums {
+    /// `(ρ² + h σ²) <s_j, s_k>`.
+    own: Vec<Vec<f64>>,
+    /// `ρ φ_j`, `ρ² φ_j` and `φ_j` per feature and edge.
+    rho: Vec<Vec<f64>>,
+    rho_squared: Vec<Vec<f64>>,
+    one: Vec<Vec<f64>>,
+    /// `(ρ² + h σ²) |∇log π|²` per node.
+    noise: Vec<f64>,
+}
+
+impl Sums {
+    fn over_responses(oracle: &Oracle, features: Features, group: Group) -> Sums {
+        let tree = oracle.tree;
+        let (entropies, decay) = (oracle.entropies(), decays(oracle));
+        let squares = squared_gradients(oracle);
+        let mut sums = Sums { noise: vec![0.0; tree.node_count()], ..Sums::default() };
+        for leaf in tree.leaves() {
+            let path = tree.path(leaf);
+            let phi: Vec<Vec<f64>> = tokens(oracle, &path, &entropies, &decay).iter().map(features).collect();
+            for (reward, chance) in tree.outcomes(leaf) {
+                let (p, rho) = (chance * oracle.leaf_prob(leaf), reward - oracle.j);
+                for (&edge, phi) in path.iter().zip(&phi) {
+                    let spread = p * (rho * rho + group.h() * group.variance) * squares[edge];
+                    sums.noise[tree.edge_node(edge)] += spread;
+                    sums.add(edge, tree.edge_count(), phi, p, rho, spread);
+                }
+            }
+        }
+        sums
+    }
+
+    /// Adds a token with features `phi`.
+    fn add(&mut self, edge: usize, edges: usize, phi: &[f64], p: f64, rho: f64, spread: f64) {
+        let n = phi.len();
+        if self.own.is_empty() {
+            self.own = vec![vec![0.0; n]; n];
+            for sum in [&mut self.rho, &mut self.rho_squared, &mut self.one] {
+                *sum = vec![vec![0.0; edges]; n];
+            }
+        }
+        for j in 0..n {
+            self.rho[j][edge] += p * rho * phi[j];
+            self.rho_squared[j][edge] += p * (rho * rho) * phi[j];
+            self.one[j][edge] += p * phi[j];
+            for k in 0..n {
+                self.own[j][k] += spread * phi[j] * phi[k];
+            }
+        }
+    }
+}
+
+/// `|∇log π(a|s)|²` of each edge.
+fn squared_gradients(oracle: &Oracle) -> Vec<f64> {
+    let tree = oracle.tree;
+    let mut all = vec![0.0; tree.edge_count()];
+    for node in tree.nodes() {
+        let squares: f64 = tree.edges_of(node).map(|e| oracle.probs[e].powi(2)).sum();
+        for e in tree.edges_of(node) {
+            all[e] = 1.0 - 2.0 * oracle.probs[e] + squares;
+        }
+    }
+    all
 }
 
 /// The solution of `m x = b` for a positive semidefinite `m`, with a ridge of 1e-10 of its trace where features coincide.
-pub fn solve(mut m: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+pub(super) fn solve(mut m: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
     let n = b.len();
     let ridge = 1e-10 * (0..n).map(|i| m[i][i]).sum::<f64>();
     (0..n).for_each(|i| m[i][i] += ridge);

@@ -4,17 +4,17 @@ use super::quadratic::{Features, Token};
 
 /// Weights `w = Σ_j α_j φ_j`.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub(super) struct Span {
     /// Its name in tables.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// Whether a weight depends on the prefix only: then the expected update is `∇J` with a factor per prefix, whatever the lengths.
-    pub by_prefix: bool,
+    pub(super) by_prefix: bool,
     /// Whether it can be computed during training, from a response and the entropies.
-    pub trainable: bool,
+    pub(super) trainable: bool,
     /// `φ`; the first feature is 1 everywhere where [`Span::fitted`], and alone where not.
-    pub features: Features,
+    pub(super) features: Features,
     /// Whether `α` is chosen on training tasks; else there is one feature.
-    pub fitted: bool,
+    pub(super) fitted: bool,
 }
 
 /// Column sum of the decayed trace: `Σ_{k<n} q^k`.
@@ -35,10 +35,10 @@ const fn fixed(name: &'static str, by_prefix: bool, trainable: bool, features: F
 }
 
 /// The name of weights that are 1 everywhere.
-pub const UNIFORM: &str = "uniform (RLOO)";
+pub(super) const UNIFORM: &str = "uniform (RLOO)";
 
 /// All of them; the first is what the others are compared with.
-pub static SPANS: &[Span] = &[
+pub(super) static SPANS: &[Span] = &[
     fixed(UNIFORM, true, true, |_| vec![1.0]),
     fixed("1/T (GRPO)", false, true, |x| vec![1.0 / x.len as f64]),
     fixed("recent 0.9 (GRPO-λ)", false, true, |x| vec![geometric(0.9, x.len - x.t)]),
@@ -90,7 +90,8 @@ fn everything(x: &Token) -> Vec<f64> {
 }
 
 /// The span of a name.
-pub fn find(name: &str) -> Option<&'static Span> {
+#[cfg(test)]
+pub(super) fn find(name: &str) -> Option<&'static Span> {
     SPANS.iter().find(|s| s.name == name)
 }
 

@@ -1,18 +1,25 @@
 //! The figures.
 
-use super::Comparison;
-use super::reading::{BASELINE, PAPER};
-use super::scores::Regime;
-use crate::training::GROUP;
 use grpo_lambda::stats::Interval;
 
+use super::measure::{Comparison, UNIT};
+use super::reading::{BASELINE, PAPER};
+use super::scores::Regime;
+use super::titles;
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
+use crate::training::GROUP;
 
-/// The methods whose learning curves are in the data.
-pub(super) const CURVES: [&str; 6] =
-    [BASELINE, PAPER[0], PAPER[1], "RLOO", "recent weight .99", "GRPO clamped"];
+pub(super) fn figures(c: &Comparison) -> Vec<(String, Figure)> {
+    vec![
+        ("curves".into(), curves(c, Regime::OwnBest, "each method at its own best rate")),
+        ("small_rate".into(), curves(c, Regime::Cautious, "all at a sixteenth of GRPO's best rate")),
+        ("forest".into(), forest(c)),
+        ("map".into(), map(c)),
+        ("sweep".into(), sweep(c)),
+    ]
+}
 
-/// Those of them that are drawn, in the order of their colours: the style both learns like recent.
+/// Those methods with curves that are drawn, in the order of their colours: the style both learns like recent.
 const DRAWN: [&str; 4] = [BASELINE, PAPER[0], "GRPO clamped", "RLOO"];
 
 /// How a method is called where there is room.
@@ -42,7 +49,7 @@ const FOREST: [&str; 13] = [
 ];
 
 /// Learning curves, a panel per MDP.
-pub(super) fn curves(c: &Comparison, regime: Regime, title: &str, rates: &str) -> Figure {
+fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
     // Learning at best rates is over within a few groups: a logarithmic axis, without the common start.
     let log = regime == Regime::OwnBest;
     let caption = format!(
@@ -50,8 +57,11 @@ pub(super) fn curves(c: &Comparison, regime: Regime, title: &str, rates: &str) -
          GRPO-λ with advantages clamped at -0.1; its style both all but coincides with recent. Vertical axes differ; of curves that coincide the last name is on top.",
         c.runs
     );
-    let mut figure =
-        Figure::new(title).caption(caption).columns(3).panel_size(320, 235).names(DRAWN.map(shown));
+    let mut figure = Figure::new(titles::curves(c, regime))
+        .caption(caption)
+        .columns(3)
+        .panel_size(320, 235)
+        .names(DRAWN.map(shown));
     for (t, task) in c.tasks.iter().enumerate() {
         let mut panel = Panel::new(format!("{}: {}", task.name, task.about))
             .x(if log { Axis::new("responses sampled").log() } else { Axis::new("responses sampled") })
@@ -73,7 +83,7 @@ pub(super) fn curves(c: &Comparison, regime: Regime, title: &str, rates: &str) -
 }
 
 /// Gains over GRPO with intervals, a panel per regime.
-pub(super) fn forest(c: &Comparison, title: &str) -> Figure {
+fn forest(c: &Comparison) -> Figure {
     let caption = format!(
         "Area under J/J* less that of GRPO: mean over {} MDPs of the interquartile mean of {} runs, with 95 % intervals (stratified bootstrap of pairs of runs). \
          recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper (clamp -0.1). Horizontal axes differ.",
@@ -82,7 +92,8 @@ pub(super) fn forest(c: &Comparison, title: &str) -> Figure {
     );
     let signs = ["better than GRPO", "worse than GRPO", "interval contains 0"];
     let names = [signs[0], signs[1], "3", "4", "5", "6", signs[2]]; // the seventh colour is black
-    let mut figure = Figure::new(title).caption(caption).columns(2).panel_size(490, 320).names(names);
+    let mut figure =
+        Figure::new(titles::forest(c)).caption(caption).columns(2).panel_size(490, 320).names(names);
     let panels = [
         (Regime::Cautious, "Equal rate: a sixteenth of GRPO's best"),
         (Regime::Equal, "Equal rate: GRPO's best"),
@@ -115,13 +126,13 @@ pub(super) fn forest(c: &Comparison, title: &str) -> Figure {
 }
 
 /// Gains over GRPO, method by MDP.
-pub(super) fn map(c: &Comparison, title: &str) -> Figure {
+fn map(c: &Comparison) -> Figure {
     let caption = format!(
         "Area under J/J* less that of GRPO, in hundredths of J*, interquartile mean of {} runs; red: better than GRPO, blue: worse, colours end at ±10. \
          A win or loss has a 95 % interval without 0. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs
     );
-    let mut figure = Figure::new(title).caption(caption).columns(1).panel_size(900, 600);
+    let mut figure = Figure::new(titles::map(c)).caption(caption).columns(1).panel_size(900, 600);
     for (regime, title) in
         [(Regime::Equal, "All at GRPO's best rate"), (Regime::OwnBest, "Each at its own best rate")]
     {
@@ -146,7 +157,7 @@ pub(super) fn map(c: &Comparison, title: &str) -> Figure {
 }
 
 /// Area against the learning rate.
-pub(super) fn sweep(c: &Comparison, title: &str) -> Figure {
+fn sweep(c: &Comparison) -> Figure {
     let caption = format!(
         "Area under the learning curve J/J* after {} responses, mean over {} small MDPs with exact J and {} runs on each; bands: 95 % (normal, from the \
          spread of runs). Rates relative to the one at which GRPO learns best on each MDP. Right: the trace's weights divided by their mean (ours), so that \
@@ -174,8 +185,13 @@ pub(super) fn sweep(c: &Comparison, title: &str) -> Figure {
     for name in &DRAWN[..3] {
         let points = |name: &str| sweeps.iter().find(|s| s.0 == name).map_or(&[][..], |s| &s.1);
         raw = draw(raw, name, points(name));
-        let normalised = points(&format!("{name}{}", super::UNIT));
+        let normalised = points(&format!("{name}{}", UNIT));
         unit = draw(unit, name, if normalised.is_empty() { points(name) } else { normalised });
     }
-    Figure::new(title).caption(caption).names(DRAWN.map(shown)).panel_size(480, 340).panel(raw).panel(unit)
+    Figure::new(titles::sweep(c))
+        .caption(caption)
+        .names(DRAWN.map(shown))
+        .panel_size(480, 340)
+        .panel(raw)
+        .panel(unit)
 }

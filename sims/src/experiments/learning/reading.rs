@@ -9,6 +9,10 @@ pub(super) const BASELINE: &str = "GRPO";
 /// The paper's best readings (section 4.1): epsilon-trace, lambda = 0.99, both styles, clamp -0.1.
 pub(super) const PAPER: [&str; 2] = ["recent trace .99", "both trace .99"];
 
+/// The methods whose learning curves are in the data.
+pub(super) const CURVES: [&str; 6] =
+    [BASELINE, PAPER[0], PAPER[1], "RLOO", "recent weight .99", "GRPO clamped"];
+
 /// A method with its settings.
 pub(super) struct Reading {
     /// Its name in tables and figures; those of GRPO-lambda say style, update, lambda and what differs from the paper.
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_reading_builds_under_a_name_of_its_own() {
-        let task = &super::super::task::tasks(false).expect("knobs in range")[0];
+        let task = &crate::training::task::tasks(false).expect("knobs in range")[0];
         let all = readings();
         let mut names: Vec<&str> = all.iter().map(|r| r.name.as_str()).collect();
         assert!(names[0] == BASELINE && PAPER.iter().all(|p| names.contains(p)));

@@ -60,6 +60,12 @@ pub(super) struct Scores {
 pub(super) type Score = fn(&Run) -> f64;
 
 impl Scores {
+    /// No runs at all.
+    #[cfg(test)]
+    pub(super) fn none() -> Scores {
+        Scores { cells: Vec::new(), bootstrap: Bootstrap::default() }
+    }
+
     /// Trains everything that is reported: `best[reading][task]` are the chosen rates, `tick` is called after each cell.
     pub(super) fn train(
         tasks: &[Task],

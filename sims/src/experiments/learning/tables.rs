@@ -4,10 +4,20 @@ use grpo_lambda::stats::Interval;
 use grpo_lambda::table::{Cell, Table};
 use rayon::prelude::*;
 
-use super::Comparison;
-use super::figures::CURVES;
+use super::measure::Comparison;
+use super::reading::CURVES;
 use super::scores::Regime;
 use crate::training::GROUP;
+
+pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), overall(c)),
+        ("by_mdp".into(), by_mdp(c)),
+        ("rates".into(), rates(c)),
+        ("curves".into(), curves(c)),
+        ("sweep".into(), sweep(c)),
+    ]
+}
 
 /// The three cells of an interval.
 fn cells(interval: Option<Interval>) -> [Cell; 3] {
@@ -15,7 +25,7 @@ fn cells(interval: Option<Interval>) -> [Cell; 3] {
 }
 
 /// One row per method and regime, over all MDPs.
-pub(super) fn overall(c: &Comparison) -> Table {
+fn overall(c: &Comparison) -> Table {
     let mut table = Table::new(&[
         "regime",
         "method",
@@ -49,7 +59,7 @@ pub(super) fn overall(c: &Comparison) -> Table {
 }
 
 /// One row per MDP, method and regime.
-pub(super) fn by_mdp(c: &Comparison) -> Table {
+fn by_mdp(c: &Comparison) -> Table {
     let mut table = Table::new(&[
         "mdp",
         "regime",
@@ -90,7 +100,7 @@ pub(super) fn by_mdp(c: &Comparison) -> Table {
 }
 
 /// One row per MDP and method: the chosen rate, and the exact first update.
-pub(super) fn rates(c: &Comparison) -> Table {
+fn rates(c: &Comparison) -> Table {
     let mut table = Table::new(&[
         "mdp",
         "j_start",
@@ -111,7 +121,7 @@ pub(super) fn rates(c: &Comparison) -> Table {
         let (shortest, longest) = task.lengths();
         for (r, reading) in c.readings.iter().enumerate() {
             let choice = &c.choices[r][t];
-            let (exact, grpo) = (c.exact[r][t], c.exact[0][t]);
+            let (exact, grpo) = (c.exact.updates[r][t], c.exact.updates[0][t]);
             table.push(vec![
                 task.name.as_str().into(),
                 task.start_j.into(),
@@ -134,7 +144,7 @@ pub(super) fn rates(c: &Comparison) -> Table {
 }
 
 /// The learning curves of the figures.
-pub(super) fn curves(c: &Comparison) -> Table {
+fn curves(c: &Comparison) -> Table {
     let mut table = Table::new(&["mdp", "regime", "method", "responses", "j", "j_low", "j_high"]);
     for (t, task) in c.tasks.iter().enumerate() {
         for regime in [Regime::Cautious, Regime::OwnBest] {
@@ -155,7 +165,7 @@ pub(super) fn curves(c: &Comparison) -> Table {
 }
 
 /// The selection runs: mean area against the learning rate.
-pub(super) fn sweep(c: &Comparison) -> Table {
+fn sweep(c: &Comparison) -> Table {
     let mut table = Table::new(&["method", "rate_over_best_of_grpo", "area"]);
     for (name, points) in c.sweeps() {
         for (ratio, area, _) in points {

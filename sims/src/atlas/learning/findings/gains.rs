@@ -1,0 +1,146 @@
+//! Where GRPO-lambda gains and loses, and by what: the length of the step, the clamp, the trace.
+
+use grpo_lambda::stats::Interval;
+
+use super::words::interval;
+use crate::atlas::learning::measure::Ranking;
+use crate::atlas::learning::why::{CLAMP, CLAMP_GAIN, Case, LOG2_STEP, READINGS, Regime};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::findings::{finding, holds_or};
+
+fn cases(r: &Ranking, reading: usize) -> Vec<&Case> {
+    r.why.cases.iter().filter(|case| case.reading == reading).collect()
+}
+
+fn names(cases: &[&&Case]) -> String {
+    let of = |case: &&&Case| format!("{} ({:+.3})", case.task, case.gains[Regime::Tuned as usize].mid);
+    if cases.is_empty() { "none".into() } else { cases.iter().map(of).collect::<Vec<_>>().join(", ") }
+}
+
+/// Wins, ties and losses per task.
+pub(super) fn per_task(r: &Ranking) -> Finding {
+    let mut numbers = Vec::new();
+    let mut losses = Vec::new();
+    for (i, name) in READINGS.iter().enumerate() {
+        let all = cases(r, i);
+        let sign = |case: &Case| match case.p_holm <= 0.05 {
+            true if case.gains[0].mid > 0.0 => 1,
+            true if case.gains[0].mid < 0.0 => -1,
+            _ => 0,
+        };
+        let of = |wanted: i8| all.iter().filter(|case| sign(case) == wanted).collect::<Vec<_>>();
+        let (won, lost) = (of(1), of(-1));
+        let ties = all.len() - won.len() - lost.len();
+        numbers.push(format!(
+            "{name}: wins {}; loses {}; ties {ties} of {}",
+            names(&won),
+            names(&lost),
+            all.len()
+        ));
+        if !lost.is_empty() {
+            losses.push(format!(
+                "{name} wins {}, loses {}, ties {ties} of {}",
+                won.len(),
+                lost.len(),
+                all.len()
+            ));
+        }
+    }
+    finding(
+        "GRPO-λ loses to GRPO on no task, each at its own best rate",
+        holds_or(losses.is_empty(), losses.join("; ")),
+        format!(
+            "paired permutation tests, Holm-corrected over the tasks of a reading: {}",
+            numbers.join(". ")
+        ),
+    )
+}
+
+/// The mean over tasks with its interval over draws of tasks.
+fn mean_gain(r: &Ranking, cases: &[&Case], regime: Regime) -> Option<Interval> {
+    let mids = cases.iter().map(|case| case.gains[regime as usize].mid).collect();
+    r.bootstrap.interval(&[mids], |drawn| drawn[0].iter().sum::<f64>() / drawn[0].len() as f64)
+}
+
+/// How much of a gain at a small equal rate is the length of the step.
+pub(super) fn step_size(r: &Ranking) -> Finding {
+    let mut numbers = Vec::new();
+    let (mut gain_there, mut gone, mut kept) = (0, Vec::new(), Vec::new());
+    for (i, name) in READINGS.iter().enumerate() {
+        let all = cases(r, i);
+        let ratios: Vec<f64> = all.iter().map(|case| case.quantities[LOG2_STEP]).collect();
+        let of = |regime| mean_gain(r, &all, regime);
+        let said = |regime| of(regime).map_or(String::from("unknown"), interval);
+        if of(Regime::Cautious).is_some_and(|g| g.low > 0.0) {
+            gain_there += 1;
+            let above = |regime| of(regime).is_some_and(|g| g.low > 0.0);
+            if above(Regime::CautiousUnit) || above(Regime::Tuned) {
+                kept.push(*name)
+            } else {
+                gone.push(*name)
+            }
+        }
+        numbers.push(format!(
+            "{name}: |E[g]| is {:.1} times GRPO's (geometric mean; {:.1} to {:.1}); mean gain at a sixteenth of GRPO's best rate {}, there with mean weight 1 {}, at GRPO's best rate {}, there with mean weight 1 {}, each at its best {}, at its best with mean weight 1 {}",
+            (ratios.iter().sum::<f64>() / ratios.len() as f64).exp2(),
+            ratios.iter().copied().fold(f64::INFINITY, f64::min).exp2(),
+            ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max).exp2(),
+            said(Regime::Cautious),
+            said(Regime::CautiousUnit),
+            said(Regime::Equal),
+            said(Regime::EqualUnit),
+            said(Regime::Tuned),
+            said(Regime::TunedUnit)
+        ));
+    }
+    let verdict = match (gain_there, kept.is_empty()) {
+        (0, _) => Verdict::Fails("no reading gains at a small equal rate, averaged over tasks".into()),
+        (n, true) if n == READINGS.len() => Verdict::Holds,
+        (_, true) => {
+            Verdict::HoldsWhen(format!("it gains there at all: {}; the others do not", gone.join(", ")))
+        }
+        (_, false) => Verdict::Fails(format!("{} keep a gain", kept.join(", "))),
+    };
+    finding(
+        "What GRPO-λ gains at a small equal rate it gains by a longer step: nothing is left with weights of mean 1, nor at own best rates",
+        verdict,
+        format!("mean over tasks, 95 % over draws of tasks: {}", numbers.join(". ")),
+    )
+}
+
+/// Whether clamp and trace alone add up to both together.
+pub(super) fn clamp(r: &Ranking) -> Finding {
+    let mut numbers = Vec::new();
+    let mut most = true;
+    for (with, without) in [(0, 2), (1, 3)] {
+        let (both, trace) = (cases(r, with), cases(r, without));
+        // Tasks on which a quantity is not defined are missing from both.
+        let pairs: Vec<(&&Case, &&Case)> =
+            both.iter().filter_map(|b| Some((b, trace.iter().find(|t| t.task == b.task)?))).collect();
+        let n = pairs.len() as f64;
+        let mean = |of: &dyn Fn(&Case, &Case) -> f64| pairs.iter().map(|(b, t)| of(b, t)).sum::<f64>() / n;
+        let gain = |case: &Case| case.gains[Regime::Tuned as usize].mid;
+        let rest = |b: &Case, t: &Case| gain(b) - b.quantities[CLAMP_GAIN] - gain(t);
+        let rms = |of: &dyn Fn(&Case, &Case) -> f64| mean(&|b, t| of(b, t).powi(2)).sqrt();
+        most &= rms(&|b, _| b.quantities[CLAMP_GAIN]) > rms(&|_, t| gain(t));
+        numbers.push(format!(
+            "{}: mean gain {:+.3}, {CLAMP} {:+.3}, {} {:+.3}; root mean square {:.3}, {:.3}, {:.3}, and of what does not add up {:.3}",
+            READINGS[with],
+            mean(&|b, _| gain(b)),
+            mean(&|b, _| b.quantities[CLAMP_GAIN]),
+            READINGS[without],
+            mean(&|_, t| gain(t)),
+            rms(&|b, _| gain(b)),
+            rms(&|b, _| b.quantities[CLAMP_GAIN]),
+            rms(&|_, t| gain(t)),
+            rms(&rest)
+        ));
+    }
+    let numbers =
+        format!("each at its own best rate, over {} tasks: {}", cases(r, 0).len(), numbers.join(". "));
+    finding(
+        "Of what GRPO-λ gains or loses per task, the clamp alone moves more than the trace alone",
+        holds_or(most, numbers.clone()),
+        numbers,
+    )
+}

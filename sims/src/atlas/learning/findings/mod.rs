@@ -1,0 +1,31 @@
+//! What the numbers say.
+
+mod causes;
+mod completeness;
+mod gains;
+mod places;
+pub(super) mod words;
+
+use super::measure::Ranking;
+use crate::experiment::Finding;
+
+/// All findings; the first is the headline.
+pub(super) fn findings(r: &Ranking) -> Vec<Finding> {
+    vec![
+        places::headline(r),
+        places::best(r),
+        places::coincide(r),
+        places::efficiency(r),
+        places::values(r),
+        gains::per_task(r),
+        gains::step_size(r),
+        gains::clamp(r),
+        causes::explained(r),
+        causes::by_hindsight(r),
+        completeness::grid(r),
+        completeness::everyone(r),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

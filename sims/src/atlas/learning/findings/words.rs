@@ -1,0 +1,82 @@
+//! Numbers and names as they stand in findings and titles.
+
+use grpo_lambda::stats::Interval;
+use grpo_lambda::table::significant;
+
+use crate::atlas::learning::measure::Ranking;
+use crate::atlas::learning::ranking::Standing;
+use crate::atlas::learning::why::{Correlation, QUANTITIES, READINGS, Regime};
+
+pub(in crate::atlas::learning) fn interval(i: Interval) -> String {
+    format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
+}
+
+pub(super) fn p(p: f64) -> String {
+    significant(p, 2)
+}
+
+/// Place, gain, and chance of a better run.
+pub(super) fn standing(r: &Ranking, c: usize, s: &Standing) -> String {
+    format!(
+        "{}: place {} [{}, {}] of {}, gain {}, better in {:.0} % [{:.0}, {:.0}] of pairs, Holm p {}, better on {} and worse on {} of {} tasks",
+        r.name(c),
+        s.rank.mid,
+        s.rank.low.round(),
+        s.rank.high.round(),
+        r.field.competitors.len(),
+        interval(s.gain),
+        100.0 * s.improvement.mid,
+        100.0 * s.improvement.low,
+        100.0 * s.improvement.high,
+        p(s.p_holm),
+        s.better().len(),
+        s.worse().len(),
+        r.field.tasks.len()
+    )
+}
+
+/// The readings that take part, headline first.
+pub(in crate::atlas::learning) fn readings(r: &Ranking) -> Vec<usize> {
+    READINGS.iter().filter_map(|name| r.field.find(name)).collect()
+}
+
+/// How a competitor compares with GRPO.
+pub(in crate::atlas::learning) fn word(sign: i8) -> &'static str {
+    match sign {
+        1 => "faster",
+        -1 => "slower",
+        _ => "no different",
+    }
+}
+
+/// The correlations of the headline reading.
+pub(in crate::atlas::learning) fn correlations(
+    r: &Ranking,
+    regime: Regime,
+) -> impl Iterator<Item = &Correlation> {
+    r.why.correlations.iter().filter(move |c| c.reading == 0 && c.regime == regime)
+}
+
+/// A correlation in full.
+pub(super) fn said(c: &Correlation) -> String {
+    let signed = QUANTITIES[c.quantity].signed;
+    let signs = match (signed, c.against.is_empty()) {
+        (false, _) => String::new(),
+        (true, true) => format!(", sign right on {} of {}", c.agree.0, c.agree.1),
+        (true, false) => {
+            let mut against = c.against.clone();
+            let more = against.len().saturating_sub(4);
+            against.truncate(4);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(", sign right on {} of {}, wrong on {}{more}", c.agree.0, c.agree.1, against.join(", "))
+        }
+    };
+    format!(
+        "{} rho {:+.2} [{:+.2}, {:+.2}], Holm p {}{signs}",
+        QUANTITIES[c.quantity].name,
+        c.rho.mid,
+        c.rho.low,
+        c.rho.high,
+        p(c.p_holm)
+    )
+}

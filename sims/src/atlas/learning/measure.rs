@@ -1,0 +1,124 @@
+//! What is run, and what the statistics say of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use grpo_lambda::stats::Bootstrap;
+
+use super::competitors::{self, Competitor, Excluded};
+use super::field::{Cell, Effort, Field, Lab};
+use super::ranking::{Standing, order, standings};
+use super::run::{Budget, Spent};
+use super::tasks;
+use super::why::{CLAMP, READINGS, Why, explain};
+use crate::atlas::entrants::BASELINE;
+use crate::experiment::Context;
+use crate::training::rates::Grid;
+use crate::training::task::Task;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub(super) effort: Effort,
+    /// Ranked tasks at most.
+    pub(super) ranked: usize,
+    /// Random tasks beside the ranked ones.
+    pub(super) random: usize,
+    pub(super) resamples: usize,
+    /// The longer list of ranked tasks.
+    pub(super) all_tasks: bool,
+}
+
+impl Size {
+    pub(super) fn of(full: bool) -> Size {
+        let grid = Grid { low: -3, high: 12, per_octave: 1, widen: 4, seeds: 6 };
+        let quick = Size {
+            effort: Effort { runs: 32, updates: 48, pieces: 48, grid },
+            ranked: usize::MAX,
+            random: 16,
+            resamples: 1000,
+            all_tasks: false,
+        };
+        if !full {
+            return quick;
+        }
+        let grid = Grid { per_octave: 2, seeds: 30, ..grid };
+        let effort = Effort { runs: 100, updates: 240, pieces: 120, grid };
+        Size { effort, random: 60, resamples: 4000, all_tasks: true, ..quick }
+    }
+}
+
+/// Everything that was run, and what the statistics say.
+pub(super) struct Ranking {
+    pub(super) effort: Effort,
+    pub(super) field: Field,
+    pub(super) excluded: Vec<Excluded>,
+    /// `[axis][competitor]`, axes as in [`Spent`].
+    pub(super) standings: [Vec<Standing>; 2],
+    /// Competitors, best against responses first.
+    pub(super) order: Vec<usize>,
+    pub(super) why: Why,
+    pub(super) bootstrap: Bootstrap,
+}
+
+/// Runs everything.
+///
+/// # Errors
+/// If settings are refused, the store cannot write, or there are too few runs for an interval.
+pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking> {
+    let mut named = tasks::named(size.all_tasks)?;
+    named.truncate(size.ranked);
+    let random = tasks::random(size.random)?;
+    let (competitors, excluded) = competitors::all(&named[0])?;
+    let compared =
+        |c: &Competitor| [BASELINE, CLAMP].contains(&c.entrant.name) || READINGS.contains(&c.entrant.name);
+    let few: Vec<_> = competitors.iter().copied().filter(compared).collect();
+    let lab = Lab { ctx: context, effort: size.effort };
+    let pieces = competitors.len() * named.len()
+        + few.len() * random.len()
+        + READINGS.len() * (named.len() + random.len());
+    let done = AtomicUsize::new(0);
+    let tick = || {
+        let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pieces as f64;
+        (context.progress)(0.9 * share, "training");
+    };
+    let field = Field::run(&lab, named, competitors, &tick)?;
+    let random = Field::run(&lab, random, few, &tick)?;
+    let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
+    let why = explain(&lab, (&field, &random), bootstrap, &tick)?;
+    (context.progress)(0.9, "intervals");
+    let of = |axis: Spent| {
+        let scores = field.scores(|run| run.area[axis as usize]);
+        standings(&scores, bootstrap).ok_or_else(|| anyhow::anyhow!("too few runs for an interval"))
+    };
+    let (responses, tokens) = rayon::join(|| of(Spent::Responses), || of(Spent::Tokens));
+    let standings = [responses?, tokens?];
+    let order = order(&standings[Spent::Responses as usize]);
+    Ok(Ranking { effort: size.effort, field, excluded, standings, order, why, bootstrap })
+}
+
+impl Ranking {
+    /// A competitor's name.
+    pub(super) fn name(&self, competitor: usize) -> String {
+        self.field.competitors[competitor].name()
+    }
+
+    /// A competitor's standing against an axis.
+    pub(super) fn standing(&self, competitor: usize, axis: Spent) -> &Standing {
+        &self.standings[axis as usize][competitor]
+    }
+
+    /// What it takes to reach 90 % of `J*`, as a share of the budget, a run that does not reach it counting 1; `[task][run]`.
+    pub(super) fn effort_to_learn(&self, competitor: usize, axis: Spent) -> Vec<Vec<f64>> {
+        let of = |(cell, task): (&Cell, &Task)| {
+            let budget = Budget::new(task, self.effort.updates, 0).spend[axis as usize];
+            cell.runs.iter().map(|run| run.learned[axis as usize].map_or(1.0, |x| x / budget)).collect()
+        };
+        self.field.cells[competitor].iter().zip(&self.field.tasks).map(of).collect()
+    }
+
+    /// The share of runs that reach 90 % of `J*` within the budget of responses.
+    pub(super) fn share_learned(&self, competitor: usize) -> f64 {
+        let runs = || self.field.cells[competitor].iter().flat_map(|cell| &cell.runs);
+        runs().filter(|run| run.learned[0].is_some()).count() as f64 / runs().count() as f64
+    }
+}

@@ -1,0 +1,70 @@
+//! The titles of the figures, which say what the figures show.
+
+use super::competitors::Knowledge;
+use super::curves::drawn;
+use super::findings::words::{correlations, interval, readings, word};
+use super::measure::Ranking;
+use super::run::Spent;
+use super::why::{MEASURED, QUANTITIES, READINGS, Regime};
+
+pub(super) fn ranking(r: &Ranking) -> String {
+    let faster = r.order.iter().copied().filter(|&c| r.standing(c, Spent::Responses).sign() > 0);
+    let faster: Vec<usize> = faster.collect();
+    let free = |c: &usize| r.field.competitors[*c].knowledge == Knowledge::Oracle;
+    let beyond = if faster.is_empty() {
+        "No method learns faster than GRPO beyond noise".to_owned()
+    } else if faster.iter().all(free) {
+        "Beyond noise only methods with free values from the oracle learn faster than GRPO".to_owned()
+    } else {
+        let names: Vec<String> = faster.iter().filter(|c| !free(c)).map(|&c| r.name(c)).collect();
+        format!("Faster than GRPO beyond noise, without free values: {}", names.join(", "))
+    };
+    let Some(&reading) = readings(r).first() else { return beyond };
+    let s = r.standing(reading, Spent::Responses);
+    format!(
+        "{beyond}; {} is {} ({}), place {} to {} of {}",
+        READINGS[0],
+        word(s.sign()),
+        interval(s.gain),
+        s.rank.low.round(),
+        s.rank.high.round(),
+        r.field.competitors.len()
+    )
+}
+
+pub(super) fn curves(r: &Ranking) -> String {
+    let drawn = drawn(r);
+    let gain = |c: usize, axis: Spent| r.standing(c, axis).gain.mid;
+    let paid = |&c: &usize| matches!(r.field.competitors[c].knowledge, Knowledge::Completions(_));
+    let Some(c) = drawn.iter().copied().find(|c| paid(c)) else { return "Learning curves".into() };
+    let others = drawn.iter().filter(|&&d| d != c);
+    let apart = others.map(|&d| gain(d, Spent::Responses).abs()).fold(0.0, f64::max);
+    format!(
+        "{} pays for its completions: {:+.3} in area against responses, {:+.3} against tokens; the other five are within {apart:.3} of GRPO",
+        r.name(c),
+        gain(c, Spent::Responses),
+        gain(c, Spent::Tokens)
+    )
+}
+
+pub(super) fn why(r: &Ranking) -> String {
+    let explain = |measured: bool| -> Vec<&str> {
+        let found = correlations(r, Regime::Tuned).filter(|c| c.explains());
+        let names = found.map(|c| QUANTITIES[c.quantity].name);
+        names.filter(|name| MEASURED.contains(name) == measured).collect()
+    };
+    let (before, after) = (explain(false), explain(true));
+    let mut title = if before.is_empty() {
+        format!("Tuned, no exact quantity of the first update tells where {} beats GRPO", READINGS[0])
+    } else {
+        format!("Tuned, where {} gains over GRPO goes with {}", READINGS[0], before.join(", "))
+    };
+    if !after.is_empty() {
+        let words = after.iter().map(|name| match *name {
+            "clamp_gain" => "what the clamp alone does",
+            _ => "where the runs end",
+        });
+        title += &format!("; {} does", words.collect::<Vec<_>>().join(" and "));
+    }
+    title
+}

@@ -1,0 +1,67 @@
+//! The figure.
+
+use grpo_lambda::table::significant;
+
+use super::measure::{Agreement, LEVEL, Numbers};
+use super::rewards::{LEN, REWARDS, SYMBOLS};
+use super::scores::Score;
+use crate::figure::{Axis, Figure, Panel};
+
+/// The scores that are drawn.
+const SHOWN: [Score; 4] = [Score::Masked, Score::Gradient, Score::Gain, Score::Position];
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let of = |score| significant(n.credit(0, score).correlation, 2);
+    let title = format!(
+        "OAR's scores hardly order tokens by their credit: where the answer decides, rank correlation with |A| {} by masking and {} by gradient; the exact answer KL reaches {}",
+        of(Score::Masked),
+        of(Score::Gradient),
+        of(Score::Gain)
+    );
+    let caption = format!(
+        "Means over {} random policies with {} % intervals; alphabet of {SYMBOLS}, responses of {LEN} tokens, the last one is the answer",
+        n.policies,
+        LEVEL * 100.0
+    );
+    let figure = Figure::new(title).caption(caption).panel(credit(n)).panel(exact(n));
+    vec![(String::new(), figure)]
+}
+
+fn correlation_axis() -> Axis {
+    Axis::new("rank correlation within a response").range(-1.0, 1.0)
+}
+
+/// The place of a score beside the others, and its interval.
+fn dodged(k: usize, x: usize, a: Agreement) -> (f64, f64, f64, f64) {
+    let offset = (k as f64 - (SHOWN.len() as f64 - 1.0) / 2.0) * 0.16;
+    (x as f64 + offset, a.correlation_interval.low, a.correlation, a.correlation_interval.high)
+}
+
+fn credit(n: &Numbers) -> Panel {
+    let mut panel = Panel::new("with the true |A(s_t, a_t)|")
+        .x(Axis::new("what is rewarded").categories([
+            "answer",
+            "answer = first",
+            "sum of all",
+            "first token",
+        ]))
+        .y(correlation_axis());
+    for (k, score) in SHOWN.into_iter().enumerate() {
+        let rewards = 0..REWARDS.len();
+        panel = panel.intervals(score.name(), rewards.map(|r| dodged(k, r, n.credit(r, score))));
+    }
+    panel.hline(0.0, "")
+}
+
+fn exact(n: &Numbers) -> Panel {
+    let mut panel = Panel::new("with the exact answer KL")
+        .x(Axis::new("how the token is made unknown")
+            .categories(["marginalised, all others known", "not written yet"]))
+        .y(correlation_axis());
+    for (k, score) in SHOWN.into_iter().enumerate() {
+        let others = Score::EXACT.into_iter().enumerate().filter(|(_, target)| *target != score);
+        let points = others.map(|(x, _)| dodged(k, x, n.exact[x][score as usize]));
+        panel = panel.intervals(score.name(), points.collect::<Vec<_>>());
+    }
+    panel.hline(0.0, "")
+}

@@ -1,0 +1,23 @@
+//! What the numbers say.
+
+mod clip;
+mod direction;
+mod trust;
+
+use super::measure::Numbers;
+use crate::experiment::Finding;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    vec![
+        trust::token_ratios(n),
+        trust::weighted_means(n),
+        trust::exact_products(n),
+        direction::stale(n),
+        clip::bound(n),
+        direction::mismatch(n),
+        clip::reuse(n),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What is computed: rows and reuse of every method on every task, then trust regions and products of ratios.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use grpo_lambda::methods::Configured;
+use grpo_lambda::table::Cell;
+use rayon::prelude::*;
+
+use super::cases::{self, FIRST_STEP};
+use super::pairs::{Task, rate_of, tasks};
+use super::products::{Products, products};
+use super::reuse::reuse;
+use super::row::Row;
+use super::trust_region::{Pair, Synthetic, pairs, synthetic};
+use crate::atlas::entrants::{Entrant, Source};
+use crate::atlas::multisets::{Groups, Ratios};
+use crate::experiment::Context;
+
+pub(super) struct Numbers {
+    /// Responses per group.
+    pub(super) size: usize,
+    /// Batches per method and task whose reuse is measured.
+    pub(super) batches: usize,
+    pub(super) rows: Vec<Row>,
+    pub(super) reused: Vec<Reused>,
+    pub(super) synthetic: Vec<Synthetic>,
+    pub(super) pairs: Vec<Pair>,
+    pub(super) products: Products,
+}
+
+/// Reuse of one method on one task, as it is tabulated.
+pub(super) struct Reused {
+    pub(super) mdp: String,
+    pub(super) method: String,
+    /// Gain after each update: low, mid, high.
+    pub(super) gain: Vec<[f64; 3]>,
+    pub(super) kl: Vec<f64>,
+    /// Gain of all updates over that of the first: low, mid, high.
+    pub(super) more: [f64; 3],
+}
+
+pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let size = if context.full { 8 } else { 4 };
+    let batches = if context.full { 1000 } else { 100 };
+    let tasks = tasks()?;
+    let mut work = Vec::new();
+    for task in &tasks {
+        for (entrant, configured) in cases::entrants(task)? {
+            work.push(Piece { context, task, entrant, configured, size, batches });
+        }
+    }
+    let done = AtomicUsize::new(0);
+    let results: Vec<(Vec<Row>, Option<Reused>)> = work
+        .par_iter()
+        .map(|piece| {
+            let result = (piece.rows()?, piece.reused()?);
+            let n = done.fetch_add(1, Ordering::Relaxed) + 1;
+            let what = format!("{}, {}", piece.task.name, piece.entrant.name);
+            (context.progress)(0.9 * n as f64 / work.len() as f64, &what);
+            Ok(result)
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let (rows, reused): (Vec<Vec<Row>>, Vec<Option<Reused>>) = results.into_iter().unzip();
+    (context.progress)(0.92, "trust region");
+    Ok(Numbers {
+        size,
+        batches,
+        rows: rows.concat(),
+        reused: reused.into_iter().flatten().collect(),
+        synthetic: synthetic(context.seed, if context.full { 20_000 } else { 2_000 }),
+        pairs: pairs(context.seed)?,
+        products: products(context.seed, if context.full { 40 } else { 12 })?,
+    })
+}
+
+/// One method on one task; what it gives is kept by the store of a long run.
+struct Piece<'a> {
+    context: &'a Context<'a>,
+    task: &'a Task,
+    entrant: &'static Entrant,
+    configured: Configured,
+    size: usize,
+    batches: usize,
+}
+
+impl Piece<'_> {
+    fn key(&self, part: &str) -> String {
+        format!("{part} {} {}", self.task.name, self.entrant.name)
+    }
+
+    fn rows(&self) -> anyhow::Result<Vec<Row>> {
+        let cells = self.context.store.rows(&self.key("rows"), || {
+            let rows = cases::rows(self.task, self.entrant, &self.configured, self.size, self.context.seed)?;
+            Ok(rows.iter().map(Row::cells).collect())
+        })?;
+        let rows: Option<Vec<Row>> = cells.iter().map(|c| Row::parse(c)).collect();
+        rows.ok_or_else(|| anyhow::anyhow!("kept rows of {} cannot be read", self.entrant.name))
+    }
+
+    /// `None` where the method does not move the policy, or its evidence is not the table's, which is what a learner has.
+    fn reused(&self) -> anyhow::Result<Option<Reused>> {
+        let cells = self.context.store.rows(&self.key("reuse"), || {
+            if self.entrant.source == Source::Table { self.reuse() } else { Ok(Vec::new()) }
+        })?;
+        Ok(self.parse_reused(&cells))
+    }
+
+    /// The gain over the first update, then one row per update.
+    fn reuse(&self) -> anyhow::Result<Vec<Vec<Cell>>> {
+        let (tree, start) = (&self.task.tree, &self.task.start);
+        let method = self.configured.method.as_ref();
+        let groups = Groups::new(tree, start, start, Ratios::Sampler, self.size, self.entrant.source)?;
+        let rate = rate_of(tree, start, &groups.expected(method), FIRST_STEP);
+        let of = |rate| reuse(self.task, method, rate, self.batches, self.context.seed);
+        let Some(reuse) = rate.and_then(of) else { return Ok(Vec::new()) };
+        let mut kept = vec![vec![reuse.more.low.into(), reuse.more.mid.into(), reuse.more.high.into()]];
+        for (gain, kl) in reuse.gain.iter().zip(&reuse.kl) {
+            kept.push(vec![gain.low.into(), gain.mid.into(), gain.high.into(), (*kl).into()]);
+        }
+        Ok(kept)
+    }
+
+    fn parse_reused(&self, cells: &[Vec<Cell>]) -> Option<Reused> {
+        let three = |row: &[Cell]| -> Option<[f64; 3]> {
+            Some([row.first()?.number()?, row.get(1)?.number()?, row.get(2)?.number()?])
+        };
+        let (more, each) = cells.split_first()?;
+        Some(Reused {
+            mdp: self.task.name.to_owned(),
+            method: self.entrant.name.to_owned(),
+            more: three(more)?,
+            gain: each.iter().map(|row| three(row)).collect::<Option<_>>()?,
+            kl: each.iter().map(|row| row.get(3)?.number()).collect::<Option<_>>()?,
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! The efficiency `η` of weights over that of uniform weights, on families of MDPs that did not choose them.
+
+use grpo_lambda::mdp::Tabular;
+use grpo_lambda::stats::{Bootstrap, Interval, mean};
+use rayon::prelude::*;
+
+use super::choose::choose;
+use super::instances::{families, family, stages};
+use super::quadratic::Quadratic;
+use super::spans::{SPANS, Span};
+use crate::atlas::tasks::Task;
+use crate::experiments::common::vectors::dot;
+use crate::training::GROUP;
+
+/// The moments of every span at every policy.
+pub(super) struct Moments<'t> {
+    tasks: &'t [Task],
+    pub(super) families: Vec<&'static str>,
+    /// `[span][task][stage]`; the first span is uniform.
+    quadratics: Vec<Vec<Vec<Quadratic>>>,
+}
+
+/// The comparison in efficiency of one span.
+pub(super) struct Efficiency {
+    pub(super) span: &'static Span,
+    /// Geometric mean over families of `η/η(uniform)`, each family held out; log.
+    pub(super) held_out: Interval,
+    /// The same with `α` chosen on all families.
+    pub(super) in_sample: f64,
+    /// Per family, log, held out.
+    pub(super) families: Vec<f64>,
+    /// Policies at which the expected update, `α` chosen elsewhere, points away from `∇J`.
+    pub(super) astray: usize,
+    /// `α` chosen on all families, first entry 1 where it is not 0.
+    pub(super) alpha: Vec<f64>,
+}
+
+/// The policies at which the moments are taken, by task.
+pub(super) fn policies(tasks: &[Task]) -> Vec<Vec<Tabular>> {
+    tasks.par_iter().map(stages).collect()
+}
+
+impl<'t> Moments<'t> {
+    pub(super) fn new(tasks: &'t [Task], policies: &[Vec<Tabular>]) -> Moments<'t> {
+        let of_span = |span: &Span| {
+            let of_task = |(task, policies): (&Task, &Vec<Tabular>)| {
+                policies.iter().map(|p| Quadratic::new(&task.tree, p, span.features, GROUP)).collect()
+            };
+            tasks.iter().zip(policies).map(of_task).collect()
+        };
+        Moments { tasks, families: families(tasks), quadratics: SPANS.par_iter().map(of_span).collect() }
+    }
+
+    /// The places of a family's tasks.
+    fn members<'a>(&'a self, name: &'a str) -> impl Iterator<Item = usize> + 'a {
+        (0..self.tasks.len()).filter(move |&t| family(&self.tasks[t]) == name)
+    }
+
+    /// `α` of a span, chosen on every family but one; families weigh the same, and so do the policies of one.
+    pub(super) fn fit(&self, span: usize, without: Option<&str>) -> Vec<f64> {
+        if !SPANS[span].fitted {
+            return vec![1.0];
+        }
+        let mut all = Vec::new();
+        for name in self.families.iter().filter(|name| Some(**name) != without) {
+            let members: Vec<&Quadratic> =
+                self.members(name).flat_map(|t| &self.quadratics[span][t]).collect();
+            let weight = 1.0 / members.len() as f64;
+            all.extend(members.into_iter().map(|q| (q, weight)));
+        }
+        choose(&all)
+    }
+
+    /// `None` when a family has no policy with a gradient.
+    pub(super) fn efficiency(&self, span: usize, bootstrap: Bootstrap) -> Option<Efficiency> {
+        let all = self.fit(span, None);
+        let (mut held_out, mut in_sample, mut astray) = (Vec::new(), Vec::new(), 0);
+        for name in &self.families {
+            let alpha = self.fit(span, Some(name));
+            let ratio = |alpha: &[f64]| {
+                let ratios = self.members(name).flat_map(|t| self.ratios(span, t, alpha));
+                mean(&ratios.collect::<Vec<f64>>())
+            };
+            held_out.push(ratio(&alpha)?);
+            in_sample.push(ratio(&all)?);
+            let members = self.members(name).flat_map(|t| &self.quadratics[span][t]);
+            astray += members.filter(|q| dot(&q.b, &alpha) <= 0.0).count();
+        }
+        let first = if all[0].abs() > 1e-9 { all[0] } else { 1.0 };
+        Some(Efficiency {
+            span: &SPANS[span],
+            held_out: over_families(&held_out, bootstrap)?,
+            in_sample: mean(&in_sample)?,
+            families: held_out,
+            astray,
+            alpha: all.iter().map(|a| a / first).collect(),
+        })
+    }
+
+    /// `log η/η(uniform)` of weights `alpha` at every policy of a task.
+    fn ratios(&self, span: usize, task: usize, alpha: &[f64]) -> Vec<f64> {
+        let ratio = |(own, uniform): (&Quadratic, &Quadratic)| {
+            // An update that points away has no good step size: counted as next to nothing.
+            let eta = if dot(&own.b, alpha) > 0.0 { own.efficiency(alpha) } else { 0.0 };
+            (eta.max(1e-6) / uniform.efficiency(&[1.0])).ln()
+        };
+        self.quadratics[span][task].iter().zip(&self.quadratics[0][task]).map(ratio).collect()
+    }
+
+    /// The best weight per prefix of each policy, known to the oracle: log of `η/η(uniform)`.
+    pub(super) fn ceiling(&self, bootstrap: Bootstrap) -> Option<Interval> {
+        let of_family = |name: &&str| {
+            let members = self.members(name).flat_map(|t| &self.quadratics[0][t]);
+            mean(&members.map(|q| (q.ceiling / q.efficiency(&[1.0])).ln()).collect::<Vec<_>>())
+        };
+        let all: Vec<f64> = self.families.iter().map(of_family).collect::<Option<_>>()?;
+        over_families(&all, bootstrap)
+    }
+}
+
+/// The mean with its interval over draws of families.
+pub(super) fn over_families(values: &[f64], bootstrap: Bootstrap) -> Option<Interval> {
+    bootstrap.interval(&[values.to_vec()], |drawn| mean(&drawn[0]).unwrap_or(f64::NAN))
+}

@@ -1,0 +1,42 @@
+//! The figure.
+
+use super::effect::Effect;
+use super::findings::ROUNDING;
+use super::measure::Numbers;
+use crate::figure::{Axis, Figure, Panel};
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let change = panel(
+        n,
+        Panel::new("Change of the expected update").y("relative change |E g' - E g| / |E g|"),
+        |e| if e.relative < ROUNDING { 0.0 } else { e.relative },
+    );
+    let variance = panel(
+        n,
+        Panel::new("Change of the variance (1: none)").y(Axis::new("variance ratio tr Cov g' / tr Cov g")),
+        |e| e.variance_ratio,
+    );
+    let figure = Figure::new("Lemma 1's bound is a baseline under constant reduction (no change); a trace makes it a bias")
+        .caption(format!(
+            "Exact, groups of 4; g is the update without, g' the one with the bound added to every token's advantage. A dot is an MDP: {} random ones, 3 named. \
+             trace: recent with that λ, centred rewards, constant reduction.",
+            n.mdps.len() - n.of_zoo
+        ))
+        .panel_size(480, 360)
+        .panel(change)
+        .panel(variance.hline(1.0, ""));
+    vec![(String::new(), figure)]
+}
+
+/// A dot per MDP and reading, the random MDPs under those of the zoo.
+fn panel(n: &Numbers, panel: Panel, of: fn(&Effect) -> f64) -> Panel {
+    let mut panel = panel.x(Axis::new("method").categories(n.readings.iter().map(|r| r.reading.name)));
+    let dots = |m: usize| n.readings.iter().enumerate().map(move |(i, r)| (i as f64, of(&r.effects[m])));
+    for m in n.of_zoo..n.mdps.len() {
+        panel = panel.points("random MDPs", dots(m));
+    }
+    for (m, name) in n.mdps[..n.of_zoo].iter().enumerate() {
+        panel = panel.points(name.as_str(), dots(m));
+    }
+    panel
+}

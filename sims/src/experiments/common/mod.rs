@@ -1,0 +1,8 @@
+//! What several experiments share.
+
+pub(crate) mod findings;
+pub(crate) mod mdp;
+pub(crate) mod methods;
+pub(crate) mod random;
+pub(crate) mod text;
+pub(crate) mod vectors;

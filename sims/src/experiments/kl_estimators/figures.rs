@@ -1,0 +1,74 @@
+//! The figure.
+
+use super::measure::Numbers;
+use super::responses::MDPS;
+use super::states::AtScale;
+use crate::experiments::common::vectors::indexed;
+use crate::figure::{Axis, Figure, Panel, Style};
+
+/// The estimators that have a direction.
+const SHOWN: [&str; 3] = ["k2", "k3", "ratio_k3"];
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let figure = Figure::new("k3 as a loss descends KL(ref||π), not KL(π||ref); per state k2 and ratio·k3 are right")
+        .caption("Exact expectations, on-policy. Top right and bottom left: 300 pairs of 3-action softmax policies per distance, median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.")
+        .names(SHOWN)
+        .panel(hand(n))
+        .panel(length(n))
+        .panel(angle(n))
+        .panel(whole(n));
+    vec![(String::new(), figure)]
+}
+
+fn hand(n: &Numbers) -> Panel {
+    let mut panel = Panel::new("One state by hand: expected gradient (k1: 0, 0, 0)")
+        .x(Axis::new("action").categories(["1", "2", "3"]))
+        .y("E[∂ estimator / ∂ logit]");
+    for row in n.hand.rows.iter().filter(|row| SHOWN.contains(&row.name)) {
+        panel = panel.bars(row.name, indexed(&row.gradient));
+    }
+    panel
+}
+
+fn distance_axis() -> Axis {
+    Axis::new("KL(π||ref), median of the pairs (nats)").log()
+}
+
+fn length(n: &Numbers) -> Panel {
+    let panel = Panel::new("Random states: length relative to ∇KL(π||ref)")
+        .x(distance_axis())
+        .y(Axis::new("|E ∇ estimator| / |∇KL(π||ref)|").log());
+    along_distance(n, panel, |at| at.norm_ratio)
+}
+
+fn angle(n: &Numbers) -> Panel {
+    let panel = Panel::new("Random states: cosine with ∇KL(π||ref)")
+        .x(distance_axis())
+        .y(Axis::new("cosine").range(0.0, 1.05));
+    along_distance(n, panel, |at| at.cosine.unwrap_or([f64::NAN; 3]))
+}
+
+/// Medians against the distance, with the quantiles of k3.
+fn along_distance(n: &Numbers, mut panel: Panel, of: fn(&AtScale) -> [f64; 3]) -> Panel {
+    for name in SHOWN {
+        let own: Vec<&AtScale> = n.states.at_scales.iter().filter(|at| at.estimator == name).collect();
+        if name == "k3" {
+            panel = panel.band(name, own.iter().map(|at| (at.median_kl, of(at)[0], of(at)[2])));
+        }
+        let style = if name == "ratio_k3" { Style::Dashed } else { Style::Solid };
+        panel = panel.styled_line(name, style, own.iter().map(|at| (at.median_kl, of(at)[1])));
+    }
+    panel
+}
+
+fn whole(n: &Numbers) -> Panel {
+    let mut panel = Panel::new("Whole responses: cosine with ∇KL(π||ref)")
+        .x(Axis::new("MDP").categories(MDPS))
+        .y(Axis::new("cosine").range(0.0, 1.0));
+    for name in SHOWN {
+        let own = n.responses.rows.iter().filter(|r| r.estimator == name);
+        let cosines: Vec<f64> = own.map(|r| r.reverse.unwrap_or(f64::NAN)).collect();
+        panel = panel.bars(name, indexed(&cosines));
+    }
+    panel
+}

@@ -1,0 +1,155 @@
+//! The estimators on random pairs of distributions over three actions.
+
+use grpo_lambda::kl::Kl;
+use grpo_lambda::mdp::Tabular;
+use grpo_lambda::mdp::zoo::full_tree;
+
+use super::divergence::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
+use crate::experiments::common::vectors::{cosine, difference, gap, largest, norm, quantile};
+
+const SCALES: [f64; 8] = [0.03, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0];
+
+/// A distribution and a reference.
+struct Pair {
+    pi: Vec<f64>,
+    reference: Vec<f64>,
+}
+
+impl Pair {
+    /// `scale` is the standard deviation of the logits' difference.
+    fn random(seed: u64, scale: f64) -> anyhow::Result<Pair> {
+        let tree = full_tree(3, 1)?;
+        let reference = Tabular::random(&tree, seed, 1.0);
+        let mut policy = reference.clone();
+        policy.step(&Tabular::random(&tree, seed ^ 0xfeed, 1.0).logits, scale);
+        Ok(Pair { pi: policy.probs(&tree), reference: reference.probs(&tree) })
+    }
+}
+
+/// The identities on all pairs, and how far apart the two gradients are at which distance.
+pub(super) struct States {
+    /// Pairs examined.
+    pub(super) pairs: usize,
+    pub(super) at_scales: Vec<AtScale>,
+    /// The largest difference of each estimator's expected gradient from the one claimed, in the order of [`ESTIMATORS`].
+    pub(super) identities: [f64; 4],
+    /// The largest difference of the values of k1, k3 and ratio_k3 from the divergence.
+    pub(super) values: f64,
+    /// The same of k2.
+    pub(super) k2_value: f64,
+    /// The lowest cosine of `∇KL(ref||π)` and `∇KL(π||ref)`, with the divergence where it is.
+    pub(super) lowest: (f64, f64),
+}
+
+/// One estimator over the pairs of one scale; in triples the 10 % quantile, the median and the 90 % quantile.
+pub(super) struct AtScale {
+    pub(super) scale: f64,
+    pub(super) estimator: &'static str,
+    pub(super) median_kl: f64,
+    /// Of the expected gradient with `∇KL(π||ref)`; `None` where that is 0.
+    pub(super) cosine: Option<[f64; 3]>,
+    /// Of their norms.
+    pub(super) norm_ratio: [f64; 3],
+    /// The median variance over that of k2.
+    pub(super) variance_ratio: f64,
+}
+
+/// One estimator on one pair.
+struct Sample {
+    cosine: f64,
+    norm_ratio: f64,
+    variance_ratio: f64,
+}
+
+pub(super) fn states(pairs: usize, seed: u64) -> anyhow::Result<States> {
+    let mut found = States {
+        pairs: SCALES.len() * pairs,
+        at_scales: Vec::new(),
+        identities: [0.0; 4],
+        values: 0.0,
+        k2_value: 0.0,
+        lowest: (1.0, 0.0),
+    };
+    for scale in SCALES {
+        let mut kls = Vec::new();
+        let mut samples: [Vec<Sample>; 4] = Default::default();
+        for i in 0..pairs {
+            let pair = Pair::random(seed.wrapping_mul(7919) + i as u64, scale)?;
+            kls.push(divergence(&pair.pi, &pair.reference));
+            let new = found.add(&pair);
+            samples.iter_mut().zip(new).for_each(|(all, sample)| all.push(sample));
+        }
+        for ((estimator, _), samples) in ESTIMATORS.into_iter().zip(&samples) {
+            found.at_scales.push(AtScale::new(scale, estimator, quantile(&kls, 0.5), samples));
+        }
+    }
+    Ok(found)
+}
+
+impl States {
+    fn add(&mut self, Pair { pi, reference }: &Pair) -> [Sample; 4] {
+        let (want, other) = (reverse(pi, reference), forward(pi, reference));
+        let kl = divergence(pi, reference);
+        let zero = vec![0.0; pi.len()];
+        let expected = [&zero, &want, &other, &want];
+        let k2 = moments(Kl::K2, pi, pi, reference).1;
+        let between = cosine(&other, &want);
+        if between < self.lowest.0 {
+            self.lowest = (between, kl);
+        }
+        std::array::from_fn(|k| {
+            let estimator = ESTIMATORS[k].1;
+            let (mean, variance) = moments(estimator, pi, pi, reference);
+            self.identities[k] = self.identities[k].max(gap(&mean, expected[k]));
+            let off = (value(estimator, pi, reference) - kl).abs();
+            let worst = if estimator == Kl::K2 { &mut self.k2_value } else { &mut self.values };
+            *worst = worst.max(off);
+            Sample {
+                cosine: cosine(&mean, &want),
+                norm_ratio: norm(&mean) / norm(&want),
+                variance_ratio: variance / k2,
+            }
+        })
+    }
+}
+
+impl AtScale {
+    fn new(scale: f64, estimator: &'static str, median_kl: f64, samples: &[Sample]) -> AtScale {
+        let of = |f: fn(&Sample) -> f64| samples.iter().map(f).collect::<Vec<_>>();
+        let quantiles = |values: Vec<f64>| [0.1, 0.5, 0.9].map(|p| quantile(&values, p));
+        let directed = estimator != K1;
+        AtScale {
+            scale,
+            estimator,
+            median_kl,
+            cosine: directed.then(|| quantiles(of(|s| s.cosine))),
+            norm_ratio: if directed { quantiles(of(|s| s.norm_ratio)) } else { [0.0; 3] },
+            variance_ratio: quantile(&of(|s| s.variance_ratio), 0.5),
+        }
+    }
+}
+
+/// Actions drawn from another policy than the one being updated: relative errors of the expected gradients.
+pub(super) struct OffPolicy {
+    /// Triples examined.
+    pub(super) triples: usize,
+    /// The largest of ratio_k3.
+    pub(super) ratio_k3: f64,
+    /// The medians of k1, k2 and k3.
+    pub(super) medians: [f64; 3],
+}
+
+pub(super) fn off_policy(triples: usize, seed: u64) -> anyhow::Result<OffPolicy> {
+    let mut errors: [Vec<f64>; 4] = Default::default();
+    for i in 0..triples {
+        let Pair { pi, reference } = Pair::random(seed + i as u64, 1.0)?;
+        let old = Pair::random(seed + 77_777 + i as u64, 1.0)?.pi;
+        let want = reverse(&pi, &reference);
+        for (errors, (_, kl)) in errors.iter_mut().zip(ESTIMATORS) {
+            let mean = moments(kl, &pi, &old, &reference).0;
+            errors.push(norm(&difference(&mean, &want)) / norm(&want));
+        }
+    }
+    let [k1, k2, k3, ratio_k3] = errors;
+    Ok(OffPolicy { triples, ratio_k3: largest(ratio_k3), medians: [k1, k2, k3].map(|e| quantile(&e, 0.5)) })
+}

@@ -1,0 +1,60 @@
+//! The figures.
+
+use super::fork::{ADVANTAGE_RATIO, AtLambda, Region};
+use super::measure::Numbers;
+use crate::experiments::common::vectors::largest;
+use crate::figure::{Axis, Figure, Panel, Style};
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![("regions".into(), regions(n)), ("ratio".into(), ratios(n))]
+}
+
+fn regions(n: &Numbers) -> Figure {
+    let figure = Figure::new("Length-dependent weights invert preferences: the worse answer gains on the better one")
+        .caption("Exact expected step of the two logits at the prompt; short T = 2, long T = 50, each chosen with probability 0.15, else astray (T = 10, reward 0); G = 4, λ = 0.99, no std, no clamp. Q: probability of reward. Mean 1: weights of each response averaging 1 (ours).")
+        .panel_size(440, 330);
+    n.regions.chunk_by(|a, b| a.method == b.method).map(region).fold(figure, Figure::panel)
+}
+
+fn region(regions: &[Region]) -> Panel {
+    let unequal = || regions.iter().filter(|r| r.success[0] != r.success[1]);
+    let points = |inverted: bool| {
+        let own = unequal().filter(move |r| r.preference.inverts() == inverted);
+        own.map(|r| (r.success[0], r.success[1]))
+    };
+    Panel::new(format!(
+        "{}: {:.0} % inverted",
+        regions[0].method.replace("weights of mean 1", "mean 1"),
+        100.0 * points(true).count() as f64 / unequal().count() as f64
+    ))
+    .x(Axis::new("Q of the short answer").range(-0.04, 1.04))
+    .y(Axis::new("Q of the long answer").range(-0.04, 1.04))
+    .points("the better answer gains on the worse one", points(false))
+    .points("inverted: the worse answer gains on the better one", points(true))
+    .styled_line("equal values", Style::Dashed, [(0.0, 0.0), (1.0, 1.0)])
+}
+
+fn ratios(n: &Numbers) -> Figure {
+    let most = largest(n.by_lambda.iter().map(AtLambda::ratio));
+    let figure = Figure::new(format!(
+        "The longer the worse answer and the larger λ, the more credit it gets: up to {most:.0} times the better's"
+    ))
+    .caption("Exact implied credit at the prompt: long answer (Q = 0.8) over short answer (Q = 0.9, T = 2), V0 = 0.25; recent trace, reduction constant, G = 4, no std, no clamp.");
+    n.by_lambda.chunk_by(|a, b| a.normalise == b.normalise).map(ratio).fold(figure, Figure::panel)
+}
+
+fn ratio(of_normalisation: &[AtLambda]) -> Panel {
+    let title = match of_normalisation[0].normalise {
+        "none" => "Trace as in the paper",
+        _ => "Weights of each response with mean 1 (ours)",
+    };
+    let mut panel = Panel::new(title)
+        .x("λ (γ = 1)")
+        .y(Axis::new("credit of long / credit of short").log().range(0.5, 100.0));
+    for of_length in of_normalisation.chunk_by(|a, b| a.len == b.len) {
+        let name = format!("T = {}", of_length[0].len);
+        let points = || of_length.iter().map(|at| (at.lambda, at.ratio()));
+        panel = panel.styled_line(name.clone(), Style::Solid, points()).points(name, points());
+    }
+    panel.hline(ADVANTAGE_RATIO, "true ratio").hline(1.0, "above: inverted")
+}
