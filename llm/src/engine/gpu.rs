@@ -17,10 +17,22 @@ use crate::gpu::{
     Network, Weights,
 };
 use crate::lora::{self, LoraSettings};
+use crate::model::config::QkNorm;
 use crate::model::weights::{self, Parameters};
 use crate::model::{Config, Decoder, Error, Options, Rows, Scores};
 use crate::optim::{OptimError, Update};
 use crate::rollout::{RolloutError, Sampled};
+
+/// Refuses a shape that the kernels do not compute.
+fn implemented(shape: &Config) -> Result<(), Error> {
+    match shape.qk_norm {
+        QkNorm::None => Ok(()),
+        QkNorm::PerHead => {
+            let line = "norms its queries and keys, which only the CPU computes: choose the CPU (device=cpu or --device cpu)";
+            Err(Error::Unsupported(format!("{:?} {line}", shape.architecture)))
+        }
+    }
+}
 
 /// A model on a device, to be sampled.
 #[derive(Debug)]
@@ -41,6 +53,7 @@ impl GpuModel {
         shape: &Config,
         parameters: &Parameters<f32>,
     ) -> Result<Self, Error> {
+        implemented(shape)?;
         weights::check(shape, parameters)?;
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
