@@ -2,6 +2,7 @@
 
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::decoder::numbers_per_token;
 use grpo_lambda_decoder::model::ops::attention::PAGE;
 use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::ops::matmul::packed_len;
@@ -82,18 +83,13 @@ const F32: usize = size_of::<f32>();
 
 /// Numbers of the weights packed for products.
 fn packed(c: &Config) -> usize {
-    let (h, f, heads) = (c.hidden_size, c.intermediate_size, c.heads());
-    let layer = packed_len(h, heads.stride())
-        + packed_len(heads.width(), h)
-        + packed_len(h, 2 * f)
-        + packed_len(f, h);
-    c.num_hidden_layers * layer + packed_len(h, c.vocab_size)
+    let layer: usize = c.layer().linears().iter().map(|linear| linear.packed()).sum();
+    c.num_hidden_layers * layer + packed_len(c.hidden_size, c.vocab_size)
 }
 
 /// Numbers the tape keeps of a token in a layer.
 fn per_token(c: &Config) -> usize {
-    let heads = c.heads();
-    2 * c.hidden_size + 2 + heads.stride() + heads.width() + heads.query + 2 * c.intermediate_size
+    numbers_per_token(&c.layer())
 }
 
 /// Bytes of the tape of a forward pass over `tokens` tokens of which `scored` are scored.
@@ -219,13 +215,22 @@ mod tests {
 
     fn model(tied: bool) -> Decoder<f32> {
         let config = Config { tie_word_embeddings: tied, ..Config::qwen2(67, 48, 3, 6, 2) };
+        of_shape(config)
+    }
+
+    fn of_shape(config: Config) -> Decoder<f32> {
         let parameters = weights::initialise(&config, 1, 0.02);
         Decoder::new(config, parameters).expect("it fits")
     }
 
     #[test]
     fn the_tape_is_counted_to_the_byte() {
-        let model = model(true);
+        for model in [model(true), of_shape(Config::qwen3(67, 48, 3, 6, 2, 12))] {
+            count_tape(&model);
+        }
+    }
+
+    fn count_tape(model: &Decoder<f32>) {
         let mut rows = Rows::new();
         let (mut tokens, mut scored) = (0, 0);
         for (len, from) in [(40, 7), (3, 1), (65, 30)] {

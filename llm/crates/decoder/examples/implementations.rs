@@ -1,10 +1,10 @@
 //! Time and memory of one forward and backward pass, by implementation: what hand-written passes and recomputation are worth.
 //!
-//! `cargo run --release -p grpo-lambda-decoder --features candle --example implementations -- plain|fused|own|recompute`
+//! `cargo run --release -p grpo-lambda-decoder --features candle --example implementations -- candle|own|recompute`
 //!
 //! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process,
-//! because the peak of memory is the process's: `plain` and `fused` are the candle graph, `own` the decoder, `recompute` the
-//! decoder without kept activations.
+//! because the peak of memory is the process's: `candle` is the candle graph, `own` the decoder, `recompute` the decoder without kept
+//! activations.
 
 use cpu_time::ProcessTime;
 use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
@@ -35,10 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             })
         }
         #[cfg(feature = "candle")]
-        "plain" | "fused" => {
-            use grpo_lambda_decoder::model::graph::{Graph, Implementation};
-            let implementation = if name == "plain" { Implementation::Plain } else { Implementation::Fused };
-            let graph = Graph::new(config, &parameters, &candle_core::Device::Cpu, implementation)?;
+        "candle" => {
+            let graph = grpo_lambda_decoder::model::graph::Graph::new(config, &parameters)?;
             drop(parameters);
             Box::new(move || {
                 let gradients = graph.gradients::<f32>(&rows, 1.0, &[slope; 16 * 255])?;
@@ -46,9 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             })
         }
         other => {
-            return Err(
-                format!("`{other}`: plain, fused (both with --features candle), own or recompute").into()
-            );
+            return Err(format!("`{other}`: candle (with --features candle), own or recompute").into());
         }
     };
     let first = pass()?;

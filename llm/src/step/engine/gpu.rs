@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::{self, LoraSettings};
+use grpo_lambda_decoder::model::config::QkNorm;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, Options, Rows, Scores};
 use grpo_lambda_decoder::optim::{OptimError, Update};
@@ -22,6 +23,17 @@ use grpo_lambda_gpu::{
 };
 
 use super::{Engine, Stage};
+
+/// Refuses a shape that the kernels do not compute.
+fn implemented(shape: &Config) -> Result<(), Error> {
+    match shape.qk_norm {
+        QkNorm::None => Ok(()),
+        QkNorm::PerHead => {
+            let line = "norms its queries and keys, which only the CPU computes: choose the CPU (device=cpu or --device cpu)";
+            Err(Error::Unsupported(format!("{:?} {line}", shape.architecture)))
+        }
+    }
+}
 
 /// A model on a device, to be sampled.
 #[derive(Debug)]
@@ -42,6 +54,7 @@ impl GpuModel {
         shape: &Config,
         parameters: &Parameters<f32>,
     ) -> Result<Self, Error> {
+        implemented(shape)?;
         weights::check(shape, parameters)?;
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;

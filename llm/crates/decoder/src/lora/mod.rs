@@ -26,6 +26,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
+use crate::model::config::layer::{PROJECTIONS, Projection};
 use crate::model::config::parameter;
 use crate::model::weights::{self, Parameters, Tensor};
 use crate::model::{Config, Decoder, Gradients};
@@ -39,16 +40,25 @@ fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String 
         .map_or(String::new(), |(_, name)| format!(" (did you mean `{name}`?)"))
 }
 
-/// The projections that can be adapted, with their place in a layer.
-pub const TARGETS: [(&str, &str); 7] = [
-    ("q_proj", "self_attn.q_proj"),
-    ("k_proj", "self_attn.k_proj"),
-    ("v_proj", "self_attn.v_proj"),
-    ("o_proj", "self_attn.o_proj"),
-    ("gate_proj", "mlp.gate_proj"),
-    ("up_proj", "mlp.up_proj"),
-    ("down_proj", "mlp.down_proj"),
-];
+/// The projections that can be adapted, with their place in a layer: every one of [`PROJECTIONS`].
+pub const TARGETS: [(&str, &str); PROJECTIONS.len()] = {
+    let mut targets = [("", ""); PROJECTIONS.len()];
+    let mut i = 0;
+    while i < targets.len() {
+        targets[i] = (short_name(PROJECTIONS[i]), PROJECTIONS[i]);
+        i += 1;
+    }
+    targets
+};
+
+/// What follows the dot of `self_attn.q_proj`.
+const fn short_name(place: &'static str) -> &'static str {
+    let mut dot = place.len();
+    while dot > 0 && place.as_bytes()[dot - 1] != b'.' {
+        dot -= 1;
+    }
+    place.split_at(dot).1
+}
 
 /// The shape of an adapter.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,24 +79,20 @@ impl LoraSettings {
 
     /// The adapted matrices of a model, as parameter names without `.weight`, in the order of names.
     pub fn modules(&self, config: &Config) -> Vec<String> {
-        let mut modules: Vec<String> = (0..config.num_hidden_layers)
-            .flat_map(|l| {
-                let chosen = TARGETS.iter().filter(|(name, _)| self.targets.iter().any(|t| t == name));
-                chosen.map(move |(_, place)| parameter(l, place))
-            })
-            .collect();
-        modules.sort();
-        modules
+        self.matrices(config).into_keys().collect()
     }
 
     /// `[out, in]` of the adapted matrices, in the order of [`LoraSettings::modules`].
     pub fn sizes(&self, config: &Config) -> Vec<[usize; 2]> {
-        let all: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
-        let matrix = |module: &String| match all[&format!("{module}.weight")][..] {
-            [out, inner] => [out, inner],
-            _ => [0, 0],
-        };
-        self.modules(config).iter().map(matrix).collect()
+        self.matrices(config).into_values().collect()
+    }
+
+    fn matrices(&self, config: &Config) -> BTreeMap<String, [usize; 2]> {
+        let layer = config.layer();
+        let chosen = |p: &&Projection| self.targets.iter().any(|target| target == short_name(p.name));
+        let adapted: Vec<&Projection> = layer.projections().filter(chosen).collect();
+        let of_layer = |l| adapted.iter().map(move |p| (parameter(l, p.name), [p.outputs, p.inputs]));
+        (0..config.num_hidden_layers).flat_map(of_layer).collect()
     }
 
     /// Numbers of the matrices that are adapted.

@@ -91,6 +91,18 @@ impl<T: Real> Store<T> {
         }
     }
 
+    /// Writes the keys and values of tokens that follow those `row` holds.
+    fn write(&mut self, layer: usize, row: &Row, qkv: &[T]) {
+        let heads = self.heads;
+        for (position, token) in (row.len..).zip(qkv.chunks_exact(heads.stride())) {
+            for g in 0..heads.key {
+                let range = self.range(layer, g);
+                let page = &mut self.pages[row.pages[position / PAGE]][range];
+                attention::store(heads, g, token, position % PAGE, page);
+            }
+        }
+    }
+
     fn range(&self, layer: usize, g: usize) -> std::ops::Range<usize> {
         let start = (layer * self.heads.key + g) * self.heads.page();
         start..start + self.heads.page()
@@ -162,6 +174,19 @@ impl<'m, T: Real> Decoding<'m, T> {
     /// # Panics
     /// When a row is named twice, has been finished, or gets no token.
     pub fn extend(&mut self, rows: &[RowId], tokens: &[&[u32]]) -> Result<NextTokens<T>> {
+        self.check(rows, tokens)?;
+        let (offsets, positions) = self.reserve(rows, tokens);
+        let last = self.read(rows, &tokens.concat(), &offsets, positions);
+        for (&RowId(id), new) in rows.iter().zip(tokens) {
+            if let Some(row) = &mut self.rows[id] {
+                row.len += new.len();
+            }
+        }
+        Ok(NextTokens { values: self.model.logits_of(&last), vocabulary: self.model.config().vocab_size })
+    }
+
+    /// Refuses tokens that cannot be appended.
+    fn check(&self, rows: &[RowId], tokens: &[&[u32]]) -> Result<()> {
         assert_eq!(rows.len(), tokens.len(), "one token sequence per row");
         let mut distinct = rows.to_vec();
         distinct.sort_unstable();
@@ -178,51 +203,41 @@ impl<'m, T: Real> Decoding<'m, T> {
                 return Err(Error::Input { row: i, reason });
             }
         }
-        let packed: Vec<u32> = tokens.iter().flat_map(|t| t.iter().copied()).collect();
+        Ok(())
+    }
+
+    /// Pages for the new tokens of every row: where each row's tokens begin and end, and the position of every token.
+    fn reserve(&mut self, rows: &[RowId], tokens: &[&[u32]]) -> (Vec<usize>, Vec<u32>) {
         let mut offsets = vec![0];
-        let mut positions = Vec::with_capacity(packed.len());
+        let mut positions = Vec::new();
         for (&RowId(id), new) in rows.iter().zip(tokens) {
             let row = self.rows[id].as_mut().unwrap_or_else(|| panic!("row {id} is finished"));
             self.store.reserve(row, new.len());
             positions.extend((row.len..row.len + new.len()).map(|p| p as u32));
             offsets.push(positions.len());
         }
-        let (model, heads) = (self.model, config.heads());
-        let longest = positions.iter().max().map_or(0, |p| *p as usize + 1);
-        let table = model.table(longest);
+        (offsets, positions)
+    }
+
+    /// Takes the new tokens through the layers, which store their keys and values; the stream at the last token of each row.
+    fn read(&mut self, rows: &[RowId], tokens: &[u32], offsets: &[usize], positions: Vec<u32>) -> Buffer<T> {
+        let (model, heads, store) = (self.model, self.model.config().heads(), &mut self.store);
         let of: Vec<&Row> = rows.iter().filter_map(|r| self.rows[r.0].as_ref()).collect();
-        let store = &mut self.store;
-        let mut x = model.embed(&packed);
-        for layer in 0..config.num_hidden_layers {
-            x = model
-                .layer(layer, x, &positions, &table, |qkv, out, _| {
-                    for (row, pair) in of.iter().zip(offsets.windows(2)) {
-                        for at in pair[0]..pair[1] {
-                            let position = positions[at] as usize;
-                            let token = &qkv[at * heads.stride()..(at + 1) * heads.stride()];
-                            for g in 0..heads.key {
-                                let range = store.range(layer, g);
-                                let page = &mut store.pages[row.pages[position / PAGE]][range];
-                                attention::store(heads, g, token, position % PAGE, page);
-                            }
-                        }
-                    }
-                    let cache = Layer { store, layer, rows: &of };
-                    attention::forward_cached(model.pool(), heads, qkv, &offsets, &cache, out);
-                })
-                .0;
+        let mut x = model.embed(tokens);
+        let positions = model.positions(positions);
+        for layer in 0..model.config().num_hidden_layers {
+            let attend = |qkv: &[T], out: &mut [T], _: &mut [T]| {
+                for (row, pair) in of.iter().zip(offsets.windows(2)) {
+                    let new = &qkv[pair[0] * heads.stride()..pair[1] * heads.stride()];
+                    store.write(layer, row, new);
+                }
+                let cache = Layer { store, layer, rows: &of };
+                attention::forward_cached(model.pool(), heads, qkv, offsets, &cache, out);
+            };
+            x = model.layer_forward(layer, x, &positions, attend).0;
         }
-        let h = config.hidden_size;
-        let mut last = model.pool().take(rows.len() * h);
-        for (out, end) in last.chunks_exact_mut(h).zip(&offsets[1..]) {
-            out.copy_from_slice(&x[(end - 1) * h..end * h]);
-        }
-        for (&RowId(id), new) in rows.iter().zip(tokens) {
-            if let Some(row) = &mut self.rows[id] {
-                row.len += new.len();
-            }
-        }
-        Ok(NextTokens { values: model.head(&last), vocabulary: config.vocab_size })
+        let ends: Vec<usize> = offsets[1..].iter().map(|end| end - 1).collect();
+        model.streams_at(&ends, &x)
     }
 
     /// Ends a row; its pages serve others.

@@ -1,48 +1,51 @@
 //! The decoder: embedding, layers of attention and gated MLP with RMSNorm, and the log-probability of chosen tokens.
 //!
-//! One forward source: `Decoder::layer` is a layer in training, scoring and decoding alike; only where the keys come from
-//! differs. One backward source, written beside it in the same order reversed.
+//! What a layer consists of stands in [`Layer`]. One forward source: `Decoder::layer_forward` is a layer in training, scoring and
+//! decoding alike; only where the keys come from differs. One backward source, written beside it.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `attention` | the attention block of a layer |
+//! | `heads` | from its projection to what attention reads: norms of queries and keys, rotation |
+//! | `mlp` | the MLP block |
+//! | `linear`, `norm` | what both are made of |
+//! | `head` | from the stream after the last layer to logits and log-probabilities |
+//! | `tape` | what a forward pass keeps for its backward pass |
+
+mod attention;
+mod head;
+mod heads;
+mod linear;
+mod mlp;
+mod norm;
+mod tape;
+
+pub(crate) use heads::Positions;
+pub(super) use tape::LayerTape;
+pub use tape::{Tape, numbers_per_token};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::config::{Config, EMBEDDING, FINAL_NORM, parameter};
+use linear::{PackedLayer, PackedMatrix};
+use tape::Activations;
+
+use super::config::{Config, EMBEDDING, Layer};
 use super::error::Result;
 use super::gradients::Gradients;
 use super::ops::buffer::{Buffer, Pool};
-use super::ops::matmul::{Left, Panels, matmul, pack_rows, pack_transposed, packed_len};
-use super::ops::{Real, attention, log_prob, norm, rope, swiglu};
+use super::ops::{Real, attention as attention_op, norm as norm_op, rope};
 use super::rows::Rows;
 use super::weights::{self, Parameters};
 
 /// A model: its parameters, and their packed form for the forward pass.
 pub struct Decoder<T: Real> {
     config: Config,
+    layer: Layer,
     parameters: Parameters<T>,
     layers: Vec<PackedLayer<T>>,
-    head: Vec<T>,
+    head: PackedMatrix<T>,
     table: Mutex<Arc<rope::Table<T>>>,
     pool: Pool<T>,
-}
-
-/// The matrices of a layer, packed for `x W^T`; those that share their input lie side by side.
-#[derive(Default)]
-struct PackedLayer<T> {
-    qkv: Vec<T>,
-    qkv_bias: Vec<T>,
-    output: Vec<T>,
-    gate_up: Vec<T>,
-    gate_up_bias: Vec<T>,
-    down: Vec<T>,
-}
-
-/// Projections that read the normed stream of the attention.
-const QKV: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
-/// Projections that read the normed stream of the MLP.
-const GATE_UP: [&str; 2] = ["mlp.gate_proj", "mlp.up_proj"];
-
-/// Their full names in layer `l`, without `.weight` and `.bias`.
-fn of(l: usize, projections: &[&str]) -> Vec<String> {
-    projections.iter().map(|p| parameter(l, p)).collect()
 }
 
 /// How to run a forward pass whose gradient is wanted.
@@ -72,61 +75,10 @@ pub struct Scores {
     pub entropies: Vec<Vec<f64>>,
 }
 
-/// What the backward pass needs of a forward pass.
-pub struct Tape<T: Real> {
-    rows: Rows,
-    layers: Vec<Kept<T>>,
-    /// Stream after the last layer, at the tokens that predict a target.
-    last: Buffer<T>,
-    scale: Buffer<T>,
-    normed: Buffer<T>,
-    /// Output of [`log_prob::forward`].
-    saved: Buffer<T>,
-    inverse_temperature: T,
-}
-
-impl<T: Real> Tape<T> {
-    /// Bytes it holds.
-    pub fn bytes(&self) -> usize {
-        let of = |buffers: &[&Buffer<T>]| buffers.iter().map(|b| b.len() * size_of::<T>()).sum::<usize>();
-        let layer = |kept: &Kept<T>| match kept {
-            Kept::Input(input) => of(&[input]),
-            Kept::Whole(a) => of(&[
-                &a.input,
-                &a.input_scale,
-                &a.qkv,
-                &a.attended,
-                &a.log_sum,
-                &a.middle,
-                &a.middle_scale,
-                &a.gate_up,
-            ]),
-        };
-        self.layers.iter().map(layer).sum::<usize>()
-            + of(&[&self.last, &self.scale, &self.normed, &self.saved])
-    }
-}
-
-/// One layer on the tape.
-pub(super) enum Kept<T> {
-    Whole(Box<Activations<T>>),
-    Input(Buffer<T>),
-}
-
-/// Everything of a layer that its backward pass reads and that is not cheap to compute again.
-pub(crate) struct Activations<T> {
-    /// The stream at its entry, and the scale of its norm.
-    input: Buffer<T>,
-    input_scale: Buffer<T>,
-    /// Queries, keys and values, rotated.
-    qkv: Buffer<T>,
-    /// Attention's output and log-sums.
-    attended: Buffer<T>,
-    log_sum: Buffer<T>,
-    /// The stream after attention, and the scale of its norm.
-    middle: Buffer<T>,
-    middle_scale: Buffer<T>,
-    gate_up: Buffer<T>,
+/// Rows on their way through the layers.
+pub(super) struct Pass<'a, T> {
+    pub(super) rows: &'a Rows,
+    positions: Positions<T>,
 }
 
 impl<T: Real> Decoder<T> {
@@ -139,8 +91,9 @@ impl<T: Real> Decoder<T> {
         let mut decoder = Self {
             table: Mutex::new(Arc::new(rope::Table::new(&config.frequencies(), 0))),
             layers: (0..config.num_hidden_layers).map(|_| PackedLayer::default()).collect(),
-            head: Vec::new(),
+            head: PackedMatrix::default(),
             pool: Pool::default(),
+            layer: config.layer(),
             config,
             parameters,
         };
@@ -184,37 +137,20 @@ impl<T: Real> Decoder<T> {
         &self.parameters[name].data
     }
 
-    /// `weight` or `bias` of these projections, end to end.
-    fn joined(&self, projections: &[String], kind: &str) -> Vec<T> {
-        let found = projections.iter().filter_map(|p| self.parameters.get(&format!("{p}.{kind}")));
-        found.flat_map(|t| t.data.iter().copied()).collect()
+    fn eps(&self) -> T {
+        T::from_f64(self.config.rms_norm_eps)
     }
 
     fn pack(&mut self) {
-        let (h, f, v) = (self.config.hidden_size, self.config.intermediate_size, self.config.vocab_size);
-        let heads = self.config.heads();
-        let (qkv, width) = (heads.stride(), heads.width());
-        fn pack<T: Real>(weight: &[T], k: usize, n: usize, out: &mut Vec<T>) {
-            out.resize(packed_len(k, n), T::ZERO);
-            pack_transposed(weight, k, k, n, out);
+        for (l, packed) in self.layers.iter_mut().enumerate() {
+            packed.pack(&self.layer, l, &self.parameters);
         }
-        let mut layers = std::mem::take(&mut self.layers);
-        for (l, packed) in layers.iter_mut().enumerate() {
-            pack(&self.joined(&of(l, &QKV), "weight"), h, qkv, &mut packed.qkv);
-            pack(self.weight(&parameter(l, "self_attn.o_proj.weight")), width, h, &mut packed.output);
-            pack(&self.joined(&of(l, &GATE_UP), "weight"), h, 2 * f, &mut packed.gate_up);
-            pack(self.weight(&parameter(l, "mlp.down_proj.weight")), f, h, &mut packed.down);
-            packed.qkv_bias = self.joined(&of(l, &QKV), "bias");
-            packed.gate_up_bias = self.joined(&of(l, &GATE_UP), "bias");
-        }
-        self.layers = layers;
-        let mut head = std::mem::take(&mut self.head);
-        pack(self.weight(weights::head_name(&self.config)), h, v, &mut head);
-        self.head = head;
+        let head = &self.parameters[weights::head_name(&self.config)].data;
+        self.head.pack(head, self.config.hidden_size, self.config.vocab_size);
     }
 
     /// Rotations of positions `0..len` at least.
-    pub(crate) fn table(&self, len: usize) -> Arc<rope::Table<T>> {
+    fn table(&self, len: usize) -> Arc<rope::Table<T>> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.len() < len {
             *table = Arc::new(rope::Table::new(&self.config.frequencies(), len.next_power_of_two().max(256)));
@@ -233,118 +169,75 @@ impl<T: Real> Decoder<T> {
         x
     }
 
-    /// `x W^T` with a packed matrix.
-    fn project(&self, x: &[T], k: usize, packed: &[T], n: usize) -> Buffer<T> {
-        let tokens = x.len() / k;
-        let mut out = self.pool.take(tokens * n);
-        matmul(&self.pool, Left::rows(x, k), tokens, Panels::new(packed, k, n), &mut out, n, false);
-        out
-    }
-
     /// Layer `l`: from the stream at its entry to the stream at its exit.
     ///
     /// `attend(qkv, out, log_sum)` is where training and decoding differ: in the keys it reads.
-    pub(crate) fn layer(
+    pub(crate) fn layer_forward(
         &self,
         l: usize,
         input: Buffer<T>,
-        positions: &[u32],
-        table: &rope::Table<T>,
+        positions: &Positions<T>,
         attend: impl FnOnce(&[T], &mut [T], &mut [T]),
     ) -> (Buffer<T>, Activations<T>) {
-        let config = &self.config;
-        let (h, f, heads) = (config.hidden_size, config.intermediate_size, config.heads());
-        let (tokens, eps) = (positions.len(), T::from_f64(config.rms_norm_eps));
-        let packed = &self.layers[l];
-
-        let mut normed = self.pool.take(tokens * h);
-        let mut input_scale = self.pool.take(tokens);
-        let weight = self.weight(&parameter(l, "input_layernorm.weight"));
-        norm::forward(&input, weight, eps, &mut normed, &mut input_scale);
-        let mut qkv = self.project(&normed, h, &packed.qkv, heads.stride());
-        if !packed.qkv_bias.is_empty() {
-            norm::add_bias(&mut qkv, &packed.qkv_bias);
-        }
-        rope::rotate(&mut qkv, heads.stride(), heads.query + heads.key, positions, table, false);
-        let mut attended = self.pool.take(tokens * heads.width());
-        let mut log_sum = self.pool.take(tokens * heads.query);
-        attend(&qkv, &mut attended, &mut log_sum);
-        let mut middle = self.project(&attended, heads.width(), &packed.output, h);
-        self.add_output_bias(l, "self_attn.o_proj.bias", &mut middle);
-        norm::add(&mut middle, &input);
-
-        let mut middle_scale = self.pool.take(tokens);
-        let weight = self.weight(&parameter(l, "post_attention_layernorm.weight"));
-        norm::forward(&middle, weight, eps, &mut normed, &mut middle_scale);
-        let mut gate_up = self.project(&normed, h, &packed.gate_up, 2 * f);
-        if !packed.gate_up_bias.is_empty() {
-            norm::add_bias(&mut gate_up, &packed.gate_up_bias);
-        }
-        drop(normed);
-        let mut gated = self.pool.take(tokens * f);
-        swiglu::forward(&gate_up, f, &mut gated);
-        let mut output = self.project(&gated, f, &packed.down, h);
-        self.add_output_bias(l, "mlp.down_proj.bias", &mut output);
-        norm::add(&mut output, &middle);
-        (output, Activations { input, input_scale, qkv, attended, log_sum, middle, middle_scale, gate_up })
-    }
-
-    fn add_output_bias(&self, l: usize, name: &str, x: &mut [T]) {
-        if let Some(bias) = self.parameters.get(&parameter(l, name)) {
-            norm::add_bias(x, &bias.data);
-        }
+        let (middle, attention) = self.attention_block(l, input, positions, attend);
+        let (output, mlp) = self.mlp_block(l, middle);
+        (output, Activations { attention, mlp })
     }
 
     /// Layer `l` over whole rows.
-    pub(super) fn row_layer(
-        &self,
-        l: usize,
-        x: Buffer<T>,
-        rows: &Rows,
-        positions: &[u32],
-    ) -> (Buffer<T>, Activations<T>) {
-        let longest = positions.iter().max().map_or(0, |p| *p as usize + 1);
-        let table = self.table(longest);
-        self.layer(l, x, positions, &table, |qkv, out, log_sum| {
-            attention::forward(&self.pool, self.config.heads(), qkv, rows.offsets(), out, log_sum);
+    fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Activations<T>) {
+        self.layer_forward(l, x, &pass.positions, |qkv, out, log_sum| {
+            attention_op::forward(&self.pool, self.layer.heads, qkv, pass.rows.offsets(), out, log_sum);
         })
     }
 
-    /// [`Decoder::row_layer`] with what its backward pass needs: its input alone where it is to be computed again.
-    pub(super) fn kept_layer(
+    /// [`Decoder::row_layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
+    pub(super) fn layer_backward(
         &self,
         l: usize,
-        x: Buffer<T>,
-        rows: &Rows,
-        positions: &[u32],
-        checkpoint: bool,
-    ) -> (Buffer<T>, Kept<T>) {
-        let (next, activations) = self.row_layer(l, x, rows, positions);
-        let kept = match checkpoint {
-            true => Kept::Input(activations.input),
-            false => Kept::Whole(Box::new(activations)),
+        tape: LayerTape<T>,
+        pass: &Pass<'_, T>,
+        dx: &mut Buffer<T>,
+        gradients: &mut Gradients<T>,
+        wanted: bool,
+    ) {
+        let Activations { attention, mlp } = match tape {
+            LayerTape::Whole(activations) => *activations,
+            LayerTape::Input(input) => self.row_layer(l, input, pass).1,
         };
-        (next, kept)
+        self.mlp_block_backward(l, mlp, dx, gradients);
+        self.attention_block_backward(l, attention, pass, dx, gradients, wanted);
     }
 
-    /// The logits of these streams: final norm and output matrix.
-    pub(crate) fn head(&self, stream: &[T]) -> Buffer<T> {
-        let (normed, _) = self.final_norm(stream);
-        self.packed_head(&normed)
+    /// These rows, where the model can take them.
+    pub(super) fn pass<'a>(&self, rows: &'a Rows) -> Result<Pass<'a, T>> {
+        rows.check(&self.config)?;
+        Ok(Pass { rows, positions: self.positions(rows.positions()) })
     }
 
-    /// The logits of normed streams.
-    pub(super) fn packed_head(&self, normed: &[T]) -> Buffer<T> {
-        self.project(normed, self.config.hidden_size, &self.head, self.config.vocab_size)
+    /// From embeddings to the stream after the last layer, one layer's activations at a time.
+    pub(super) fn stream(&self, pass: &Pass<'_, T>, embedded: Buffer<T>) -> Buffer<T> {
+        (0..self.config.num_hidden_layers).fold(embedded, |x, l| self.row_layer(l, x, pass).0)
     }
 
-    pub(super) fn final_norm(&self, stream: &[T]) -> (Buffer<T>, Buffer<T>) {
-        let h = self.config.hidden_size;
-        let mut normed = self.pool.take(stream.len());
-        let mut scale = self.pool.take(stream.len() / h);
-        let eps = T::from_f64(self.config.rms_norm_eps);
-        norm::forward(stream, self.weight(FINAL_NORM), eps, &mut normed, &mut scale);
-        (normed, scale)
+    /// [`Decoder::stream`] with what the layers' backward passes need: their inputs alone where they are to be computed again.
+    pub(super) fn taped_stream(
+        &self,
+        pass: &Pass<'_, T>,
+        embedded: Buffer<T>,
+        checkpoint: bool,
+    ) -> (Buffer<T>, Vec<LayerTape<T>>) {
+        let mut x = embedded;
+        let mut tapes = Vec::with_capacity(self.config.num_hidden_layers);
+        for l in 0..self.config.num_hidden_layers {
+            let (next, activations) = self.row_layer(l, x, pass);
+            tapes.push(match checkpoint {
+                true => LayerTape::Input(activations.attention.norm.input),
+                false => LayerTape::Whole(Box::new(activations)),
+            });
+            x = next;
+        }
+        (x, tapes)
     }
 
     /// Log-probabilities of the scored tokens, without a tape: one layer's activations at a time.
@@ -352,12 +245,8 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn score(&self, rows: &Rows, options: Options) -> Result<Scores> {
-        rows.check(&self.config)?;
-        let positions = rows.positions();
-        let mut x = self.embed(rows.tokens());
-        for l in 0..self.config.num_hidden_layers {
-            x = self.row_layer(l, x, rows, &positions).0;
-        }
+        let pass = self.pass(rows)?;
+        let x = self.stream(&pass, self.embed(rows.tokens()));
         Ok(self.log_probs(rows, &x, options).0)
     }
 
@@ -366,62 +255,10 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, Tape<T>)> {
-        rows.check(&self.config)?;
-        let positions = rows.positions();
-        let mut x = self.embed(rows.tokens());
-        let mut layers = Vec::with_capacity(self.config.num_hidden_layers);
-        for l in 0..self.config.num_hidden_layers {
-            let (next, kept) = self.kept_layer(l, x, rows, &positions, options.checkpoint);
-            layers.push(kept);
-            x = next;
-        }
-        let (scores, last) = self.log_probs(rows, &x, options);
-        let Last { last, scale, normed, saved, inverse_temperature } = last;
-        Ok((scores, Tape { rows: rows.clone(), layers, last, scale, normed, saved, inverse_temperature }))
-    }
-
-    /// The streams at these places, one after the other.
-    pub(super) fn streams_at(&self, places: &[usize], x: &[T]) -> Buffer<T> {
-        let h = self.config.hidden_size;
-        let mut streams = self.pool.take(places.len() * h);
-        for (out, place) in streams.chunks_exact_mut(h).zip(places) {
-            out.copy_from_slice(&x[place * h..(place + 1) * h]);
-        }
-        streams
-    }
-
-    fn log_probs(&self, rows: &Rows, x: &[T], options: Options) -> (Scores, Last<T>) {
-        let h = self.config.hidden_size;
-        let (places, targets) = rows.targets();
-        let last = self.streams_at(&places, x);
-        let (normed, scale) = self.final_norm(&last);
-        let mut saved = self.pool.zeros(4 * targets.len());
-        let v = self.config.vocab_size;
-        let head = Panels::new(&self.head, h, v);
-        let inverse_temperature = inverse(options.temperature);
-        let entropy = options.entropy;
-        log_prob::forward(
-            &self.pool,
-            &normed,
-            h,
-            head,
-            v,
-            &targets,
-            inverse_temperature,
-            entropy,
-            &mut saved,
-        );
-        let mut each = saved.chunks_exact(4);
-        let mut scores = Scores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
-        for i in 0..rows.len() {
-            let (logps, entropies) =
-                each.by_ref().take(rows.scored(i)).map(|s| (s[0].to_f64(), s[1].to_f64())).unzip();
-            scores.logps.push(logps);
-            if entropy {
-                scores.entropies.push(entropies);
-            }
-        }
-        (scores, Last { last, scale, normed, saved, inverse_temperature })
+        let pass = self.pass(rows)?;
+        let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
+        let (scores, head) = self.log_probs(rows, &x, options);
+        Ok((scores, Tape { rows: rows.clone(), layers, head }))
     }
 
     /// The logits of every token of every row, `[tokens, vocabulary]`: for tests and for looking at small inputs.
@@ -429,13 +266,8 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn logits(&self, rows: &Rows) -> Result<Vec<T>> {
-        rows.check(&self.config)?;
-        let positions = rows.positions();
-        let mut x = self.embed(rows.tokens());
-        for l in 0..self.config.num_hidden_layers {
-            x = self.row_layer(l, x, rows, &positions).0;
-        }
-        Ok(self.head(&x).to_vec())
+        let pass = self.pass(rows)?;
+        Ok(self.logits_of(&self.stream(&pass, self.embed(rows.tokens()))).to_vec())
     }
 
     /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability.
@@ -443,198 +275,31 @@ impl<T: Real> Decoder<T> {
     /// # Panics
     /// When `dlogps` has not one number per scored token.
     pub fn backward(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
-        let Tape { rows, layers, last, scale, normed, saved, inverse_temperature } = tape;
+        let Tape { rows, layers, head } = tape;
         assert_eq!(dlogps.len(), rows.len(), "rows of d loss / d log-probability");
         for (i, d) in dlogps.iter().enumerate() {
             assert_eq!(d.len(), rows.scored(i), "scored tokens of row {i}");
         }
-        let h = self.config.hidden_size;
         let slopes: Vec<T> = dlogps.iter().flatten().map(|&d| T::from_f64(d)).collect();
-        let (places, targets) = rows.targets();
-        let mut dnormed = self.pool.take(normed.len());
-        let head = Panels::new(&self.head, h, self.config.vocab_size);
-        let weight = self.weight(weights::head_name(&self.config));
-        let (pool, dhead) = (&self.pool, gradients.head());
-        log_prob::backward(
-            pool,
-            &normed,
-            h,
-            head,
-            weight,
-            &targets,
-            inverse_temperature,
-            &saved,
-            &slopes,
-            dhead,
-            &mut dnormed,
-        );
-        if let Some(dw) = gradients.get(FINAL_NORM) {
-            norm::backward_weight(&last, &scale, &dnormed, dw);
-        }
-        let mut dlast = self.pool.zeros(last.len());
-        norm::backward(&last, &scale, self.weight(FINAL_NORM), &dnormed, &mut dlast);
-        drop((last, scale, normed, saved, dnormed));
-        let positions = rows.positions();
-        let mut dx = self.spread(&places, &dlast, positions.len());
-        drop(dlast);
-        for (l, kept) in layers.into_iter().enumerate().rev() {
+        let mut dx = self.log_probs_backward(&rows, head, &slopes, gradients);
+        let pass = Pass { rows: &rows, positions: self.positions(rows.positions()) };
+        for (l, tape) in layers.into_iter().enumerate().rev() {
             if !gradients.reaches(l) {
                 return;
             }
             let wanted = l > 0 || gradients.contains(EMBEDDING);
-            self.kept_backward(l, kept, &rows, &positions, &mut dx, gradients, wanted);
+            self.layer_backward(l, tape, &pass, &mut dx, gradients, wanted);
         }
+        let h = self.config.hidden_size;
         if let Some(dw) = gradients.get(EMBEDDING) {
             for (d, &token) in dx.chunks_exact(h).zip(rows.tokens()) {
-                norm::add(&mut dw[token as usize * h..(token as usize + 1) * h], d);
+                norm_op::add(&mut dw[token as usize * h..(token as usize + 1) * h], d);
             }
         }
-    }
-
-    /// The gradient of a stream of `tokens` tokens of which those at `places` have the gradients `d` and the others none.
-    pub(super) fn spread(&self, places: &[usize], d: &[T], tokens: usize) -> Buffer<T> {
-        let h = self.config.hidden_size;
-        let mut dx = self.pool.zeros(tokens * h);
-        for (d, place) in d.chunks_exact(h).zip(places) {
-            dx[place * h..(place + 1) * h].copy_from_slice(d);
-        }
-        dx
-    }
-
-    /// [`Decoder::kept_layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn kept_backward(
-        &self,
-        l: usize,
-        kept: Kept<T>,
-        rows: &Rows,
-        positions: &[u32],
-        dx: &mut Buffer<T>,
-        gradients: &mut Gradients<T>,
-        wanted: bool,
-    ) {
-        let activations = match kept {
-            Kept::Whole(activations) => *activations,
-            Kept::Input(input) => self.row_layer(l, input, rows, positions).1,
-        };
-        self.layer_backward(l, activations, rows, positions, dx, gradients, wanted);
-    }
-
-    /// `d loss / d input` of `y = x W^T`: `dy W`, for projections that lie side by side.
-    fn project_back(&self, projections: &[String], dy: &[T], n: usize, k: usize) -> Buffer<T> {
-        let tokens = dy.len() / n;
-        let mut packed = self.pool.take(packed_len(n, k));
-        if let [one] = projections {
-            pack_rows(self.weight(&format!("{one}.weight")), k, n, k, &mut packed);
-        } else {
-            pack_rows(&self.joined(projections, "weight"), k, n, k, &mut packed);
-        }
-        let mut dx = self.pool.take(tokens * k);
-        matmul(&self.pool, Left::rows(dy, n), tokens, Panels::new(&packed, n, k), &mut dx, k, false);
-        dx
-    }
-
-    /// Adds `dy^T x` to the gradients of these projections, and the sums of `dy` to those of their biases.
-    fn weight_gradients(
-        &self,
-        projections: &[String],
-        dy: &[T],
-        n: usize,
-        x: &[T],
-        k: usize,
-        gradients: &mut Gradients<T>,
-    ) {
-        let tokens = dy.len() / n;
-        let mut packed = None;
-        if projections.iter().any(|name| gradients.contains(&format!("{name}.weight"))) {
-            let mut buffer = self.pool.take(packed_len(tokens, k));
-            pack_rows(x, k, tokens, k, &mut buffer);
-            packed = Some(buffer);
-        }
-        let mut from = 0;
-        for name in projections {
-            let rows = self.parameters[&format!("{name}.weight")].shape[0];
-            if let (Some(dw), Some(packed)) = (gradients.get(&format!("{name}.weight")), &packed) {
-                let left = Left::transposed(&dy[from..], n);
-                matmul(&self.pool, left, rows, Panels::new(packed, tokens, k), dw, k, true);
-            }
-            if let Some(db) = gradients.get(&format!("{name}.bias")) {
-                norm::backward_bias(dy, n, from, db);
-            }
-            from += rows;
-        }
-    }
-
-    /// [`Decoder::layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
-    #[allow(clippy::too_many_arguments)]
-    fn layer_backward(
-        &self,
-        l: usize,
-        activations: Activations<T>,
-        rows: &Rows,
-        positions: &[u32],
-        dx: &mut Buffer<T>,
-        gradients: &mut Gradients<T>,
-        wanted: bool,
-    ) {
-        let Activations { input, input_scale, qkv, attended, log_sum, middle, middle_scale, mut gate_up } =
-            activations;
-        let (h, f, heads) = (self.config.hidden_size, self.config.intermediate_size, self.config.heads());
-        let tokens = positions.len();
-        let (qkv_names, gate_up_names) = (of(l, &QKV), of(l, &GATE_UP));
-        let (output, down) = (of(l, &["self_attn.o_proj"]), of(l, &["mlp.down_proj"]));
-
-        let mut gated = self.pool.take(tokens * f);
-        swiglu::forward(&gate_up, f, &mut gated);
-        self.weight_gradients(&down, dx, h, &gated, f, gradients);
-        drop(gated);
-        let dgated = self.project_back(&down, dx, h, f);
-        swiglu::backward(&mut gate_up, f, &dgated);
-        drop(dgated);
-        let name = parameter(l, "post_attention_layernorm.weight");
-        let mut normed = self.pool.take(tokens * h);
-        norm::again(&middle, &middle_scale, self.weight(&name), &mut normed);
-        self.weight_gradients(&gate_up_names, &gate_up, 2 * f, &normed, h, gradients);
-        let dnormed = self.project_back(&gate_up_names, &gate_up, 2 * f, h);
-        drop(gate_up);
-        if let Some(dw) = gradients.get(&name) {
-            norm::backward_weight(&middle, &middle_scale, &dnormed, dw);
-        }
-        norm::backward(&middle, &middle_scale, self.weight(&name), &dnormed, dx);
-        drop((middle, middle_scale, dnormed));
-
-        self.weight_gradients(&output, dx, h, &attended, heads.width(), gradients);
-        let dattended = self.project_back(&output, dx, h, heads.width());
-        let mut dqkv = self.pool.take(qkv.len());
-        let offsets = rows.offsets();
-        attention::backward(&self.pool, heads, &qkv, offsets, &attended, &log_sum, &dattended, &mut dqkv);
-        drop((qkv, attended, log_sum, dattended));
-        let table = self.table(positions.iter().max().map_or(0, |p| *p as usize + 1));
-        rope::rotate(&mut dqkv, heads.stride(), heads.query + heads.key, positions, &table, true);
-        let name = parameter(l, "input_layernorm.weight");
-        norm::again(&input, &input_scale, self.weight(&name), &mut normed);
-        self.weight_gradients(&qkv_names, &dqkv, heads.stride(), &normed, h, gradients);
-        if !wanted && !gradients.contains(&name) {
-            return;
-        }
-        let dnormed = self.project_back(&qkv_names, &dqkv, heads.stride(), h);
-        if let Some(dw) = gradients.get(&name) {
-            norm::backward_weight(&input, &input_scale, &dnormed, dw);
-        }
-        norm::backward(&input, &input_scale, self.weight(&name), &dnormed, dx);
     }
 }
 
 /// `1 / temperature`, as the logits are multiplied by it everywhere.
 pub fn inverse<T: Real>(temperature: f64) -> T {
     T::from_f64(1.0 / temperature)
-}
-
-/// The end of a forward pass, for its tape.
-struct Last<T: Real> {
-    last: Buffer<T>,
-    scale: Buffer<T>,
-    normed: Buffer<T>,
-    saved: Buffer<T>,
-    inverse_temperature: T,
 }

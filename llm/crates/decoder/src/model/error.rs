@@ -50,6 +50,9 @@ pub enum Error {
     /// An adapter that the model cannot take.
     #[error("{0}")]
     Adapter(String),
+    /// A model that the chosen device does not compute.
+    #[error("{0}")]
+    Unsupported(String),
     /// The device that computes.
     #[error(transparent)]
     Device(#[from] DeviceError),

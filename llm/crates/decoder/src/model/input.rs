@@ -8,10 +8,8 @@ use super::decoder::Decoder;
 use super::error::Result;
 use super::gradients::Gradients;
 use super::ops::buffer::Buffer;
-use super::ops::matmul::{Left, Panels, matmul, pack_rows, packed_len};
 use super::ops::{Real, norm};
 use super::rows::Rows;
-use super::weights;
 
 impl<T: Real> Decoder<T> {
     /// The embeddings of these rows, `[tokens, width]`, each moved by what `shift` has in its place.
@@ -44,14 +42,9 @@ impl<T: Real> Decoder<T> {
     /// # Panics
     /// If `shift` has another length.
     pub fn target_logits(&self, rows: &Rows, shift: Option<&[T]>) -> Result<Vec<T>> {
-        rows.check(self.config())?;
-        let positions = rows.positions();
-        let mut x = self.moved(rows, shift);
-        for l in 0..self.config().num_hidden_layers {
-            x = self.row_layer(l, x, rows, &positions).0;
-        }
+        let x = self.stream(&self.pass(rows)?, self.moved(rows, shift));
         let (places, _) = rows.targets();
-        Ok(self.head(&self.streams_at(&places, &x)).to_vec())
+        Ok(self.logits_of(&self.streams_at(&places, &x)).to_vec())
     }
 
     /// The state of the last layer behind the final norm at every token, `[tokens, width]`.
@@ -59,13 +52,8 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn states(&self, rows: &Rows) -> Result<Vec<T>> {
-        rows.check(self.config())?;
-        let positions = rows.positions();
-        let mut x = self.embed(rows.tokens());
-        for l in 0..self.config().num_hidden_layers {
-            x = self.row_layer(l, x, rows, &positions).0;
-        }
-        Ok(self.final_norm(&x).0.to_vec())
+        let x = self.stream(&self.pass(rows)?, self.embed(rows.tokens()));
+        Ok(self.norm(FINAL_NORM, &x).0.to_vec())
     }
 
     /// The gradient in the input embeddings, `[tokens, width]`, of a function of [`Decoder::target_logits`] under the same `shift`.
@@ -85,38 +73,13 @@ impl<T: Real> Decoder<T> {
         checkpoint: bool,
         slope: impl FnOnce(&[T]) -> Vec<T>,
     ) -> Result<Vec<T>> {
-        rows.check(self.config())?;
-        let (h, v) = (self.config().hidden_size, self.config().vocab_size);
-        let positions = rows.positions();
-        let mut x = self.moved(rows, shift);
-        let mut layers = Vec::with_capacity(self.config().num_hidden_layers);
-        for l in 0..self.config().num_hidden_layers {
-            let (next, kept) = self.kept_layer(l, x, rows, &positions, checkpoint);
-            layers.push(kept);
-            x = next;
-        }
-        let (places, _) = rows.targets();
-        let last = self.streams_at(&places, &x);
+        let pass = self.pass(rows)?;
+        let (x, layers) = self.taped_stream(&pass, self.moved(rows, shift), checkpoint);
+        let mut dx = self.target_logits_backward(rows, &x, slope);
         drop(x);
-        let (normed, scale) = self.final_norm(&last);
-        let logits = self.packed_head(&normed);
-        let dlogits = slope(&logits);
-        assert_eq!(dlogits.len(), logits.len(), "one slope per logit");
-        drop(logits);
-
-        let mut packed = self.pool().take(packed_len(v, h));
-        pack_rows(self.weight(weights::head_name(self.config())), h, v, h, &mut packed);
-        let mut dnormed = self.pool().take(normed.len());
-        let head = Panels::new(&packed, v, h);
-        matmul(self.pool(), Left::rows(&dlogits, v), places.len(), head, &mut dnormed, h, false);
-        drop((packed, normed, dlogits));
-        let mut dlast = self.pool().zeros(last.len());
-        norm::backward(&last, &scale, self.weight(FINAL_NORM), &dnormed, &mut dlast);
-        let mut dx = self.spread(&places, &dlast, positions.len());
-        drop((last, scale, dnormed, dlast));
         let mut frozen = Gradients::new(self.config(), |_| false);
-        for (l, kept) in layers.into_iter().enumerate().rev() {
-            self.kept_backward(l, kept, rows, &positions, &mut dx, &mut frozen, true);
+        for (l, tape) in layers.into_iter().enumerate().rev() {
+            self.layer_backward(l, tape, &pass, &mut dx, &mut frozen, true);
         }
         Ok(dx.to_vec())
     }

@@ -1,8 +1,9 @@
-//! The model layer: Qwen2 and Llama decoders, differentiable, and exact to the bit whatever the batch.
+//! The model layer: Qwen2, Qwen3 and Llama decoders, differentiable, and exact to the bit whatever the batch.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`config`] | `config.json` of transformers 4 and 5, read and written |
+//! | [`config`] | the shape of a decoder; `config.json` of transformers 4 and 5, read and written; what a family is |
+//! | [`config::layer`] | a layer as data: its parts, their names and sizes, from which everything below is read |
 //! | [`weights`] | parameters by name: safetensors, initialisation from a seed |
 //! | [`rows`] | a batch: rows of different lengths end to end, no padding and no masks |
 //! | [`decoder`] | the forward pass and, beside it, the backward pass |
@@ -10,28 +11,27 @@
 //! | [`gradients`] | what the backward pass adds to |
 //! | [`cache`] | decoding: keys and values in pages that a group's responses share |
 //! | [`ops`] | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
-//! | `graph` (feature `candle`) | the same decoder as a candle graph, plain or with these operations: the reference |
+//! | `graph` (feature `candle`) | the same decoder as a candle graph: the reference |
 //!
 //! # Why the backward pass is written by hand
 //!
 //! A method touches the model through `d loss / d log pi` of the sampled tokens alone, so a forward and a backward function
 //! are all that training needs. On the CPU an automatic graph between them costs twice: copies and buffers that candle makes
 //! anew at every operation, and matrix products whose rounding depends on how many rows there are. Written out, a layer is
-//! forty lines forwards and fifty backwards, work space is used again, weight gradients are summed in place, and every number
+//! two blocks of some twenty lines each way, work space is used again, weight gradients are summed in place, and every number
 //! has one order of summation. Measured with the example `implementations` (8 layers of width 256, 16 rows of 256 tokens, one
 //! core of a Zen 5; the norm of the gradient agrees to 7 digits):
 //!
 //! | forward and backward | CPU seconds | peak memory |
 //! | --- | --- | --- |
-//! | candle graph, plain operations | 12.3 | 4268 MiB |
-//! | candle graph, these operations | 5.8 | 1086 MiB |
+//! | candle graph | 12.3 | 4268 MiB |
 //! | this decoder | 3.3 | 461 MiB |
 //! | this decoder, `recompute_layers` | 4.4 | 194 MiB |
 //!
 //! The README compares whole training steps with PyTorch and TRL.
 //!
-//! The operations are the boundary: `graph` wraps the same functions as candle custom operations, with plain candle beside
-//! them, and tests hold the three to one another, to finite differences and to transformers.
+//! Tests hold the operations and the whole decoder to the candle graph, to candle's own models, to finite differences and to
+//! transformers.
 //!
 //! # What is exact
 //!

@@ -5,9 +5,23 @@ use grpo_lambda_decoder::model::config::RopeScaling;
 use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, Options, RowId, Rows, weights};
 
 fn model() -> Decoder<f32> {
-    let config =
-        Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) };
-    let parameters = weights::initialise(&config, 11, 0.15);
+    of_shape(Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) })
+}
+
+/// One without and one with norms of queries and keys.
+fn models() -> [Decoder<f32>; 2] {
+    [model(), of_shape(Config::qwen3(131, 48, 3, 6, 2, 12))]
+}
+
+fn of_shape(config: Config) -> Decoder<f32> {
+    let mut parameters = weights::initialise(&config, 11, 0.15);
+    // A norm's weight of 1 would hide which weight is taken.
+    for (name, tensor) in
+        parameters.iter_mut().filter(|(name, _)| name.contains("q_norm") || name.contains("k_norm"))
+    {
+        let shift = |i: usize| ((i * 7 + name.len()) % 11) as f32 / 16.0;
+        tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += shift(i));
+    }
     Decoder::new(config, parameters).unwrap()
 }
 
@@ -31,154 +45,166 @@ fn with_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
 
 #[test]
 fn a_row_alone_in_a_batch_and_under_any_thread_count_scores_the_same_bits() {
-    let (model, rows) = (model(), rows());
-    let options = Options { temperature: 0.7, entropy: true, ..Options::default() };
-    let whole = with_threads(1, || model.score(&batch(&rows), options).unwrap());
-    for threads in [2, 3, 5] {
-        assert!(
-            with_threads(threads, || model.score(&batch(&rows), options).unwrap()) == whole,
-            "{threads} threads"
-        );
-    }
-    for (i, row) in rows.iter().enumerate() {
-        let alone = model.score(&batch(std::slice::from_ref(row)), options).unwrap();
-        assert_eq!(alone.logps[0], whole.logps[i], "row {i}");
-        assert_eq!(alone.entropies[0], whole.entropies[i], "row {i}");
-    }
-    let reversed: Vec<_> = rows.iter().rev().cloned().collect();
-    let mut scores = model.score(&batch(&reversed), options).unwrap();
-    scores.logps.reverse();
-    assert_eq!(scores.logps, whole.logps);
-    // with a tape, and with checkpoints, too
-    for checkpoint in [false, true] {
-        let (scores, _) = model.forward(&batch(&rows), Options { checkpoint, ..options }).unwrap();
-        assert!(scores == whole);
+    for model in models() {
+        let rows = rows();
+        let options = Options { temperature: 0.7, entropy: true, ..Options::default() };
+        let whole = with_threads(1, || model.score(&batch(&rows), options).unwrap());
+        for threads in [2, 3, 5] {
+            assert!(
+                with_threads(threads, || model.score(&batch(&rows), options).unwrap()) == whole,
+                "{threads} threads"
+            );
+        }
+        for (i, row) in rows.iter().enumerate() {
+            let alone = model.score(&batch(std::slice::from_ref(row)), options).unwrap();
+            assert_eq!(alone.logps[0], whole.logps[i], "row {i}");
+            assert_eq!(alone.entropies[0], whole.entropies[i], "row {i}");
+        }
+        let reversed: Vec<_> = rows.iter().rev().cloned().collect();
+        let mut scores = model.score(&batch(&reversed), options).unwrap();
+        scores.logps.reverse();
+        assert_eq!(scores.logps, whole.logps);
+        // with a tape, and with checkpoints, too
+        for checkpoint in [false, true] {
+            let (scores, _) = model.forward(&batch(&rows), Options { checkpoint, ..options }).unwrap();
+            assert!(scores == whole);
+        }
     }
 }
 
 #[test]
 fn the_future_does_not_reach_the_past() {
-    let (model, mut rows) = (model(), rows());
-    let before = model.score(&batch(&rows), Options::default()).unwrap();
-    let changed = 40;
-    rows[9][changed] = (rows[9][changed] + 1) % 131;
-    let after = model.score(&batch(&rows), Options::default()).unwrap();
-    for i in 0..rows.len() {
-        let same = |range: std::ops::Range<usize>| before.logps[i][range.clone()] == after.logps[i][range];
-        if i == 9 {
-            assert!(same(0..changed - 1) && !same(changed - 1..changed) && !same(changed..rows[9].len() - 1));
-        } else {
-            assert!(same(0..rows[i].len() - 1), "row {i}");
+    for model in models() {
+        let mut rows = rows();
+        let before = model.score(&batch(&rows), Options::default()).unwrap();
+        let changed = 40;
+        rows[9][changed] = (rows[9][changed] + 1) % 131;
+        let after = model.score(&batch(&rows), Options::default()).unwrap();
+        for i in 0..rows.len() {
+            let same =
+                |range: std::ops::Range<usize>| before.logps[i][range.clone()] == after.logps[i][range];
+            if i == 9 {
+                assert!(
+                    same(0..changed - 1) && !same(changed - 1..changed) && !same(changed..rows[9].len() - 1)
+                );
+            } else {
+                assert!(same(0..rows[i].len() - 1), "row {i}");
+            }
         }
     }
 }
 
 #[test]
 fn decoding_step_by_step_gives_the_log_probs_of_teacher_forcing_bit_for_bit() {
-    let (model, rows) = (model(), rows());
-    for (temperature, threads) in [(1.0, 1), (0.6, 3)] {
-        let options = Options { temperature, ..Options::default() };
-        let scored = model.score(&batch(&rows), options).unwrap();
-        let decoded = with_threads(threads, || {
-            let mut decoding = Decoding::new(&model);
-            let prompts: Vec<&[u32]> = rows.iter().map(|r| &r[..1 + r.len() / 3]).collect();
-            let (ids, mut next) = decoding.prefill(&prompts).unwrap();
-            let mut alive: Vec<(usize, RowId)> = ids.into_iter().enumerate().collect();
-            let mut logps = vec![Vec::new(); rows.len()];
-            loop {
-                next.log_softmax(temperature);
-                let mut continued = Vec::new();
-                let mut tokens = Vec::new();
-                for (at, &(i, id)) in alive.iter().enumerate() {
-                    let position = decoding.tokens(id);
-                    if position == rows[i].len() {
-                        decoding.finish(id);
-                        continue;
+    for model in models() {
+        let rows = rows();
+        for (temperature, threads) in [(1.0, 1), (0.6, 3)] {
+            let options = Options { temperature, ..Options::default() };
+            let scored = model.score(&batch(&rows), options).unwrap();
+            let decoded = with_threads(threads, || {
+                let mut decoding = Decoding::new(&model);
+                let prompts: Vec<&[u32]> = rows.iter().map(|r| &r[..1 + r.len() / 3]).collect();
+                let (ids, mut next) = decoding.prefill(&prompts).unwrap();
+                let mut alive: Vec<(usize, RowId)> = ids.into_iter().enumerate().collect();
+                let mut logps = vec![Vec::new(); rows.len()];
+                loop {
+                    next.log_softmax(temperature);
+                    let mut continued = Vec::new();
+                    let mut tokens = Vec::new();
+                    for (at, &(i, id)) in alive.iter().enumerate() {
+                        let position = decoding.tokens(id);
+                        if position == rows[i].len() {
+                            decoding.finish(id);
+                            continue;
+                        }
+                        let token = rows[i][position];
+                        logps[i].push(f64::from(next.row(at)[token as usize]));
+                        continued.push((i, id));
+                        tokens.push(token);
                     }
-                    let token = rows[i][position];
-                    logps[i].push(f64::from(next.row(at)[token as usize]));
-                    continued.push((i, id));
-                    tokens.push(token);
+                    if continued.is_empty() {
+                        return logps;
+                    }
+                    alive = continued;
+                    let ids: Vec<RowId> = alive.iter().map(|(_, id)| *id).collect();
+                    next = decoding.step(&ids, &tokens).unwrap();
                 }
-                if continued.is_empty() {
-                    return logps;
-                }
-                alive = continued;
-                let ids: Vec<RowId> = alive.iter().map(|(_, id)| *id).collect();
-                next = decoding.step(&ids, &tokens).unwrap();
+            });
+            for (i, decoded) in decoded.iter().enumerate() {
+                let scored = &scored.logps[i];
+                assert_eq!(*decoded, scored[scored.len() - decoded.len()..], "row {i}");
             }
-        });
-        for (i, decoded) in decoded.iter().enumerate() {
-            let scored = &scored.logps[i];
-            assert_eq!(*decoded, scored[scored.len() - decoded.len()..], "row {i}");
         }
     }
 }
 
 #[test]
 fn responses_that_share_a_prompt_do_not_disturb_each_other() {
-    let model = model();
-    for prompt_len in [1, 31, 32, 33, 70] {
-        let prompt: Vec<u32> = (0..prompt_len).map(|t| (t * 13 % 131) as u32).collect();
-        let responses: Vec<Vec<u32>> =
-            (0..4).map(|r| (0..40).map(|t| ((r * 29 + t * t * 3) % 131) as u32).collect()).collect();
-        let mut decoding = Decoding::new(&model);
-        let (first, _) = decoding.prefill(&[&prompt]).unwrap();
-        let mut ids = vec![first[0]];
-        ids.extend((1..4).map(|_| decoding.fork(first[0])));
-        let mut last = None;
-        for t in 0..40 {
-            let tokens: Vec<u32> = responses.iter().map(|r| r[t]).collect();
-            last = Some(decoding.step(&ids, &tokens).unwrap());
+    for model in models() {
+        for prompt_len in [1, 31, 32, 33, 70] {
+            let prompt: Vec<u32> = (0..prompt_len).map(|t| (t * 13 % 131) as u32).collect();
+            let responses: Vec<Vec<u32>> =
+                (0..4).map(|r| (0..40).map(|t| ((r * 29 + t * t * 3) % 131) as u32).collect()).collect();
+            let mut decoding = Decoding::new(&model);
+            let (first, _) = decoding.prefill(&[&prompt]).unwrap();
+            let mut ids = vec![first[0]];
+            ids.extend((1..4).map(|_| decoding.fork(first[0])));
+            let mut last = None;
+            for t in 0..40 {
+                let tokens: Vec<u32> = responses.iter().map(|r| r[t]).collect();
+                last = Some(decoding.step(&ids, &tokens).unwrap());
+            }
+            let shared = last.unwrap();
+            let used = decoding.bytes();
+            for (r, response) in responses.iter().enumerate() {
+                let mut alone = Decoding::new(&model);
+                let whole: Vec<u32> = prompt.iter().chain(response).copied().collect();
+                let (_, logits) = alone.prefill(&[&whole]).unwrap();
+                assert_eq!(logits.row(0), shared.row(r), "prompt of {prompt_len}, response {r}");
+                assert!(used < 4 * alone.bytes() || prompt_len < 32, "the prompt's pages are shared");
+            }
+            // pages of rows that ended serve the next
+            ids.into_iter().for_each(|id| decoding.finish(id));
+            decoding.prefill(&[&prompt]).unwrap();
+            assert_eq!(decoding.bytes(), used);
         }
-        let shared = last.unwrap();
-        let used = decoding.bytes();
-        for (r, response) in responses.iter().enumerate() {
-            let mut alone = Decoding::new(&model);
-            let whole: Vec<u32> = prompt.iter().chain(response).copied().collect();
-            let (_, logits) = alone.prefill(&[&whole]).unwrap();
-            assert_eq!(logits.row(0), shared.row(r), "prompt of {prompt_len}, response {r}");
-            assert!(used < 4 * alone.bytes() || prompt_len < 32, "the prompt's pages are shared");
-        }
-        // pages of rows that ended serve the next
-        ids.into_iter().for_each(|id| decoding.finish(id));
-        decoding.prefill(&[&prompt]).unwrap();
-        assert_eq!(decoding.bytes(), used);
     }
 }
 
 #[test]
 fn micro_batches_accumulate_to_the_bits_of_the_whole_batch() {
-    let (model, rows) = (model(), rows());
-    let slope = |i: usize, t: usize| ((i * 17 + t * 5) % 23) as f64 / 11.0 - 1.0;
-    let gradient = |parts: &[&[Vec<u32>]], threads: usize, checkpoint: bool| {
-        let mut gradients = Gradients::new(model.config(), |_| true);
-        let mut first = 0;
-        for part in parts {
-            let options = Options { temperature: 0.9, checkpoint, ..Options::default() };
-            with_threads(threads, || {
-                let (scores, tape) = model.forward(&batch(part), options).unwrap();
-                let slopes: Vec<Vec<f64>> = (scores.logps.iter().enumerate())
-                    .map(|(i, l)| (0..l.len()).map(|t| slope(first + i, t)).collect())
-                    .collect();
-                model.backward(tape, &slopes, &mut gradients);
-            });
-            first += part.len();
-        }
-        gradients.parameters().clone()
-    };
-    let whole = gradient(&[&rows], 1, false);
-    assert!(whole.values().all(|g| g.data.iter().all(|x| x.is_finite())));
-    let single: Vec<&[Vec<u32>]> = rows.chunks(1).collect();
-    for (parts, threads, checkpoint) in [
-        (vec![&rows[..]], 4, false),
-        (vec![&rows[..]], 2, true),
-        (vec![&rows[..5], &rows[5..]], 3, false),
-        (single, 1, true),
-    ] {
-        let parted = gradient(&parts, threads, checkpoint);
-        for (name, expected) in &whole {
-            assert!(parted[name] == *expected, "{name}, {} parts, {threads} threads", parts.len());
+    for model in models() {
+        let rows = rows();
+        let slope = |i: usize, t: usize| ((i * 17 + t * 5) % 23) as f64 / 11.0 - 1.0;
+        let gradient = |parts: &[&[Vec<u32>]], threads: usize, checkpoint: bool| {
+            let mut gradients = Gradients::new(model.config(), |_| true);
+            let mut first = 0;
+            for part in parts {
+                let options = Options { temperature: 0.9, checkpoint, ..Options::default() };
+                with_threads(threads, || {
+                    let (scores, tape) = model.forward(&batch(part), options).unwrap();
+                    let slopes: Vec<Vec<f64>> = (scores.logps.iter().enumerate())
+                        .map(|(i, l)| (0..l.len()).map(|t| slope(first + i, t)).collect())
+                        .collect();
+                    model.backward(tape, &slopes, &mut gradients);
+                });
+                first += part.len();
+            }
+            gradients.parameters().clone()
+        };
+        let whole = gradient(&[&rows], 1, false);
+        assert!(whole.values().all(|g| g.data.iter().all(|x| x.is_finite())));
+        let single: Vec<&[Vec<u32>]> = rows.chunks(1).collect();
+        for (parts, threads, checkpoint) in [
+            (vec![&rows[..]], 4, false),
+            (vec![&rows[..]], 2, true),
+            (vec![&rows[..5], &rows[5..]], 3, false),
+            (single, 1, true),
+        ] {
+            let parted = gradient(&parts, threads, checkpoint);
+            for (name, expected) in &whole {
+                assert!(parted[name] == *expected, "{name}, {} parts, {threads} threads", parts.len());
+            }
         }
     }
 }

@@ -20,7 +20,11 @@ fn fixtures() -> PathBuf {
 }
 
 fn base() -> Decoder<f32> {
-    let directory = fixtures().join("qwen2_tied");
+    checkpoint("qwen2_tied")
+}
+
+fn checkpoint(name: &str) -> Decoder<f32> {
+    let directory = fixtures().join(name);
     let config = Config::load(&directory).unwrap();
     let parameters = weights::load(&directory, &config).unwrap();
     Decoder::new(config, parameters).unwrap()
@@ -114,9 +118,11 @@ fn our_save_names_tensors_and_settings_as_peft_does() {
 
 #[test]
 fn log_probs_and_gradients_of_a_and_b_are_those_of_peft() {
-    for name in ["theirs", "ours"] {
+    for (name, base) in
+        [("theirs", "qwen2_tied"), ("ours", "qwen2_tied"), ("theirs_qwen3", "qwen3_untied_v4")]
+    {
         let golden = golden(&format!("{name}.safetensors"));
-        let mut model = base();
+        let mut model = checkpoint(base);
         let (settings, adapter) = lora::load(&fixtures().join("peft").join(name), model.config()).unwrap();
         let (length, ids) = &golden["ids"];
         let mut rows = Rows::new();

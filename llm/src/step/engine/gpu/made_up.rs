@@ -10,7 +10,7 @@ use grpo_lambda_gpu::{
     Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
 };
 
-use super::{Gpu, GpuModel};
+use super::{Gpu, GpuModel, implemented};
 use crate::step::engine::Stage;
 
 /// What [`Gpu::made_up`] puts into the weights.
@@ -36,6 +36,7 @@ impl Gpu {
         reference: bool,
         made: Made,
     ) -> Result<Self, Error> {
+        implemented(shape)?;
         let fill = |tensors: &Tensors| match made {
             Made::Random => random::fill(tensors, stage.seed, 0.02),
             Made::Nothing => Ok(()),
@@ -71,5 +72,30 @@ impl Gpu {
         let decoder = GpuDecoder::new(kernels, layout, Budget::default());
         let model = GpuModel { decoder, weights, adapter };
         Ok(Gpu { model, reference, optimiser, gradients: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_decoder::model::weights;
+    use grpo_lambda_gpu::dry::Dry;
+
+    #[test]
+    fn a_shape_without_kernels_is_refused_in_a_line_with_and_without_weights() {
+        let device: Arc<dyn Device> = Arc::new(Dry::default());
+        let shape = Config::qwen3(31, 16, 1, 2, 1, 8);
+        let stage = Stage::new(Default::default());
+        let parameters = weights::initialise(&shape, 1, 0.02);
+        let made = Gpu::made_up(&device, Dtype::F32, &shape, stage, false, Made::Nothing).map(drop);
+        let read = GpuModel::new(&device, Dtype::F32, &shape, &parameters).map(drop);
+        for refused in [made, read] {
+            let line = refused.expect_err("refused").to_string();
+            assert!(
+                line.starts_with("Qwen3 norms its queries and keys, which only the CPU computes"),
+                "{line}"
+            );
+            assert!(!line.contains('\n'), "{line}");
+        }
     }
 }

@@ -1,42 +1,18 @@
-//! The shape of a decoder: Qwen2 or Llama, and what follows from it, the parameters and the rotary frequencies.
+//! The shape of a decoder, and what follows from it: its layer, its parameters, its rotary frequencies.
 
+mod architecture;
+mod fields;
 mod json;
+pub mod layer;
+mod rope;
 
-use std::f64::consts::PI;
+pub use architecture::Architecture;
+pub use layer::{Activation, Layer, NormPlacement, QkNorm};
+pub use rope::RopeScaling;
+
+use layer::{Kind, Parameter};
 
 use super::ops::attention::Heads;
-
-/// Families of decoder; they differ in which projections have a bias.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// `Qwen2ForCausalLM`: biases on queries, keys and values.
-    Qwen2,
-    /// `LlamaForCausalLM`: no biases unless `attention_bias` or `mlp_bias` say so.
-    Llama,
-}
-
-/// How rotary frequencies depart from `theta^(-2i/d)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RopeScaling {
-    /// Not at all.
-    None,
-    /// Every frequency divided by `factor`.
-    Linear {
-        /// The divisor.
-        factor: f64,
-    },
-    /// Llama 3: long wavelengths divided by `factor`, short ones kept, those between interpolated.
-    Llama3 {
-        /// The divisor of long wavelengths.
-        factor: f64,
-        /// Wavelengths above `original_max / low_freq_factor` are long.
-        low_freq_factor: f64,
-        /// Wavelengths below `original_max / high_freq_factor` are short.
-        high_freq_factor: f64,
-        /// Positions the model was first trained on.
-        original_max: f64,
-    },
-}
 
 /// A decoder's shape and constants.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,8 +33,14 @@ pub struct Config {
     pub num_key_value_heads: usize,
     /// Numbers per head.
     pub head_dim: usize,
+    /// Where a layer norms its stream.
+    pub norm_placement: NormPlacement,
     /// Added under the root of RMSNorm.
     pub rms_norm_eps: f64,
+    /// Whether queries and keys are normed before they are rotated.
+    pub qk_norm: QkNorm,
+    /// The function of the MLP's gate.
+    pub activation: Activation,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
     /// Their scaling.
@@ -101,7 +83,10 @@ impl Config {
             num_attention_heads: heads,
             num_key_value_heads: key_heads,
             head_dim: hidden_size / heads,
+            norm_placement: NormPlacement::Pre,
             rms_norm_eps: 1e-6,
+            qk_norm: QkNorm::None,
+            activation: Activation::Silu,
             rope_theta: 10_000.0,
             rope_scaling: RopeScaling::None,
             max_position_embeddings: 32_768,
@@ -116,67 +101,57 @@ impl Config {
         }
     }
 
+    /// The same as a Qwen3, whose heads may have any width: no biases, queries and keys normed per head.
+    pub fn qwen3(
+        vocab_size: usize,
+        hidden_size: usize,
+        layers: usize,
+        heads: usize,
+        key_heads: usize,
+        head_dim: usize,
+    ) -> Self {
+        Self {
+            architecture: Architecture::Qwen3,
+            head_dim,
+            qk_norm: QkNorm::PerHead,
+            qkv_bias: false,
+            ..Self::qwen2(vocab_size, hidden_size, layers, heads, key_heads)
+        }
+    }
+
+    /// The parts of a layer; all layers are alike.
+    pub fn layer(&self) -> Layer {
+        Layer::new(self)
+    }
+
     /// The heads of a layer.
     pub fn heads(&self) -> Heads {
         Heads { query: self.num_attention_heads, key: self.num_key_value_heads, dim: self.head_dim }
     }
 
-    /// Rotary frequencies, radians per position, one per pair of a head.
-    pub fn frequencies(&self) -> Vec<f64> {
-        let d = self.head_dim as f64;
-        (0..self.head_dim / 2)
-            .map(|i| self.rope_theta.powf(-2.0 * i as f64 / d))
-            .map(|f| match self.rope_scaling {
-                RopeScaling::None => f,
-                RopeScaling::Linear { factor } => f / factor,
-                RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => {
-                    let wavelength = 2.0 * PI / f;
-                    if wavelength < original_max / high_freq_factor {
-                        f
-                    } else if wavelength > original_max / low_freq_factor {
-                        f / factor
-                    } else {
-                        let smooth = (original_max / wavelength - low_freq_factor)
-                            / (high_freq_factor - low_freq_factor);
-                        (1.0 - smooth) * f / factor + smooth * f
-                    }
-                }
-            })
-            .collect()
+    /// Every parameter, sorted by name.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let table = vec![self.vocab_size, self.hidden_size];
+        let new = |name: &str, shape, kind| Parameter { name: name.to_string(), shape, kind };
+        let mut parameters = vec![
+            new(EMBEDDING, table.clone(), Kind::Matrix),
+            new(FINAL_NORM, vec![self.hidden_size], Kind::Norm),
+        ];
+        if !self.tie_word_embeddings {
+            parameters.push(new(HEAD, table, Kind::Matrix));
+        }
+        let of_layer = self.layer().parameters();
+        for l in 0..self.num_hidden_layers {
+            let full = |p: &Parameter| Parameter { name: parameter(l, &p.name), ..p.clone() };
+            parameters.extend(of_layer.iter().map(full));
+        }
+        parameters.sort_by(|a, b| a.name.cmp(&b.name));
+        parameters
     }
 
     /// Name and shape of every parameter, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
-        let (h, f, d) = (self.hidden_size, self.intermediate_size, self.head_dim);
-        let (q, kv) = (self.num_attention_heads * d, self.num_key_value_heads * d);
-        let mut shapes =
-            vec![(EMBEDDING.to_string(), vec![self.vocab_size, h]), (FINAL_NORM.to_string(), vec![h])];
-        if !self.tie_word_embeddings {
-            shapes.push((HEAD.to_string(), vec![self.vocab_size, h]));
-        }
-        for layer in 0..self.num_hidden_layers {
-            let mut add = |name: &str, shape: &[usize]| shapes.push((parameter(layer, name), shape.to_vec()));
-            add("input_layernorm.weight", &[h]);
-            add("post_attention_layernorm.weight", &[h]);
-            for (name, rows) in [("q_proj", q), ("k_proj", kv), ("v_proj", kv)] {
-                add(&format!("self_attn.{name}.weight"), &[rows, h]);
-                if self.qkv_bias {
-                    add(&format!("self_attn.{name}.bias"), &[rows]);
-                }
-            }
-            add("self_attn.o_proj.weight", &[h, q]);
-            if self.output_bias {
-                add("self_attn.o_proj.bias", &[h]);
-            }
-            for (name, rows, columns) in [("gate_proj", f, h), ("up_proj", f, h), ("down_proj", h, f)] {
-                add(&format!("mlp.{name}.weight"), &[rows, columns]);
-                if self.mlp_bias {
-                    add(&format!("mlp.{name}.bias"), &[rows]);
-                }
-            }
-        }
-        shapes.sort();
-        shapes
+        self.parameters().into_iter().map(|p| (p.name, p.shape)).collect()
     }
 }
 

@@ -1,17 +1,36 @@
-//! The five operations in plain candle: what is meant, in as few words as candle needs.
+//! The operations of a layer in plain candle: what is meant, in as few words as candle needs.
 
 use candle_core::{D, Result, Tensor};
 
 use crate::model::ops::attention::Heads;
 
 /// `x / sqrt(mean(x^2) + eps) * weight`.
-pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+///
+/// # Errors
+/// When candle fails.
+pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
     let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
     x.broadcast_div(&(mean + eps)?.sqrt()?)?.broadcast_mul(weight)
 }
 
-/// Turns the query and key heads by their position; the values stay.
-pub(super) fn rope(qkv: &Tensor, heads: Heads, positions: &[u32], frequencies: &[f64]) -> Result<Tensor> {
+/// [`rms_norm`] of every query head and of every key head over its own numbers; the values stay.
+///
+/// # Errors
+/// When candle fails.
+pub fn head_norm(qkv: &Tensor, heads: Heads, query: &Tensor, key: &Tensor, eps: f64) -> Result<Tensor> {
+    let tokens = qkv.dims()[0];
+    let x = qkv.reshape((tokens, heads.rotated() + heads.key, heads.dim))?;
+    let queries = rms_norm(&x.narrow(1, 0, heads.query)?, query, eps)?;
+    let keys = rms_norm(&x.narrow(1, heads.query, heads.key)?, key, eps)?;
+    let values = x.narrow(1, heads.rotated(), heads.key)?;
+    Tensor::cat(&[queries, keys, values], 1)?.reshape((tokens, heads.stride()))
+}
+
+/// Rotates the query and key heads by their position; the values stay.
+///
+/// # Errors
+/// When candle fails.
+pub fn rope(qkv: &Tensor, heads: Heads, positions: &[u32], frequencies: &[f64]) -> Result<Tensor> {
     let (tokens, half) = (positions.len(), heads.dim / 2);
     let angles: Vec<f64> =
         positions.iter().flat_map(|&p| frequencies.iter().map(move |f| f64::from(p) * f)).collect();
@@ -20,19 +39,21 @@ pub(super) fn rope(qkv: &Tensor, heads: Heads, positions: &[u32], frequencies: &
         Tensor::from_vec(values, (tokens, 1, half), qkv.device())?.to_dtype(qkv.dtype())
     };
     let (cos, sin) = (table(f64::cos)?, table(f64::sin)?);
-    let turned = heads.query + heads.key;
-    let x = qkv.reshape((tokens, turned + heads.key, heads.dim))?;
-    let (a, b) =
-        (x.narrow(1, 0, turned)?.narrow(2, 0, half)?, x.narrow(1, 0, turned)?.narrow(2, half, half)?);
+    let x = qkv.reshape((tokens, heads.rotated() + heads.key, heads.dim))?;
+    let rotated = x.narrow(1, 0, heads.rotated())?;
+    let (a, b) = (rotated.narrow(2, 0, half)?, rotated.narrow(2, half, half)?);
     let first = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
     let second = (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?;
-    let turned = Tensor::cat(&[first, second], 2)?;
-    let values = x.narrow(1, heads.query + heads.key, heads.key)?;
-    Tensor::cat(&[turned, values], 1)?.reshape((tokens, heads.stride()))
+    let rotated = Tensor::cat(&[first, second], 2)?;
+    let values = x.narrow(1, heads.rotated(), heads.key)?;
+    Tensor::cat(&[rotated, values], 1)?.reshape((tokens, heads.stride()))
 }
 
 /// `softmax(q k^T / sqrt(d)) v` per row and head, a query seeing the keys up to its own.
-pub(super) fn attention(qkv: &Tensor, heads: Heads, offsets: &[usize]) -> Result<Tensor> {
+///
+/// # Errors
+/// When candle fails.
+pub fn attention(qkv: &Tensor, heads: Heads, offsets: &[usize]) -> Result<Tensor> {
     let mut rows = Vec::new();
     for pair in offsets.windows(2) {
         let len = pair[1] - pair[0];
@@ -62,13 +83,19 @@ pub(super) fn attention(qkv: &Tensor, heads: Heads, offsets: &[usize]) -> Result
 }
 
 /// `silu(gate) * up` of the two halves.
-pub(super) fn swiglu(gate_up: &Tensor) -> Result<Tensor> {
+///
+/// # Errors
+/// When candle fails.
+pub fn swiglu(gate_up: &Tensor) -> Result<Tensor> {
     let halves = gate_up.chunk(2, 1)?;
     halves[0].silu()? * &halves[1]
 }
 
 /// `log softmax(hidden head^T / temperature)` at the targets.
-pub(super) fn log_prob(hidden: &Tensor, head: &Tensor, targets: &[u32], temperature: f64) -> Result<Tensor> {
+///
+/// # Errors
+/// When candle fails.
+pub fn log_prob(hidden: &Tensor, head: &Tensor, targets: &[u32], temperature: f64) -> Result<Tensor> {
     let logits = (hidden.matmul(&head.t()?)? / temperature)?;
     let logits = logits.broadcast_sub(&logits.max_keepdim(1)?.detach())?;
     let log_sum = logits.exp()?.sum(1)?.log()?;

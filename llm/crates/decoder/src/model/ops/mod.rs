@@ -1,7 +1,8 @@
-//! The fused operations, forward and backward written by hand over plain slices, generic over `f32` and `f64`.
+//! The operations of a layer, forward and backward written by hand over plain slices, generic over `f32` and `f64`.
 
 pub mod attention;
 pub mod buffer;
+pub mod head_norm;
 pub mod log_prob;
 pub mod matmul;
 pub mod norm;

@@ -18,15 +18,20 @@ impl<T: Real> Kernel for Forward<'_, T> {
     fn run(self) {
         let h = self.weight.len();
         for ((x, y), scale) in self.x.chunks_exact(h).zip(self.y.chunks_exact_mut(h)).zip(self.scale) {
-            let r = T::ONE / (dot(x, x) / T::from_f64(h as f64) + self.eps).sqrt();
-            *scale = r;
-            apply(x, r, self.weight, y);
+            *scale = self::scale(x, self.eps);
+            apply(x, *scale, self.weight, y);
         }
     }
 }
 
+/// `1 / sqrt(mean(x^2) + eps)`.
 #[inline(always)]
-fn apply<T: Real>(x: &[T], r: T, weight: &[T], y: &mut [T]) {
+pub(super) fn scale<T: Real>(x: &[T], eps: T) -> T {
+    T::ONE / (dot(x, x) / T::from_f64(x.len() as f64) + eps).sqrt()
+}
+
+#[inline(always)]
+pub(super) fn apply<T: Real>(x: &[T], r: T, weight: &[T], y: &mut [T]) {
     for ((y, &x), &w) in y.iter_mut().zip(x).zip(weight) {
         *y = x * r * w;
     }

@@ -1,4 +1,4 @@
-//! Rotary position embedding: the pair `(x_i, x_{i + d/2})` of every query and key head turns by `position * frequency_i`.
+//! Rotary position embedding: the pair `(x_i, x_{i + d/2})` of every query and key head is rotated by `position * frequency_i`.
 //!
 //! Angles and their sines are computed in `f64` and rounded once, so position 32,000 is as exact as position 1. (A table in
 //! the dtype of a bf16 model rounds most positions to a neighbour's.)
@@ -62,7 +62,7 @@ impl<T: Real> Kernel for Rotate<'_, T> {
     }
 }
 
-/// Turns the first `heads` heads of every token (`stride` numbers each) in place; `back` turns the other way, which is the
+/// Rotates the first `heads` heads of every token (`stride` numbers each) in place; `back` rotates the other way, which is the
 /// backward pass, a rotation being orthogonal.
 ///
 /// # Panics

@@ -1,0 +1,78 @@
+//! Typed reading of a JSON object, with errors that name field and value.
+
+use serde_json::{Map, Value};
+
+use crate::model::error::{Error, Result};
+
+/// An object of the file, with typed reading and errors that name field and value.
+pub(super) struct Fields<'a> {
+    pub(super) map: &'a Map<String, Value>,
+    pub(super) file: &'a str,
+    pub(super) prefix: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    /// The value, unless absent or null.
+    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
+        self.map.get(field).filter(|v| !v.is_null())
+    }
+
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.get(field).is_some()
+    }
+
+    pub(super) fn error(&self, field: &str, reason: impl Into<String>) -> Error {
+        let value = self.map.get(field).map_or("missing".to_string(), Value::to_string);
+        Error::Config {
+            file: self.file.into(),
+            field: format!("{}{field}", self.prefix),
+            value,
+            reason: reason.into(),
+        }
+    }
+
+    pub(super) fn size(&self, field: &str, default: Option<usize>) -> Result<usize> {
+        match (self.get(field), default) {
+            (None, Some(default)) => Ok(default),
+            (Some(v), _) if v.as_u64().is_some_and(|n| n > 0 && n < 1 << 32) => {
+                Ok(v.as_u64().unwrap_or_default() as usize)
+            }
+            _ => Err(self.error(field, "a positive integer is needed")),
+        }
+    }
+
+    pub(super) fn positive(&self, field: &str, default: Option<f64>) -> Result<f64> {
+        match (self.get(field).map(Value::as_f64), default) {
+            (None, Some(default)) => Ok(default),
+            (Some(Some(x)), _) if x > 0.0 && x.is_finite() => Ok(x),
+            _ => Err(self.error(field, "a positive number is needed")),
+        }
+    }
+
+    pub(super) fn flag(&self, field: &str, default: bool) -> Result<bool> {
+        match self.get(field) {
+            None => Ok(default),
+            Some(Value::Bool(b)) => Ok(*b),
+            Some(_) => Err(self.error(field, "true or false is needed")),
+        }
+    }
+
+    /// Refuses every value but these; absent and null pass.
+    pub(super) fn only(&self, field: &str, accepted: &[Value], reason: &str) -> Result<()> {
+        match self.get(field) {
+            Some(v) if !accepted.contains(v) => Err(self.error(field, reason)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A token id, a list of them, or none.
+    pub(super) fn tokens(&self, field: &str) -> Result<Vec<u32>> {
+        let one = |v: &Value| v.as_u64().and_then(|n| u32::try_from(n).ok());
+        let found = match self.get(field) {
+            None => Some(Vec::new()),
+            Some(Value::Array(list)) => list.iter().map(one).collect(),
+            Some(v) => one(v).map(|n| vec![n]),
+        };
+        found.ok_or_else(|| self.error(field, "a token id or a list of token ids is needed"))
+    }
+}

@@ -1,0 +1,117 @@
+//! Rotary frequencies: what `config.json` says of them, and their values.
+
+use std::f64::consts::PI;
+
+use serde_json::{Value, json};
+
+use super::Config;
+use super::fields::Fields;
+use crate::model::error::Result;
+
+/// How rotary frequencies depart from `theta^(-2i/d)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// Every frequency divided by `factor`.
+    Linear {
+        /// The divisor.
+        factor: f64,
+    },
+    /// Llama 3: long wavelengths divided by `factor`, short ones kept, those between interpolated.
+    Llama3 {
+        /// The divisor of long wavelengths.
+        factor: f64,
+        /// Wavelengths above `original_max / low_freq_factor` are long.
+        low_freq_factor: f64,
+        /// Wavelengths below `original_max / high_freq_factor` are short.
+        high_freq_factor: f64,
+        /// Positions the model was first trained on.
+        original_max: f64,
+    },
+}
+
+impl RopeScaling {
+    /// A frequency under this scaling.
+    fn apply(&self, f: f64) -> f64 {
+        match *self {
+            RopeScaling::None => f,
+            RopeScaling::Linear { factor } => f / factor,
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => {
+                let wavelength = 2.0 * PI / f;
+                if wavelength < original_max / high_freq_factor {
+                    f
+                } else if wavelength > original_max / low_freq_factor {
+                    f / factor
+                } else {
+                    let smooth =
+                        (original_max / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
+                    (1.0 - smooth) * f / factor + smooth * f
+                }
+            }
+        }
+    }
+
+    /// The value of `rope_scaling`.
+    pub(super) fn to_json(self) -> Value {
+        match self {
+            RopeScaling::None => Value::Null,
+            RopeScaling::Linear { factor } => json!({"rope_type": "linear", "factor": factor}),
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => json!({
+                "rope_type": "llama3", "factor": factor, "low_freq_factor": low_freq_factor,
+                "high_freq_factor": high_freq_factor, "original_max_position_embeddings": original_max as u64,
+            }),
+        }
+    }
+}
+
+impl Config {
+    /// Rotary frequencies, radians per position, one per pair of a head.
+    pub fn frequencies(&self) -> Vec<f64> {
+        let d = self.head_dim as f64;
+        let plain = (0..self.head_dim / 2).map(|i| self.rope_theta.powf(-2.0 * i as f64 / d));
+        plain.map(|f| self.rope_scaling.apply(f)).collect()
+    }
+}
+
+/// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5).
+pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
+    let field = if fields.has("rope_parameters") { "rope_parameters" } else { "rope_scaling" };
+    fields.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
+    let Some(value) = fields.get(field) else {
+        return Ok((fields.positive("rope_theta", Some(10_000.0))?, RopeScaling::None));
+    };
+    let Value::Object(map) = value else {
+        return Err(fields.error(field, "an object is needed"));
+    };
+    let prefix = format!("{field}.");
+    let inner = Fields { map, file: fields.file, prefix: &prefix };
+    let theta = match inner.has("rope_theta") {
+        true => inner.positive("rope_theta", None)?,
+        false => fields.positive("rope_theta", Some(10_000.0))?,
+    };
+    inner.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
+    let kind = if inner.has("rope_type") { "rope_type" } else { "type" };
+    let scaling = match inner.get(kind).map(|v| v.as_str().unwrap_or("")) {
+        None | Some("default") => RopeScaling::None,
+        Some("linear") => RopeScaling::Linear { factor: inner.positive("factor", None)? },
+        Some("llama3") => {
+            let low_freq_factor = inner.positive("low_freq_factor", None)?;
+            let high_freq_factor = inner.positive("high_freq_factor", None)?;
+            if high_freq_factor <= low_freq_factor {
+                return Err(inner.error(
+                    "high_freq_factor",
+                    format!("it must exceed low_freq_factor = {low_freq_factor}"),
+                ));
+            }
+            RopeScaling::Llama3 {
+                factor: inner.positive("factor", None)?,
+                low_freq_factor,
+                high_freq_factor,
+                original_max: inner.positive("original_max_position_embeddings", None)?,
+            }
+        }
+        Some(_) => return Err(inner.error(kind, "default, linear and llama3 are implemented")),
+    };
+    Ok((theta, scaling))
+}

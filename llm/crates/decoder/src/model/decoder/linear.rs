@@ -1,0 +1,149 @@
+//! A layer's linear maps: packed for `y = x W^T + b`, and back.
+
+use std::borrow::Cow;
+
+use super::Decoder;
+use crate::model::config::layer::{Layer, Linear, Projection};
+use crate::model::config::parameter;
+use crate::model::gradients::Gradients;
+use crate::model::ops::buffer::{Buffer, Pool};
+use crate::model::ops::matmul::{Left, Panels, matmul, pack_rows, pack_transposed, packed_len};
+use crate::model::ops::{Real, norm};
+use crate::model::weights::Parameters;
+
+/// A matrix `W`, packed for `x W^T`.
+#[derive(Default)]
+pub(super) struct PackedMatrix<T> {
+    data: Vec<T>,
+    inputs: usize,
+    outputs: usize,
+}
+
+impl<T: Real> PackedMatrix<T> {
+    /// Packs `weight`, `[outputs, inputs]` by rows.
+    pub(super) fn pack(&mut self, weight: &[T], inputs: usize, outputs: usize) {
+        (self.inputs, self.outputs) = (inputs, outputs);
+        self.data.resize(packed_len(inputs, outputs), T::ZERO);
+        pack_transposed(weight, inputs, inputs, outputs, &mut self.data);
+    }
+
+    pub(super) fn panels(&self) -> Panels<'_, T> {
+        Panels::new(&self.data, self.inputs, self.outputs)
+    }
+
+    /// `x W^T`.
+    pub(super) fn product(&self, pool: &Pool<T>, x: &[T]) -> Buffer<T> {
+        let tokens = x.len() / self.inputs;
+        let mut out = pool.take(tokens * self.outputs);
+        matmul(pool, Left::rows(x, self.inputs), tokens, self.panels(), &mut out, self.outputs, false);
+        out
+    }
+}
+
+/// A [`Linear`] with its parameters.
+#[derive(Default)]
+pub(super) struct PackedLinear<T> {
+    weight: PackedMatrix<T>,
+    /// Empty where there is none.
+    bias: Vec<T>,
+}
+
+impl<T: Real> PackedLinear<T> {
+    fn pack(&mut self, linear: &Linear, l: usize, parameters: &Parameters<T>) {
+        let weight = joined(linear, l, parameters, Projection::weight);
+        self.weight.pack(&weight, linear.inputs(), linear.outputs());
+        self.bias = joined(linear, l, parameters, Projection::bias).into_owned();
+    }
+
+    /// `x W^T + b`.
+    pub(super) fn forward(&self, pool: &Pool<T>, x: &[T]) -> Buffer<T> {
+        let mut y = self.weight.product(pool, x);
+        if !self.bias.is_empty() {
+            norm::add_bias(&mut y, &self.bias);
+        }
+        y
+    }
+}
+
+/// The linear maps of a layer.
+#[derive(Default)]
+pub(super) struct PackedLayer<T> {
+    pub(super) qkv: PackedLinear<T>,
+    pub(super) output: PackedLinear<T>,
+    pub(super) gate_up: PackedLinear<T>,
+    pub(super) down: PackedLinear<T>,
+}
+
+impl<T: Real> PackedLayer<T> {
+    pub(super) fn pack(&mut self, layer: &Layer, l: usize, parameters: &Parameters<T>) {
+        self.qkv.pack(&layer.qkv, l, parameters);
+        self.output.pack(&layer.output, l, parameters);
+        self.gate_up.pack(&layer.gate_up, l, parameters);
+        self.down.pack(&layer.down, l, parameters);
+    }
+}
+
+/// The weights, or the biases, of these projections in layer `l`, one after the other; empty where they have none.
+fn joined<'p, T: Real>(
+    linear: &Linear,
+    l: usize,
+    parameters: &'p Parameters<T>,
+    name: impl Fn(&Projection) -> String,
+) -> Cow<'p, [T]> {
+    let mut found = linear.projections.iter().filter_map(|p| parameters.get(&parameter(l, &name(p))));
+    match (found.next(), linear.projections.len()) {
+        (None, _) => Cow::Borrowed(&[]),
+        (Some(one), 1) => Cow::Borrowed(&one.data),
+        (Some(first), _) => {
+            let mut all = first.data.clone();
+            found.for_each(|t| all.extend_from_slice(&t.data));
+            Cow::Owned(all)
+        }
+    }
+}
+
+impl<T: Real> Decoder<T> {
+    /// `d loss / d x` of `y = x W^T + b`: `dy W`.
+    pub(super) fn linear_backward(&self, l: usize, linear: &Linear, dy: &[T]) -> Buffer<T> {
+        let (inputs, outputs) = (linear.inputs(), linear.outputs());
+        let tokens = dy.len() / outputs;
+        let mut packed = self.pool.take(packed_len(outputs, inputs));
+        let weight = joined(linear, l, &self.parameters, Projection::weight);
+        pack_rows(&weight, inputs, outputs, inputs, &mut packed);
+        let mut dx = self.pool.take(tokens * inputs);
+        let weight = Panels::new(&packed, outputs, inputs);
+        matmul(&self.pool, Left::rows(dy, outputs), tokens, weight, &mut dx, inputs, false);
+        dx
+    }
+
+    /// Adds `dy^T x` to the gradients of the weights, and the sums of `dy` to those of the biases.
+    pub(super) fn linear_gradients(
+        &self,
+        l: usize,
+        linear: &Linear,
+        dy: &[T],
+        x: &[T],
+        gradients: &mut Gradients<T>,
+    ) {
+        let (inputs, outputs) = (linear.inputs(), linear.outputs());
+        let tokens = dy.len() / outputs;
+        let weight = |p: &Projection| parameter(l, &p.weight());
+        let trained = linear.projections.iter().any(|p| gradients.contains(&weight(p)));
+        let packed = trained.then(|| {
+            let mut packed = self.pool.take(packed_len(tokens, inputs));
+            pack_rows(x, inputs, tokens, inputs, &mut packed);
+            packed
+        });
+        let mut from = 0;
+        for p in &linear.projections {
+            if let (Some(dw), Some(packed)) = (gradients.get(&weight(p)), &packed) {
+                let (left, x) = (Left::transposed(&dy[from..], outputs), Panels::new(packed, tokens, inputs));
+                matmul(&self.pool, left, p.outputs, x, dw, inputs, true);
+            }
+            if let Some(db) = gradients.get(&parameter(l, &p.bias())) {
+                norm::backward_bias(dy, outputs, from, db);
+            }
+            from += p.outputs;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Attention backwards, a row and key head at a time.
+
+use rayon::prelude::*;
+
+use super::{BLOCK, Heads, split_rows};
+use crate::model::ops::buffer::{Buffer, Pool};
+use crate::model::ops::matmul::{Left, NR, Panels, pack_rows, pack_transposed, packed_len, serial};
+use crate::model::ops::real::{Real, dot};
+use crate::model::ops::simd::{self, Kernel};
+
+/// From scores and `d loss / d probabilities` to probabilities and `d loss / d scores` (the scale of the scores included).
+struct SoftmaxBackward<'a, T> {
+    scores: &'a mut [T],
+    slopes: &'a mut [T],
+    stride: usize,
+    seen: &'a [usize],
+    scale: T,
+    log_sum: &'a [T],
+    inner: &'a [T],
+}
+
+impl<T: Real> Kernel for SoftmaxBackward<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.slopes.chunks_exact_mut(self.stride));
+        for ((row, (scores, slopes)), &seen) in rows.enumerate().zip(self.seen) {
+            let (log_sum, inner) = (self.log_sum[row], self.inner[row]);
+            let (scores, past) = scores.split_at_mut(seen);
+            past.fill(T::ZERO);
+            let (slopes, past) = slopes.split_at_mut(seen);
+            past.fill(T::ZERO);
+            for i in 0..seen {
+                let p = (scores[i] * self.scale - log_sum).exp();
+                scores[i] = p;
+                slopes[i] = p * (slopes[i] - inner) * self.scale;
+            }
+        }
+    }
+}
+
+struct Dot<'a, T>(&'a [T], &'a [T]);
+
+impl<T: Real> Kernel for Dot<'_, T> {
+    type Output = T;
+    #[inline(always)]
+    fn run(self) -> T {
+        dot(self.0, self.1)
+    }
+}
+
+/// The gradient of [`forward`]: writes `d loss / d qkv` to `dqkv`.
+#[allow(clippy::too_many_arguments)]
+pub fn backward<T: Real>(
+    pool: &Pool<T>,
+    heads: Heads,
+    qkv: &[T],
+    offsets: &[usize],
+    out: &[T],
+    log_sum: &[T],
+    dout: &[T],
+    dqkv: &mut [T],
+) {
+    let (stride, width) = (heads.stride(), heads.width());
+    split_rows(dqkv, offsets, stride).into_par_iter().zip(offsets.par_windows(2)).for_each(|(dqkv, pair)| {
+        let (from, to) = (pair[0], pair[1]);
+        let row = Row {
+            heads,
+            tokens: &qkv[from * stride..to * stride],
+            out: &out[from * width..to * width],
+            log_sum: &log_sum[from * heads.query..to * heads.query],
+            dout: &dout[from * width..to * width],
+        };
+        for g in 0..heads.key {
+            row.backward(pool, g, dqkv);
+        }
+    });
+}
+
+/// One row of the batch.
+struct Row<'a, T> {
+    heads: Heads,
+    tokens: &'a [T],
+    out: &'a [T],
+    log_sum: &'a [T],
+    dout: &'a [T],
+}
+
+/// A block of queries on their way back: a line per token and query head of the group.
+struct Block<T> {
+    /// Keys that each line may see.
+    seen: [usize; BLOCK],
+    log_sum: [T; BLOCK],
+    /// `out . dout` of each line.
+    inner: [T; BLOCK],
+    query: Buffer<T>,
+    dout: Buffer<T>,
+}
+
+/// Keys and values of one key head, packed for the products of the backward pass.
+struct Packed<T> {
+    keys: Buffer<T>,
+    keys_transposed: Buffer<T>,
+    values_transposed: Buffer<T>,
+}
+
+impl<T: Real> Packed<T> {
+    fn new(pool: &Pool<T>, row: &Row<'_, T>, g: usize) -> Self {
+        let (heads, d, stride) = (row.heads, row.heads.dim, row.heads.stride());
+        let len = row.tokens.len() / stride;
+        let (keys_at, values_at) = (&row.tokens[heads.key_at(g)..], &row.tokens[heads.value_at(g)..]);
+        let mut keys = pool.take(packed_len(len, d));
+        pack_rows(keys_at, stride, len, d, &mut keys);
+        let transposed = |from: &[T]| {
+            let mut packed = pool.take(packed_len(d, len));
+            pack_transposed(from, stride, d, len, &mut packed);
+            packed
+        };
+        Self { keys, keys_transposed: transposed(keys_at), values_transposed: transposed(values_at) }
+    }
+}
+
+impl<T: Real> Row<'_, T> {
+    /// Token and query head of a line of key head `g`.
+    fn place(&self, g: usize, line: usize) -> (usize, usize) {
+        let group = self.heads.group();
+        (line / group, g * group + line % group)
+    }
+
+    /// Reads `n` lines of key head `g` from `start` on.
+    fn gather(&self, g: usize, start: usize, n: usize, block: &mut Block<T>) {
+        let (heads, d) = (self.heads, self.heads.dim);
+        for i in 0..n {
+            let (t, head) = self.place(g, start + i);
+            block.seen[i] = t + 1;
+            block.log_sum[i] = self.log_sum[t * heads.query + head];
+            let query = &self.tokens[t * heads.stride() + head * d..][..d];
+            let at = t * heads.width() + head * d;
+            let dout = &self.dout[at..at + d];
+            block.query[i * d..(i + 1) * d].copy_from_slice(query);
+            block.dout[i * d..(i + 1) * d].copy_from_slice(dout);
+            block.inner[i] = simd::run(Dot(dout, &self.out[at..at + d]));
+        }
+    }
+
+    /// Writes the gradients of key head `g` and of the query heads it serves.
+    fn backward(&self, pool: &Pool<T>, g: usize, dqkv: &mut [T]) {
+        let (heads, d, stride) = (self.heads, self.heads.dim, self.heads.stride());
+        let (len, wide) = (self.tokens.len() / stride, d.next_multiple_of(NR));
+        let lines = len * heads.group();
+        let packed = Packed::new(pool, self, g);
+        let keys = Panels::new(&packed.keys, len, d);
+        let keys_transposed = Panels::new(&packed.keys_transposed, d, len);
+        let values_transposed = Panels::new(&packed.values_transposed, d, len);
+        let (mut dkeys, mut dvalues) = (pool.zeros(len * d), pool.zeros(len * d));
+        let most = BLOCK.min(lines);
+        let zeros = [T::ZERO; BLOCK];
+        let (query, dout) = (pool.take(most * d), pool.take(most * d));
+        let mut block = Block { seen: [0; BLOCK], log_sum: zeros, inner: zeros, query, dout };
+        let (mut scores, mut slopes) = (pool.take(most * len), pool.take(most * len));
+        let (mut dquery, mut right) = (pool.take(most * d), pool.take(most * wide));
+        for start in (0..lines).step_by(BLOCK) {
+            let rows = BLOCK.min(lines - start);
+            self.gather(g, start, rows, &mut block);
+            let n = block.seen[rows - 1];
+            serial(
+                Left::rows(&block.query, d),
+                rows,
+                keys_transposed.first_columns(n),
+                &mut scores,
+                n,
+                false,
+            );
+            serial(
+                Left::rows(&block.dout, d),
+                rows,
+                values_transposed.first_columns(n),
+                &mut slopes,
+                n,
+                false,
+            );
+            simd::run(SoftmaxBackward {
+                scores: &mut scores[..rows * n],
+                slopes: &mut slopes[..rows * n],
+                stride: n,
+                seen: &block.seen[..rows],
+                scale: heads.scale(),
+                log_sum: &block.log_sum,
+                inner: &block.inner,
+            });
+            serial(Left::rows(&slopes, n), rows, keys.first_rows(n), &mut dquery, d, false);
+            for (i, dquery) in dquery.chunks_exact(d).take(rows).enumerate() {
+                let (t, head) = self.place(g, start + i);
+                dqkv[t * stride + head * d..][..d].copy_from_slice(dquery);
+            }
+            let right = &mut right[..rows * wide];
+            pack_rows(&block.query, d, rows, d, right);
+            serial(Left::transposed(&slopes, n), n, Panels::new(right, rows, d), &mut dkeys, d, true);
+            pack_rows(&block.dout, d, rows, d, right);
+            serial(Left::transposed(&scores, n), n, Panels::new(right, rows, d), &mut dvalues, d, true);
+        }
+        for (t, token) in dqkv.chunks_exact_mut(stride).enumerate() {
+            token[heads.key_at(g)..][..d].copy_from_slice(&dkeys[t * d..(t + 1) * d]);
+            token[heads.value_at(g)..][..d].copy_from_slice(&dvalues[t * d..(t + 1) * d]);
+        }
+    }
+}

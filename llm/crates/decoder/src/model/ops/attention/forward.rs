@@ -1,0 +1,189 @@
+//! Attention forwards: over the rows of a batch, or over a cache.
+
+use rayon::prelude::*;
+
+use super::{BLOCK, Heads, PAGE, Pages, split_rows, store};
+use crate::model::ops::buffer::Pool;
+use crate::model::ops::matmul::{Left, NR, Panels, serial};
+use crate::model::ops::real::{Real, max_of, sum_by};
+use crate::model::ops::simd::{self, Kernel};
+
+/// Turns scores into unnormalised probabilities in place; writes `1 / sum` and the log-sum per row.
+struct Softmax<'a, T> {
+    scores: &'a mut [T],
+    stride: usize,
+    /// Keys each row may see.
+    seen: &'a [usize],
+    scale: T,
+    inverse: &'a mut [T],
+    log_sum: &'a mut [T],
+}
+
+impl<T: Real> Kernel for Softmax<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.seen);
+        for (((row, &seen), inverse), log_sum) in rows.zip(self.inverse).zip(self.log_sum) {
+            let (row, rest) = row.split_at_mut(seen);
+            rest.fill(T::ZERO);
+            let max = max_of(row) * self.scale;
+            for x in row.iter_mut() {
+                *x = (*x * self.scale - max).exp();
+            }
+            let sum = sum_by(seen, |i| row[i]);
+            *inverse = T::ONE / sum;
+            *log_sum = max + sum.ln();
+        }
+    }
+}
+
+struct Scale<'a, T>(&'a mut [T], T);
+
+impl<T: Real> Kernel for Scale<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for x in self.0.iter_mut() {
+            *x *= self.1;
+        }
+    }
+}
+
+/// The queries of one row segment whose key head is `g`: a line per token and query head of the group.
+struct Segment<'a, T> {
+    heads: Heads,
+    g: usize,
+    /// Whole tokens of the fused projection.
+    tokens: &'a [T],
+    /// Position of the first of them.
+    first: usize,
+}
+
+impl<T: Real> Segment<'_, T> {
+    fn lines(&self) -> usize {
+        self.tokens.len() / self.heads.stride() * self.heads.group()
+    }
+
+    /// Token and query head of a line.
+    fn place(&self, line: usize) -> (usize, usize) {
+        let group = self.heads.group();
+        (line / group, self.g * group + line % group)
+    }
+
+    /// Copies the queries of `block` lines from `start` on; how many keys each may see.
+    fn gather(&self, start: usize, block: usize, query: &mut [T]) -> [usize; BLOCK] {
+        let (d, stride) = (self.heads.dim, self.heads.stride());
+        let mut seen = [0; BLOCK];
+        for (i, query) in query.chunks_exact_mut(d).take(block).enumerate() {
+            let (t, head) = self.place(start + i);
+            seen[i] = self.first + t + 1;
+            query.copy_from_slice(&self.tokens[t * stride + head * d..][..d]);
+        }
+        seen
+    }
+
+    /// Attention to the pages `page(0), page(1), ...` of key head `g`; `out` (width [`Heads::width`]) and `log_sum` (width
+    /// `heads.query`) receive the columns of this group.
+    fn attend<'p>(
+        &self,
+        pool: &Pool<T>,
+        page: impl Fn(usize) -> &'p [T],
+        out: &mut [T],
+        mut log_sum: Option<&mut [T]>,
+    ) {
+        let (heads, d, lines) = (self.heads, self.heads.dim, self.lines());
+        let wide = d.next_multiple_of(NR);
+        let most = (self.first + lines / heads.group()).next_multiple_of(PAGE);
+        let mut scores = pool.take(BLOCK.min(lines) * most);
+        let mut query = pool.take(BLOCK.min(lines) * d);
+        let mut result = pool.take(BLOCK.min(lines) * wide);
+        for start in (0..lines).step_by(BLOCK) {
+            let block = BLOCK.min(lines - start);
+            let seen = self.gather(start, block, &mut query);
+            let keys = seen[block - 1];
+            let pages = keys.div_ceil(PAGE);
+            let stride = pages * PAGE;
+            for p in 0..pages {
+                let keys = Panels::new(&page(p)[..PAGE * d], d, PAGE);
+                serial(Left::rows(&query, d), block, keys, &mut scores[p * PAGE..], stride, false);
+            }
+            let (mut inverse, mut sums) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+            simd::run(Softmax {
+                scores: &mut scores[..block * stride],
+                stride,
+                seen: &seen[..block],
+                scale: heads.scale(),
+                inverse: &mut inverse,
+                log_sum: &mut sums,
+            });
+            for p in 0..pages {
+                let here = PAGE.min(keys - p * PAGE);
+                let values = Panels::new(&page(p)[PAGE * d..], PAGE, wide).first_rows(here);
+                serial(Left::rows(&scores[p * PAGE..], stride), block, values, &mut result, wide, p > 0);
+            }
+            for (i, result) in result.chunks_exact(wide).take(block).enumerate() {
+                let (t, head) = self.place(start + i);
+                let out = &mut out[t * heads.width() + head * d..][..d];
+                out.copy_from_slice(&result[..d]);
+                simd::run(Scale(out, inverse[i]));
+                if let Some(log_sum) = log_sum.as_deref_mut() {
+                    log_sum[t * heads.query + head] = sums[i];
+                }
+            }
+        }
+    }
+}
+
+/// Each row attends to itself: the keys are those of `qkv`, whose rows are cut at `offsets`.
+pub fn forward<T: Real>(
+    pool: &Pool<T>,
+    heads: Heads,
+    qkv: &[T],
+    offsets: &[usize],
+    out: &mut [T],
+    log_sum: &mut [T],
+) {
+    let outs = split_rows(out, offsets, heads.width());
+    let sums = split_rows(log_sum, offsets, heads.query);
+    let stride = heads.stride();
+    outs.into_par_iter().zip(sums).zip(offsets.par_windows(2)).for_each(|((out, sums), pair)| {
+        let tokens = &qkv[pair[0] * stride..pair[1] * stride];
+        let len = pair[1] - pair[0];
+        let mut pages = pool.take(len.div_ceil(PAGE) * heads.page());
+        for g in 0..heads.key {
+            for (t, token) in tokens.chunks_exact(stride).enumerate() {
+                store(heads, g, token, t % PAGE, &mut pages[t / PAGE * heads.page()..][..heads.page()]);
+            }
+            let page = |p: usize| &pages[p * heads.page()..(p + 1) * heads.page()];
+            Segment { heads, g, tokens, first: 0 }.attend(pool, page, out, Some(sums));
+        }
+    });
+}
+
+/// As [`forward`], with keys and values from a cache that already holds those of these tokens.
+pub fn forward_cached<T: Real>(
+    pool: &Pool<T>,
+    heads: Heads,
+    qkv: &[T],
+    offsets: &[usize],
+    cache: &impl Pages<T>,
+    out: &mut [T],
+) {
+    let outs = split_rows(out, offsets, heads.width());
+    let stride = heads.stride();
+    let one = |(row, out): (usize, &mut [T])| {
+        let tokens = &qkv[offsets[row] * stride..offsets[row + 1] * stride];
+        for g in 0..heads.key {
+            let segment = Segment { heads, g, tokens, first: cache.first(row) };
+            segment.attend(pool, |p| cache.page(row, p, g), out, None);
+        }
+    };
+    let rows = outs.len();
+    let keys: usize = (0..rows).map(|r| (cache.first(r) + 1) * (offsets[r + 1] - offsets[r])).sum();
+    if rayon::current_num_threads() == 1 || keys * heads.width() < 1 << 17 {
+        outs.into_iter().enumerate().for_each(one);
+    } else {
+        outs.into_par_iter().enumerate().for_each(one);
+    }
+}

@@ -1,0 +1,191 @@
+//! Reading a checkpoint: one safetensors file, or shards with their index.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors};
+use serde_json::Value;
+
+use super::{Parameters, Tensor, ignored};
+use crate::model::config::Config;
+use crate::model::error::{Error, Result};
+
+/// Reads every parameter of `config` from a checkpoint directory: `model.safetensors`, or shards with their index.
+///
+/// # Errors
+/// Naming file and tensor: when one is missing, unexpected, of another shape or of a dtype other than f32, bf16 and f16; when
+/// a file is truncated or is no safetensors file.
+pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
+    let mut expected = Expected::new(config);
+    let mut parameters = Parameters::new();
+    for (path, names) in files(directory)? {
+        let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| damaged(&path, bytes.len() as u64, e))?;
+        let names = names.unwrap_or_else(|| tensors.names().into_iter().map(str::to_string).collect());
+        for name in names {
+            let view = tensors.tensor(&name).ok();
+            let Some(shape) = expected.take(&path, &name, view.as_ref().map(|v| (v.dtype(), v.shape())))?
+            else {
+                continue;
+            };
+            let data = view.and_then(|v| decode(v.dtype(), v.data())).expect("its dtype was checked");
+            parameters.insert(name, Tensor { shape, data });
+        }
+    }
+    expected.finish(directory)?;
+    Ok(parameters)
+}
+
+/// What the files of a checkpoint hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inspected {
+    /// Files with weights.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Dtypes of the tensors, as in `BF16`.
+    pub dtypes: BTreeSet<String>,
+}
+
+/// Checks the files of a checkpoint as [`load`] does, from their headers alone: names, shapes, dtypes and sizes.
+///
+/// # Errors
+/// As [`load`].
+pub fn inspect(directory: &Path, config: &Config) -> Result<Inspected> {
+    let mut expected = Expected::new(config);
+    let mut found = Inspected::default();
+    for (path, names) in files(directory)? {
+        let (bytes, header) = header(&path)?;
+        found.files += 1;
+        found.bytes += bytes;
+        for name in names.unwrap_or_else(|| header.offset_keys().into_iter().collect()) {
+            let info = header.info(&name);
+            if expected.take(&path, &name, info.map(|i| (i.dtype, i.shape.as_slice())))?.is_some() {
+                found.dtypes.extend(info.map(|i| format!("{:?}", i.dtype)));
+            }
+        }
+    }
+    expected.finish(directory)?;
+    Ok(found)
+}
+
+/// The files of a checkpoint, each with the names the index lists for it, if there is one.
+fn files(directory: &Path) -> Result<Vec<(PathBuf, Option<BTreeSet<String>>)>> {
+    let single = directory.join("model.safetensors");
+    let index = directory.join("model.safetensors.index.json");
+    if single.exists() || !index.exists() {
+        return Ok(vec![(single, None)]);
+    }
+    Ok(shards(&index)?.into_iter().map(|(file, names)| (directory.join(file), Some(names))).collect())
+}
+
+fn damaged(path: &Path, bytes: u64, problem: impl std::fmt::Display) -> Error {
+    Error::file(path, format!("damaged or not a safetensors file ({bytes} bytes): {problem}"))
+}
+
+/// Size and header of a safetensors file: the length of the header in 8 bytes, the header as JSON, then the tensors.
+fn header(path: &Path) -> Result<(u64, Metadata)> {
+    let io = |e| Error::io(path, e);
+    let mut file = fs::File::open(path).map_err(io)?;
+    let bytes = file.metadata().map_err(io)?.len();
+    let short = || damaged(path, bytes, "it ends inside its header");
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(|_| short())?;
+    let length = u64::from_le_bytes(length);
+    // The limit of the format's own library.
+    if length > 100_000_000 || length + 8 > bytes {
+        return Err(short());
+    }
+    let mut text = vec![0; length as usize];
+    file.read_exact(&mut text).map_err(|_| short())?;
+    let header: Metadata = serde_json::from_slice(&text).map_err(|e| damaged(path, bytes, e))?;
+    let whole = 8 + length + header.data_len() as u64;
+    if whole != bytes {
+        return Err(damaged(path, bytes, format!("its header describes {whole} bytes")));
+    }
+    Ok((bytes, header))
+}
+
+/// The parameters that have not been found yet.
+struct Expected<'a> {
+    config: &'a Config,
+    left: BTreeMap<String, Vec<usize>>,
+}
+
+impl<'a> Expected<'a> {
+    fn new(config: &'a Config) -> Self {
+        Self { config, left: config.parameter_shapes().into_iter().collect() }
+    }
+
+    /// Checks a tensor against the configuration; its shape, or nothing when it is one to pass over.
+    fn take(
+        &mut self,
+        path: &Path,
+        name: &str,
+        found: Option<(Dtype, &[usize])>,
+    ) -> Result<Option<Vec<usize>>> {
+        let fail = |reason: String| {
+            let (file, tensor) = (path.display().to_string(), name.to_string());
+            Err(Error::Tensor { file, tensor, reason })
+        };
+        if ignored(name, self.config) {
+            return Ok(None);
+        }
+        let Some((dtype, shape)) = found else {
+            return fail("listed in the index, missing in the file".into());
+        };
+        let Some(expected) = self.left.remove(name) else {
+            return fail(format!("not a parameter of this configuration (shape {shape:?})"));
+        };
+        if shape != expected {
+            return fail(format!("expected shape {expected:?}, found {shape:?}"));
+        }
+        if ![Dtype::F32, Dtype::BF16, Dtype::F16].contains(&dtype) {
+            return fail(format!("expected dtype F32, BF16 or F16, found {dtype:?}"));
+        }
+        Ok(Some(expected))
+    }
+
+    /// Refuses a checkpoint in which a parameter is missing.
+    fn finish(self, directory: &Path) -> Result<()> {
+        match self.left.into_iter().next() {
+            None => Ok(()),
+            Some((tensor, shape)) => Err(Error::Tensor {
+                file: directory.display().to_string(),
+                tensor,
+                reason: format!("missing; expected shape {shape:?}"),
+            }),
+        }
+    }
+}
+
+/// The index of a sharded checkpoint: file -> names in it.
+fn shards(index: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let text = fs::read_to_string(index).map_err(|e| Error::io(index, e))?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|e| Error::file(index, format!("not JSON: {e}")))?;
+    let map = value.get("weight_map").and_then(Value::as_object);
+    let map = map.ok_or_else(|| Error::file(index, "field `weight_map` is not an object"))?;
+    let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, file) in map {
+        let file = file.as_str().filter(|f| !f.contains(['/', '\\']) && *f != "..");
+        let file = file.ok_or_else(|| {
+            Error::file(index, format!("`{name}` is not mapped to a file of this directory"))
+        })?;
+        files.entry(file.to_string()).or_default().insert(name.clone());
+    }
+    Ok(files)
+}
+
+pub(crate) fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
+    let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
+    Some(match dtype {
+        Dtype::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+        Dtype::BF16 => pairs().map(|b| bf16::from_le_bytes(b).to_f32()).collect(),
+        Dtype::F16 => pairs().map(|b| f16::from_le_bytes(b).to_f32()).collect(),
+        _ => return None,
+    })
+}

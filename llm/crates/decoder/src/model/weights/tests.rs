@@ -1,0 +1,90 @@
+use std::fs;
+
+use half::bf16;
+use safetensors::tensor::{Dtype, TensorView};
+
+use super::*;
+
+fn small() -> Config {
+    Config { qkv_bias: true, ..Config::qwen2(20, 8, 2, 2, 1) }
+}
+
+#[test]
+fn saving_and_loading_gives_the_same_bits_single_and_sharded() {
+    let config = small();
+    let parameters = initialise(&config, 3, 0.02);
+    let directory = tempfile::tempdir().unwrap();
+    for shard_bytes in [usize::MAX, 700, usize::MAX] {
+        save(directory.path(), &config, &parameters, SaveDtype::F32, shard_bytes).unwrap();
+        let sharded = directory.path().join("model.safetensors.index.json").exists();
+        assert_eq!(sharded, shard_bytes == 700);
+        assert_eq!(sharded, !directory.path().join("model.safetensors").exists());
+        let read = Config::load(directory.path()).unwrap();
+        assert_eq!(read, config);
+        assert!(load(directory.path(), &read).unwrap() == parameters);
+        let found = inspect(directory.path(), &read).unwrap();
+        assert_eq!((found.files > 1, found.dtypes), (sharded, ["F32".to_string()].into()));
+    }
+    save(directory.path(), &config, &parameters, SaveDtype::Bf16, usize::MAX).unwrap();
+    let rounded = load(directory.path(), &config).unwrap();
+    for (name, t) in &parameters {
+        let expected: Vec<f32> = t.data.iter().map(|&x| bf16::from_f32(x).to_f32()).collect();
+        assert_eq!(rounded[name].data, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_checkpoint_that_does_not_fit_is_refused_by_file_and_tensor() {
+    let config = small();
+    let parameters = initialise(&config, 3, 0.02);
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let refused = |config: &Config| {
+        let message = load(at, config).expect_err("refused").to_string();
+        let by_header = inspect(at, config).expect_err("refused by its header").to_string();
+        // Both say the same up to the words for damage.
+        let same = |m: &str| m.split(" bytes)").next().map(str::to_owned);
+        assert_eq!(same(&by_header), same(&message));
+        message
+    };
+    assert!(refused(&config).contains("model.safetensors"));
+    save(at, &config, &parameters, SaveDtype::F32, usize::MAX).unwrap();
+
+    let wide = Config { intermediate_size: 99, ..config.clone() };
+    let message = refused(&wide);
+    assert!(
+        message.contains("mlp.down_proj") && message.contains("[8, 99]") && message.contains("[8, 24]"),
+        "{message}"
+    );
+    let deep = Config { num_hidden_layers: 3, ..config.clone() };
+    assert!(refused(&deep).contains("layers.2") && refused(&deep).contains("missing"));
+    let shallow = Config { num_hidden_layers: 1, ..config.clone() };
+    assert!(refused(&shallow).contains("layers.1") && refused(&shallow).contains("not a parameter"));
+    let untied = Config { tie_word_embeddings: false, ..config.clone() };
+    assert!(refused(&untied).contains("lm_head.weight"));
+
+    let path = at.join("model.safetensors");
+    let good = fs::read(&path).unwrap();
+    for bad in [&good[..good.len() - 5], &good[..100], &good[..4], b"not a tensor file at all"] {
+        fs::write(&path, bad).unwrap();
+        assert!(refused(&config).contains("model.safetensors: damaged"), "{}", refused(&config));
+    }
+    let ints = vec![0u8; 8 * 20 * 8];
+    let view = TensorView::new(Dtype::I64, vec![20, 8], &ints).unwrap();
+    fs::write(&path, safetensors::serialize([(EMBEDDING, view)], None).unwrap()).unwrap();
+    assert!(refused(&config).contains("found I64"), "{}", refused(&config));
+}
+
+#[test]
+fn initial_parameters_depend_on_seed_and_name_alone() {
+    let config = small();
+    let (a, b) = (initialise(&config, 1, 0.02), initialise(&config, 2, 0.02));
+    assert!(a == initialise(&config, 1, 0.02) && a != b);
+    let deep = initialise(&Config { num_hidden_layers: 5, ..config.clone() }, 1, 0.02);
+    assert!(a.iter().all(|(name, t)| deep[name] == *t));
+    let wide = initialise(&Config::qwen2(2000, 64, 1, 2, 1), 1, 0.02);
+    let e = &wide[EMBEDDING].data;
+    let mean = e.iter().map(|&x| f64::from(x)).sum::<f64>() / e.len() as f64;
+    let variance = e.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / e.len() as f64;
+    assert!(mean.abs() < 3e-4 && (variance.sqrt() - 0.02).abs() < 2e-4, "{mean} {variance}");
+}

@@ -1,0 +1,129 @@
+//! Writing a checkpoint that transformers loads.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
+
+use half::bf16;
+use safetensors::tensor::{Dtype, TensorView};
+use serde_json::{Map, json};
+
+use super::{Parameters, ignored};
+use crate::disk::Disk;
+use crate::model::config::Config;
+use crate::model::error::{Error, Result};
+
+/// Dtype of a file to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SaveDtype {
+    /// 32-bit: what training continues from without loss.
+    #[default]
+    F32,
+    /// bfloat16: half the size, rounded.
+    Bf16,
+}
+
+impl SaveDtype {
+    fn bytes(self) -> usize {
+        match self {
+            SaveDtype::F32 => 4,
+            SaveDtype::Bf16 => 2,
+        }
+    }
+
+    /// Its name in safetensors, and in `config.json`.
+    fn names(self) -> (Dtype, &'static str) {
+        match self {
+            SaveDtype::F32 => (Dtype::F32, "float32"),
+            SaveDtype::Bf16 => (Dtype::BF16, "bfloat16"),
+        }
+    }
+}
+
+/// The bytes of a file, which are those in memory where both are little-endian `f32`: a large model is not copied for it.
+fn encode(data: &[f32], dtype: SaveDtype) -> Cow<'_, [u8]> {
+    match dtype {
+        SaveDtype::F32 if cfg!(target_endian = "little") => Cow::Borrowed(bytemuck::cast_slice(data)),
+        SaveDtype::F32 => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        SaveDtype::Bf16 => data.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
+    }
+}
+
+/// Writes `config.json` and the weights into `directory` so that transformers loads them: one `model.safetensors`, or shards
+/// with an index when the weights exceed `shard_bytes`. A tied head is not written twice.
+///
+/// Every file is written beside its place, synced and renamed, the index and the configuration last.
+///
+/// # Errors
+/// When the operating system refuses (a full disk, for one); what was there before is then still there.
+pub fn save(
+    directory: &Path,
+    config: &Config,
+    parameters: &Parameters<f32>,
+    dtype: SaveDtype,
+    shard_bytes: usize,
+) -> Result<()> {
+    fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
+    let written = || parameters.iter().filter(|(name, _)| !ignored(name, config));
+    let files = shards(written().map(|(n, t)| (n.as_str(), dtype.bytes() * t.data.len())), shard_bytes);
+    let sharded = files.len() > 1;
+    let mut map = Map::new();
+    for (i, names) in files.iter().enumerate() {
+        let file = match sharded {
+            true => format!("model-{:05}-of-{:05}.safetensors", i + 1, files.len()),
+            false => "model.safetensors".to_string(),
+        };
+        write_file(&directory.join(&file), names, parameters, dtype)?;
+        map.extend(names.iter().map(|name| ((*name).to_string(), json!(file))));
+    }
+    let index = directory.join("model.safetensors.index.json");
+    let stale = if sharded {
+        let total: usize = written().map(|(_, t)| dtype.bytes() * t.data.len()).sum();
+        let text = format!("{:#}\n", json!({"metadata": {"total_size": total}, "weight_map": map}));
+        replace(&index, text.as_bytes())?;
+        directory.join("model.safetensors")
+    } else {
+        index
+    };
+    // The other layout, left from an earlier save, would contradict this one.
+    match fs::remove_file(&stale) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(&stale, e)),
+        _ => {}
+    }
+    let config = Config { dtype: dtype.names().1.into(), ..config.clone() };
+    replace(&directory.join("config.json"), config.to_json().as_bytes())
+}
+
+/// Tensors in the order given, in files of at most so many bytes unless one tensor alone has more; at least one file.
+fn shards<'a>(tensors: impl Iterator<Item = (&'a str, usize)>, shard_bytes: usize) -> Vec<Vec<&'a str>> {
+    let mut files: Vec<Vec<&str>> = vec![Vec::new()];
+    let mut size = 0;
+    for (name, bytes) in tensors {
+        if size > 0 && size + bytes > shard_bytes {
+            files.push(Vec::new());
+            size = 0;
+        }
+        size += bytes;
+        files.last_mut().into_iter().for_each(|f| f.push(name));
+    }
+    files
+}
+
+fn write_file(path: &Path, names: &[&str], parameters: &Parameters<f32>, dtype: SaveDtype) -> Result<()> {
+    let encoded: Vec<(&str, Cow<'_, [u8]>)> =
+        names.iter().map(|&name| (name, encode(&parameters[name].data, dtype))).collect();
+    let mut views = Vec::with_capacity(encoded.len());
+    for (name, bytes) in &encoded {
+        let view = TensorView::new(dtype.names().0, parameters[*name].shape.clone(), bytes)
+            .map_err(|e| Error::file(path, format!("tensor `{name}`: {e}")))?;
+        views.push((*name, view));
+    }
+    let metadata = Some([("format".to_string(), "pt".to_string())].into());
+    let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::file(path, e.to_string()))?;
+    replace(path, &bytes)
+}
+
+/// [`Disk::replace`] as part of a checkpoint.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    Ok(Disk::default().replace(path, bytes)?)
+}

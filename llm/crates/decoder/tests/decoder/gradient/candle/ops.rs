@@ -1,0 +1,231 @@
+//! Every operation of a layer, forward and backward, in double precision: against the plain candle operation of the reference, which
+//! candle differentiates, and against central differences.
+
+use candle_core::{Device, Result, Tensor, Var};
+use grpo_lambda_decoder::model::graph::plain;
+use grpo_lambda_decoder::model::ops::attention::{self, Heads};
+use grpo_lambda_decoder::model::ops::buffer::Pool;
+use grpo_lambda_decoder::model::ops::head_norm::{self, Weights};
+use grpo_lambda_decoder::model::ops::matmul::{Panels, pack_transposed, packed_len};
+use grpo_lambda_decoder::model::ops::{log_prob, norm, rope, swiglu};
+
+const HEADS: Heads = Heads { query: 4, key: 2, dim: 6 };
+const OFFSETS: [usize; 4] = [0, 5, 6, 43];
+const EPS: f64 = 1e-3;
+
+type Arrays = Vec<Vec<f64>>;
+
+/// The weights of head norms among the arguments `qkv, query, key`.
+fn weights(a: &Arrays) -> Weights<'_, f64> {
+    Weights { query: &a[1], key: &a[2] }
+}
+
+/// Numbers about 0, of any size from 0.003 to 1.3.
+fn numbers(len: usize, seed: usize) -> Vec<f64> {
+    (0..len).map(|i| ((i * 7919 + seed * 104_729) % 1009) as f64 / 400.0 - 1.26).collect()
+}
+
+/// `d loss / d y` of a loss in which no two outputs are interchangeable.
+fn slopes(len: usize) -> Vec<f64> {
+    (0..len).map(|i| ((i * 31) % 17) as f64 / 8.0 - 1.0).collect()
+}
+
+/// An operation on arrays of these shapes: by hand, and in plain candle.
+struct Case<'a> {
+    arguments: Vec<(Vec<usize>, Vec<f64>)>,
+    forward: &'a dyn Fn(&Arrays) -> Vec<f64>,
+    /// The gradient in every argument, from the arguments and `d loss / d y`.
+    backward: &'a dyn Fn(&Arrays, &[f64]) -> Arrays,
+    plain: &'a dyn Fn(&[Var]) -> Result<Tensor>,
+}
+
+impl Case<'_> {
+    fn check(&self) {
+        let values: Arrays = self.arguments.iter().map(|(_, data)| data.clone()).collect();
+        let y = (self.forward)(&values);
+        let variables: Vec<Var> = self
+            .arguments
+            .iter()
+            .map(|(shape, data)| Var::from_vec(data.clone(), shape.as_slice(), &Device::Cpu).unwrap())
+            .collect();
+        let reference = (self.plain)(&variables).unwrap();
+        let plain_y: Vec<f64> = reference.flatten_all().unwrap().to_vec1().unwrap();
+        assert_eq!(y.len(), plain_y.len());
+        y.iter().zip(&plain_y).for_each(|(a, b)| assert!((a - b).abs() < 1e-12, "value {a} for {b}"));
+
+        let weights = slopes(y.len());
+        let found = (self.backward)(&values, &weights);
+        let weights_tensor = Tensor::from_vec(weights, reference.shape(), &Device::Cpu).unwrap();
+        let store = (reference * weights_tensor).unwrap().sum_all().unwrap().backward().unwrap();
+        assert_eq!(found.len(), variables.len());
+        for (v, (variable, found)) in variables.iter().zip(&found).enumerate() {
+            let plain = store.get(variable).unwrap().flatten_all().unwrap().to_vec1::<f64>().unwrap();
+            assert_eq!(found.len(), plain.len());
+            for (i, (a, b)) in found.iter().zip(&plain).enumerate() {
+                assert!((a - b).abs() < 1e-11, "argument {v}, gradient {i}: {a} for {b}");
+            }
+            self.check_differences(&values, v, found);
+        }
+    }
+
+    /// About forty elements of argument `v` against central differences of the fourth order.
+    fn check_differences(&self, values: &Arrays, v: usize, found: &[f64]) {
+        const H: f64 = 1e-3;
+        for i in (0..found.len()).step_by(found.len() / 40 + 1) {
+            let at = |shift: f64| -> f64 {
+                let mut moved = values.clone();
+                moved[v][i] += shift;
+                let y = (self.forward)(&moved);
+                y.iter().zip(slopes(y.len())).map(|(y, w)| y * w).sum()
+            };
+            let difference = (8.0 * (at(H) - at(-H)) - (at(2.0 * H) - at(-2.0 * H))) / (12.0 * H);
+            let error = (found[i] - difference).abs();
+            assert!(error < 1e-8, "argument {v}, {i}: {} for {difference}", found[i]);
+        }
+    }
+}
+
+#[test]
+fn rms_norm_agrees_with_plain_candle_and_finite_differences() {
+    let forward = |a: &Arrays| {
+        let (mut y, mut scale) = (vec![0.0; a[0].len()], vec![0.0; 7]);
+        norm::forward(&a[0], &a[1], EPS, &mut y, &mut scale);
+        (y, scale)
+    };
+    Case {
+        arguments: vec![(vec![7, 20], numbers(140, 1)), (vec![20], numbers(20, 2))],
+        forward: &|a| forward(a).0,
+        backward: &|a, dy| {
+            let (y, scale) = forward(a);
+            let mut again = vec![0.0; y.len()];
+            norm::again(&a[0], &scale, &a[1], &mut again);
+            assert_eq!(again, y);
+            let (mut dx, mut dw) = (vec![0.0; 140], vec![0.0; 20]);
+            norm::backward(&a[0], &scale, &a[1], dy, &mut dx);
+            norm::backward_weight(&a[0], &scale, dy, &mut dw);
+            vec![dx, dw]
+        },
+        plain: &|v| plain::rms_norm(&v[0], &v[1], EPS),
+    }
+    .check();
+}
+
+#[test]
+fn head_norm_agrees_with_plain_candle_and_finite_differences() {
+    let forward = |a: &Arrays| {
+        let (mut y, mut scale) = (vec![0.0; a[0].len()], vec![0.0; 5 * HEADS.rotated()]);
+        head_norm::forward(HEADS, &a[0], weights(a), EPS, &mut y, &mut scale);
+        (y, scale)
+    };
+    Case {
+        arguments: vec![
+            (vec![5, HEADS.stride()], numbers(5 * HEADS.stride(), 8)),
+            (vec![HEADS.dim], numbers(HEADS.dim, 9)),
+            (vec![HEADS.dim], numbers(HEADS.dim, 10)),
+        ],
+        forward: &|a| forward(a).0,
+        backward: &|a, dy| {
+            let (y, scale) = forward(a);
+            let mut again = vec![0.0; y.len()];
+            head_norm::again(HEADS, &a[0], &scale, weights(a), &mut again);
+            assert_eq!(again, y);
+            let (mut dx, mut dq, mut dk) = (dy.to_vec(), vec![0.0; HEADS.dim], vec![0.0; HEADS.dim]);
+            head_norm::backward_weight(HEADS, 0..HEADS.query, &a[0], &scale, dy, &mut dq);
+            head_norm::backward_weight(HEADS, HEADS.query..HEADS.rotated(), &a[0], &scale, dy, &mut dk);
+            head_norm::backward(HEADS, &a[0], &scale, weights(a), &mut dx);
+            vec![dx, dq, dk]
+        },
+        plain: &|v| plain::head_norm(&v[0], HEADS, &v[1], &v[2], EPS),
+    }
+    .check();
+}
+
+#[test]
+fn rope_agrees_with_plain_candle_and_finite_differences() {
+    let (positions, frequencies) = ([0, 1, 2, 900, 30_000], [1.0, 0.1, 0.01]);
+    let table = rope::Table::new(&frequencies, 30_001);
+    let rotate = |x: &[f64], back: bool| {
+        let mut y = x.to_vec();
+        rope::rotate(&mut y, HEADS.stride(), HEADS.rotated(), &positions, &table, back);
+        y
+    };
+    Case {
+        arguments: vec![(vec![5, HEADS.stride()], numbers(5 * HEADS.stride(), 3))],
+        forward: &|a| rotate(&a[0], false),
+        backward: &|_, dy| vec![rotate(dy, true)],
+        plain: &|v| plain::rope(&v[0], HEADS, &positions, &frequencies),
+    }
+    .check();
+}
+
+#[test]
+fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
+    let pool = Pool::default();
+    let forward = |a: &Arrays| {
+        let (mut out, mut log_sum) = (vec![0.0; 43 * HEADS.width()], vec![0.0; 43 * HEADS.query]);
+        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &mut out, &mut log_sum);
+        (out, log_sum)
+    };
+    Case {
+        arguments: vec![(vec![43, HEADS.stride()], numbers(43 * HEADS.stride(), 4))],
+        forward: &|a| forward(a).0,
+        backward: &|a, dy| {
+            let (out, log_sum) = forward(a);
+            let mut dqkv = vec![0.0; a[0].len()];
+            attention::backward(&pool, HEADS, &a[0], &OFFSETS, &out, &log_sum, dy, &mut dqkv);
+            vec![dqkv]
+        },
+        plain: &|v| plain::attention(&v[0], HEADS, &OFFSETS),
+    }
+    .check();
+}
+
+#[test]
+fn swiglu_agrees_with_plain_candle_and_finite_differences() {
+    Case {
+        arguments: vec![(vec![6, 38], numbers(6 * 38, 5))],
+        forward: &|a| {
+            let mut y = vec![0.0; 6 * 19];
+            swiglu::forward(&a[0], 19, &mut y);
+            y
+        },
+        backward: &|a, dy| {
+            let mut dx = a[0].clone();
+            swiglu::backward(&mut dx, 19, dy);
+            vec![dx]
+        },
+        plain: &|v| plain::swiglu(&v[0]),
+    }
+    .check();
+}
+
+#[test]
+fn log_prob_agrees_with_plain_candle_and_finite_differences() {
+    const TEMPERATURE: f64 = 0.7;
+    let (pool, targets) = (Pool::default(), [0, 49, 3, 3, 20, 31, 32, 33, 7]);
+    let pack = |head: &[f64]| {
+        let mut packed = vec![0.0; packed_len(12, 50)];
+        pack_transposed(head, 12, 12, 50, &mut packed);
+        packed
+    };
+    let forward = |a: &Arrays| {
+        let packed = pack(&a[1]);
+        let (panels, mut saved) = (Panels::new(&packed, 12, 50), vec![0.0; 4 * 9]);
+        log_prob::forward(&pool, &a[0], 12, panels, 50, &targets, 1.0 / TEMPERATURE, false, &mut saved);
+        saved
+    };
+    Case {
+        arguments: vec![(vec![9, 12], numbers(9 * 12, 6)), (vec![50, 12], numbers(50 * 12, 7))],
+        forward: &|a| forward(a).chunks_exact(4).map(|s| s[0]).collect(),
+        backward: &|a, dy| {
+            let (packed, saved) = (pack(&a[1]), forward(a));
+            let (panels, it) = (Panels::new(&packed, 12, 50), 1.0 / TEMPERATURE);
+            let (mut dh, mut dw) = (vec![0.0; 9 * 12], vec![0.0; 50 * 12]);
+            let out = Some(dw.as_mut_slice());
+            log_prob::backward(&pool, &a[0], 12, panels, &a[1], &targets, it, &saved, dy, out, &mut dh);
+            vec![dh, dw]
+        },
+        plain: &|v| plain::log_prob(&v[0], &v[1], &targets, TEMPERATURE),
+    }
+    .check();
+}
