@@ -3,8 +3,9 @@
 use grpo_lambda::mdp::Oracle;
 use grpo_lambda::mdp::expected::{Expected, ExpectedError, Situation, implied, multisets};
 use grpo_lambda::methods;
+use rayon::prelude::*;
 
-use super::GROUP;
+use super::row::GROUP;
 use crate::atlas::tasks::Task;
 
 /// A closed form and how far the expected update is from it.
@@ -150,6 +151,5 @@ pub(super) fn checks(tasks: &[Task]) -> anyhow::Result<Vec<Check>> {
         }
         Ok(check)
     };
-    use rayon::prelude::*;
     CHECKS.par_iter().map(check).collect()
 }

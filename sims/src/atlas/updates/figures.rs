@@ -1,9 +1,14 @@
 //! The figures.
 
-use super::tables::{Overall, overall};
-use super::{Atlas, GROUP};
+use super::measure::Atlas;
+use super::overall::{Overall, overall};
+use super::row::{GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Family};
 use crate::figure::{Axis, Figure, Mark, Panel};
+
+pub(super) fn figures(atlas: &Atlas) -> Vec<(String, Figure)> {
+    vec![(String::new(), map(atlas)), ("error".into(), error(atlas))]
+}
 
 const FAMILIES: [(Family, &str); 4] = [
     (Family::Group, "one number per response"),
@@ -16,11 +21,11 @@ const FAMILIES: [(Family, &str); 4] = [
 const BLURRED: f64 = 10.0;
 
 /// The angle between expected update and gradient, entrants by tasks.
-pub(super) fn map(atlas: &Atlas) -> Figure {
+fn map(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let best = all.iter().filter(|o| o.unbiased == o.tasks).count();
     let degrees = |cosine: f64| cosine.clamp(-1.0, 1.0).acos().to_degrees();
-    let angle = |row: &super::Row| {
+    let angle = |row: &Row| {
         let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return f64::NAN };
         // What two standard errors more would turn it by.
         if degrees(cosine - 2.0 * error) - degrees(cosine) > BLURRED {
@@ -79,7 +84,7 @@ const NAMED: [&str; 13] = [
 ];
 
 /// Direction lost against the error of one update, means over tasks.
-pub(super) fn error(atlas: &Atlas) -> Figure {
+fn error(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let free: Vec<&Overall> = all.iter().filter(|o| o.passes <= 1.0 + 1e-12).collect();
     let least =

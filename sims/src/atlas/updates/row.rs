@@ -7,6 +7,9 @@ use super::expectation::Expectation;
 use crate::atlas::entrants::Entrant;
 use crate::atlas::tasks::Task;
 
+/// The group size of everything but the error of an update.
+pub(super) const GROUP: usize = 8;
+
 /// The numbers of a row, in the order of the table.
 pub(super) const NUMBERS: [&str; 23] = [
     "j",

@@ -3,13 +3,24 @@
 use grpo_lambda::mdp::Oracle;
 use grpo_lambda::table::{Cell, Table, significant};
 
-use super::row::{NUMBERS, Row};
-use super::{Atlas, GROUP, agreement};
+use super::agreement;
+use super::measure::Atlas;
+use super::overall::{MEANS, overall};
+use super::row::{GROUP, NUMBERS, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Extra};
 use crate::atlas::tasks::Task;
 
-/// Responses written or scored for one update, at which costs are compared.
-pub(super) const BUDGET: f64 = 16.0;
+pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), long(atlas)),
+        ("error".into(), error(atlas)),
+        ("summary".into(), summary(atlas)),
+        ("parts".into(), parts(atlas)),
+        ("costs".into(), costs(atlas)),
+        ("tasks".into(), tasks(atlas)),
+        ("identities".into(), identities(atlas)),
+    ]
+}
 
 /// The long form without rows.
 pub(super) fn empty_long() -> Table {
@@ -33,7 +44,7 @@ pub(super) fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Vec<Cell> {
 }
 
 /// One row per task and entrant, in groups of [`GROUP`].
-pub(super) fn long(atlas: &Atlas) -> Table {
+fn long(atlas: &Atlas) -> Table {
     let mut table = empty_long();
     for (t, task) in atlas.tasks.iter().enumerate() {
         for (e, entrant) in ENTRANTS.iter().enumerate() {
@@ -46,7 +57,7 @@ pub(super) fn long(atlas: &Atlas) -> Table {
 }
 
 /// One row per task, entrant and group size: the error of one update.
-pub(super) fn error(atlas: &Atlas) -> Table {
+fn error(atlas: &Atlas) -> Table {
     let columns = ["cosine", "trace_covariance", "mse", "mse_bias", "mse_variance", "mse_se"];
     let texts = ["task", "method", "group", "sampled"];
     let mut table = Table::new(&texts.into_iter().chain(columns).collect::<Vec<_>>());
@@ -60,104 +71,8 @@ pub(super) fn error(atlas: &Atlas) -> Table {
     table
 }
 
-/// What one entrant is over all tasks.
-pub(super) struct Overall {
-    pub(super) entrant: &'static Entrant,
-    pub(super) tasks: usize,
-    pub(super) sampled: usize,
-    pub(super) unbiased: usize,
-    pub(super) mean_cosine: f64,
-    /// The lowest cosine with its task.
-    pub(super) worst: (f64, String),
-    /// The largest share of visits at reversed prefixes with its task.
-    pub(super) reversed: (f64, String),
-    /// Mean of `1 - cos²`.
-    pub(super) lost: f64,
-    pub(super) mse: f64,
-    pub(super) mse_bias: f64,
-    pub(super) mse_variance: f64,
-    /// Mean error at equal cost; `None` where a group of two costs more on some task.
-    pub(super) mse_at_budget: Option<f64>,
-    pub(super) passes: f64,
-    means: Vec<Option<f64>>,
-}
-
-impl Overall {
-    /// The mean of a column of [`MEANS`] over tasks.
-    fn mean(&self, column: &str) -> Option<f64> {
-        self.means[MEANS.iter().position(|c| *c == column)?]
-    }
-}
-
-/// What is averaged for the summary beside the rest.
-const MEANS: [&str; 7] = [
-    "bias",
-    "bias_direction",
-    "bias_rescaling",
-    "kappa_cv",
-    "sign_agreement",
-    "credit_rank_correlation",
-    "credit_r2",
-];
-
-/// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
-pub(super) const SHARP: f64 = 0.0003;
-
-/// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact; where it was simulated, within three standard
-/// errors of at most [`SHARP`].
-pub(super) fn unbiased(row: &Row) -> bool {
-    let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return false };
-    if row.exact() {
-        cosine > 0.0 && row.get("bias").is_some_and(|b| b < 1e-6)
-    } else {
-        1.0 - cosine <= 3.0 * error && error <= SHARP
-    }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Every entrant over all tasks, in groups of [`GROUP`].
-pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
-    let of = |(e, entrant): (usize, &'static Entrant)| {
-        let rows: Vec<&Row> = atlas.of(e, GROUP).filter(|row| row.how != "impossible").collect();
-        let column = |name: &'static str| rows.iter().filter_map(move |row| row.get(name));
-        let extreme = |name: &'static str, sign: f64| {
-            let found = rows.iter().filter_map(|row| Some((row.get(name)?, row.task.clone())));
-            found.max_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0))).unwrap_or((f64::NAN, String::new()))
-        };
-        // Per task the largest group that the budget pays for.
-        let at_budget = |row: &Row| {
-            let passes = row.get("passes")?;
-            let t = atlas.tasks.iter().position(|t| t.name == row.task)?;
-            let paid = |r: &&Row| r.group as f64 * passes <= BUDGET * (1.0 + 1e-12);
-            atlas.rows[t][e].iter().rfind(paid)?.get("mse")
-        };
-        let paid: Option<Vec<f64>> = rows.iter().map(|row| at_budget(row)).collect();
-        Overall {
-            entrant,
-            tasks: rows.len(),
-            sampled: rows.iter().filter(|row| !row.exact()).count(),
-            unbiased: rows.iter().filter(|row| unbiased(row)).count(),
-            mean_cosine: mean(column("cosine")).unwrap_or(f64::NAN),
-            worst: extreme("cosine", -1.0),
-            reversed: extreme("reversed_visits", 1.0),
-            lost: mean(column("cosine").map(|c| 1.0 - c * c)).unwrap_or(f64::NAN),
-            mse: mean(column("mse")).unwrap_or(f64::NAN),
-            mse_bias: mean(column("mse_bias")).unwrap_or(f64::NAN),
-            mse_variance: mean(column("mse_variance")).unwrap_or(f64::NAN),
-            mse_at_budget: paid.and_then(|v| mean(v.into_iter())),
-            passes: mean(column("passes")).unwrap_or(f64::NAN),
-            means: MEANS.map(|name| mean(column(name))).to_vec(),
-        }
-    };
-    ENTRANTS.iter().enumerate().map(of).collect()
-}
-
 /// One row per entrant: what a reader asks first.
-pub(super) fn summary(atlas: &Atlas) -> Table {
+fn summary(atlas: &Atlas) -> Table {
     let mut table = Table::new(&[
         "method",
         "provenance",
@@ -193,7 +108,7 @@ pub(super) fn summary(atlas: &Atlas) -> Table {
 }
 
 /// One row per entrant: its bias and its error taken apart.
-pub(super) fn parts(atlas: &Atlas) -> Table {
+fn parts(atlas: &Atlas) -> Table {
     let last = ["mse_bias", "mse_variance", "tasks", "of_them_sampled"];
     let columns: Vec<&str> = ["method", "family"].into_iter().chain(MEANS).chain(last).collect();
     let mut table = Table::new(&columns);
@@ -207,7 +122,7 @@ pub(super) fn parts(atlas: &Atlas) -> Table {
 }
 
 /// One row per entrant: what it costs, needs and rests on, and its command.
-pub(super) fn costs(atlas: &Atlas) -> Table {
+fn costs(atlas: &Atlas) -> Table {
     let mut table = Table::new(&[
         "method",
         "family",
@@ -246,7 +161,7 @@ fn words(extra: Extra) -> String {
 }
 
 /// One row per task.
-pub(super) fn tasks(atlas: &Atlas) -> Table {
+fn tasks(atlas: &Atlas) -> Table {
     let mut table = Table::new(&[
         "task",
         "shows",
@@ -277,7 +192,7 @@ pub(super) fn tasks(atlas: &Atlas) -> Table {
 }
 
 /// One row per closed form.
-pub(super) fn identities(atlas: &Atlas) -> Table {
+fn identities(atlas: &Atlas) -> Table {
     let mut table = Table::new(&["method", "statement", "tasks", "largest_error", "holds"]);
     for check in &atlas.agreement {
         let holds = if check.worst < agreement::EXACT { "yes" } else { "no" };

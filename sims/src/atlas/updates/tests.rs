@@ -1,8 +1,15 @@
+use super::anatomy::Anatomy;
+use super::expectation::{Effort, Expectation, expectation};
+use super::piece::{Laboratory, piece};
+use super::row::GROUP;
 use super::*;
+use crate::atlas::entrants::ENTRANTS;
+use crate::atlas::tasks::tasks;
+use crate::experiment::{Context, Report};
 use crate::store::Store;
-use expectation::Expectation;
-use grpo_lambda::mdp::expected::{conditional, enumerated, implied, multisets, sampled};
+use grpo_lambda::mdp::expected::{Situation, conditional, enumerated, implied, multisets, sampled};
 use grpo_lambda::mdp::zoo::{self, Family};
+use grpo_lambda::mdp::{Oracle, Tabular};
 use grpo_lambda::methods;
 use grpo_lambda::table::Table;
 
@@ -165,12 +172,16 @@ fn the_error_of_an_update_is_that_of_simulated_updates_at_the_best_step() {
     }
 }
 
-fn tiny(threads: usize, store: &Store) -> Report {
+fn tiny_size() -> Size {
     let effort = Effort { multisets: 500.0, evaluations: 64.0, samples: 20 };
-    let size = Size { groups: vec![2, GROUP], effort, full: false, tasks: Some(4) };
+    Size { groups: vec![2, GROUP], effort, full: false, tasks: Some(4) }
+}
+
+fn tiny(threads: usize, store: &Store) -> Report {
+    let parts = Parts { measure: |context| measure(context, &tiny_size()), ..PARTS };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store };
-    pool.install(|| run(&ctx, &size)).unwrap()
+    pool.install(|| parts.report(&ctx)).unwrap()
 }
 
 fn tables_of(report: &Report) -> Vec<Table> {
@@ -225,8 +236,7 @@ fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
     let task = tasks(false).unwrap().into_iter().find(|t| t.name == "chain_partial").unwrap();
     let lab = Laboratory::new(task, 1);
     let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd_reconstructed").unwrap();
-    let size = Size { groups: vec![2], ..Size::of(false) };
-    let rows = piece(&lab, entrant, &size, 1).unwrap();
+    let rows = piece(&lab, entrant, &[2], Size::of(false).effort, 1).unwrap();
     assert_eq!(rows[0].how, "impossible");
     assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
     assert_eq!(rows[0].get("cosine"), None);

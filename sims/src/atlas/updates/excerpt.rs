@@ -1,0 +1,28 @@
+//! A few rows of the atlas computed afresh, for tests of committed results.
+
+use grpo_lambda::table::Table;
+
+use super::measure::{Size, seed_of};
+use super::piece::{Laboratory, piece};
+use super::row::GROUP;
+use super::tables::{empty_long, long_row};
+use crate::atlas::entrants::ENTRANTS;
+use crate::atlas::tasks::tasks;
+
+/// `entrants` by name on the first `tasks_taken` tasks, as the quick version has them at the group size of its main table.
+///
+/// # Errors
+/// If a task or an entrant cannot be built.
+pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Result<Table> {
+    let effort = Size::of(false).effort;
+    let mut table = empty_long();
+    for (t, task) in tasks(false)?.into_iter().take(tasks_taken).enumerate() {
+        let lab = Laboratory::new(task, seed);
+        for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| entrants.contains(&e.name)) {
+            for row in piece(&lab, entrant, &[GROUP], effort, seed_of(seed, t, e))? {
+                table.push(long_row(&row, entrant, &lab.task));
+            }
+        }
+    }
+    Ok(table)
+}

@@ -1,0 +1,32 @@
+//! What the numbers say.
+
+mod credit;
+mod direction;
+mod error;
+mod names;
+
+use super::measure::Atlas;
+use super::overall::overall;
+use crate::atlas::entrants::BASELINE;
+use crate::experiment::Finding;
+
+/// The findings; the first is the headline.
+pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
+    let all = overall(atlas);
+    let named = |name: &str| all.iter().find(|o| o.entrant.name == name);
+    let mut findings = vec![
+        direction::headline(atlas, &all),
+        direction::equal_lengths(atlas),
+        direction::reversal(&all),
+        error::tracing(atlas, &all),
+    ];
+    findings.extend(named("GRPO-λ recent").zip(named(BASELINE)).map(|(l, g)| direction::lambda(l, g)));
+    findings.push(direction::rescaling(atlas));
+    findings.push(error::equal_cost(&all));
+    findings.push(credit::credit(atlas));
+    findings.push(credit::identities(atlas));
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What is computed: every entrant on every task at every group size, and the specification's identities.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::agreement::{Check, checks};
+use super::expectation::Effort;
+use super::piece::{Laboratory, piece};
+use super::row::Row;
+use crate::atlas::entrants::ENTRANTS;
+use crate::atlas::tasks::{Task, tasks};
+use crate::experiment::Context;
+
+/// How much is run.
+pub(super) struct Size {
+    pub(super) groups: Vec<usize>,
+    pub(super) effort: Effort,
+    pub(super) full: bool,
+    /// Only the first so many tasks; all where none.
+    pub(super) tasks: Option<usize>,
+}
+
+impl Size {
+    pub(super) fn of(full: bool) -> Size {
+        if full {
+            let effort = Effort { multisets: 1e6, evaluations: 200_000.0, samples: 20_000 };
+            return Size { groups: vec![2, 4, 8, 16, 32], effort, full, tasks: None };
+        }
+        let effort = Effort { multisets: 4000.0, evaluations: 14_000.0, samples: 400 };
+        Size { groups: vec![2, 4, 8, 16], effort, full, tasks: None }
+    }
+}
+
+/// Everything that was computed.
+pub(super) struct Atlas {
+    pub(super) tasks: Vec<Task>,
+    pub(super) groups: Vec<usize>,
+    /// `[task][entrant][group]`.
+    pub(super) rows: Vec<Vec<Vec<Row>>>,
+    /// How far the start policies are from those whose input can be masked, by task.
+    pub(super) residuals: Vec<f64>,
+    pub(super) agreement: Vec<Check>,
+}
+
+/// The seed of an entrant on a task: streams of their own, whatever runs beside.
+pub(super) fn seed_of(seed: u64, task: usize, entrant: usize) -> u64 {
+    seed.wrapping_add(((task as u64) << 32) + ((entrant as u64) << 16))
+}
+
+/// Computes everything.
+///
+/// # Errors
+/// If settings are refused or the store cannot write.
+pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
+    let mut tasks = tasks(size.full)?;
+    tasks.truncate(size.tasks.unwrap_or(usize::MAX));
+    (context.progress)(0.0, "policies whose input can be masked");
+    let labs: Vec<Laboratory> =
+        tasks.into_par_iter().map(|task| Laboratory::new(task, context.seed)).collect();
+    let pairs: Vec<(usize, usize)> =
+        (0..labs.len()).flat_map(|t| (0..ENTRANTS.len()).map(move |e| (t, e))).collect();
+    let done = AtomicUsize::new(0);
+    let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
+        let (lab, entrant) = (&labs[t], &ENTRANTS[e]);
+        let key = format!("{} | {}", lab.task.name, entrant.name);
+        let rows = context.store.rows(&key, || {
+            let rows = piece(lab, entrant, &size.groups, size.effort, seed_of(context.seed, t, e))?;
+            Ok(rows.iter().map(Row::cells).collect())
+        })?;
+        let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pairs.len() as f64;
+        (context.progress)(0.05 + 0.85 * share, lab.task.name);
+        rows.iter().map(|cells| Row::read(cells)).collect()
+    };
+    let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
+    let rows = flat.chunks(ENTRANTS.len()).map(<[_]>::to_vec).collect();
+    (context.progress)(0.9, "the specification's identities");
+    let residuals = labs.iter().map(|lab| lab.residual).collect();
+    let tasks: Vec<Task> = labs.into_iter().map(|lab| lab.task).collect();
+    let agreement = checks(&tasks)?;
+    Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement })
+}
+
+impl Atlas {
+    /// An entrant's rows over tasks at a group size.
+    pub(super) fn of(&self, entrant: usize, g: usize) -> impl Iterator<Item = &Row> {
+        let k = self.groups.iter().position(|&x| x == g);
+        self.rows.iter().filter_map(move |task| task[entrant].get(k?))
+    }
+}

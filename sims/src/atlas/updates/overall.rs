@@ -1,0 +1,105 @@
+//! What every entrant is over all tasks.
+
+use super::measure::Atlas;
+use super::row::{GROUP, Row};
+use crate::atlas::entrants::{ENTRANTS, Entrant};
+
+/// Responses written or scored for one update, at which costs are compared.
+pub(super) const BUDGET: f64 = 16.0;
+
+/// What one entrant is over all tasks.
+pub(super) struct Overall {
+    pub(super) entrant: &'static Entrant,
+    pub(super) tasks: usize,
+    pub(super) sampled: usize,
+    pub(super) unbiased: usize,
+    pub(super) mean_cosine: f64,
+    /// The lowest cosine with its task.
+    pub(super) worst: (f64, String),
+    /// The largest share of visits at reversed prefixes with its task.
+    pub(super) reversed: (f64, String),
+    /// Mean of `1 - cos²`.
+    pub(super) lost: f64,
+    pub(super) mse: f64,
+    pub(super) mse_bias: f64,
+    pub(super) mse_variance: f64,
+    /// Mean error at equal cost; `None` where a group of two costs more on some task.
+    pub(super) mse_at_budget: Option<f64>,
+    pub(super) passes: f64,
+    /// One per [`MEANS`].
+    pub(super) means: Vec<Option<f64>>,
+}
+
+impl Overall {
+    /// The mean of a column of [`MEANS`] over tasks.
+    pub(super) fn mean(&self, column: &str) -> Option<f64> {
+        self.means[MEANS.iter().position(|c| *c == column)?]
+    }
+}
+
+/// What is averaged for the summary beside the rest.
+pub(super) const MEANS: [&str; 7] = [
+    "bias",
+    "bias_direction",
+    "bias_rescaling",
+    "kappa_cv",
+    "sign_agreement",
+    "credit_rank_correlation",
+    "credit_r2",
+];
+
+/// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
+pub(super) const SHARP: f64 = 0.0003;
+
+/// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact; where it was simulated, within three standard
+/// errors of at most [`SHARP`].
+pub(super) fn unbiased(row: &Row) -> bool {
+    let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return false };
+    if row.exact() {
+        cosine > 0.0 && row.get("bias").is_some_and(|b| b < 1e-6)
+    } else {
+        1.0 - cosine <= 3.0 * error && error <= SHARP
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Every entrant over all tasks, in groups of [`GROUP`].
+pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
+    let of = |(e, entrant): (usize, &'static Entrant)| {
+        let rows: Vec<&Row> = atlas.of(e, GROUP).filter(|row| row.how != "impossible").collect();
+        let column = |name: &'static str| rows.iter().filter_map(move |row| row.get(name));
+        let extreme = |name: &'static str, sign: f64| {
+            let found = rows.iter().filter_map(|row| Some((row.get(name)?, row.task.clone())));
+            found.max_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0))).unwrap_or((f64::NAN, String::new()))
+        };
+        // Per task the largest group that the budget pays for.
+        let at_budget = |row: &Row| {
+            let passes = row.get("passes")?;
+            let t = atlas.tasks.iter().position(|t| t.name == row.task)?;
+            let paid = |r: &&Row| r.group as f64 * passes <= BUDGET * (1.0 + 1e-12);
+            atlas.rows[t][e].iter().rfind(paid)?.get("mse")
+        };
+        let paid: Option<Vec<f64>> = rows.iter().map(|row| at_budget(row)).collect();
+        Overall {
+            entrant,
+            tasks: rows.len(),
+            sampled: rows.iter().filter(|row| !row.exact()).count(),
+            unbiased: rows.iter().filter(|row| unbiased(row)).count(),
+            mean_cosine: mean(column("cosine")).unwrap_or(f64::NAN),
+            worst: extreme("cosine", -1.0),
+            reversed: extreme("reversed_visits", 1.0),
+            lost: mean(column("cosine").map(|c| 1.0 - c * c)).unwrap_or(f64::NAN),
+            mse: mean(column("mse")).unwrap_or(f64::NAN),
+            mse_bias: mean(column("mse_bias")).unwrap_or(f64::NAN),
+            mse_variance: mean(column("mse_variance")).unwrap_or(f64::NAN),
+            mse_at_budget: paid.and_then(|v| mean(v.into_iter())),
+            passes: mean(column("passes")).unwrap_or(f64::NAN),
+            means: MEANS.map(|name| mean(column(name))).to_vec(),
+        }
+    };
+    ENTRANTS.iter().enumerate().map(of).collect()
+}
