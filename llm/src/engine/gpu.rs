@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Ask, Engine, Sampler, Stage};
 use crate::gpu::lora::AdapterLayout;
 use crate::gpu::optim::RestoreError;
-use crate::gpu::rollout::{self, How};
+use crate::gpu::rollout::{self, RolloutOptions};
 use crate::gpu::weights::Tensors;
 use crate::gpu::{
     self, Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout,
@@ -60,7 +60,7 @@ impl GpuModel {
 
 impl Sampler for GpuModel {
     fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        Ok(rollout::run(&self.decoder, self.network(), ask, How::default())?.0)
+        Ok(rollout::run(&self.decoder, self.network(), ask, RolloutOptions::default())?.0)
     }
 }
 

@@ -48,7 +48,10 @@ pub enum Found {
 /// Looks for the first card, and prepares it for weights of this type.
 pub fn look(dtype: Dtype) -> Found {
     #[cfg(feature = "cuda")]
-    return super::cuda::find(dtype);
+    return match super::cuda::Cuda::open(0, dtype) {
+        Ok(card) => Found::Card(Arc::new(card)),
+        Err(error) => Found::Nothing(error),
+    };
     #[cfg(not(feature = "cuda"))]
     {
         let _ = dtype; // only a card has a choice

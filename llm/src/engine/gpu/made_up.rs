@@ -5,8 +5,11 @@ use std::sync::Arc;
 use super::{Gpu, GpuModel};
 use crate::engine::Stage;
 use crate::gpu::lora::AdapterLayout;
+use crate::gpu::ptr::Float;
 use crate::gpu::weights::Tensors;
-use crate::gpu::{Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random};
+use crate::gpu::{
+    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
+};
 use crate::model::weights::Parameters;
 use crate::model::{Config, Error};
 
@@ -17,6 +20,15 @@ pub enum Made {
     Random,
     /// Nothing: where nothing is computed.
     Nothing,
+}
+
+impl Made {
+    fn fill<T: Float>(self, tensors: &Tensors<T>, seed: u64) -> Result<(), DeviceError> {
+        match self {
+            Made::Random => random::fill(tensors, seed, 0.02),
+            Made::Nothing => Ok(()),
+        }
+    }
 }
 
 impl Gpu {
@@ -33,13 +45,10 @@ impl Gpu {
         reference: bool,
         made: Made,
     ) -> Result<Self, Error> {
-        let fill = |tensors: &Tensors| match made {
-            Made::Random => random::fill(tensors, stage.seed, 0.02),
-            Made::Nothing => Ok(()),
-        };
+        let seed = stage.seed;
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
-        fill(weights.tensors())?;
+        made.fill(weights.tensors(), seed)?;
         let kernels = Kernels { device: device.clone(), dtype };
         let none = Parameters::new();
         let (adapter, optimiser) = match &stage.lora {
@@ -47,20 +56,20 @@ impl Gpu {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
                 let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, adapter.tensors(), &none)?;
-                fill(adapter.tensors())?;
-                fill(optimiser.master())?;
+                made.fill(adapter.tensors(), seed)?;
+                made.fill(optimiser.master(), seed)?;
                 (Some(adapter), optimiser)
             }
             None => {
                 let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, weights.tensors(), &none)?;
-                fill(optimiser.master())?;
+                made.fill(optimiser.master(), seed)?;
                 (None, optimiser)
             }
         };
         let reference = match reference && adapter.is_none() {
             true => {
                 let reference = Weights::zeros(device, "reference", &layout, dtype)?;
-                fill(reference.tensors())?;
+                made.fill(reference.tensors(), seed)?;
                 Some(reference)
             }
             false => None,
