@@ -47,7 +47,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// 256 MiB of scores, 1 GiB of logits: every piece of them reads and writes the whole gradient of the output matrix.
+    /// 256 MiB of scores, 1 GiB of logits: every chunk of them reads and writes the whole gradient of the output matrix.
     fn default() -> Self {
         Budget { scores: 256 << 20, logits: 1 << 30 }
     }

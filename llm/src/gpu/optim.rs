@@ -209,7 +209,7 @@ impl GpuAdamW {
     }
 }
 
-/// A tensor on its way into a file, fetched when its turn has come.
+/// A tensor on its way into a file; it is fetched from the device when it is written.
 struct Saved<'a> {
     kind: safetensors::Dtype,
     shape: [usize; 1],

@@ -251,7 +251,7 @@ fn sample_on_device(
         if options.capture && steps == 1 {
             device.begin_capture()?;
             let launched = sampler.step();
-            // Ended in any case; what went wrong first is told.
+            // Ended in any case; the first failure is the one reported.
             let ended = device.end_capture();
             launched?;
             graph = Some(ended?);

@@ -38,7 +38,7 @@ impl<T: Float> Tensors<T> {
         Ok(Tensors { flat: flat.clone(), array })
     }
 
-    /// Their places.
+    /// Their layout.
     pub fn flat(&self) -> &Arc<FlatLayout> {
         &self.flat
     }

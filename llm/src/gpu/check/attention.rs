@@ -223,7 +223,7 @@ fn merge(checker: &mut Checker, s: HeadShape, rows: &[usize], back: bool, timed:
         let forward = MergeHeads { x: from.ptr(), batch, out: to.ptr_mut(), heads };
         let backward = MergeHeadsBackward { dout: from.ptr(), batch, dx: to.ptr_mut(), heads };
         if back { c.launch(backward) } else { c.launch(forward) }?;
-        // Token-major number `i` is head-major number `places[i]`.
+        // Token-major element `i` is head-major element `place(i)`.
         let place = |i: usize| rows.head_major(i / (query * dim), query, i / dim % query, dim, i % dim);
         let mut expected = vec![f64::NAN; n];
         for i in 0..n {

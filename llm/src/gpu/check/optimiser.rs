@@ -22,7 +22,7 @@ pub(super) fn check(checker: &mut Checker) {
     }
 }
 
-/// Only the sums over all blocks are laid down; which block has which numbers is not.
+/// Only the sums over all blocks are specified; which block has which numbers is not.
 fn sum_of_squares(checker: &mut Checker, n: usize, timed: bool) {
     for not_finite in [0, 2] {
         checker.case(

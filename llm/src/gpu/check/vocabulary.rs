@@ -206,7 +206,7 @@ fn draw(c: &mut Case<'_>, line: &Line<'_>) -> (usize, f64) {
     }
 }
 
-/// What rows that are live draw, through lines in another order.
+/// What active rows draw, through lines in another order.
 fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, timed: bool) {
     let sizes = format!("{n} x {vocabulary}{}", if greedy { " greedy" } else { "" });
     checker.case("sample", sizes, |c| {

@@ -33,7 +33,7 @@ pub use swiglu::{Swiglu, SwigluBackward};
 
 use super::dtype::Dtype;
 
-/// The source, without headers; the prelude first, `softmax.cu` before those that use its running form.
+/// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`.
 const SOURCES: [&str; 10] = [
     include_str!("prelude.cu"),
     include_str!("embed.cu"),

@@ -1,9 +1,9 @@
 //! The CPU emulator: a device without a GPU, on which the kernels' source is compiled by a C++ compiler and run thread by thread.
 //!
-//! It is meant to find what a card would only sometimes show. Fresh memory is `0xFF` (NaN in both dtypes); every allocation lies between
-//! guard bytes that are looked at after every launch; every address must lie in live memory; a kernel's arguments must have its
-//! parameters' types, what pointers point at and whether it may be written among them; a barrier that not all threads reach is an error; and the order in which threads run can be changed, so that a
-//! missing barrier changes bits.
+//! It finds what a GPU would only sometimes show. Fresh memory is `0xFF` (NaN in both dtypes). Every allocation lies between guard
+//! bytes that are checked after every launch, and every address must lie in live memory. A kernel's arguments must have the types of
+//! its parameters, down to what a pointer points at and whether it may be written. A barrier that not all threads reach is an error,
+//! and the order in which threads run can be changed, so that a missing barrier changes bits.
 
 mod compiled;
 mod memory;
