@@ -5,22 +5,23 @@
 
 use grpo_lambda_decoder::device::Dtype;
 
-use super::device::{Gemm, Matrix};
+use super::gemm::{Gemm, Matrix};
+use super::ptr::Access;
 
-/// Bytes a library may use while it multiplies. They are given to it once: a product that is recorded cannot allocate, and a
-/// library that always has the same room always chooses the same way of summing.
+/// Bytes of the workspace that a library multiplies with. It gets them once: a product that is captured cannot allocate, and a
+/// library that always has the same workspace always chooses the same way of summing.
 pub const WORKSPACE: usize = 64 << 20;
 
 /// A matrix by columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// Where its first number is.
+    /// Address of its first element.
     pub address: u64,
-    /// Its numbers' type.
+    /// How its elements are stored.
     pub dtype: Dtype,
-    /// From one column to the next, in numbers.
+    /// Elements from one column to the next.
     pub leading: i32,
-    /// From one matrix of the batch to the next, in numbers.
+    /// Elements from one matrix of the batch to the next.
     pub stride: i64,
     /// Whether it is read transposed.
     pub transposed: bool,
@@ -62,7 +63,7 @@ pub fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
         return Err(format!("a product of {m} x {n} with sums of 0 terms"));
     }
     if a.dtype != b.dtype || (a.dtype, c.dtype) == (Dtype::F32, Dtype::Bf16) {
-        let [a, b, c] = [a, b, c].map(|x| x.dtype.name());
+        let [a, b, c] = [a.dtype, b.dtype, c.dtype].map(Dtype::name);
         return Err(format!(
             "a product of {a} and {b} into {c}: must be of f32 into f32, or of bf16 into bf16 or f32"
         ));
@@ -88,7 +89,7 @@ pub fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
     }))
 }
 
-fn operand(which: &str, x: Matrix, (rows, columns): (usize, usize)) -> Result<Operand, String> {
+fn operand<A: Access>(which: &str, x: Matrix<A>, (rows, columns): (usize, usize)) -> Result<Operand, String> {
     // Of a single row, the stride says nothing; a library checks it all the same.
     let leading = if rows == 1 { x.stride.max(columns) } else { x.stride };
     if leading < columns {
@@ -115,6 +116,11 @@ fn too_many(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ptr::{Ptr, Real, Write};
+
+    fn matrix<A: Access>(address: u64, dtype: Dtype, stride: usize) -> Matrix<A> {
+        Matrix::new(Ptr::<Real, A>::new(address, dtype), stride)
+    }
 
     /// `alpha op(left) op(right) + beta result` by the definition of BLAS: element `(i, j)` of a matrix is at `i + j leading`.
     fn multiply_by_columns(p: &Product, memory: &mut [f64]) {
@@ -134,10 +140,10 @@ mod tests {
 
     /// The same by the definition of [`Gemm`]: element `(i, j)` of a matrix is at `i stride + j`.
     fn multiply_by_rows(g: &Gemm, memory: &mut [f64]) {
-        let at = |x: &Matrix, batch: usize, i: usize, j: usize| {
+        fn at<A>(x: &Matrix<A>, batch: usize, i: usize, j: usize) -> usize {
             let (i, j) = if x.transposed { (j, i) } else { (i, j) };
             x.address as usize + batch * x.batch_stride + i * x.stride + j
-        };
+        }
         for batch in 0..g.batch {
             for (i, j) in (0..g.m).flat_map(|i| (0..g.n).map(move |j| (i, j))) {
                 let term = |l| memory[at(&g.a, batch, i, l)] * memory[at(&g.b, batch, l, j)];
@@ -148,6 +154,14 @@ mod tests {
         }
     }
 
+    /// A matrix with a gap after every row, and after itself.
+    fn gapped<A: Access>(address: u64, (rows, columns): (usize, usize), t: bool, gap: usize) -> Matrix<A> {
+        let (rows, columns) = if t { (columns, rows) } else { (rows, columns) };
+        let stride = columns + gap;
+        let x = matrix(address, Dtype::F32, stride).every(rows * stride + gap);
+        if t { x.t() } else { x }
+    }
+
     #[test]
     fn the_product_by_columns_is_the_product_by_rows() {
         let shapes = [(1, 1, 1), (3, 4, 5), (7, 2, 3), (1, 5, 3), (4, 1, 2), (2, 3, 1)];
@@ -155,15 +169,9 @@ mod tests {
         for (m, n, k) in shapes {
             for case in 0..4 {
                 for (gap, batch) in [(0, 1), (1, 1), (3, 2), (0, 3)] {
-                    let matrix = |address: u64, rows: usize, columns: usize, transposed: bool| {
-                        let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
-                        let (stride, transposed) = (columns + gap, transposed);
-                        let x = Matrix { transposed, ..Matrix::new(address, Dtype::F32, stride) };
-                        x.every(rows * stride + gap)
-                    };
-                    let a = matrix(5, m, k, case & 1 == 1);
-                    let b = matrix(1000, k, n, case & 2 == 2);
-                    let c = matrix(2000, m, n, false);
+                    let a: Matrix = gapped(5, (m, k), case & 1 == 1, gap);
+                    let b: Matrix = gapped(1000, (k, n), case & 2 == 2, gap);
+                    let c = gapped(2000, (m, n), false, gap);
                     for (alpha, beta, a) in [(1.0, 0.0, a), (0.5, 1.0, a), (-2.0, 0.25, a.every(0))] {
                         let gemm = Gemm { batch, alpha, beta, ..Gemm::new((m, n, k), a, b, c) };
                         let product = by_columns(&gemm).expect("consistent").expect("not empty");
@@ -185,8 +193,8 @@ mod tests {
     #[test]
     fn heads_that_lie_between_each_other_are_a_batch() {
         // Two heads of 3 numbers in rows of 6: the batch stride is smaller than a matrix.
-        let x = Matrix::new(0, Dtype::Bf16, 6).every(3);
-        let scores = Matrix::new(100, Dtype::F32, 4).every(16);
+        let x: Matrix = matrix(0, Dtype::Bf16, 6).every(3);
+        let scores = matrix(100, Dtype::F32, 4).every(16);
         let gemm = Gemm { batch: 2, ..Gemm::new((4, 4, 3), x, x.t(), scores) };
         let p = by_columns(&gemm).expect("consistent").expect("not empty");
         assert_eq!((p.m, p.n, p.k, p.batch), (4, 4, 3, 2));
@@ -196,21 +204,21 @@ mod tests {
 
     #[test]
     fn one_row_may_have_any_stride() {
-        let [a, b, c] = [0, 10, 20].map(|address| Matrix::new(address, Dtype::F32, 0));
-        let gemm = Gemm::new((1, 1, 4), a, b.t(), c);
+        let [a, b]: [Matrix; 2] = [0, 10].map(|address| matrix(address, Dtype::F32, 0));
+        let gemm = Gemm::new((1, 1, 4), a, b.t(), matrix(20, Dtype::F32, 0));
         let p = by_columns(&gemm).expect("one row each").expect("not empty");
         assert_eq!((p.left.leading, p.right.leading, p.result.leading), (4, 4, 1));
     }
 
     #[test]
     fn what_contradicts_itself_is_refused_in_one_line_and_nothing_is_nothing() {
-        let of = |dtype| Matrix::new(0, dtype, 8);
-        let [f, h] = [of(Dtype::F32), of(Dtype::Bf16)];
-        let ok = Gemm::new((2, 3, 4), f, f, f);
+        let [f, h]: [Matrix; 2] = [Dtype::F32, Dtype::Bf16].map(|dtype| matrix(0, dtype, 8));
+        let [into_f, into_h]: [Matrix<Write>; 2] = [Dtype::F32, Dtype::Bf16].map(|dtype| matrix(0, dtype, 8));
+        let ok = Gemm::new((2, 3, 4), f, f, into_f);
         for (gemm, expected) in [
             (Gemm { b: h, ..ok }, "f32 and bf16 into f32: must be of f32 into f32"),
-            (Gemm { c: h, ..ok }, "f32 and f32 into bf16"),
-            (Gemm { c: f.t(), ..ok }, "transposed"),
+            (Gemm { c: into_h, ..ok }, "f32 and f32 into bf16"),
+            (Gemm { c: into_f.t(), ..ok }, "transposed"),
             (Gemm { k: 0, ..ok }, "sums of 0 terms"),
             (Gemm { batch: 2, ..ok }, "a batch of 2 products into one matrix"),
             (Gemm { k: 9, ..ok }, "the left rows of 9 numbers are only 8 numbers apart"),
@@ -220,7 +228,7 @@ mod tests {
             let error = by_columns(&gemm).expect_err(expected);
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");
         }
-        for c in [f, h] {
+        for c in [into_f, into_h] {
             assert!(by_columns(&Gemm { a: h, b: h, c, ..ok }).is_ok());
         }
         for empty in [Gemm { m: 0, ..ok }, Gemm { n: 0, ..ok }, Gemm { batch: 0, ..ok }] {

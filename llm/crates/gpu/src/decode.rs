@@ -1,13 +1,13 @@
-//! Decoding on a device: keys and values are kept, and a step reads one token of every row.
+//! Decoding on a device with a KV cache: a step reads one token of every row.
 //!
 //! Rows are the responses of a rollout, `group` to a prompt, in order. A prompt is computed once, by the layers of training, and its keys
-//! and values are copied to the rows of its group. A step is a fixed sequence of launches on fixed addresses, whatever has ended: it
-//! can be recorded once and replayed.
+//! and values are copied to the rows of its group. A step is a fixed sequence of launches on fixed addresses, whichever rows have
+//! ended: it can be captured once and replayed.
 //!
 //! # Memory
 //!
-//! Per layer, keys and values are each `T[rows][key heads][capacity][dim]`, with `capacity` the longest prompt and its most new tokens:
-//! see [`cache_bytes`]. All of it is given back when a [`Decoding`] is dropped, before an update begins.
+//! Per layer, keys and values are each `[rows, key heads, capacity, dim]`, with `capacity` the longest prompt and its most new tokens:
+//! see [`cache_bytes`]. All of it is freed when a [`Decoding`] is dropped, before an update begins.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,12 +16,18 @@ use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::{Config, Rows};
 use grpo_lambda_decoder::pack::pack;
 
-use super::batch::{Batch, Lists, floats, room};
-use super::decoder::{GpuDecoder, Table};
-use super::device::{Buffer, Gemm, Matrix};
-use super::kernels::{Kernels, Shape};
-use super::layer::Pass;
-use super::projection::{Network, Packed};
+use super::array::Array;
+use super::batch::{Batch, IndexLists};
+use super::decoder::{GpuDecoder, RotaryTable};
+use super::gemm::{Gemm, Matrix};
+use super::kernels::{
+    AddBias, DecodeAttention, DecodeHeads, Embed, FillCache, GatherRows, Kernels, RmsNorm, Swiglu,
+};
+use super::layer::{ACTIVATIONS, Pass, head_shape};
+use super::layout::Packed;
+use super::lm_head::LOGITS;
+use super::projection::{Network, Projection};
+use super::ptr::{Ptr, PtrMut, Real};
 
 type Result<T = ()> = std::result::Result<T, DeviceError>;
 
@@ -29,14 +35,47 @@ type Result<T = ()> = std::result::Result<T, DeviceError>;
 const CACHE: &str = "keys and values";
 const STEP: &str = "decoding";
 
-/// Bytes of the keys and values of all layers: `2 layers rows (key heads) capacity dim` numbers.
+/// Bytes of the keys and values of all layers: `2 layers rows (key heads) capacity dim` elements.
 pub fn cache_bytes(config: &Config, dtype: Dtype, rows: usize, capacity: usize) -> usize {
-    2 * config.num_hidden_layers * layer_numbers(config, rows, capacity) * dtype.bytes()
+    2 * config.num_hidden_layers * layer_elements(config, rows, capacity) * dtype.bytes()
 }
 
-/// Numbers of the keys, or the values, of one layer.
-fn layer_numbers(config: &Config, rows: usize, capacity: usize) -> usize {
+/// Elements of the keys, or the values, of one layer.
+fn layer_elements(config: &Config, rows: usize, capacity: usize) -> usize {
     rows * config.num_key_value_heads * capacity * config.head_dim
+}
+
+/// The KV cache: keys and values of some rows in every layer.
+#[derive(Debug)]
+struct Cache {
+    /// Of every layer: keys, then values.
+    layers: Vec<Array<Real>>,
+    /// Tokens that a row holds.
+    capacity: usize,
+    /// Elements of a row's keys in a layer.
+    row: usize,
+}
+
+impl Cache {
+    fn new(k: &Kernels, config: &Config, rows: usize, capacity: usize) -> Result<Self> {
+        let elements = 2 * layer_elements(config, rows, capacity);
+        let layers = (0..config.num_hidden_layers).map(|_| k.array(CACHE, elements));
+        Ok(Cache {
+            layers: layers.collect::<Result<_>>()?,
+            capacity,
+            row: layer_elements(config, 1, capacity),
+        })
+    }
+
+    /// Keys of layer `l` from row `row` on.
+    fn keys(&self, l: usize, row: usize) -> PtrMut<Real> {
+        self.layers[l].at_mut(row * self.row)
+    }
+
+    /// Values of layer `l` from row `row` on.
+    fn values(&self, l: usize, row: usize) -> PtrMut<Real> {
+        self.layers[l].at_mut(self.layers[l].len() / 2 + row * self.row)
+    }
 }
 
 /// Rows being decoded by one model.
@@ -45,53 +84,47 @@ pub struct Decoding<'a> {
     decoder: &'a GpuDecoder,
     network: Network<'a>,
     rows: usize,
-    capacity: usize,
-    /// Of every layer: keys, then values.
-    caches: Vec<Buffer>,
-    table: Arc<Table>,
-    lengths: Buffer,
-    next: Buffer,
-    stream: Buffer,
-    normed: Buffer,
-    qkv: Buffer,
-    query: Buffer,
-    attended: Buffer,
-    gate_up: Buffer,
-    gated: Buffer,
-    scratch: Buffer,
-    logits: Buffer,
+    cache: Cache,
+    table: Arc<RotaryTable>,
+    lengths: Array<u32>,
+    next: Array<u32>,
+    hidden: Array<Real>,
+    normed: Array<Real>,
+    qkv: Array<Real>,
+    query: Array<Real>,
+    attended: Array<Real>,
+    gate_up: Array<Real>,
+    gated: Array<Real>,
+    scratch: Array<Real>,
+    logits: Array<f32>,
 }
 
 impl<'a> Decoding<'a> {
-    /// Room for `rows` rows of `capacity` tokens; nothing is read yet.
+    /// Memory for `rows` rows of `capacity` tokens; nothing is read yet.
     ///
     /// # Errors
     /// When there is too little memory or the device fails.
     pub fn new(decoder: &'a GpuDecoder, network: Network<'a>, rows: usize, capacity: usize) -> Result<Self> {
-        let (k, c) = (decoder.kernels(), decoder.config());
-        let heads = c.heads();
-        let layer = 2 * layer_numbers(c, rows, capacity) * k.dtype.bytes();
-        let caches = (0..c.num_hidden_layers).map(|_| Buffer::new(&k.device, CACHE, layer));
-        let of = |width: usize| room(k, STEP, rows * width);
-        let index = || Buffer::zeros(&k.device, STEP, rows * size_of::<u32>());
+        let (k, c, heads) = (decoder.kernels(), decoder.config(), decoder.config().heads());
+        let of = |width: usize| k.array(STEP, rows * width);
+        let index = || Array::zeros(&k.device, STEP, rows);
         Ok(Decoding {
             decoder,
             network,
             rows,
-            capacity,
-            caches: caches.collect::<Result<_>>()?,
+            cache: Cache::new(k, c, rows, capacity)?,
             table: decoder.table(capacity)?,
             lengths: index()?,
             next: index()?,
-            stream: of(c.hidden_size)?,
+            hidden: of(c.hidden_size)?,
             normed: of(c.hidden_size)?,
             qkv: of(heads.stride())?,
             query: of(heads.width())?,
             attended: of(heads.width())?,
             gate_up: of(2 * c.intermediate_size)?,
             gated: of(c.intermediate_size)?,
-            scratch: room(k, STEP, network.scratch(rows))?,
-            logits: floats(k, "logits", rows * c.vocab_size)?,
+            scratch: k.array(STEP, network.scratch(rows))?,
+            logits: k.array(LOGITS, rows * c.vocab_size)?,
         })
     }
 
@@ -105,18 +138,18 @@ impl<'a> Decoding<'a> {
         self.decoder.config()
     }
 
-    /// `u32[rows]`: tokens of every row that have been read.
-    pub fn lengths(&self) -> &Buffer {
+    /// `[rows]`: tokens of every row that have been read.
+    pub fn lengths(&self) -> &Array<u32> {
         &self.lengths
     }
 
-    /// `u32[rows]`: the token of every row that [`Decoding::step`] reads.
-    pub fn next(&self) -> &Buffer {
+    /// `[rows]`: the token of every row that [`Decoding::step`] reads.
+    pub fn next(&self) -> &Array<u32> {
         &self.next
     }
 
-    /// `f32[rows][vocabulary]`: after [`Decoding::step`] a line per row, after [`Decoding::prefill`] one per prompt.
-    pub fn logits(&self) -> &Buffer {
+    /// `[rows, vocabulary]`: after [`Decoding::step`] a line per row, after [`Decoding::prefill`] one per prompt.
+    pub fn logits(&self) -> &Array<f32> {
         &self.logits
     }
 
@@ -130,50 +163,56 @@ impl<'a> Decoding<'a> {
     pub fn prefill(&self, prompts: &[&[u32]], budget: usize) -> Result {
         let group = self.rows / prompts.len();
         assert_eq!(group * prompts.len(), self.rows, "rows of {} prompts", prompts.len());
-        let fits = |p: &&[u32]| (1..=self.capacity).contains(&p.len());
-        assert!(prompts.iter().all(fits), "prompts of 1 to {} tokens", self.capacity);
+        let capacity = self.cache.capacity;
+        let fits = |p: &&[u32]| (1..=capacity).contains(&p.len());
+        assert!(prompts.iter().all(fits), "prompts of 1 to {capacity} tokens");
         for range in pack(prompts.iter().map(|p| p.len()), budget) {
             self.read_prompts(prompts, range, group)?;
         }
         let lengths: Vec<u32> = prompts.iter().flat_map(|p| vec![p.len() as u32; group]).collect();
-        self.lengths.write(0, &lengths)?;
+        self.lengths.write(&lengths)?;
         self.head(prompts.len())
     }
 
-    /// The layers over these prompts, packed: their keys and values go to the rows of their groups, and the streams at their last tokens
-    /// to the lines of the prompts.
+    /// The layers over these prompts, packed: their keys and values go to the rows of their groups, and the hidden states at their last
+    /// tokens to the lines of the prompts.
     fn read_prompts(&self, prompts: &[&[u32]], range: Range<usize>, group: usize) -> Result {
-        let (k, c) = (self.kernels(), self.config());
-        let h = c.hidden_size;
+        let (k, c, width) = (self.kernels(), self.config(), self.config().hidden_size);
         let mut rows = Rows::new();
         prompts[range.clone()].iter().for_each(|prompt| rows.push(prompt, prompt.len()));
         let source = (0..range.len() as u32).flat_map(|prompt| vec![prompt; group]).collect();
         let last = rows.offsets()[1..].iter().map(|end| *end as u32 - 1).collect();
-        let lists = Lists::new(&k.device, &[source, last])?;
-        let batch = Batch::as_given(&k.device, &rows)?;
-        let tokens = batch.tokens();
-        let pass = Pass::new(k, self.network, &batch, self.table.address(), self.decoder.budget().scores)?;
-        let mut x = room(k, "activations", tokens * h)?;
-        k.embed(batch.ids(), self.network.weights.embedding(), x.address(), tokens as u32, h as u32)?;
+        let lists = IndexLists::new(&k.device, &[source, last])?;
+        let batch = Batch::in_order(&k.device, &rows)?;
+        let pass = Pass::new(k, self.network, &batch, self.table.ptr(), self.decoder.budget().scores)?;
+        let mut x: Array<Real> = k.array(ACTIVATIONS, batch.tokens() * width)?;
+        self.embed(batch.ids(), x.ptr_mut(), batch.tokens())?;
         for l in 0..c.num_hidden_layers {
             let (next, activations) = pass.layer(l, x)?;
-            let heads = pass.turned(&activations);
-            let (keys, values) = self.cache(l, range.start * group);
-            k.fill_cache(
-                heads.k,
-                heads.v,
-                batch.at().offsets,
-                lists.at(0),
-                keys,
-                values,
-                (range.len() * group) as u32,
-                shape(c),
-                self.capacity as u32,
-            )?;
+            let qkv = pass.qkv(&activations);
+            k.launch(FillCache {
+                k: qkv.k,
+                v: qkv.v,
+                offsets: batch.ragged().offsets,
+                source: lists.at(0),
+                keys: self.cache.keys(l, range.start * group),
+                values: self.cache.values(l, range.start * group),
+                rows: (range.len() * group) as u32,
+                heads: head_shape(c),
+                capacity: self.cache.capacity as u32,
+            })?;
             x = next;
         }
-        let lines = self.stream.at(range.start * h * k.dtype.bytes());
-        k.gather_rows(x.address(), lists.at(1), lines, range.len() as u32, h as u32)
+        let out = self.hidden.at_mut(range.start * width);
+        let (rows, width) = (range.len() as u32, width as u32);
+        k.launch(GatherRows { x: x.ptr(), index: lists.at(1), out, rows, width })
+    }
+
+    fn embed(&self, ids: Ptr<u32>, out: PtrMut<Real>, tokens: usize) -> Result {
+        let weights = self.network.weights;
+        let table = weights.at(weights.layout().embedding());
+        let (tokens, width) = (tokens as u32, self.config().hidden_size as u32);
+        self.kernels().launch(Embed { ids, table, out, tokens, width })
     }
 
     /// Reads [`Decoding::next`], the token at [`Decoding::lengths`] of every row. The lengths stay: raising them is the sampler's.
@@ -181,76 +220,104 @@ impl<'a> Decoding<'a> {
     /// # Errors
     /// When the device fails.
     pub fn step(&self) -> Result {
-        let (k, c, w, rows) = (self.kernels(), self.config(), self.network.weights, self.rows as u32);
-        let (h, f) = (c.hidden_size as u32, c.intermediate_size as u32);
-        let (s, capacity, lengths) = (shape(c), self.capacity as u32, self.lengths.address());
-        let (stream, query, attended) =
-            (self.stream.address(), self.query.address(), self.attended.address());
-        k.embed(self.next.address(), w.embedding(), stream, rows, h)?;
-        for l in 0..c.num_hidden_layers {
-            let (keys, values) = self.cache(l, 0);
-            self.norm(w.input_norm(l), self.rows)?;
-            self.project(l, Packed::Qkv, &self.normed, &self.qkv)?;
-            let (qkv, table) = (self.qkv.address(), self.table.address());
-            k.decode_heads(qkv, w.qkv_bias(l), table, lengths, query, keys, values, rows, s, capacity)?;
-            let scale = (1.0 / (c.head_dim as f64).sqrt()) as f32;
-            k.decode_attention(query, keys, values, lengths, attended, rows, s, capacity, scale)?;
-            self.project(l, Packed::Output, &self.attended, &self.stream)?;
-            self.add_bias(w.output_bias(l))?;
-            self.norm(w.middle_norm(l), self.rows)?;
-            self.project(l, Packed::GateUp, &self.normed, &self.gate_up)?;
-            k.swiglu(self.gate_up.address(), w.gate_up_bias(l), self.gated.address(), rows, f)?;
-            self.project(l, Packed::Down, &self.gated, &self.stream)?;
-            self.add_bias(w.down_bias(l))?;
+        self.embed(self.next.ptr(), self.hidden.ptr_mut(), self.rows)?;
+        for l in 0..self.config().num_hidden_layers {
+            self.attend(l)?;
+            self.feed_forward(l)?;
         }
         self.head(self.rows)
     }
 
-    /// Keys and values of layer `l` from row `row` on.
-    fn cache(&self, l: usize, row: usize) -> (u64, u64) {
-        let (c, bytes) = (self.config(), self.kernels().dtype.bytes());
-        let offset = layer_numbers(c, row, self.capacity) * bytes;
-        let values = layer_numbers(c, self.rows, self.capacity) * bytes;
-        (self.caches[l].at(offset), self.caches[l].at(values + offset))
+    /// The attention of layer `l`, added to the hidden state.
+    fn attend(&self, l: usize) -> Result {
+        let (k, c, rows, heads) =
+            (self.kernels(), self.config(), self.rows as u32, head_shape(self.config()));
+        let (capacity, lengths) = (self.cache.capacity as u32, self.lengths.ptr());
+        let (keys, values) = (self.cache.keys(l, 0), self.cache.values(l, 0));
+        self.norm(self.network.weights.layer(l).attention_norm, self.rows)?;
+        self.project(l, Packed::Qkv, self.normed.ptr(), self.qkv.ptr_mut())?;
+        k.launch(DecodeHeads {
+            qkv: self.qkv.ptr(),
+            bias: self.bias(l, Packed::Qkv),
+            table: self.table.ptr(),
+            lengths,
+            q: self.query.ptr_mut(),
+            keys,
+            values,
+            rows,
+            heads,
+            capacity,
+        })?;
+        k.launch(DecodeAttention {
+            q: self.query.ptr(),
+            keys: keys.read(),
+            values: values.read(),
+            lengths,
+            out: self.attended.ptr_mut(),
+            rows,
+            heads,
+            capacity,
+            scale: (1.0 / (c.head_dim as f64).sqrt()) as f32,
+        })?;
+        self.project(l, Packed::Output, self.attended.ptr(), self.hidden.ptr_mut())?;
+        self.add_bias(l, Packed::Output)
     }
 
-    /// `y = x W^T`; what goes back to the stream is added to it.
-    fn project(&self, l: usize, packed: Packed, x: &Buffer, y: &Buffer) -> Result {
-        let add = matches!(packed, Packed::Output | Packed::Down);
-        let (x, y, scratch) = (x.address(), y.address(), self.scratch.address());
-        self.network.project(self.kernels(), l, packed, x, self.rows, y, add, scratch)
+    /// The MLP of layer `l`, added to the hidden state.
+    fn feed_forward(&self, l: usize) -> Result {
+        self.norm(self.network.weights.layer(l).mlp_norm, self.rows)?;
+        self.project(l, Packed::GateUp, self.normed.ptr(), self.gate_up.ptr_mut())?;
+        self.kernels().launch(Swiglu {
+            gate_up: self.gate_up.ptr(),
+            bias: self.bias(l, Packed::GateUp),
+            y: self.gated.ptr_mut(),
+            tokens: self.rows as u32,
+            width: self.config().intermediate_size as u32,
+        })?;
+        self.project(l, Packed::Down, self.gated.ptr(), self.hidden.ptr_mut())?;
+        self.add_bias(l, Packed::Down)
     }
 
-    /// The stream, normed.
+    fn project(&self, l: usize, packed: Packed, x: Ptr<Real>, y: PtrMut<Real>) -> Result {
+        let (kernels, network, scratch) = (self.kernels(), self.network, &self.scratch);
+        let projection = Projection { kernels, network, layer: l, packed, tokens: self.rows, scratch };
+        // What goes back to the hidden state is added to it.
+        projection.forward(x, y, matches!(packed, Packed::Output | Packed::Down))
+    }
+
+    /// The hidden state of the first `lines` rows, normed; `weight` is an offset in the layout.
     fn norm(&self, weight: u64, lines: usize) -> Result {
-        let (x, y, c) = (self.stream.address(), self.normed.address(), self.config());
-        let (h, eps) = (c.hidden_size as u32, c.rms_norm_eps as f32);
-        self.kernels().rms_norm(x, weight, y, 0, lines as u32, h, eps)
+        self.kernels().launch(RmsNorm {
+            x: self.hidden.ptr(),
+            weight: self.network.weights.at(weight),
+            y: self.normed.ptr_mut(),
+            scale: None,
+            tokens: lines as u32,
+            width: self.config().hidden_size as u32,
+            eps: self.config().rms_norm_eps as f32,
+        })
     }
 
-    fn add_bias(&self, bias: u64) -> Result {
-        if bias == 0 {
-            return Ok(());
-        }
-        self.kernels().add_bias(
-            self.stream.address(),
-            bias,
-            self.rows as u32,
-            self.config().hidden_size as u32,
-        )
+    /// The bias of a packed matrix, if it has one.
+    fn bias(&self, l: usize, packed: Packed) -> Option<Ptr<Real>> {
+        let weights = self.network.weights;
+        weights.layer(l).bias(packed).map(|offset| weights.at(offset))
     }
 
-    /// The logits of the first `lines` streams.
+    fn add_bias(&self, l: usize, packed: Packed) -> Result {
+        let Some(bias) = self.bias(l, packed) else { return Ok(()) };
+        let (rows, width) = (self.rows as u32, self.config().hidden_size as u32);
+        self.kernels().launch(AddBias { x: self.hidden.ptr_mut(), bias, rows, width })
+    }
+
+    /// The logits of the first `lines` hidden states.
     fn head(&self, lines: usize) -> Result {
-        let (k, w, c) = (self.kernels(), self.network.weights, self.config());
-        let (h, v) = (c.hidden_size, c.vocab_size);
-        self.norm(w.final_norm(), lines)?;
-        let logits = Matrix::new(self.logits.address(), Dtype::F32, v);
-        let (normed, head) = (w.matrix(self.normed.address(), h), w.matrix(w.head(), h));
-        k.device.gemm(&Gemm::new((lines, v, h), normed, head.t(), logits))
+        let (k, weights, c) = (self.kernels(), self.network.weights, self.config());
+        let (width, vocabulary) = (c.hidden_size, c.vocab_size);
+        self.norm(weights.layout().final_norm(), lines)?;
+        let logits = Matrix::new(self.logits.ptr_mut(), vocabulary);
+        let normed = Matrix::new(self.normed.ptr(), width);
+        let head = Matrix::new(weights.at(weights.layout().head()), width);
+        k.gemm(Gemm::new((lines, vocabulary, width), normed, head.t(), logits))
     }
-}
-
-fn shape(c: &Config) -> Shape {
-    Shape { query: c.num_attention_heads as u32, key: c.num_key_value_heads as u32, dim: c.head_dim as u32 }
 }

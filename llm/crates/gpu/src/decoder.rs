@@ -1,7 +1,7 @@
 //! The decoder on a device: the log-probability of chosen tokens and its gradient, as [`grpo_lambda_decoder::model::Decoder`] gives them.
 //!
-//! Weights and activations are of the dtype `T` of the kernels; sums, logits, log-probabilities and gradients of weights are `f32`. The
-//! stream between layers is `T`: what a projection adds to it is summed in `f32` and rounded once.
+//! Weights and activations have the dtype of the run; sums, logits, log-probabilities and gradients of weights are `f32`. The hidden
+//! state between layers has the dtype of the run: what a projection adds to it is summed in `f32` and rounded once.
 //!
 //! # What is exact
 //!
@@ -15,14 +15,17 @@ use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::decoder::inverse;
 use grpo_lambda_decoder::model::{Config, Options, Rows, Scores};
 
-use super::batch::{Batch, ById, Lists, floats, room};
-use super::device::Buffer;
+use super::array::Array;
+use super::batch::{Batch, IndexLists, TokensById};
 use super::gradients::Gradients;
-use super::kernels::Kernels;
-use super::layer::{Activations, Pass};
+use super::kernels::{
+    Embed, EmbedBackward, GatherRows, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, ScatterRows,
+};
+use super::layer::{ACTIVATIONS, Activations, Pass};
 use super::layout::Layout;
-use super::log_prob::{self, Predictions};
+use super::lm_head::{HeadGradients, LmHead};
 use super::projection::Network;
+use super::ptr::{Ptr, Real};
 
 /// What a pass on a device refuses.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +57,7 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// 256 MiB of scores, 1 GiB of logits: every piece of them reads and writes the whole gradient of the output matrix.
+    /// 256 MiB of scores, 1 GiB of logits: every chunk of them reads and writes the whole gradient of the output matrix.
     fn default() -> Self {
         Budget { scores: 256 << 20, logits: 1 << 30 }
     }
@@ -65,47 +68,48 @@ impl Default for Budget {
 pub struct GpuDecoder {
     kernels: Kernels,
     layout: Arc<Layout>,
-    table: Mutex<Option<Arc<Table>>>,
+    table: Mutex<Option<Arc<RotaryTable>>>,
     budget: Budget,
 }
 
-/// Cosines and sines of positions `0..positions`, `f32[positions][dim / 2][2]`.
+/// Cosine and sine of every rotary angle, `[positions, dim / 2, 2]`.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct RotaryTable {
     positions: usize,
-    buffer: Buffer,
+    array: Array<f32>,
 }
 
-impl Table {
-    pub(super) fn address(&self) -> u64 {
-        self.buffer.address()
+impl RotaryTable {
+    pub(super) fn ptr(&self) -> Ptr<f32> {
+        self.array.ptr()
     }
 }
 
 /// One layer on the tape.
 #[derive(Debug)]
-enum Kept {
-    Whole(Box<Activations>),
-    Input(Buffer),
+enum SavedLayer {
+    Activations(Box<Activations>),
+    /// The activations are computed again.
+    Input(Array<Real>),
 }
 
 /// What the backward pass needs of a forward pass.
 #[derive(Debug)]
 pub struct Tape {
     batch: Batch,
-    layers: Vec<Kept>,
-    last: Last,
+    layers: Vec<SavedLayer>,
+    head: SavedHead,
 }
 
 /// The end of a forward pass.
 #[derive(Debug)]
-struct Last {
-    /// Stream after the last layer at the tokens that predict a target, the scale of its norm, and the stream normed.
-    stream: Buffer,
-    scale: Buffer,
-    normed: Buffer,
-    /// Output of [`log_prob::forward`].
-    saved: Buffer,
+struct SavedHead {
+    /// Hidden state after the last layer at the tokens that predict a target, the scale of its norm, and the hidden state normed.
+    hidden: Array<Real>,
+    scale: Array<f32>,
+    normed: Array<Real>,
+    /// Output of [`LmHead::forward`].
+    saved: Array<f32>,
     inverse_temperature: f32,
 }
 
@@ -135,8 +139,8 @@ impl GpuDecoder {
         self.budget
     }
 
-    /// Turns of positions `0..len` at least. Angles are computed in `f64` and rounded once.
-    pub(super) fn table(&self, len: usize) -> Result<Arc<Table>, DeviceError> {
+    /// Rotations of positions `0..len` at least. Angles are computed in `f64` and rounded once.
+    pub(super) fn table(&self, len: usize) -> Result<Arc<RotaryTable>, DeviceError> {
         let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = kept.as_ref().filter(|table| table.positions >= len) {
             return Ok(table.clone());
@@ -144,17 +148,22 @@ impl GpuDecoder {
         let positions = len.next_power_of_two().max(256);
         let frequencies = self.config().frequencies();
         let angles = (0..positions).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f));
-        let turns: Vec<[f32; 2]> = angles.map(|a| [a.cos() as f32, a.sin() as f32]).collect();
-        let table = Table { positions, buffer: Buffer::of(&self.kernels.device, "workspace", &turns)? };
-        Ok(kept.insert(Arc::new(table)).clone())
+        let rotations: Vec<f32> = angles.flat_map(|a| [a.cos() as f32, a.sin() as f32]).collect();
+        let array = Array::of(&self.kernels.device, "workspace", &rotations)?;
+        Ok(kept.insert(Arc::new(RotaryTable { positions, array })).clone())
     }
 
     /// The embeddings of the tokens.
-    fn embed(&self, network: Network, batch: &Batch) -> Result<Buffer, DeviceError> {
-        let h = self.config().hidden_size;
-        let x = room(&self.kernels, "activations", batch.tokens() * h)?;
-        let (ids, table) = (batch.ids(), network.weights.embedding());
-        self.kernels.embed(ids, table, x.address(), batch.tokens() as u32, h as u32)?;
+    fn embed(&self, network: Network, batch: &Batch) -> Result<Array<Real>, DeviceError> {
+        let width = self.config().hidden_size;
+        let x = self.kernels.array(ACTIVATIONS, batch.tokens() * width)?;
+        self.kernels.launch(Embed {
+            ids: batch.ids(),
+            table: network.weights.at(self.layout.embedding()),
+            out: x.ptr_mut(),
+            tokens: batch.tokens() as u32,
+            width: width as u32,
+        })?;
         Ok(x)
     }
 
@@ -187,12 +196,12 @@ impl GpuDecoder {
         let mut layers = Vec::with_capacity(self.config().num_hidden_layers);
         let mut keep = |activations: Activations| {
             layers.push(match options.checkpoint {
-                true => Kept::Input(activations.into_input()),
-                false => Kept::Whole(Box::new(activations)),
+                true => SavedLayer::Input(activations.into_input()),
+                false => SavedLayer::Activations(Box::new(activations)),
             });
         };
-        let (scores, batch, last) = self.pass(network.into(), rows, options, &mut keep)?;
-        Ok((scores, Tape { batch, layers, last }))
+        let (scores, batch, head) = self.pass(network.into(), rows, options, &mut keep)?;
+        Ok((scores, Tape { batch, layers, head }))
     }
 
     fn pass(
@@ -201,11 +210,11 @@ impl GpuDecoder {
         rows: &Rows,
         options: Options,
         keep: &mut dyn FnMut(Activations),
-    ) -> Result<(Scores, Batch, Last), Error> {
+    ) -> Result<(Scores, Batch, SavedHead), Error> {
         rows.check(self.config())?;
         let batch = Batch::packed(&self.kernels.device, rows)?;
         let table = self.table(batch.longest())?;
-        let pass = Pass::new(&self.kernels, network, &batch, table.address(), self.budget.scores)?;
+        let pass = Pass::new(&self.kernels, network, &batch, table.ptr(), self.budget.scores)?;
         let mut x = self.embed(network, &batch)?;
         for l in 0..self.config().num_hidden_layers {
             let (next, activations) = pass.layer(l, x)?;
@@ -213,58 +222,54 @@ impl GpuDecoder {
             x = next;
         }
         drop(pass);
-        let (scores, last) = self.log_probs(network, &batch, x, options)?;
-        Ok((scores, batch, last))
+        let head = self.head(network, &batch, x, options)?;
+        Ok((scores(&batch, &head.saved.read()?, options.entropy), batch, head))
     }
 
-    fn predictions(&self, network: Network, batch: &Batch, normed: &Buffer, inverse: f32) -> Predictions {
-        Predictions {
-            hidden: normed.address(),
-            head: network.weights.head(),
+    /// The norm after the last layer and the log-probabilities of the scored tokens; `x` is the hidden state before it.
+    fn head(
+        &self,
+        network: Network,
+        batch: &Batch,
+        x: Array<Real>,
+        options: Options,
+    ) -> Result<SavedHead, DeviceError> {
+        let (k, scored, width) = (&self.kernels, batch.scored(), self.config().hidden_size);
+        let (rows, row) = (scored as u32, width as u32);
+        let hidden: Array<Real> = k.array(ACTIVATIONS, scored * width)?;
+        let index = batch.predicting();
+        k.launch(GatherRows { x: x.ptr(), index, out: hidden.ptr_mut(), rows, width: row })?;
+        drop(x);
+        let normed: Array<Real> = k.array(ACTIVATIONS, scored * width)?;
+        let scale: Array<f32> = k.array(ACTIVATIONS, scored)?;
+        k.launch(RmsNorm {
+            x: hidden.ptr(),
+            weight: network.weights.at(self.layout.final_norm()),
+            y: normed.ptr_mut(),
+            scale: Some(scale.ptr_mut()),
+            tokens: rows,
+            width: row,
+            eps: self.config().rms_norm_eps as f32,
+        })?;
+        let saved: Array<f32> = k.array(ACTIVATIONS, 4 * scored)?;
+        let inverse_temperature = inverse(options.temperature);
+        let head = SavedHead { hidden, scale, normed, saved, inverse_temperature };
+        self.lm_head(network, batch, &head).forward(options.entropy, head.saved.ptr_mut())?;
+        Ok(head)
+    }
+
+    fn lm_head(&self, network: Network, batch: &Batch, head: &SavedHead) -> LmHead<'_> {
+        LmHead {
+            kernels: &self.kernels,
+            hidden: head.normed.ptr(),
+            weight: network.weights.at(self.layout.head()),
             targets: batch.targets(),
             scored: batch.scored(),
             width: self.config().hidden_size,
             vocabulary: self.config().vocab_size,
-            inverse_temperature: inverse,
-            bytes: self.budget.logits,
+            inverse_temperature: head.inverse_temperature,
+            logit_bytes: self.budget.logits,
         }
-    }
-
-    fn log_probs(
-        &self,
-        network: Network,
-        batch: &Batch,
-        x: Buffer,
-        options: Options,
-    ) -> Result<(Scores, Last), DeviceError> {
-        let (k, h, scored) = (&self.kernels, self.config().hidden_size, batch.scored());
-        let stream = room(k, "activations", scored * h)?;
-        k.gather_rows(x.address(), batch.places(), stream.address(), scored as u32, h as u32)?;
-        drop(x);
-        let normed = room(k, "activations", scored * h)?;
-        let scale = floats(k, "activations", scored)?;
-        let eps = self.config().rms_norm_eps as f32;
-        let (x, y) = (stream.address(), normed.address());
-        let weight = network.weights.final_norm();
-        k.rms_norm(x, weight, y, scale.address(), scored as u32, h as u32, eps)?;
-        let saved = floats(k, "activations", 4 * scored)?;
-        let inverse_temperature = inverse(options.temperature);
-        let predictions = self.predictions(network, batch, &normed, inverse_temperature);
-        log_prob::forward(k, &predictions, options.entropy, saved.address())?;
-
-        let numbers: Vec<f32> = saved.read(0, 4 * scored)?;
-        let mut each = numbers.chunks_exact(4);
-        let rows = batch.rows();
-        let mut scores = Scores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
-        for i in 0..rows.len() {
-            let row = each.by_ref().take(rows.scored(i));
-            let (logps, entropies) = row.map(|s| (f64::from(s[0]), f64::from(s[1]))).unzip();
-            scores.logps.push(logps);
-            if options.entropy {
-                scores.entropies.push(entropies);
-            }
-        }
-        Ok((scores, Last { stream, scale, normed, saved, inverse_temperature }))
     }
 
     /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. `network` is that of the
@@ -282,66 +287,101 @@ impl GpuDecoder {
         dlogps: &[Vec<f64>],
         gradients: &Gradients,
     ) -> Result<(), Error> {
-        let (network, Tape { batch, layers, last }) = (network.into(), tape);
+        let (network, Tape { batch, layers, head }) = (network.into(), tape);
         assert_eq!(dlogps.len(), batch.rows().len(), "rows of d loss / d log-probability");
         for (i, d) in dlogps.iter().enumerate() {
             assert_eq!(d.len(), batch.rows().scored(i), "scored tokens of row {i}");
         }
-        let dx = self.head_backward(network, &batch, last, dlogps, gradients)?;
+        let dx = self.head_backward(network, &batch, head, dlogps, gradients)?;
         let table = self.table(batch.longest())?;
-        let pass = Pass::new(&self.kernels, network, &batch, table.address(), self.budget.scores)?;
-        for (l, kept) in layers.into_iter().enumerate().rev() {
-            let activations = match kept {
-                Kept::Whole(activations) => *activations,
-                Kept::Input(input) => pass.activations(l, input)?,
+        let pass = Pass::new(&self.kernels, network, &batch, table.ptr(), self.budget.scores)?;
+        for (l, saved) in layers.into_iter().enumerate().rev() {
+            let activations = match saved {
+                SavedLayer::Activations(activations) => *activations,
+                SavedLayer::Input(input) => pass.activations(l, input)?,
             };
-            let wanted = l > 0 || gradients.dense().is_some();
-            pass.layer_backward(l, activations, &dx, gradients, wanted)?;
+            let needed = l > 0 || gradients.dense().is_some();
+            pass.layer_backward(l, activations, &dx, gradients, needed)?;
         }
         drop(pass);
-        if let Some(d) = gradients.dense() {
-            let ById { order, starts, ids } = ById::new(batch.laid());
-            let (distinct, h) = (ids.len() as u32, self.config().hidden_size as u32);
-            let lists = Lists::new(&self.kernels.device, &[order, starts, ids])?;
-            let (order, starts, ids) = (lists.at(0), lists.at(1), lists.at(2));
-            self.kernels.embed_backward(dx.address(), order, starts, ids, d.embedding(), distinct, h)?;
-        }
-        Ok(())
+        Ok(self.embed_backward(&batch, &dx, gradients)?)
     }
 
-    /// The gradient of the stream after the last layer.
+    /// Adds the gradient of the embedding, where it is trained.
+    fn embed_backward(
+        &self,
+        batch: &Batch,
+        dx: &Array<Real>,
+        gradients: &Gradients,
+    ) -> Result<(), DeviceError> {
+        let Some(to) = gradients.dense() else { return Ok(()) };
+        let TokensById { order, starts, ids } = TokensById::new(batch.token_ids());
+        let distinct = ids.len() as u32;
+        let lists = IndexLists::new(&self.kernels.device, &[order, starts, ids])?;
+        self.kernels.launch(EmbedBackward {
+            dx: dx.ptr(),
+            order: lists.at(0),
+            starts: lists.at(1),
+            ids: lists.at(2),
+            dtable: to.at_mut(self.layout.embedding()),
+            distinct,
+            width: self.config().hidden_size as u32,
+        })
+    }
+
+    /// The gradient of the hidden state after the last layer.
     fn head_backward(
         &self,
         network: Network,
         batch: &Batch,
-        last: Last,
+        head: SavedHead,
         dlogps: &[Vec<f64>],
         gradients: &Gradients,
-    ) -> Result<Buffer, DeviceError> {
-        let Last { stream, scale, normed, saved, inverse_temperature } = last;
+    ) -> Result<Array<Real>, DeviceError> {
         let (k, h, scored) = (&self.kernels, self.config().hidden_size, batch.scored());
-        let slopes = floats(k, "workspace", scored)?;
-        slopes.write(0, &dlogps.iter().flatten().map(|d| *d as f32).collect::<Vec<f32>>())?;
-        let dnormed = room(k, "activations", scored * h)?;
-        let predictions = self.predictions(network, batch, &normed, inverse_temperature);
-        let dhead = gradients.dense().map(|d| d.head());
-        let (saved_at, slopes_at) = (saved.address(), slopes.address());
-        log_prob::backward(k, &predictions, saved_at, slopes_at, dhead, dnormed.address())?;
+        let (tokens, width) = (scored as u32, h as u32);
+        let slopes: Array<f32> = k.array("workspace", scored)?;
+        slopes.write(&dlogps.iter().flatten().map(|d| *d as f32).collect::<Vec<f32>>())?;
+        let dnormed: Array<Real> = k.array(ACTIVATIONS, scored * h)?;
+        self.lm_head(network, batch, &head).backward(HeadGradients {
+            saved: head.saved.ptr(),
+            slopes: slopes.ptr(),
+            dweight: gradients.dense().map(|to| to.at_mut(self.layout.head())),
+            dhidden: dnormed.ptr_mut(),
+        })?;
+        let SavedHead { hidden, scale, normed, saved, .. } = head;
         drop((normed, saved, slopes));
 
-        let (tokens, width) = (scored as u32, h as u32);
-        let (x, scale_at, dy) = (stream.address(), scale.address(), dnormed.address());
-        if let Some(d) = gradients.dense() {
-            k.rms_norm_weight(x, scale_at, dy, d.final_norm(), tokens, width)?;
+        let (x, scale_at, dy) = (hidden.ptr(), scale.ptr(), dnormed.ptr());
+        if let Some(to) = gradients.dense() {
+            let dweight = to.at_mut(self.layout.final_norm());
+            k.launch(RmsNormWeight { x, scale: scale_at, dy, dweight, tokens, width })?;
         }
-        let dlast = room(k, "activations", scored * h)?;
+        let dlast: Array<Real> = k.array(ACTIVATIONS, scored * h)?;
         dlast.clear()?;
-        let weight = network.weights.final_norm();
-        k.rms_norm_backward(x, scale_at, weight, dy, dlast.address(), tokens, width)?;
-        drop((stream, scale, dnormed));
-        let dx = room(k, "activations", batch.tokens() * h)?;
+        let (weight, dx) = (network.weights.at(self.layout.final_norm()), dlast.ptr_mut());
+        k.launch(RmsNormBackward { x, scale: scale_at, weight, dy, dx, tokens, width })?;
+        drop((hidden, scale, dnormed));
+        let dx: Array<Real> = k.array(ACTIVATIONS, batch.tokens() * h)?;
         dx.clear()?;
-        k.scatter_rows(dlast.address(), batch.places(), dx.address(), tokens, width)?;
+        let index = batch.predicting();
+        k.launch(ScatterRows { x: dlast.ptr(), index, out: dx.ptr_mut(), rows: tokens, width })?;
         Ok(dx)
     }
+}
+
+/// Log-probabilities, and entropies if they are asked for, by row, of the output of [`LmHead::forward`].
+fn scores(batch: &Batch, saved: &[f32], entropy: bool) -> Scores {
+    let mut each = saved.chunks_exact(4);
+    let rows = batch.rows();
+    let mut scores = Scores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
+    for i in 0..rows.len() {
+        let row = each.by_ref().take(rows.scored(i));
+        let (logps, entropies) = row.map(|s| (f64::from(s[0]), f64::from(s[1]))).unzip();
+        scores.logps.push(logps);
+        if entropy {
+            scores.entropies.push(entropies);
+        }
+    }
+    scores
 }

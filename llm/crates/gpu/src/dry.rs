@@ -1,6 +1,6 @@
-//! A device that computes nothing and counts everything.
+//! The dry run: a device that computes nothing and counts everything.
 //!
-//! A step run on it goes through the same code as on a card: the same buffers at the same times, the same launches. So its
+//! A step run on it goes through the same code as on a GPU: the same buffers at the same times, the same launches. So its
 //! ledger is the memory the step takes, and its counters are the work. What it returns when asked for numbers are zeros.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-use super::device::{Arg, Device, Gemm, Recording};
+use super::device::{Arg, Device, Gemm, Graph};
 use super::ledger::Ledger;
 
 /// See the module.
@@ -41,10 +41,10 @@ impl Dry {
     }
 }
 
-/// Replaying asks for nothing anew.
-struct Nothing;
+/// What was captured has been counted; replaying it is not counted again.
+struct Counted;
 
-impl Recording for Nothing {
+impl Graph for Counted {
     fn replay(&self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Device for Dry {
     }
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
         self.ledger.take(what, bytes);
-        Ok(Ledger::GRAIN + self.next.fetch_add(Ledger::rounded(bytes), Ordering::Relaxed))
+        Ok(Ledger::GRANULARITY + self.next.fetch_add(Ledger::rounded(bytes), Ordering::Relaxed))
     }
     fn free(&self, what: &'static str, _: u64, bytes: usize) {
         self.ledger.give(what, bytes);
@@ -91,11 +91,11 @@ impl Device for Dry {
         });
         Ok(())
     }
-    fn begin_recording(&self) -> Result<(), DeviceError> {
+    fn begin_capture(&self) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn end_recording(&self) -> Result<Box<dyn Recording>, DeviceError> {
-        Ok(Box::new(Nothing))
+    fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError> {
+        Ok(Box::new(Counted))
     }
     fn synchronize(&self) -> Result<(), DeviceError> {
         Ok(())

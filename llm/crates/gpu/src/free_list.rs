@@ -1,42 +1,42 @@
-//! Memory that was given back and is kept for the next request, where the driver does not do that itself.
+//! Memory that was freed and is kept for the next request, where the driver does not do that itself.
 
 use std::collections::BTreeMap;
 
-/// Pieces by size.
+/// Free blocks by size.
 #[derive(Debug, Default)]
 pub(super) struct FreeList {
-    pieces: BTreeMap<u64, Vec<u64>>,
+    blocks: BTreeMap<u64, Vec<u64>>,
     bytes: u64,
 }
 
 impl FreeList {
-    /// A piece may be larger than asked for by this part of itself.
+    /// A block may be larger than asked for by this part of itself.
     const WASTE: u64 = 8;
 
-    /// The smallest piece of at least `bytes`, with its size, unless too much of it would lie idle.
+    /// The smallest block of at least `bytes`, with its size, unless too much of it would lie idle.
     pub(super) fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
-        let (&size, addresses) = self.pieces.range_mut(bytes..).next()?;
+        let (&size, addresses) = self.blocks.range_mut(bytes..).next()?;
         if size - bytes > size / Self::WASTE {
             return None;
         }
         let address = addresses.pop()?;
         if addresses.is_empty() {
-            self.pieces.remove(&size);
+            self.blocks.remove(&size);
         }
         self.bytes -= size;
         Some((address, size))
     }
 
-    /// Keeps a piece.
+    /// Keeps a block.
     pub(super) fn give(&mut self, address: u64, size: u64) {
-        self.pieces.entry(size).or_default().push(address);
+        self.blocks.entry(size).or_default().push(address);
         self.bytes += size;
     }
 
-    /// All pieces, to be given back to the driver.
+    /// All blocks, to be given back to the driver.
     pub(super) fn drain(&mut self) -> Vec<u64> {
         self.bytes = 0;
-        std::mem::take(&mut self.pieces).into_values().flatten().collect()
+        std::mem::take(&mut self.blocks).into_values().flatten().collect()
     }
 
     /// Bytes kept.
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_used_again_unless_it_is_much_too_large() {
+    fn a_block_is_used_again_unless_it_is_much_too_large() {
         let mut list = FreeList::default();
         list.give(1, 1024);
         list.give(2, 1024);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::device::{DeviceError, Dtype};
+use grpo_lambda_decoder::device::DeviceError;
 
 use super::device::Device;
 use super::layout::Layout;
@@ -13,9 +13,9 @@ use super::weights::{Tensors, Weights};
 #[derive(Debug)]
 pub enum Gradients {
     /// Of every weight.
-    Weights(Weights),
+    Weights(Weights<f32>),
     /// Of the adapter alone.
-    Adapter(Adapter),
+    Adapter(Adapter<f32>),
 }
 
 impl Gradients {
@@ -24,7 +24,7 @@ impl Gradients {
     /// # Errors
     /// When there is too little memory or the device fails.
     pub fn weights(device: &Arc<dyn Device>, layout: &Arc<Layout>) -> Result<Self, DeviceError> {
-        Ok(Gradients::Weights(Weights::zeros(device, "gradients", layout, Dtype::F32)?))
+        Ok(Gradients::Weights(Weights::gradients(device, layout)?))
     }
 
     /// Zeros for an adapter.
@@ -32,11 +32,11 @@ impl Gradients {
     /// # Errors
     /// When there is too little memory or the device fails.
     pub fn adapter(device: &Arc<dyn Device>, layout: &Arc<AdapterLayout>) -> Result<Self, DeviceError> {
-        Ok(Gradients::Adapter(Adapter::zeros(device, "gradients", layout, Dtype::F32)?))
+        Ok(Gradients::Adapter(Adapter::gradients(device, layout)?))
     }
 
     /// By name.
-    pub fn tensors(&self) -> &Tensors {
+    pub fn tensors(&self) -> &Tensors<f32> {
         match self {
             Gradients::Weights(weights) => weights.tensors(),
             Gradients::Adapter(adapter) => adapter.tensors(),
@@ -52,7 +52,7 @@ impl Gradients {
     }
 
     /// Those of the weights, when they are trained.
-    pub(super) fn dense(&self) -> Option<&Weights> {
+    pub(super) fn dense(&self) -> Option<&Weights<f32>> {
         match self {
             Gradients::Weights(weights) => Some(weights),
             Gradients::Adapter(_) => None,

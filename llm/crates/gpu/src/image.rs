@@ -43,7 +43,7 @@ impl Target {
 
 /// All that the machine code depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct CacheKey {
     /// What it is for.
     pub target: Target,
     /// Storage of weights and activations.
@@ -56,21 +56,21 @@ pub struct Identity {
     pub source: String,
 }
 
-impl Identity {
+impl CacheKey {
     fn text(&self) -> String {
         let (major, minor) = self.compiler;
         let (target, dtype) = (self.target.architecture(), self.dtype.name());
         format!("{target}\n{dtype}\nNVRTC {major}.{minor}\n{}\n{}", self.options.join(" "), self.source)
     }
 
-    /// Name of the entry.
+    /// Name of the file.
     pub fn file_name(&self) -> String {
         let (target, dtype) = (self.target.architecture(), self.dtype.name());
         format!("kernels-{target}-{dtype}-{:016x}.bin", fnv(&self.text()))
     }
 
-    /// The entry: the identity itself, since names may collide, the code, and a checksum of both.
-    pub fn entry(&self, code: &[u8]) -> Vec<u8> {
+    /// The file: the key itself, since names may collide, the code, and a checksum of both.
+    pub fn encode(&self, code: &[u8]) -> Vec<u8> {
         let text = self.text();
         let mut out = MAGIC.to_vec();
         for part in [text.as_bytes(), code] {
@@ -81,9 +81,9 @@ impl Identity {
         out
     }
 
-    /// The code of an entry; `None` when it was damaged, cut off, or is another's.
-    pub fn code<'a>(&self, entry: &'a [u8]) -> Option<&'a [u8]> {
-        let (body, sum) = entry.split_last_chunk::<4>()?;
+    /// The code in a file; `None` when it was damaged, cut off, or is of another key.
+    pub fn decode<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
+        let (body, sum) = file.split_last_chunk::<4>()?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
             return None;
         }
@@ -100,37 +100,37 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
 }
 
-/// The code of `identity`: from its entry in `directory` where that is whole, else what `compile` makes, which is kept there. With a line to
-/// tell when it could not be kept; that is no reason to fail.
+/// The code of `key`: from its file in `directory` where that is whole, else what `compile` makes, which is stored there. With a warning
+/// when it could not be stored; that is no reason to fail.
 ///
 /// # Errors
 /// Those of `compile`.
-pub fn kept<E>(
-    identity: &Identity,
+pub fn load_or_compile<E>(
+    key: &CacheKey,
     directory: Option<&Path>,
     compile: impl FnOnce() -> Result<Vec<u8>, E>,
 ) -> Result<(Vec<u8>, Option<String>), E> {
     let disk = Disk::default();
-    let path = directory.map(|directory| directory.join(identity.file_name()));
-    let entry = path.as_ref().and_then(|path| disk.read(path).ok().flatten());
-    if let Some(code) = entry.as_deref().and_then(|entry| identity.code(entry)) {
+    let path = directory.map(|directory| directory.join(key.file_name()));
+    let file = path.as_ref().and_then(|path| disk.read(path).ok().flatten());
+    if let Some(code) = file.as_deref().and_then(|file| key.decode(file)) {
         return Ok((code.to_vec(), None));
     }
     let code = compile()?;
-    let keep = |path: &Path| {
+    let store = |path: &Path| {
         disk.create_directories(path.parent().unwrap_or(Path::new(".")))?;
-        disk.replace(path, &identity.entry(&code))
+        disk.replace(path, &key.encode(&code))
     };
-    let failed = path.and_then(|path| keep(&path).err());
-    let told = failed.map(|e| {
+    let failed = path.and_then(|path| store(&path).err());
+    let warning = failed.map(|e| {
         format!(
             "the kernels are compiled again at the next start: {e}; GRPO_LAMBDA_CACHE names another directory"
         )
     });
-    Ok((code, told))
+    Ok((code, warning))
 }
 
-/// Where entries are kept: `GRPO_LAMBDA_CACHE`, or `grpo-lambda` under `XDG_CACHE_HOME` or `~/.cache`; `None` where there is none of these.
+/// Where the files are: `GRPO_LAMBDA_CACHE`, or `grpo-lambda` under `XDG_CACHE_HOME` or `~/.cache`; `None` where there is none of these.
 pub fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("GRPO_LAMBDA_CACHE").or_else(|| {
@@ -144,8 +144,8 @@ pub fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 mod tests {
     use super::*;
 
-    fn identity() -> Identity {
-        Identity {
+    fn key() -> CacheKey {
+        CacheKey {
             target: Target::Machine(90),
             dtype: Dtype::Bf16,
             compiler: (13, 0),
@@ -155,48 +155,48 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_gives_back_its_code_and_a_damaged_one_nothing() {
-        let (one, code) = (identity(), [7_u8, 0, 255, 1]);
-        let entry = one.entry(&code);
-        assert_eq!(one.code(&entry), Some(&code[..]));
-        for length in 0..entry.len() {
-            assert_eq!(one.code(&entry[..length]), None, "cut off after {length}");
+    fn a_file_gives_back_its_code_and_a_damaged_one_nothing() {
+        let (one, code) = (key(), [7_u8, 0, 255, 1]);
+        let file = one.encode(&code);
+        assert_eq!(one.decode(&file), Some(&code[..]));
+        for length in 0..file.len() {
+            assert_eq!(one.decode(&file[..length]), None, "cut off after {length}");
         }
-        for place in 0..entry.len() {
-            let mut damaged = entry.clone();
+        for place in 0..file.len() {
+            let mut damaged = file.clone();
             damaged[place] ^= 0x10;
-            assert_eq!(one.code(&damaged), None, "byte {place}");
+            assert_eq!(one.decode(&damaged), None, "byte {place}");
         }
-        assert_eq!(one.code(&one.entry(&[])), None);
+        assert_eq!(one.decode(&one.encode(&[])), None);
     }
 
     #[test]
-    fn whatever_changes_the_code_changes_the_name_and_refuses_the_entry() {
-        let one = identity();
+    fn whatever_changes_the_code_changes_the_name_and_refuses_the_file() {
+        let one = key();
         let others = [
-            Identity { target: Target::Portable(90), ..one.clone() },
-            Identity { target: Target::Machine(80), ..one.clone() },
-            Identity { dtype: Dtype::F32, ..one.clone() },
-            Identity { compiler: (13, 1), ..one.clone() },
-            Identity { options: vec!["-std=c++20".to_owned()], ..one.clone() },
-            Identity { source: "void g() {}".to_owned(), ..one.clone() },
+            CacheKey { target: Target::Portable(90), ..one.clone() },
+            CacheKey { target: Target::Machine(80), ..one.clone() },
+            CacheKey { dtype: Dtype::F32, ..one.clone() },
+            CacheKey { compiler: (13, 1), ..one.clone() },
+            CacheKey { options: vec!["-std=c++20".to_owned()], ..one.clone() },
+            CacheKey { source: "void g() {}".to_owned(), ..one.clone() },
         ];
         for other in &others {
             assert_ne!(other.file_name(), one.file_name());
             // Even if the names were the same.
-            assert_eq!(one.code(&other.entry(&[1])), None, "{other:?}");
+            assert_eq!(one.decode(&other.encode(&[1])), None, "{other:?}");
         }
-        assert_eq!(one.file_name(), identity().file_name());
+        assert_eq!(one.file_name(), key().file_name());
         assert!(one.file_name().starts_with("kernels-sm_90-bf16-"), "{}", one.file_name());
     }
 
     #[test]
-    fn kernels_are_compiled_once_and_again_when_their_entry_is_damaged() {
+    fn kernels_are_compiled_once_and_again_when_their_file_is_damaged() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let directory = place.path().join("a/b");
-        let (one, mut compiled) = (identity(), 0);
-        let mut get = |one: &Identity| {
-            let made = kept(one, Some(&directory), || {
+        let (one, mut compiled) = (key(), 0);
+        let mut get = |one: &CacheKey| {
+            let made = load_or_compile(one, Some(&directory), || {
                 compiled += 1;
                 Ok::<_, ()>(vec![compiled, 9])
             });
@@ -210,24 +210,25 @@ mod tests {
             let again = get(&one);
             assert_eq!((again.1, get(&one).0), (None, again.0), "compiled, and kept again");
         }
-        let other = Identity { compiler: (13, 1), ..identity() };
+        let other = CacheKey { compiler: (13, 1), ..key() };
         assert_eq!(get(&other).0, [5, 9]);
-        assert_eq!(kept(&identity(), None, || Ok::<_, ()>(vec![1])), Ok((vec![1], None)));
-        assert_eq!(kept(&identity(), None, || Err("no")), Err("no"));
+        assert_eq!(load_or_compile(&key(), None, || Ok::<_, ()>(vec![1])), Ok((vec![1], None)));
+        assert_eq!(load_or_compile(&key(), None, || Err("no")), Err("no"));
     }
 
     #[test]
-    fn a_cache_that_cannot_be_written_is_told_of_and_does_no_harm() {
+    fn a_cache_that_cannot_be_written_is_reported_and_does_no_harm() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let file = place.path().join("file");
         std::fs::write(&file, "in the way").expect("writable");
-        let (code, told) = kept(&identity(), Some(&file), || Ok::<_, ()>(vec![3])).expect("compiles");
-        let told = told.expect("a line");
-        assert!(code == [3] && told.contains("file") && !told.contains('\n'), "{told}");
+        let (code, warning) =
+            load_or_compile(&key(), Some(&file), || Ok::<_, ()>(vec![3])).expect("compiles");
+        let warning = warning.expect("a line");
+        assert!(code == [3] && warning.contains("file") && !warning.contains('\n'), "{warning}");
     }
 
     #[test]
-    fn the_cache_is_where_it_is_told_to_be() {
+    fn the_cache_is_where_the_environment_says() {
         let at = |set: &[(&str, &str)]| {
             let found = |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
             directory(found).map(|p| p.display().to_string())

@@ -1,268 +1,362 @@
 //! A layer of the decoder over whole rows, forwards and backwards, in the order of [`grpo_lambda_decoder::model::decoder`].
 
 use grpo_lambda_decoder::device::DeviceError;
+use grpo_lambda_decoder::model::Config;
 
-use super::attention::{self, Heads};
-use super::batch::{Batch, floats, room};
-use super::device::Buffer;
+use super::array::Array;
+use super::attention::{Attention, Qkv};
+use super::batch::Batch;
 use super::gradients::Gradients;
-use super::kernels::{Kernels, Shape};
-use super::projection::{Network, Packed};
+use super::kernels::{
+    AddBias, HeadShape, Kernels, MergeHeads, MergeHeadsBackward, RmsNorm, RmsNormBackward, RmsNormWeight,
+    SplitHeads, SplitHeadsBackward, Swiglu, SwigluBackward,
+};
+use super::layout::Packed;
+use super::projection::{Factors, Network, Projection};
+use super::ptr::{Ptr, PtrMut, Real};
+use super::weights::Weights;
 
-/// Everything of a layer that its backward pass reads and that is not cheap to compute again. `T[tokens][..]` but the scales.
+/// Use of activations in the ledger.
+pub(super) const ACTIVATIONS: &str = "activations";
+
+/// Everything of a layer that its backward pass reads and that is not cheap to compute again.
 #[derive(Debug)]
 pub(super) struct Activations {
-    /// The stream at its entry, and the scale of its norm.
-    input: Buffer,
-    input_scale: Buffer,
-    /// Queries, keys and values, turned, head-major by row: see [`Heads::joined`].
-    heads: Buffer,
+    attention: AttentionActivations,
+    mlp: MlpActivations,
+}
+
+#[derive(Debug)]
+struct AttentionActivations {
+    /// The hidden state at the layer's entry, and the scale of its norm.
+    input: Array<Real>,
+    scale: Array<f32>,
+    /// Queries, keys and values, rotated, head-major by row: see [`Qkv::joined`].
+    qkv: Array<Real>,
     /// Attention's output, token-major.
-    attended: Buffer,
-    /// The stream after attention, and the scale of its norm.
-    middle: Buffer,
-    middle_scale: Buffer,
+    attended: Array<Real>,
+}
+
+#[derive(Debug)]
+struct MlpActivations {
+    /// The hidden state after attention, and the scale of its norm.
+    input: Array<Real>,
+    scale: Array<f32>,
     /// Without bias.
-    gate_up: Buffer,
+    gate_up: Array<Real>,
 }
 
 impl Activations {
-    /// The stream at the layer's entry alone.
-    pub(super) fn into_input(self) -> Buffer {
-        self.input
+    /// The hidden state at the layer's entry alone.
+    pub(super) fn into_input(self) -> Array<Real> {
+        self.attention.input
     }
+}
+
+/// A norm of the forward pass, as its gradients need it.
+#[derive(Clone, Copy)]
+struct Normed {
+    x: Ptr<Real>,
+    scale: Ptr<f32>,
+    /// Offset of its weight in the layout.
+    weight: u64,
+}
+
+/// The model's heads, as kernels take them.
+pub(super) fn head_shape(config: &Config) -> HeadShape {
+    let heads = config.heads();
+    HeadShape { query: heads.query as u32, key: heads.key as u32, dim: heads.dim as u32 }
 }
 
 /// What the layers of a pass have in common.
 pub(super) struct Pass<'a> {
-    pub(super) kernels: &'a Kernels,
-    pub(super) network: Network<'a>,
-    pub(super) batch: &'a Batch,
+    kernels: &'a Kernels,
+    network: Network<'a>,
+    batch: &'a Batch,
     /// Cosines and sines of every position there is.
-    pub(super) table: u64,
-    /// What the scores of attention may take.
-    pub(super) score_bytes: usize,
+    table: Ptr<f32>,
+    attention: Attention<'a>,
     /// See [`Network::scratch`].
-    scratch: Buffer,
+    scratch: Array<Real>,
 }
 
 impl<'a> Pass<'a> {
+    /// `score_bytes` is what the scores of attention may take.
     pub(super) fn new(
         kernels: &'a Kernels,
         network: Network<'a>,
         batch: &'a Batch,
-        table: u64,
+        table: Ptr<f32>,
         score_bytes: usize,
     ) -> Result<Self, DeviceError> {
-        let scratch = room(kernels, "workspace", network.scratch(batch.tokens()))?;
-        Ok(Pass { kernels, network, batch, table, score_bytes, scratch })
+        let scratch = kernels.array("workspace", network.scratch(batch.tokens()))?;
+        let heads = head_shape(network.config());
+        let attention = Attention::new(kernels, heads, batch.spans(), score_bytes);
+        Ok(Pass { kernels, network, batch, table, attention, scratch })
     }
 
-    fn tokens(&self) -> usize {
-        self.batch.tokens()
+    fn weights(&self) -> &'a Weights {
+        self.network.weights
     }
 
-    /// Room for a stream of this width.
-    fn stream(&self, width: usize) -> Result<Buffer, DeviceError> {
-        room(self.kernels, "activations", self.tokens() * width)
+    fn tokens(&self) -> u32 {
+        self.batch.tokens() as u32
     }
 
+    /// Rows of this width, one a token.
+    fn rows(&self, width: usize) -> Result<Array<Real>, DeviceError> {
+        self.kernels.array(ACTIVATIONS, self.batch.tokens() * width)
+    }
+
+    /// One number a token.
+    fn column(&self) -> Result<Array<f32>, DeviceError> {
+        self.kernels.array(ACTIVATIONS, self.batch.tokens())
+    }
+
+    /// Width of the hidden state.
     fn width(&self) -> usize {
         self.network.config().hidden_size
     }
 
-    fn shape(&self) -> Shape {
-        let heads = self.network.config().heads();
-        Shape { query: heads.query as u32, key: heads.key as u32, dim: heads.dim as u32 }
+    fn head_shape(&self) -> HeadShape {
+        head_shape(self.network.config())
     }
 
-    fn heads(&self, at: &Buffer) -> Heads {
-        Heads::joined(at.address(), self.tokens(), self.shape(), self.kernels.dtype)
+    fn projection(&self, l: usize, packed: Packed) -> Projection<'_> {
+        let Pass { kernels, network, batch, scratch, .. } = self;
+        Projection { kernels, network: *network, layer: l, packed, tokens: batch.tokens(), scratch }
     }
 
-    /// `x` normed into `y`, and unless it is 0, `scale`.
-    fn norm(&self, x: &Buffer, weight: u64, y: &Buffer, scale: u64) -> Result<(), DeviceError> {
-        let (tokens, h) = (self.tokens() as u32, self.width() as u32);
-        let eps = self.network.config().rms_norm_eps as f32;
-        self.kernels.rms_norm(x.address(), weight, y.address(), scale, tokens, h, eps)
+    /// `x` normed into `y`; `weight` is an offset in the layout.
+    fn norm(
+        &self,
+        x: Ptr<Real>,
+        weight: u64,
+        y: PtrMut<Real>,
+        scale: Option<PtrMut<f32>>,
+    ) -> Result<(), DeviceError> {
+        self.kernels.launch(RmsNorm {
+            x,
+            weight: self.weights().at(weight),
+            y,
+            scale,
+            tokens: self.tokens(),
+            width: self.width() as u32,
+            eps: self.network.config().rms_norm_eps as f32,
+        })
     }
 
-    /// Adds to `dx` the gradient of the norm of `x`, and to `dweight`, if it is trained, that of its weight.
+    /// Adds to `dx` the gradient of a norm, and to the gradient of its weight, if it is trained.
     fn norm_backward(
         &self,
-        (x, scale): (&Buffer, &Buffer),
-        weight: u64,
-        dy: &Buffer,
-        dx: &Buffer,
-        dweight: Option<u64>,
+        normed: Normed,
+        dy: Ptr<Real>,
+        dx: PtrMut<Real>,
+        gradients: &Gradients,
     ) -> Result<(), DeviceError> {
-        let (k, tokens, h) = (self.kernels, self.tokens() as u32, self.width() as u32);
-        let (x, scale, dy) = (x.address(), scale.address(), dy.address());
-        if let Some(dweight) = dweight {
-            k.rms_norm_weight(x, scale, dy, dweight, tokens, h)?;
+        let (Normed { x, scale, weight }, tokens, width) = (normed, self.tokens(), self.width() as u32);
+        if let Some(to) = gradients.dense() {
+            let dweight = to.at_mut(weight);
+            self.kernels.launch(RmsNormWeight { x, scale, dy, dweight, tokens, width })?;
         }
-        k.rms_norm_backward(x, scale, weight, dy, dx.address(), tokens, h)
+        let weight = self.weights().at(weight);
+        self.kernels.launch(RmsNormBackward { x, scale, weight, dy, dx, tokens, width })
     }
 
-    fn project(
-        &self,
-        l: usize,
-        packed: Packed,
-        x: &Buffer,
-        y: &Buffer,
-        add: bool,
-    ) -> Result<(), DeviceError> {
-        let (x, y, scratch) = (x.address(), y.address(), self.scratch.address());
-        self.network.project(self.kernels, l, packed, x, self.tokens(), y, add, scratch)
-    }
-
-    fn gradients(
-        &self,
-        l: usize,
-        packed: Packed,
-        x: &Buffer,
-        dy: &Buffer,
-        to: &Gradients,
-    ) -> Result<(), DeviceError> {
-        let (x, dy, scratch) = (x.address(), dy.address(), self.scratch.address());
-        self.network.project_gradients(self.kernels, l, packed, x, dy, self.tokens(), to, scratch)
-    }
-
-    fn back(&self, l: usize, packed: Packed, dy: &Buffer, dx: &Buffer) -> Result<(), DeviceError> {
-        let (dy, dx, scratch) = (dy.address(), dx.address(), self.scratch.address());
-        self.network.project_back(self.kernels, l, packed, dy, self.tokens(), dx, scratch)
-    }
-
-    /// `x + y W^T + bias`, the stream after a projection back to its width.
+    /// `x + y W^T + bias`, the hidden state after a projection back to its width.
     fn residual(
         &self,
         l: usize,
         packed: Packed,
-        x: &Buffer,
-        y: &Buffer,
-        bias: u64,
-    ) -> Result<Buffer, DeviceError> {
-        let out = self.stream(self.width())?;
-        self.kernels.device.copy(out.address(), x.address(), out.bytes())?;
-        self.project(l, packed, y, &out, true)?;
-        if bias != 0 {
-            self.kernels.add_bias(out.address(), bias, self.tokens() as u32, self.width() as u32)?;
+        x: &Array<Real>,
+        y: Ptr<Real>,
+    ) -> Result<Array<Real>, DeviceError> {
+        let out = self.rows(self.width())?;
+        out.copy_from(x)?;
+        self.projection(l, packed).forward(y, out.ptr_mut(), true)?;
+        if let Some(bias) = self.weights().layer(l).bias(packed) {
+            let (bias, rows, width) = (self.weights().at(bias), self.tokens(), self.width() as u32);
+            self.kernels.launch(AddBias { x: out.ptr_mut(), bias, rows, width })?;
         }
         Ok(out)
     }
 
-    /// Queries, keys and values of a layer, turned.
-    pub(super) fn turned(&self, activations: &Activations) -> Heads {
-        self.heads(&activations.heads)
+    /// The bias of a packed matrix, if it has one.
+    fn bias(&self, l: usize, packed: Packed) -> Option<Ptr<Real>> {
+        self.weights().layer(l).bias(packed).map(|offset| self.weights().at(offset))
     }
 
-    /// Layer `l`: from the stream at its entry to the stream at its exit.
-    pub(super) fn layer(&self, l: usize, input: Buffer) -> Result<(Buffer, Activations), DeviceError> {
+    /// Queries, keys and values of a layer, rotated.
+    pub(super) fn qkv(&self, activations: &Activations) -> Qkv {
+        Qkv::joined(activations.attention.qkv.ptr(), self.batch.tokens(), self.head_shape())
+    }
+
+    /// Layer `l`: from the hidden state at its entry to that at its exit.
+    pub(super) fn layer(
+        &self,
+        l: usize,
+        input: Array<Real>,
+    ) -> Result<(Array<Real>, Activations), DeviceError> {
         let activations = self.activations(l, input)?;
-        let gated = self.gated(l, &activations.gate_up)?;
-        let bias = self.network.weights.down_bias(l);
-        let output = self.residual(l, Packed::Down, &activations.middle, &gated, bias)?;
+        let mlp = &activations.mlp;
+        let gated = self.gated(l, mlp.gate_up.ptr())?;
+        let output = self.residual(l, Packed::Down, &mlp.input, gated.ptr())?;
         Ok((output, activations))
     }
 
     /// Layer `l` but for its last projection: all that the backward pass needs.
-    pub(super) fn activations(&self, l: usize, input: Buffer) -> Result<Activations, DeviceError> {
-        let (k, weights, shape, at) = (self.kernels, self.network.weights, self.shape(), self.batch.at());
-        let (h, f) = (self.width(), self.network.config().intermediate_size);
-        let heads = self.network.config().heads();
+    pub(super) fn activations(&self, l: usize, input: Array<Real>) -> Result<Activations, DeviceError> {
+        let layer = self.weights().layer(l);
+        let normed = self.rows(self.width())?;
+        let scale = self.column()?;
+        self.norm(input.ptr(), layer.attention_norm, normed.ptr_mut(), Some(scale.ptr_mut()))?;
+        let qkv = self.split_qkv(l, normed.ptr())?;
+        let attended = self.attended(&qkv)?;
+        let middle = self.residual(l, Packed::Output, &input, attended.ptr())?;
+        let attention = AttentionActivations { input, scale, qkv, attended };
 
-        let normed = self.stream(h)?;
-        let input_scale = floats(k, "activations", self.tokens())?;
-        self.norm(&input, weights.input_norm(l), &normed, input_scale.address())?;
-        let qkv = self.stream(heads.stride())?;
-        self.project(l, Packed::Qkv, &normed, &qkv, false)?;
-        let split = self.stream(heads.stride())?;
-        let Heads { q, k: key, v } = self.heads(&split);
-        k.split_heads(qkv.address(), weights.qkv_bias(l), self.table, at, shape, q, key, v)?;
-        drop(qkv);
-        let out = self.stream(heads.width())?;
-        let spans = self.batch.spans();
-        attention::forward(k, shape, spans, self.heads(&split), out.address(), self.score_bytes)?;
-        let attended = self.stream(heads.width())?;
-        k.merge_heads(out.address(), at, shape, attended.address())?;
-        drop(out);
-        let middle = self.residual(l, Packed::Output, &input, &attended, weights.output_bias(l))?;
-
-        let middle_scale = floats(k, "activations", self.tokens())?;
-        self.norm(&middle, weights.middle_norm(l), &normed, middle_scale.address())?;
-        let gate_up = self.stream(2 * f)?;
-        self.project(l, Packed::GateUp, &normed, &gate_up, false)?;
-        Ok(Activations { input, input_scale, heads: split, attended, middle, middle_scale, gate_up })
+        let scale = self.column()?;
+        self.norm(middle.ptr(), layer.mlp_norm, normed.ptr_mut(), Some(scale.ptr_mut()))?;
+        let gate_up = self.rows(2 * self.network.config().intermediate_size)?;
+        self.projection(l, Packed::GateUp).forward(normed.ptr(), gate_up.ptr_mut(), false)?;
+        Ok(Activations { attention, mlp: MlpActivations { input: middle, scale, gate_up } })
     }
 
-    fn gated(&self, l: usize, gate_up: &Buffer) -> Result<Buffer, DeviceError> {
-        let f = self.network.config().intermediate_size;
-        let gated = self.stream(f)?;
-        let bias = self.network.weights.gate_up_bias(l);
-        let tokens = self.tokens() as u32;
-        self.kernels.swiglu(gate_up.address(), bias, gated.address(), tokens, f as u32)?;
+    /// Queries, keys and values of the normed hidden state, rotated, head-major by row.
+    fn split_qkv(&self, l: usize, normed: Ptr<Real>) -> Result<Array<Real>, DeviceError> {
+        let stride = self.network.config().heads().stride();
+        let qkv = self.rows(stride)?;
+        self.projection(l, Packed::Qkv).forward(normed, qkv.ptr_mut(), false)?;
+        let split = self.rows(stride)?;
+        let heads = self.head_shape();
+        let Qkv { q, k, v } = Qkv::joined(split.ptr_mut(), self.batch.tokens(), heads);
+        let (bias, batch) = (self.bias(l, Packed::Qkv), self.batch.ragged());
+        self.kernels.launch(SplitHeads { qkv: qkv.ptr(), bias, table: self.table, batch, q, k, v, heads })?;
+        Ok(split)
+    }
+
+    /// Attention's output, token-major.
+    fn attended(&self, qkv: &Array<Real>) -> Result<Array<Real>, DeviceError> {
+        let (heads, width) = (self.head_shape(), self.network.config().heads().width());
+        let out = self.rows(width)?;
+        let qkv = Qkv::joined(qkv.ptr(), self.batch.tokens(), heads);
+        self.attention.forward(qkv, out.ptr_mut())?;
+        let attended = self.rows(width)?;
+        let batch = self.batch.ragged();
+        self.kernels.launch(MergeHeads { x: out.ptr(), batch, out: attended.ptr_mut(), heads })?;
+        Ok(attended)
+    }
+
+    fn gated(&self, l: usize, gate_up: Ptr<Real>) -> Result<Array<Real>, DeviceError> {
+        let width = self.network.config().intermediate_size;
+        let gated = self.rows(width)?;
+        let (bias, tokens) = (self.bias(l, Packed::GateUp), self.tokens());
+        self.kernels.launch(Swiglu { gate_up, bias, y: gated.ptr_mut(), tokens, width: width as u32 })?;
         Ok(gated)
     }
 
-    /// [`Pass::layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
+    /// [`Pass::layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `needed`.
     pub(super) fn layer_backward(
         &self,
         l: usize,
         activations: Activations,
-        dx: &Buffer,
+        dx: &Array<Real>,
         gradients: &Gradients,
-        wanted: bool,
+        needed: bool,
     ) -> Result<(), DeviceError> {
-        let Activations { input, input_scale, heads: split, attended, middle, middle_scale, gate_up } =
-            activations;
-        let (k, weights, shape, at) = (self.kernels, self.network.weights, self.shape(), self.batch.at());
-        let (h, f) = (self.width(), self.network.config().intermediate_size);
-        let heads = self.network.config().heads();
-        let dense = gradients.dense();
+        self.mlp_backward(l, activations.mlp, dx, gradients)?;
+        self.attention_backward(l, activations.attention, dx, gradients, needed)
+    }
 
-        let gated = self.gated(l, &gate_up)?;
-        self.gradients(l, Packed::Down, &gated, dx, gradients)?;
+    fn mlp_backward(
+        &self,
+        l: usize,
+        activations: MlpActivations,
+        dx: &Array<Real>,
+        gradients: &Gradients,
+    ) -> Result<(), DeviceError> {
+        let MlpActivations { input, scale, gate_up } = activations;
+        let width = self.network.config().intermediate_size;
+        let gated = self.gated(l, gate_up.ptr())?;
+        let down = self.projection(l, Packed::Down);
+        down.gradients(Factors { x: gated.ptr(), dy: dx.ptr() }, gradients)?;
         drop(gated);
-        let dgated = self.stream(f)?;
-        self.back(l, Packed::Down, dx, &dgated)?;
-        let (bias, tokens) = (weights.gate_up_bias(l), self.tokens() as u32);
-        let address = gate_up.address();
-        k.swiglu_backward(address, bias, dgated.address(), address, tokens, f as u32)?;
+        let dgated = self.rows(width)?;
+        down.backward(dx.ptr(), dgated.ptr_mut())?;
+        self.kernels.launch(SwigluBackward {
+            gate_up: gate_up.ptr(),
+            bias: self.bias(l, Packed::GateUp),
+            dy: dgated.ptr(),
+            dgate_up: gate_up.ptr_mut(),
+            tokens: self.tokens(),
+            width: width as u32,
+        })?;
         drop(dgated);
-        let normed = self.stream(h)?;
-        self.norm(&middle, weights.middle_norm(l), &normed, 0)?;
-        self.gradients(l, Packed::GateUp, &normed, &gate_up, gradients)?;
+        let weight = self.weights().layer(l).mlp_norm;
+        let normed = self.rows(self.width())?;
+        self.norm(input.ptr(), weight, normed.ptr_mut(), None)?;
+        let projection = self.projection(l, Packed::GateUp);
+        projection.gradients(Factors { x: normed.ptr(), dy: gate_up.ptr() }, gradients)?;
         // Not read any more: the gradient at the norm's exit takes its place.
         let dnormed = normed;
-        self.back(l, Packed::GateUp, &gate_up, &dnormed)?;
+        projection.backward(gate_up.ptr(), dnormed.ptr_mut())?;
         drop(gate_up);
-        let dweight = dense.map(|d| d.middle_norm(l));
-        self.norm_backward((&middle, &middle_scale), weights.middle_norm(l), &dnormed, dx, dweight)?;
-        drop((middle, middle_scale, dnormed));
+        let normed = Normed { x: input.ptr(), scale: scale.ptr(), weight };
+        self.norm_backward(normed, dnormed.ptr(), dx.ptr_mut(), gradients)
+    }
 
-        self.gradients(l, Packed::Output, &attended, dx, gradients)?;
+    fn attention_backward(
+        &self,
+        l: usize,
+        activations: AttentionActivations,
+        dx: &Array<Real>,
+        gradients: &Gradients,
+        needed: bool,
+    ) -> Result<(), DeviceError> {
+        let AttentionActivations { input, scale, qkv, attended } = activations;
+        let output = self.projection(l, Packed::Output);
+        output.gradients(Factors { x: attended.ptr(), dy: dx.ptr() }, gradients)?;
         let dattended = attended;
-        self.back(l, Packed::Output, dx, &dattended)?;
-        let dout = self.stream(heads.width())?;
-        k.merge_heads_backward(dattended.address(), at, shape, dout.address())?;
-        drop(dattended);
-        let dsplit = self.stream(heads.stride())?;
-        let (of, d) = (self.heads(&split), self.heads(&dsplit));
-        let spans = self.batch.spans();
-        attention::backward(k, shape, spans, of, dout.address(), d, self.score_bytes)?;
-        drop(dout);
-        let dqkv = split;
-        k.split_heads_backward(d.q, d.k, d.v, self.table, at, shape, dqkv.address())?;
-        drop(dsplit);
-        let normed = self.stream(h)?;
-        self.norm(&input, weights.input_norm(l), &normed, 0)?;
-        self.gradients(l, Packed::Qkv, &normed, &dqkv, gradients)?;
-        if !wanted && dense.is_none() {
+        output.backward(dx.ptr(), dattended.ptr_mut())?;
+        let dqkv = self.attended_backward(qkv, dattended)?;
+        let weight = self.weights().layer(l).attention_norm;
+        let normed = self.rows(self.width())?;
+        self.norm(input.ptr(), weight, normed.ptr_mut(), None)?;
+        let projection = self.projection(l, Packed::Qkv);
+        projection.gradients(Factors { x: normed.ptr(), dy: dqkv.ptr() }, gradients)?;
+        if !needed && gradients.dense().is_none() {
             return Ok(());
         }
         let dnormed = normed;
-        self.back(l, Packed::Qkv, &dqkv, &dnormed)?;
-        let dweight = dense.map(|d| d.input_norm(l));
-        self.norm_backward((&input, &input_scale), weights.input_norm(l), &dnormed, dx, dweight)
+        projection.backward(dqkv.ptr(), dnormed.ptr_mut())?;
+        let normed = Normed { x: input.ptr(), scale: scale.ptr(), weight };
+        self.norm_backward(normed, dnormed.ptr(), dx.ptr_mut(), gradients)
+    }
+
+    /// The gradient of the projected queries, keys and values, token-major, in the place of `qkv`.
+    fn attended_backward(
+        &self,
+        qkv: Array<Real>,
+        dattended: Array<Real>,
+    ) -> Result<Array<Real>, DeviceError> {
+        let (heads, batch, tokens) = (self.head_shape(), self.batch.ragged(), self.batch.tokens());
+        let dout = self.rows(self.network.config().heads().width())?;
+        let dx = dout.ptr_mut();
+        self.kernels.launch(MergeHeadsBackward { dout: dattended.ptr(), batch, dx, heads })?;
+        drop(dattended);
+        let dsplit = self.rows(self.network.config().heads().stride())?;
+        let d = Qkv::joined(dsplit.ptr_mut(), tokens, heads);
+        self.attention.backward(Qkv::joined(qkv.ptr(), tokens, heads), dout.ptr(), d)?;
+        drop(dout);
+        self.kernels.launch(SplitHeadsBackward {
+            dq: d.q.read(),
+            dk: d.k.read(),
+            dv: d.v.read(),
+            table: self.table,
+            batch,
+            dqkv: qkv.ptr_mut(),
+            heads,
+        })?;
+        Ok(qkv)
     }
 }

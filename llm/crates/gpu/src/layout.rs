@@ -1,11 +1,11 @@
 //! Where every parameter is in one flat array, so that clearing, norms and the optimiser are one launch each.
 //!
-//! Offsets and lengths count numbers, not bytes, so that one layout serves arrays of any dtype: weights, gradients, moments.
+//! Offsets and lengths count elements, not bytes, so that one layout serves arrays of any dtype: weights, gradients, moments.
 //!
 //! # The order
 //!
 //! Matrices first, then vectors: what decays by default comes before what does not. Every segment begins at a multiple of
-//! [`ALIGNMENT`]; the numbers between segments are zero and stay zero.
+//! [`ALIGNMENT`]; the elements between segments are zero and stay zero.
 //!
 //! | segment | shape | parameters, one after the other |
 //! | --- | --- | --- |
@@ -19,7 +19,7 @@
 //! | biases, where there are | as the rows of their matrices | as their matrices |
 //! | final norm | `[h]` | `model.norm.weight` |
 //!
-//! with `h` the width of the stream, `f` of the MLP, `q` and `k` the heads of queries and keys, `d` the numbers of a head.
+//! with `h` the width of the hidden state, `f` of the MLP, `q` and `k` the heads of queries and keys, `d` the width of a head.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,64 +27,64 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, HEAD, parameter};
 
-/// Segments begin at multiples of so many numbers: 128 bytes of bf16, what a card fetches at once.
+/// Segments begin at multiples of so many elements: 128 bytes of bf16, what a GPU fetches at once.
 pub const ALIGNMENT: u64 = 64;
 
 /// Where a parameter is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Its first number.
+pub struct TensorInfo {
+    /// Its first element.
     pub offset: u64,
-    /// Its shape; its numbers are contiguous, by rows.
+    /// Its shape; its elements are contiguous, by rows.
     pub shape: Vec<usize>,
 }
 
-impl Place {
-    /// How many numbers it has.
-    pub fn numbers(&self) -> usize {
+impl TensorInfo {
+    /// How many elements it has.
+    pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
 /// Parameters by name in one array, matrices before vectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flat {
-    places: BTreeMap<String, Place>,
+pub struct FlatLayout {
+    tensors: BTreeMap<String, TensorInfo>,
     matrices: u64,
     len: u64,
 }
 
-impl Flat {
-    /// Numbers of the array.
+impl FlatLayout {
+    /// Elements of the array.
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether there are no parameters.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.tensors.is_empty()
     }
 
-    /// The first so many numbers are of matrices; the others, of norms and biases, do not decay by default.
+    /// The first so many elements are of matrices; the others, of norms and biases, do not decay by default.
     pub fn matrices(&self) -> u64 {
         self.matrices
     }
 
     /// Where this parameter is.
-    pub fn place(&self, name: &str) -> Option<&Place> {
-        self.places.get(name)
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(name)
     }
 
     /// All parameters, sorted by name.
-    pub fn places(&self) -> impl Iterator<Item = (&str, &Place)> {
-        self.places.iter().map(|(name, place)| (name.as_str(), place))
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 }
 
 /// Puts segments one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
-    places: BTreeMap<String, Place>,
+    tensors: BTreeMap<String, TensorInfo>,
     next: u64,
     matrices: Option<u64>,
 }
@@ -95,9 +95,9 @@ impl Builder {
         let begin = self.next;
         let mut end = begin;
         for (name, shape) in parameters {
-            let place = Place { offset: end, shape };
-            end += place.numbers() as u64;
-            self.places.insert(name, place);
+            let tensor = TensorInfo { offset: end, shape };
+            end += tensor.elements() as u64;
+            self.tensors.insert(name, tensor);
         }
         self.next = end.next_multiple_of(ALIGNMENT);
         begin
@@ -108,45 +108,95 @@ impl Builder {
         self.matrices = Some(self.next);
     }
 
-    pub(super) fn finish(self) -> Flat {
-        Flat { places: self.places, matrices: self.matrices.unwrap_or(self.next), len: self.next }
+    pub(super) fn finish(self) -> FlatLayout {
+        FlatLayout { tensors: self.tensors, matrices: self.matrices.unwrap_or(self.next), len: self.next }
     }
 }
 
-/// Offsets of a layer's segments; a bias that the model does not have has none.
+/// A matrix of a layer: those projections that read the same input, one below the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// Queries, keys and values.
+    Qkv,
+    /// Attention's output.
+    Output,
+    /// Gate and up.
+    GateUp,
+    /// Down.
+    Down,
+}
+
+impl Packed {
+    /// All of a layer.
+    pub const ALL: [Packed; 4] = [Packed::Qkv, Packed::Output, Packed::GateUp, Packed::Down];
+
+    /// Its projections, by their names in a layer, and the columns each has in the output.
+    pub fn projections(self, config: &Config) -> Vec<(&'static str, usize)> {
+        let (d, h, f) = (config.head_dim, config.hidden_size, config.intermediate_size);
+        let (q, kv) = (config.num_attention_heads * d, config.num_key_value_heads * d);
+        match self {
+            Packed::Qkv => vec![("self_attn.q_proj", q), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)],
+            Packed::Output => vec![("self_attn.o_proj", h)],
+            Packed::GateUp => vec![("mlp.gate_proj", f), ("mlp.up_proj", f)],
+            Packed::Down => vec![("mlp.down_proj", h)],
+        }
+    }
+
+    /// `(out, in)`.
+    pub fn shape(self, config: &Config) -> (usize, usize) {
+        let out = self.projections(config).iter().map(|(_, out)| out).sum();
+        let inner = match self {
+            Packed::Qkv | Packed::GateUp => config.hidden_size,
+            Packed::Output => config.num_attention_heads * config.head_dim,
+            Packed::Down => config.intermediate_size,
+        };
+        (out, inner)
+    }
+}
+
+/// Offsets of a layer's segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layer {
-    /// Queries, keys and values.
-    pub qkv: u64,
-    /// Attention's output.
-    pub output: u64,
-    /// Gate and up.
-    pub gate_up: u64,
-    /// Down.
-    pub down: u64,
+    matrices: [u64; Packed::ALL.len()],
+    biases: [Option<u64>; Packed::ALL.len()],
     /// The norm before attention.
-    pub input_norm: u64,
+    pub attention_norm: u64,
     /// The norm before the MLP.
-    pub middle_norm: u64,
-    /// Biases of queries, keys and values.
-    pub qkv_bias: Option<u64>,
-    /// Bias of attention's output.
-    pub output_bias: Option<u64>,
-    /// Biases of gate and up.
-    pub gate_up_bias: Option<u64>,
-    /// Bias of down.
-    pub down_bias: Option<u64>,
+    pub mlp_norm: u64,
+}
+
+impl Layer {
+    /// A matrix.
+    pub fn matrix(&self, packed: Packed) -> u64 {
+        self.matrices[packed as usize]
+    }
+
+    /// The biases of its rows, if the model has any.
+    pub fn bias(&self, packed: Packed) -> Option<u64> {
+        self.biases[packed as usize]
+    }
 }
 
 /// A decoder's parameters in one array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     config: Config,
-    flat: Arc<Flat>,
+    flat: Arc<FlatLayout>,
     embedding: u64,
     head: u64,
     final_norm: u64,
     layers: Vec<Layer>,
+}
+
+/// A segment of those of these parameters that the model has; `None` if it has none of them.
+fn segment(
+    builder: &mut Builder,
+    shapes: &BTreeMap<String, Vec<usize>>,
+    names: impl IntoIterator<Item = String>,
+) -> Option<u64> {
+    let known = |name: String| shapes.get(&name).cloned().map(|shape| (name, shape));
+    let found: Vec<_> = names.into_iter().filter_map(known).collect();
+    (!found.is_empty()).then(|| builder.segment(found))
 }
 
 impl Layout {
@@ -154,41 +204,27 @@ impl Layout {
     pub fn new(config: &Config) -> Layout {
         let shapes: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
         let mut builder = Builder::default();
-        // A segment of those of these names that the model has; `None` if it has none of them.
-        let add = |builder: &mut Builder, names: &[String]| {
-            let found: Vec<_> =
-                names.iter().filter_map(|n| shapes.get(n).map(|s| (n.clone(), s.clone()))).collect();
-            (!found.is_empty()).then(|| builder.segment(found))
+        let mut add = |names: Vec<String>| segment(&mut builder, &shapes, names);
+        let of = |l: usize, packed: Packed, kind: &str| -> Vec<String> {
+            let names = packed.projections(config);
+            names.iter().map(|(name, _)| parameter(l, &format!("{name}.{kind}"))).collect()
         };
-        let of = |l: usize, names: &[&str], kind: &str| -> Vec<String> {
-            names.iter().map(|name| parameter(l, &format!("{name}.{kind}"))).collect()
-        };
-        const QKV: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
-        const OUTPUT: [&str; 1] = ["self_attn.o_proj"];
-        const GATE_UP: [&str; 2] = ["mlp.gate_proj", "mlp.up_proj"];
-        const DOWN: [&str; 1] = ["mlp.down_proj"];
 
         let mut layers = vec![Layer::default(); config.num_hidden_layers];
-        let embedding = add(&mut builder, &[EMBEDDING.to_owned()]).unwrap_or_default();
+        let embedding = add(vec![EMBEDDING.to_owned()]).unwrap_or_default();
         for (l, layer) in layers.iter_mut().enumerate() {
-            let mut matrix = |names: &[&str]| add(&mut builder, &of(l, names, "weight")).unwrap_or_default();
-            layer.qkv = matrix(&QKV);
-            layer.output = matrix(&OUTPUT);
-            layer.gate_up = matrix(&GATE_UP);
-            layer.down = matrix(&DOWN);
+            layer.matrices = Packed::ALL.map(|packed| add(of(l, packed, "weight")).unwrap_or_default());
         }
-        let head = add(&mut builder, &[HEAD.to_owned()]).unwrap_or(embedding);
+        let head = add(vec![HEAD.to_owned()]).unwrap_or(embedding);
         builder.end_of_matrices();
+        let mut add = |names: Vec<String>| segment(&mut builder, &shapes, names);
         for (l, layer) in layers.iter_mut().enumerate() {
-            let mut norm = |name: &str| add(&mut builder, &of(l, &[name], "weight")).unwrap_or_default();
-            layer.input_norm = norm("input_layernorm");
-            layer.middle_norm = norm("post_attention_layernorm");
-            layer.qkv_bias = add(&mut builder, &of(l, &QKV, "bias"));
-            layer.output_bias = add(&mut builder, &of(l, &OUTPUT, "bias"));
-            layer.gate_up_bias = add(&mut builder, &of(l, &GATE_UP, "bias"));
-            layer.down_bias = add(&mut builder, &of(l, &DOWN, "bias"));
+            let norm = |name: &str| vec![parameter(l, &format!("{name}.weight"))];
+            layer.attention_norm = add(norm("input_layernorm")).unwrap_or_default();
+            layer.mlp_norm = add(norm("post_attention_layernorm")).unwrap_or_default();
+            layer.biases = Packed::ALL.map(|packed| add(of(l, packed, "bias")));
         }
-        let final_norm = add(&mut builder, &[FINAL_NORM.to_owned()]).unwrap_or_default();
+        let final_norm = add(vec![FINAL_NORM.to_owned()]).unwrap_or_default();
         let flat = Arc::new(builder.finish());
         Layout { config: config.clone(), flat, embedding, head, final_norm, layers }
     }
@@ -199,7 +235,7 @@ impl Layout {
     }
 
     /// Parameters by name.
-    pub fn flat(&self) -> &Arc<Flat> {
+    pub fn flat(&self) -> &Arc<FlatLayout> {
         &self.flat
     }
 
@@ -243,15 +279,15 @@ mod tests {
             let layout = Layout::new(&config);
             let flat = layout.flat();
             let mut used = vec![false; flat.len() as usize];
-            for (name, place) in flat.places() {
+            for (name, tensor) in flat.tensors() {
                 let vector = name.ends_with("bias") || name.contains("norm");
-                assert_eq!(place.offset >= flat.matrices(), vector, "{name} is on the wrong side");
-                for used in &mut used[place.offset as usize..][..place.numbers()] {
+                assert_eq!(tensor.offset >= flat.matrices(), vector, "{name} is on the wrong side");
+                for used in &mut used[tensor.offset as usize..][..tensor.elements()] {
                     assert!(!*used, "{name} overlaps another parameter");
                     *used = true;
                 }
             }
-            let named: Vec<_> = flat.places().map(|(n, p)| (n.to_owned(), p.shape.clone())).collect();
+            let named: Vec<_> = flat.tensors().map(|(n, t)| (n.to_owned(), t.shape.clone())).collect();
             assert_eq!(named, config.parameter_shapes());
             let numbers: usize = named.iter().map(|(_, s)| s.iter().product::<usize>()).sum();
             assert_eq!(used.iter().filter(|used| **used).count(), numbers);
@@ -264,20 +300,22 @@ mod tests {
     fn matrices_that_share_their_input_are_rows_of_one() {
         for config in configs() {
             let layout = Layout::new(&config);
-            let offset = |l: usize, name: &str| layout.flat().place(&parameter(l, name)).map(|p| p.offset);
+            let offset = |l: usize, name: &str| layout.flat().tensor(&parameter(l, name)).map(|t| t.offset);
             let (h, d) = (config.hidden_size as u64, config.head_dim as u64);
             let (q, kv) = (config.num_attention_heads as u64 * d, config.num_key_value_heads as u64 * d);
             for l in 0..config.num_hidden_layers {
-                let at = layout.layer(l);
-                assert_eq!(offset(l, "self_attn.q_proj.weight"), Some(at.qkv));
-                assert_eq!(offset(l, "self_attn.k_proj.weight"), Some(at.qkv + q * h));
-                assert_eq!(offset(l, "self_attn.v_proj.weight"), Some(at.qkv + (q + kv) * h));
-                assert_eq!(offset(l, "mlp.gate_proj.weight"), Some(at.gate_up));
-                let up = at.gate_up + config.intermediate_size as u64 * h;
+                let layer = layout.layer(l);
+                let [qkv, output, gate_up, down] = Packed::ALL.map(|packed| layer.matrix(packed));
+                assert_eq!(offset(l, "self_attn.q_proj.weight"), Some(qkv));
+                assert_eq!(offset(l, "self_attn.k_proj.weight"), Some(qkv + q * h));
+                assert_eq!(offset(l, "self_attn.v_proj.weight"), Some(qkv + (q + kv) * h));
+                assert_eq!(offset(l, "mlp.gate_proj.weight"), Some(gate_up));
+                let up = gate_up + config.intermediate_size as u64 * h;
                 assert_eq!(offset(l, "mlp.up_proj.weight"), Some(up));
-                assert_eq!(offset(l, "self_attn.v_proj.bias"), at.qkv_bias.map(|b| b + q + kv));
-                assert_eq!(offset(l, "mlp.down_proj.bias"), at.down_bias);
-                let all = [at.qkv, at.output, at.gate_up, at.down, at.input_norm, at.middle_norm];
+                let v_bias = layer.bias(Packed::Qkv).map(|b| b + q + kv);
+                assert_eq!(offset(l, "self_attn.v_proj.bias"), v_bias);
+                assert_eq!(offset(l, "mlp.down_proj.bias"), layer.bias(Packed::Down));
+                let all = [qkv, output, gate_up, down, layer.attention_norm, layer.mlp_norm];
                 assert!(all.iter().all(|offset| offset % ALIGNMENT == 0));
             }
             assert_eq!(layout.head() == layout.embedding(), config.tie_word_embeddings);

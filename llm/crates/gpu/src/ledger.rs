@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes by use.
 pub type Uses = BTreeMap<&'static str, u64>;
 
-/// Counts allocations. Sizes are rounded up to [`Ledger::GRAIN`], as the device does.
+/// Counts allocations. Sizes are rounded up to [`Ledger::GRANULARITY`], as the device does.
 #[derive(Debug, Default)]
 pub struct Ledger {
     counts: Mutex<Counts>,
@@ -22,11 +22,11 @@ struct Counts {
 
 impl Ledger {
     /// Allocations are multiples of so many bytes.
-    pub const GRAIN: u64 = 256;
+    pub const GRANULARITY: u64 = 256;
 
     /// An allocation of this size, as it counts.
     pub fn rounded(bytes: usize) -> u64 {
-        (bytes as u64).div_ceil(Self::GRAIN) * Self::GRAIN
+        (bytes as u64).div_ceil(Self::GRANULARITY) * Self::GRANULARITY
     }
 
     /// Memory was taken.

@@ -5,32 +5,32 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`device`] | the seam: memory, kernel launches, matrix products |
-//! | [`ledger`] | what is allocated, for what, and the peak |
-//! | [`kernels`] | the kernels' source, and one typed function for each |
-//! | [`layout`] | where every parameter is in one flat array |
-//! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
-//! | [`attention`], [`log_prob`], [`projection`] | its parts that are more than a kernel |
+//! | [`dtype`], [`error`], [`gemm`], [`ledger`] | its words: dtypes, failures, products, what is allocated for what |
+//! | [`ptr`] | typed pointers into device memory |
+//! | [`buffer`], [`array`] | memory that is freed when dropped: bytes, and elements of one type |
+//! | [`kernels`] | the kernels' source, and beside each file of it the launches, typed |
+//! | [`layout`], [`weights`], [`gradients`] | where every parameter is in one flat array; named tensors in such arrays |
 //! | [`lora`] | adapters beside frozen weights |
+//! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
+//! | `batch`, `layer`, `attention`, `projection`, `lm_head` | its parts |
 //! | [`optim`] | AdamW |
-//! | [`gradients`] | what the backward pass adds to |
-//! | [`weights`] | named tensors on a device: weights, gradients, moments |
-//! | [`decode`] | keys and values, reading prompts, one step of decoding |
+//! | [`decode`] | the KV cache: prefill, and one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
 //! | [`random`], [`probe`] | made-up weights; what a device reaches at best |
 //! | [`select`] | which device a run gets |
-//! | [`blas`] | row-major products as BLAS libraries compute them |
-//! | [`image`] | machine code of the kernels, kept on disk |
-//! | `cuda` | the CUDA card |
+//! | `cuda`, [`blas`], [`image`] | CUDA; row-major products as BLAS libraries compute them; compiled kernels, kept on disk |
+//! | [`dry`] | the dry run: memory and work of a step, counted before it is run |
 //! | [`check`] | every kernel against its contract, on whatever device there is |
-//! | [`dry`] | a device that computes nothing and counts everything: memory and work of a step before it is run |
 //!
-//! Three devices stand behind the seam. The CUDA card (feature `cuda`) compiles the kernels when it starts. The emulator of the
+//! Three devices stand behind the seam. CUDA (feature `cuda`) compiles the kernels when it starts. The CPU emulator of the
 //! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so what a kernel computes is proved on any
 //! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
 
-pub mod attention;
+pub mod array;
+mod attention;
 mod batch;
 pub mod blas;
+pub mod buffer;
 pub mod check;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -40,24 +40,29 @@ pub mod device;
 pub mod dry;
 #[cfg(any(feature = "cuda", test))]
 mod free_list;
+pub mod gemm;
 pub mod gradients;
 pub mod image;
 pub mod kernels;
 mod layer;
 pub mod layout;
 pub mod ledger;
-pub mod log_prob;
+mod lm_head;
 pub mod lora;
 pub mod optim;
 pub mod probe;
-pub mod projection;
+mod projection;
+pub mod ptr;
 pub mod random;
 pub mod rollout;
 pub mod select;
+mod spans;
 pub mod weights;
 
+pub use array::Array;
+pub use buffer::Buffer;
 pub use decoder::{Budget, Error, GpuDecoder, Tape};
-pub use device::{Arg, Buffer, Device, Gemm, Matrix};
+pub use device::{Arg, Device, Gemm, Graph, Matrix, MatrixMut};
 pub use gradients::Gradients;
 pub use grpo_lambda_decoder::device::{DeviceError, Dtype};
 pub use kernels::Kernels;
@@ -65,4 +70,5 @@ pub use layout::Layout;
 pub use lora::Adapter;
 pub use optim::GpuAdamW;
 pub use projection::Network;
+pub use ptr::{Ptr, PtrMut, Real};
 pub use weights::Weights;

@@ -10,36 +10,36 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::lora::{LoraSettings, TARGETS, a_name, b_name};
+use grpo_lambda_decoder::lora::{LoraSettings, a_name, b_name};
 use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::config::parameter;
 use grpo_lambda_decoder::model::weights::Parameters;
 
 use super::device::Device;
-use super::layout::{Builder, Flat};
-use super::projection::Packed;
+use super::layout::{Builder, FlatLayout, Packed};
+use super::ptr::{Float, Real};
 use super::weights::Tensors;
 
 /// Where an adapter's tensors are in one flat array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdapterLayout {
     settings: LoraSettings,
-    flat: Arc<Flat>,
-    stacks: Vec<[Option<Stack>; Packed::ALL.len()]>,
+    flat: Arc<FlatLayout>,
+    layers: Vec<[Option<PackedAdapter>; Packed::ALL.len()]>,
 }
 
 /// The adapters of one packed matrix.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Stack {
-    /// Offset of the `A`s, `[parts rank, in]`.
+pub(super) struct PackedAdapter {
+    /// Offset of the `A`s, `[projections rank, in]`.
     pub(super) a: u64,
     /// One for every adapted projection.
-    pub(super) parts: Vec<Part>,
+    pub(super) projections: Vec<AdaptedProjection>,
 }
 
 /// One adapted projection in a packed matrix.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Part {
+pub(super) struct AdaptedProjection {
     /// First column of the packed output.
     pub(super) column: usize,
     /// Columns.
@@ -56,34 +56,30 @@ impl AdapterLayout {
     pub fn new(settings: &LoraSettings, config: &Config) -> Result<AdapterLayout, String> {
         let shapes = settings.shapes(config)?;
         let mut builder = Builder::default();
-        let mut stacks = Vec::with_capacity(config.num_hidden_layers);
-        for l in 0..config.num_hidden_layers {
-            stacks.push(Packed::ALL.map(|packed| {
-                let mut column = 0;
-                let mut adapted = Vec::new();
-                for (target, out) in packed.projections(config) {
-                    let place = TARGETS.iter().find(|(name, _)| *name == target).map(|(_, place)| *place);
-                    let module = parameter(l, place.unwrap_or_default());
-                    if shapes.contains_key(&a_name(&module)) {
-                        adapted.push((module, column, out));
-                    }
-                    column += out;
+        let mut packed_adapter = |l: usize, packed: Packed| {
+            let (mut column, mut adapted) = (0, Vec::new());
+            for (name, out) in packed.projections(config) {
+                let module = parameter(l, name);
+                if shapes.contains_key(&a_name(&module)) {
+                    adapted.push((module, column, out));
                 }
-                let of = |name: String| {
-                    let shape = shapes[&name].to_vec();
-                    (name, shape)
-                };
-                let a = builder.segment(adapted.iter().map(|(module, ..)| of(a_name(module))));
-                let part = |(module, column, out): (String, usize, usize)| Part {
-                    column,
-                    out,
-                    b: builder.segment([of(b_name(&module))]),
-                };
-                let parts: Vec<Part> = adapted.into_iter().map(part).collect();
-                (!parts.is_empty()).then_some(Stack { a, parts })
-            }));
-        }
-        Ok(AdapterLayout { settings: settings.clone(), flat: Arc::new(builder.finish()), stacks })
+                column += out;
+            }
+            let of = |name: String| {
+                let shape = shapes[&name].to_vec();
+                (name, shape)
+            };
+            let a = builder.segment(adapted.iter().map(|(module, ..)| of(a_name(module))));
+            let projection = |(module, column, out): (String, usize, usize)| {
+                let b = builder.segment([of(b_name(&module))]);
+                AdaptedProjection { column, out, b }
+            };
+            let projections: Vec<_> = adapted.into_iter().map(projection).collect();
+            (!projections.is_empty()).then_some(PackedAdapter { a, projections })
+        };
+        let layer = |l| Packed::ALL.map(|packed| packed_adapter(l, packed));
+        let layers = (0..config.num_hidden_layers).map(layer).collect();
+        Ok(AdapterLayout { settings: settings.clone(), flat: Arc::new(builder.finish()), layers })
     }
 
     /// Its settings.
@@ -92,26 +88,58 @@ impl AdapterLayout {
     }
 
     /// Tensors by name.
-    pub fn flat(&self) -> &Arc<Flat> {
+    pub fn flat(&self) -> &Arc<FlatLayout> {
         &self.flat
     }
 
-    pub(super) fn stack(&self, l: usize, packed: Packed) -> Option<&Stack> {
-        self.stacks[l][packed as usize].as_ref()
+    pub(super) fn packed(&self, l: usize, packed: Packed) -> Option<&PackedAdapter> {
+        self.layers[l][packed as usize].as_ref()
     }
 
     /// Columns of the widest `x A^T`.
     pub(super) fn widest(&self) -> usize {
-        let stacks = self.stacks.iter().flatten().flatten();
-        stacks.map(|stack| stack.parts.len() * self.settings.rank).max().unwrap_or(0)
+        let all = self.layers.iter().flatten().flatten();
+        all.map(|packed| packed.projections.len() * self.settings.rank).max().unwrap_or(0)
     }
 }
 
-/// An adapter on a device, or numbers for each of its own, such as gradients.
+/// An adapter on a device, or an element for each of its own, such as gradients.
 #[derive(Debug)]
-pub struct Adapter {
+pub struct Adapter<T = Real> {
     layout: Arc<AdapterLayout>,
-    tensors: Tensors,
+    tensors: Tensors<T>,
+}
+
+impl<T: Float> Adapter<T> {
+    fn new(
+        device: &Arc<dyn Device>,
+        what: &'static str,
+        layout: &Arc<AdapterLayout>,
+        dtype: Dtype,
+    ) -> Result<Self, DeviceError> {
+        let tensors = Tensors::zeros(device, what, layout.flat(), dtype)?;
+        Ok(Adapter { layout: layout.clone(), tensors })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Arc<AdapterLayout> {
+        &self.layout
+    }
+
+    /// By name.
+    pub fn tensors(&self) -> &Tensors<T> {
+        &self.tensors
+    }
+}
+
+impl Adapter<f32> {
+    /// Gradients, at zero.
+    pub(super) fn gradients(
+        device: &Arc<dyn Device>,
+        layout: &Arc<AdapterLayout>,
+    ) -> Result<Self, DeviceError> {
+        Self::new(device, "gradients", layout, Dtype::F32)
+    }
 }
 
 impl Adapter {
@@ -125,8 +153,7 @@ impl Adapter {
         layout: &Arc<AdapterLayout>,
         dtype: Dtype,
     ) -> Result<Self, DeviceError> {
-        let tensors = Tensors::zeros(device, what, layout.flat(), dtype)?;
-        Ok(Adapter { layout: layout.clone(), tensors })
+        Self::new(device, what, layout, dtype)
     }
 
     /// These tensors, rounded to `dtype`.
@@ -143,19 +170,9 @@ impl Adapter {
         parameters: &Parameters<f32>,
         dtype: Dtype,
     ) -> Result<Self, DeviceError> {
-        let adapter = Self::zeros(device, what, layout, dtype)?;
-        assert_eq!(parameters.len(), layout.flat().places().count(), "tensors of the adapter");
+        let adapter = Self::new(device, what, layout, dtype)?;
+        assert_eq!(parameters.len(), layout.flat().tensors().count(), "tensors of the adapter");
         adapter.tensors.write(parameters)?;
         Ok(adapter)
-    }
-
-    /// The layout.
-    pub fn layout(&self) -> &Arc<AdapterLayout> {
-        &self.layout
-    }
-
-    /// By name.
-    pub fn tensors(&self) -> &Tensors {
-        &self.tensors
     }
 }

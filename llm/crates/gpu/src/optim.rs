@@ -12,9 +12,10 @@ use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::optim::{AdamWSettings, Decay, OptimError, PARTS, State, Update};
 
-use super::device::Buffer;
+use super::array::Array;
 use super::gradients::Gradients;
-use super::kernels::{AdamWStep, Kernels};
+use super::kernels::{AdamWStep, AdamWUpdate, Kernels, Round, SumOfSquares};
+use super::ptr::Ptr;
 use super::weights::Tensors;
 
 /// AdamW over the tensors of one layout.
@@ -23,13 +24,13 @@ pub struct GpuAdamW {
     kernels: Kernels,
     settings: AdamWSettings,
     steps: u64,
-    master: Tensors,
-    /// What the weights are short of, where it is kept.
-    residual: Option<Tensors>,
-    first: Tensors,
-    second: Tensors,
-    /// Of [`Kernels::sum_of_squares`].
-    parts: Buffer,
+    master: Tensors<f32>,
+    /// What rounding took from the master weights, where it is kept.
+    compensation: Option<Tensors<f32>>,
+    first: Tensors<f32>,
+    second: Tensors<f32>,
+    /// Of [`SumOfSquares`].
+    parts: Array<f64>,
 }
 
 /// Why a state could not be taken over.
@@ -60,11 +61,10 @@ impl GpuAdamW {
         let zeros = |what| Tensors::zeros(&kernels.device, what, weights.flat(), Dtype::F32);
         let master = zeros("master weights")?;
         master.write(parameters)?;
-        let residual = settings.compensated.then(|| zeros("rounding residuals")).transpose()?;
+        let compensation = settings.compensated.then(|| zeros("rounding residuals")).transpose()?;
         let (first, second) = (zeros("moments")?, zeros("moments")?);
-        let bytes = 2 * Kernels::PARTS as usize * size_of::<f64>();
-        let parts = Buffer::new(&kernels.device, "workspace", bytes)?;
-        Ok(GpuAdamW { kernels, settings, steps: 0, master, residual, first, second, parts })
+        let parts = Array::zeros(&kernels.device, "workspace", 2 * SumOfSquares::PARTS as usize)?;
+        Ok(GpuAdamW { kernels, settings, steps: 0, master, compensation, first, second, parts })
     }
 
     /// Steps applied so far; skipped ones do not count.
@@ -73,7 +73,7 @@ impl GpuAdamW {
     }
 
     /// The `f32` weights.
-    pub fn master(&self) -> &Tensors {
+    pub fn master(&self) -> &Tensors<f32> {
         &self.master
     }
 
@@ -115,33 +115,33 @@ impl GpuAdamW {
         for (begin, end, decay) in [(0, flat.matrices(), weight_decay), (flat.matrices(), flat.len(), spared)]
         {
             if begin < end {
-                self.kernels.adamw(
-                    self.master.at(begin),
-                    self.first.at(begin),
-                    self.second.at(begin),
-                    self.residual.as_ref().map_or(0, |residual| residual.at(begin)),
-                    gradients.at(begin),
-                    weights.at(begin),
-                    end - begin,
-                    AdamWStep { decay, ..step },
-                )?;
+                self.kernels.launch(AdamWUpdate {
+                    master: self.master.at_mut(begin),
+                    m: self.first.at_mut(begin),
+                    v: self.second.at_mut(begin),
+                    compensation: self.compensation.as_ref().map(|c| c.at_mut(begin)),
+                    gradient: gradients.at(begin),
+                    weight: weights.at_mut(begin),
+                    n: end - begin,
+                    step: AdamWStep { decay, ..step },
+                })?;
             }
         }
         Ok(Update::Applied { grad_norm, scale })
     }
 
     /// Sum of squares of the numbers that are finite, and how many are not.
-    fn squares(&self, address: u64, numbers: u64) -> Result<(f64, u64), DeviceError> {
-        self.kernels.sum_of_squares(address, numbers, self.parts.address())?;
-        let parts: Vec<f64> = self.parts.read(0, 2 * Kernels::PARTS as usize)?;
+    fn squares(&self, x: Ptr<f32>, n: u64) -> Result<(f64, u64), DeviceError> {
+        self.kernels.launch(SumOfSquares { x, parts: self.parts.ptr_mut(), n })?;
+        let parts = self.parts.read()?;
         let sum = |i: usize| parts.iter().skip(i).step_by(2).sum::<f64>();
         Ok((sum(0), sum(1) as u64))
     }
 
     /// Names the first tensor with a gradient that is not finite.
-    fn skipped(&self, gradients: &Tensors) -> Result<Update, DeviceError> {
-        for (name, place) in gradients.flat().places() {
-            let (_, not_finite) = self.squares(gradients.at(place.offset), place.numbers() as u64)?;
+    fn skipped(&self, gradients: &Tensors<f32>) -> Result<Update, DeviceError> {
+        for (name, tensor) in gradients.flat().tensors() {
+            let (_, not_finite) = self.squares(gradients.at(tensor.offset), tensor.elements() as u64)?;
             if not_finite > 0 {
                 return Ok(Update::Skipped { parameter: name.to_owned(), not_finite: not_finite as usize });
             }
@@ -152,8 +152,8 @@ impl GpuAdamW {
     }
 
     /// The arrays in the order of [`PARTS`].
-    fn arrays(&self) -> [Option<&Tensors>; 4] {
-        [Some(&self.master), self.residual.as_ref(), Some(&self.first), Some(&self.second)]
+    fn arrays(&self) -> [Option<&Tensors<f32>>; 4] {
+        [Some(&self.master), self.compensation.as_ref(), Some(&self.first), Some(&self.second)]
     }
 
     /// Step count, weights and moments as a safetensors file: that of [`grpo_lambda_decoder::optim::AdamW::to_bytes`], which can restore it.
@@ -168,7 +168,7 @@ impl GpuAdamW {
             read: Box::new(|| self.steps.to_le_bytes().to_vec()),
         };
         let mut tensors = vec![("steps".to_owned(), steps)];
-        for (name, place) in self.master.flat().places() {
+        for (name, info) in self.master.flat().tensors() {
             for (part, array) in PARTS.into_iter().zip(self.arrays()) {
                 let Some(array) = array else { continue };
                 let failed = &failed;
@@ -176,11 +176,11 @@ impl GpuAdamW {
                     Ok(values) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
                     Err(e) => {
                         failed.set(Some(e));
-                        vec![0; size_of::<f32>() * place.numbers()]
+                        vec![0; size_of::<f32>() * info.elements()]
                     }
                 };
                 let saved =
-                    Saved { kind: safetensors::Dtype::F32, shape: [place.numbers()], read: Box::new(read) };
+                    Saved { kind: safetensors::Dtype::F32, shape: [info.elements()], read: Box::new(read) };
                 tensors.push((format!("{part}/{name}"), saved));
             }
         }
@@ -195,22 +195,22 @@ impl GpuAdamW {
     /// fails.
     pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
         let flat = self.master.flat();
-        let sizes = flat.places().map(|(name, place)| (name, place.numbers()));
+        let sizes = flat.tensors().map(|(name, tensor)| (name, tensor.elements()));
         let state = State::open(bytes, sizes, self.settings.compensated)?;
-        for (name, _) in flat.places() {
+        for (name, _) in flat.tensors() {
             for (part, array) in PARTS.into_iter().zip(self.arrays()) {
                 if let Some(array) = array {
                     array.write_tensor(name, &state.values(part, name))?;
                 }
             }
         }
-        self.kernels.round(self.master.at(0), weights.at(0), flat.len())?;
+        self.kernels.launch(Round { x: self.master.at(0), y: weights.at_mut(0), n: flat.len() })?;
         self.steps = state.steps;
         Ok(())
     }
 }
 
-/// A tensor on its way into a file, fetched when its turn has come.
+/// A tensor on its way into a file; it is fetched from the device when it is written.
 struct Saved<'a> {
     kind: safetensors::Dtype,
     shape: [usize; 1],

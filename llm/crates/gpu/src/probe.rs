@@ -6,7 +6,9 @@ use std::time::Instant;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use half::bf16;
 
-use super::device::{Buffer, Device, Gemm, Matrix};
+use super::buffer::Buffer;
+use super::device::{Device, Gemm, Matrix};
+use super::ptr::{Access, Ptr, Real};
 use super::random;
 
 /// Bytes of the copy.
@@ -38,12 +40,17 @@ pub fn measure(device: &Arc<dyn Device>, dtype: Dtype) -> Result<Reached, Device
     a.write(0, &block)?;
     (BLOCK..COPY).step_by(BLOCK).try_for_each(|to| device.copy(a.at(to), a.address(), BLOCK))?;
     let copy = fastest(device, || device.copy(b.address(), a.address(), COPY))?;
-    let side = |address, dtype| Matrix::new(address, dtype, SIDE);
     let second = a.at(SIDE * SIDE * dtype.bytes());
     let size = (SIDE, SIDE, SIDE);
-    let gemm = Gemm::new(size, side(a.address(), dtype), side(second, dtype).t(), side(b.address(), dtype));
+    let (left, right) = (square(a.address(), dtype), square(second, dtype));
+    let gemm = Gemm::new(size, left, right.t(), square(b.address(), dtype));
     let product = fastest(device, || device.gemm(&gemm))?;
     Ok(Reached { bandwidth: 2.0 * COPY as f64 / copy, operations: gemm.operations() / product })
+}
+
+/// The matrix at an address.
+fn square<A: Access>(address: u64, dtype: Dtype) -> Matrix<A> {
+    Matrix::new(Ptr::<Real, A>::new(address, dtype), SIDE)
 }
 
 /// The bytes of a random number.

@@ -1,42 +1,32 @@
-//! Random weights of any size, made in pieces: for measuring a shape whose weights are not at hand.
+//! Random weights of any size, made in chunks: for measuring a shape whose weights are not at hand.
 
-use grpo_lambda_decoder::device::{DeviceError, Dtype};
+use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::weights::fnv;
-use half::bf16;
 use rayon::prelude::*;
 
+use super::ptr::Float;
 use super::weights::Tensors;
 
 /// Numbers made at a time.
-const PIECE: usize = 1 << 22;
+const CHUNK: usize = 1 << 22;
 
 /// Fills tensors with numbers that depend on seed, name and place alone: norms with 1, biases with 0, all others uniform with mean 0
 /// and this standard deviation. Tensors of another dtype get the same numbers, rounded.
 ///
 /// # Errors
 /// When the device fails.
-pub fn fill(tensors: &Tensors, seed: u64, deviation: f32) -> Result<(), DeviceError> {
-    for (name, place) in tensors.flat().places() {
+pub fn fill<T: Float>(tensors: &Tensors<T>, seed: u64, deviation: f32) -> Result<(), DeviceError> {
+    for (name, tensor) in tensors.flat().tensors() {
         let key = seed ^ fnv(name);
         let number = |i: u64| match name {
             _ if name.ends_with("norm.weight") => 1.0,
             _ if name.ends_with(".bias") => 0.0,
             _ => deviation * uniform(key, i),
         };
-        for start in (0..place.numbers()).step_by(PIECE) {
-            let piece = start as u64..place.numbers().min(start + PIECE) as u64;
-            let at = (place.offset as usize + start) * tensors.dtype().bytes();
-            match tensors.dtype() {
-                Dtype::F32 => {
-                    let numbers: Vec<f32> = piece.into_par_iter().map(number).collect();
-                    tensors.buffer().write(at, &numbers)?;
-                }
-                Dtype::Bf16 => {
-                    let bits = |i| bf16::from_f32(number(i)).to_bits();
-                    let numbers: Vec<u16> = piece.into_par_iter().map(bits).collect();
-                    tensors.buffer().write(at, &numbers)?;
-                }
-            }
+        for start in (0..tensor.elements()).step_by(CHUNK) {
+            let chunk = start as u64..tensor.elements().min(start + CHUNK) as u64;
+            let numbers: Vec<f32> = chunk.into_par_iter().map(number).collect();
+            tensors.write_from(tensor.offset as usize + start, &numbers)?;
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! Sampling on a device: the twin of [`grpo_lambda_decoder::rollout`].
 //!
-//! What training asks for, the whole distribution, is sampled where the logits are: a step of decoding, the sampler included, is
-//! recorded once and replayed, its random numbers lie on the device beforehand, and the host asks only now and then whether
-//! a row is still live. Rows that have ended are computed along and left as they are, so they change nothing for the others.
+//! What training asks for, the whole distribution, is sampled on the device: a step of decoding, the sampler included, is captured
+//! once and replayed, its random numbers are uploaded beforehand, and the host asks only now and then whether a row is still
+//! active. Finished rows keep their slot in the batch; they are computed like the others and their results are dropped.
 //!
-//! What only evaluation asks for (a truncated distribution, a least length, a response that is complete without an end token) is
-//! chosen on the host from the logits of every step, by the code of the CPU's rollout.
+//! What only evaluation asks for (top-k, top-p, a least length, a response that is complete without an end token) is chosen on the
+//! host from the logits of every step, by the code of the CPU's rollout.
 //!
 //! Responses are the CPU's for the same weights and addresses, up to rounding: the device sums in another order, so a random
 //! number within rounding of a boundary between two tokens can fall on the other side.
@@ -22,29 +22,30 @@ use grpo_lambda_decoder::rollout::Ask;
 use grpo_lambda_decoder::rollout::{Decode, RolloutError, Sampled};
 use rand_chacha::rand_core::Rng;
 
+use super::array::Array;
 use super::decode::Decoding;
 use super::decoder::GpuDecoder;
-use super::device::Buffer;
-use super::kernels::SampleState;
+use super::kernels::{Advance, Sample, SampleState, Status};
 use super::projection::Network;
+use super::ptr::Ptr;
 
 /// Its use in the ledger.
 const SAMPLER: &str = "sampler";
 
 /// How a rollout is carried out; changes no response, but for rounding where `prefill_tokens` changes the sizes of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct RolloutOptions {
     /// Tokens of prompts that are read at once.
     pub prefill_tokens: usize,
-    /// Whether a step is recorded once and replayed, instead of launched anew.
-    pub recorded: bool,
-    /// Steps between two questions whether a row is still live.
-    pub ask_every: usize,
+    /// Whether a step is captured once and replayed, instead of launched anew.
+    pub capture: bool,
+    /// Steps between two questions whether a row is still active.
+    pub poll_every: usize,
 }
 
-impl Default for How {
+impl Default for RolloutOptions {
     fn default() -> Self {
-        How { prefill_tokens: 8192, recorded: true, ask_every: 8 }
+        RolloutOptions { prefill_tokens: 8192, capture: true, poll_every: 8 }
     }
 }
 
@@ -67,7 +68,7 @@ pub fn run(
     decoder: &GpuDecoder,
     network: Network<'_>,
     ask: &Ask<'_>,
-    how: How,
+    options: RolloutOptions,
 ) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
     let config = decoder.config();
     ask.check(config.max_position_embeddings)?;
@@ -79,185 +80,189 @@ pub fn run(
     }
     let clock = Instant::now();
     let decoding = Decoding::new(decoder, network, ask.responses(), capacity(ask))?;
-    decoding.prefill(ask.prompts, how.prefill_tokens)?;
+    decoding.prefill(ask.prompts, options.prefill_tokens)?;
     decoder.kernels().device.synchronize()?;
     let prefill = clock.elapsed();
     let clock = Instant::now();
     let on_device =
         ask.truncation.is_none() && ask.sampling.min_new_tokens == 0 && ask.ending.complete.is_none();
     let (responses, steps) = if on_device {
-        sampled_there(&decoding, ask, how)?
+        sample_on_device(&decoding, ask, options)?
     } else {
-        let mut watched = Watched::new(&decoding, ask, config)?;
-        let responses = ask.run(&mut watched)?;
-        (responses, watched.steps)
+        let mut sampler = HostSampler::new(&decoding, ask, config)?;
+        let responses = ask.run(&mut sampler)?;
+        (responses, sampler.steps)
     };
     Ok((responses, Times { prefill, decode: clock.elapsed(), steps }))
 }
 
-/// Tokens a row of the caches has room for: the longest prompt with its most new tokens.
+/// Tokens that a row of the KV cache must hold: the longest prompt with its most new tokens.
 pub fn capacity(ask: &Ask<'_>) -> usize {
     let row = |(i, prompt): (usize, &&[u32])| prompt.len() + ask.limit(i);
     ask.prompts.iter().enumerate().map(row).max().unwrap_or(0)
 }
 
-/// What the kernel that samples works on.
-struct Sampler<'d> {
+/// Arrays that the sampling kernels work on.
+struct DeviceSampler<'d> {
     decoding: &'d Decoding<'d>,
-    produced: Buffer,
-    done: Buffer,
-    outputs: [Buffer; 3],
-    live: Buffer,
-    state: SampleState,
+    rows: usize,
+    max_new_tokens: usize,
+    produced: Array<u32>,
+    status: Array<u32>,
+    active: Array<u32>,
+    tokens: Array<u32>,
+    logps: Array<f32>,
+    entropies: Array<f32>,
+    limits: Array<u32>,
+    uniforms: Array<f64>,
+    eos: Array<u32>,
+    eos_len: usize,
     inverse_temperature: f32,
     greedy: bool,
-    /// Read by the kernel only.
-    _inputs: [Buffer; 3],
 }
 
-impl<'d> Sampler<'d> {
+impl<'d> DeviceSampler<'d> {
     fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>) -> Result<Self, DeviceError> {
         let device = &decoding.kernels().device;
         let limits = limits(ask);
-        let (rows, most) = (limits.len(), limits.iter().max().map_or(1, |&most| most.max(1) as usize));
+        let rows = limits.len();
+        let max_new_tokens = limits.iter().max().map_or(1, |&most| most.max(1) as usize);
         let greedy = ask.sampling.temperature <= 0.0;
-        let mut uniforms = vec![0.0f64; if greedy { most } else { rows * most }];
-        for (row, numbers) in uniforms.chunks_exact_mut(most).enumerate() {
-            let mut rng = (ask.address)(row / ask.group, row % ask.group).stream(0);
-            numbers.fill_with(|| unit(rng.next_u64()));
-        }
-        let zeros = |numbers: usize| Buffer::zeros(device, SAMPLER, 4 * numbers);
-        let (produced, done, live) = (zeros(rows)?, zeros(rows)?, zeros(1)?);
-        let outputs = [zeros(rows * most)?, zeros(rows * most)?, zeros(rows * most)?];
-        // A device has no memory of zero bytes.
-        let ends = if ask.eos.is_empty() { &[0] } else { ask.eos };
-        let inputs = [
-            Buffer::of(device, SAMPLER, &limits)?,
-            Buffer::of(device, SAMPLER, &uniforms)?,
-            Buffer::of(device, SAMPLER, ends)?,
-        ];
-        let state = SampleState {
-            rows: rows as u32,
-            most: most as u32,
-            lengths: decoding.lengths().address(),
-            produced: produced.address(),
-            done: done.address(),
-            limits: inputs[0].address(),
-            next: decoding.next().address(),
-            uniforms: inputs[1].address(),
-            tokens: outputs[0].address(),
-            logps: outputs[1].address(),
-            entropies: outputs[2].address(),
-            ends: inputs[2].address(),
-            ends_len: ask.eos.len() as u32,
-            live: live.address(),
-        };
-        let inverse_temperature = inverse(ask.temperature());
-        Ok(Sampler {
+        let uniforms = if greedy { vec![0.0; max_new_tokens] } else { uniforms(ask, max_new_tokens) };
+        Ok(DeviceSampler {
             decoding,
-            produced,
-            done,
-            outputs,
-            live,
-            state,
-            inverse_temperature,
+            rows,
+            max_new_tokens,
+            produced: Array::zeros(device, SAMPLER, rows)?,
+            status: Array::zeros(device, SAMPLER, rows)?,
+            active: Array::zeros(device, SAMPLER, 1)?,
+            tokens: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
+            logps: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
+            entropies: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
+            limits: Array::of(device, SAMPLER, &limits)?,
+            uniforms: Array::of(device, SAMPLER, &uniforms)?,
+            eos: Array::of(device, SAMPLER, ask.eos)?,
+            eos_len: ask.eos.len(),
+            inverse_temperature: inverse(ask.temperature()),
             greedy,
-            _inputs: inputs,
         })
     }
 
-    /// Draws a token of every row from the logits; row `i` from line `source[i]`, or its own where `source` is 0.
-    fn draw(&self, source: u64) -> Result<(), DeviceError> {
-        let decoding = self.decoding;
-        let vocabulary = decoding.config().vocab_size as u32;
-        let logits = decoding.logits().address();
-        let kernels = decoding.kernels();
-        kernels.sample(logits, source, vocabulary, self.inverse_temperature, self.greedy, &self.state)
+    fn state(&self) -> SampleState {
+        SampleState {
+            rows: self.rows as u32,
+            max_new_tokens: self.max_new_tokens as u32,
+            lengths: self.decoding.lengths().ptr_mut(),
+            produced: self.produced.ptr_mut(),
+            status: self.status.ptr_mut(),
+            limits: self.limits.ptr(),
+            next: self.decoding.next().ptr_mut(),
+            uniforms: self.uniforms.ptr(),
+            tokens: self.tokens.ptr_mut(),
+            logps: self.logps.ptr_mut(),
+            entropies: self.entropies.ptr_mut(),
+            eos: self.eos.ptr(),
+            eos_len: self.eos_len as u32,
+            active: self.active.ptr_mut(),
+        }
+    }
+
+    /// Draws a token of every row from its line of the logits, or from the line that `source` names.
+    fn draw(&self, source: Option<Ptr<u32>>) -> Result<(), DeviceError> {
+        self.decoding.kernels().launch(Sample {
+            logits: self.decoding.logits().ptr(),
+            source,
+            vocabulary: self.decoding.config().vocab_size as u32,
+            inverse_temperature: self.inverse_temperature,
+            greedy: self.greedy,
+            state: self.state(),
+        })
     }
 
     fn step(&self) -> Result<(), DeviceError> {
         self.decoding.step()?;
-        self.decoding.kernels().advance(&self.state)?;
-        self.draw(0)
+        self.decoding.kernels().launch(Advance { state: self.state() })?;
+        self.draw(None)
     }
 
-    /// Whether any row was live at the last step.
-    fn is_live(&self) -> Result<bool, DeviceError> {
-        Ok(self.live.read::<u32>(0, 1)?[0] > 0)
+    /// Whether any row was active at the last step.
+    fn is_active(&self) -> Result<bool, DeviceError> {
+        Ok(self.active.read()?[0] > 0)
     }
 
     fn responses(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        let (rows, most) = (self.state.rows as usize, self.state.most as usize);
-        let done: Vec<u32> = self.done.read(0, rows)?;
-        let produced: Vec<u32> = self.produced.read(0, rows)?;
+        let (status, produced) = (self.status.read()?, self.produced.read()?);
         let broken = |row: usize| RolloutError::Scores {
             prompt: row / ask.group,
             response: row % ask.group,
             position: produced[row] as usize,
             source: ScoreError::Somewhere,
         };
-        if let Some(row) = done.iter().position(|&done| done == BROKEN) {
+        if let Some(row) = status.iter().position(|&status| status == Status::NotNumbers as u32) {
             return Err(broken(row));
         }
         // With no end token it is known, also where nothing was computed.
         let produced = if ask.eos.is_empty() { limits(ask) } else { produced };
-        let tokens: Vec<u32> = self.outputs[0].read(0, rows * most)?;
-        let logps: Vec<f32> = self.outputs[1].read(0, rows * most)?;
-        let entropies: Vec<f32> = self.outputs[2].read(0, rows * most)?;
+        let (tokens, logps, entropies) = (self.tokens.read()?, self.logps.read()?, self.entropies.read()?);
         let wide = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect();
         let response = |row: usize| {
-            let range = row * most..row * most + produced[row] as usize;
+            let start = row * self.max_new_tokens;
+            let range = start..start + produced[row] as usize;
             Sampled {
                 tokens: tokens[range.clone()].to_vec(),
                 logps: wide(&logps[range.clone()]),
                 entropies: wide(&entropies[range]),
-                truncated: done[row] == CUT_OFF,
+                truncated: status[row] == Status::Truncated as u32,
             }
         };
-        let all: Vec<Sampled> = (0..rows).map(response).collect();
+        let all: Vec<Sampled> = (0..self.rows).map(response).collect();
         Ok(all.chunks(ask.group).map(<[Sampled]>::to_vec).collect())
     }
 }
 
-/// Values of `done`, see [`SampleState`].
-const CUT_OFF: u32 = 2;
-const BROKEN: u32 = 3;
+/// The random numbers of every response, `[rows, max_new_tokens]`.
+fn uniforms(ask: &Ask<'_>, max_new_tokens: usize) -> Vec<f64> {
+    let row = |row: usize| {
+        let mut rng = (ask.address)(row / ask.group, row % ask.group).stream(0);
+        (0..max_new_tokens).map(move |_| unit(rng.next_u64()))
+    };
+    (0..ask.responses()).flat_map(row).collect()
+}
 
 /// The length limit of every response.
 fn limits(ask: &Ask<'_>) -> Vec<u32> {
     (0..ask.responses()).map(|row| ask.limit(row / ask.group) as u32).collect()
 }
 
-fn sampled_there(
+fn sample_on_device(
     decoding: &Decoding<'_>,
     ask: &Ask<'_>,
-    how: How,
+    options: RolloutOptions,
 ) -> Result<(Vec<Vec<Sampled>>, usize), RolloutError> {
     let device = &decoding.kernels().device;
-    let sampler = Sampler::new(decoding, ask)?;
+    let sampler = DeviceSampler::new(decoding, ask)?;
     let source: Vec<u32> = (0..ask.responses()).map(|row| (row / ask.group) as u32).collect();
-    let source = Buffer::of(device, SAMPLER, &source)?;
-    sampler.draw(source.address())?;
-    let most = sampler.state.most as usize;
+    let source = Array::of(device, SAMPLER, &source)?;
+    sampler.draw(Some(source.ptr()))?;
     let mut steps = 0;
-    let mut recording = None;
-    while steps + 1 < most {
-        // The first step is launched: what a library loads at first use must not fall into the recording.
-        if how.recorded && steps == 1 {
-            device.begin_recording()?;
+    let mut graph = None;
+    while steps + 1 < sampler.max_new_tokens {
+        // The first step is launched: what a library loads at first use must not fall into the capture.
+        if options.capture && steps == 1 {
+            device.begin_capture()?;
             let launched = sampler.step();
-            // Ended in any case; what went wrong first is told.
-            let ended = device.end_recording();
+            // Ended in any case; the first failure is the one reported.
+            let ended = device.end_capture();
             launched?;
-            recording = Some(ended?);
+            graph = Some(ended?);
         }
-        match &recording {
-            Some(recording) => recording.replay()?,
+        match &graph {
+            Some(graph) => graph.replay()?,
             None => sampler.step()?,
         }
         steps += 1;
         // With no end token every response runs to its limit.
-        if !ask.eos.is_empty() && steps.is_multiple_of(how.ask_every.max(1)) && !sampler.is_live()? {
+        if !ask.eos.is_empty() && steps.is_multiple_of(options.poll_every.max(1)) && !sampler.is_active()? {
             break;
         }
     }
@@ -265,8 +270,8 @@ fn sampled_there(
     Ok((sampler.responses(ask)?, steps))
 }
 
-/// The logits of every step are brought to the host, where the CPU's code chooses.
-struct Watched<'d> {
+/// The logits of every step are copied to the host, where the CPU's code chooses.
+struct HostSampler<'d> {
     decoding: &'d Decoding<'d>,
     vocabulary: usize,
     inverse_temperature: f32,
@@ -278,11 +283,11 @@ struct Watched<'d> {
     steps: usize,
 }
 
-impl<'d> Watched<'d> {
+impl<'d> HostSampler<'d> {
     fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>, config: &Config) -> Result<Self, DeviceError> {
         let prompt = |row: usize| row / ask.group;
         let rows = 0..ask.responses();
-        let mut watched = Watched {
+        let mut sampler = HostSampler {
             decoding,
             vocabulary: config.vocab_size,
             inverse_temperature: inverse(ask.temperature()),
@@ -292,25 +297,25 @@ impl<'d> Watched<'d> {
             lines: rows.map(prompt).collect(),
             steps: 0,
         };
-        watched.fetch(0..ask.prompts.len())?;
-        Ok(watched)
+        sampler.fetch(0..ask.prompts.len())?;
+        Ok(sampler)
     }
 
-    /// Brings these lines of the logits, as log-probabilities.
+    /// Copies these lines of the logits, as log-probabilities.
     fn fetch(&mut self, lines: impl Iterator<Item = usize>) -> Result<(), DeviceError> {
         self.scores.clear();
         let lines: Vec<usize> = lines.collect();
-        // Lines that follow one another come at once: every reading waits for the device.
+        // Lines that follow one another are copied at once: every copy waits for the device.
         for run in lines.chunk_by(|a, b| a + 1 == *b) {
             let (from, numbers) = (run[0] * self.vocabulary, run.len() * self.vocabulary);
-            self.scores.extend(self.decoding.logits().read::<f32>(4 * from, numbers)?);
+            self.scores.extend(self.decoding.logits().read_from(from, numbers)?);
         }
         log_prob::log_softmax(&mut self.scores, self.vocabulary, self.inverse_temperature);
         Ok(())
     }
 }
 
-impl Decode for Watched<'_> {
+impl Decode for HostSampler<'_> {
     fn scores(&self, response: usize) -> &[f32] {
         let line = self.lines[response];
         &self.scores[line * self.vocabulary..(line + 1) * self.vocabulary]
@@ -318,8 +323,8 @@ impl Decode for Watched<'_> {
     fn end(&mut self, _: usize) {}
     fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError> {
         responses.iter().zip(tokens).for_each(|(&r, &token)| self.next[r] = token);
-        self.decoding.next().write(0, &self.next)?;
-        self.decoding.lengths().write(0, &self.lengths)?;
+        self.decoding.next().write(&self.next)?;
+        self.decoding.lengths().write(&self.lengths)?;
         self.decoding.step()?;
         self.steps += 1;
         self.fetch(responses.iter().copied())?;

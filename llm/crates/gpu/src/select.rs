@@ -53,7 +53,10 @@ pub type Report = fn(&str);
 /// Looks for the first card, and prepares it for weights of this type.
 pub fn look(dtype: Dtype, report: Report) -> Found {
     #[cfg(feature = "cuda")]
-    return super::cuda::find(dtype, report);
+    return match super::cuda::Cuda::open(0, dtype, report) {
+        Ok(card) => Found::Card(Arc::new(card)),
+        Err(error) => Found::Nothing(error),
+    };
     #[cfg(not(feature = "cuda"))]
     {
         let _ = (dtype, report); // only a card has a choice, and something to say

@@ -15,7 +15,7 @@ use grpo_lambda_decoder::optim::{OptimError, Update};
 use grpo_lambda_decoder::rollout::{Ask, RolloutError, Sampled, Sampler};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::optim::RestoreError;
-use grpo_lambda_gpu::rollout::{self, How};
+use grpo_lambda_gpu::rollout::{self, RolloutOptions};
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
     Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network,
@@ -74,7 +74,7 @@ impl GpuModel {
 
 impl Sampler for GpuModel {
     fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        Ok(rollout::run(&self.decoder, self.network(), ask, How::default())?.0)
+        Ok(rollout::run(&self.decoder, self.network(), ask, RolloutOptions::default())?.0)
     }
 }
 

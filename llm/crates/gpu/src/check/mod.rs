@@ -1,4 +1,4 @@
-//! Every kernel, product and recording of a device against loops in `f64` that follow its contract in [`super::kernels`].
+//! Every kernel, matrix product and captured graph of a device against loops in `f64` that follow its contract in [`super::kernels`].
 //!
 //! A case fills its inputs with random numbers, rounded to their dtype first, launches once, and compares every number that the
 //! contract speaks of, and those it must leave alone. Outputs begin as NaN and end in guard bytes, so what is not written, and what is
@@ -8,16 +8,16 @@
 //! bound = 2^-24 (8 + sqrt n) magnitude  +  2^-8 |value| when it is stored in bf16
 //! ```
 //! with `n` the numbers that one thread adds up and `magnitude` the sum of the absolute terms of the value: what `f32` and one last
-//! rounding explain. Copies, indices, tokens and the optimiser have bound 0. The error told is that of the number which is furthest out by its own bound.
+//! rounding explain. Copies, indices, tokens and the optimiser have bound 0. The error reported is that of the number which is furthest out
+//! by its own bound.
 
 mod attention;
+mod case;
+mod gemm;
 mod model;
-
 mod optimiser;
-mod product;
 mod report;
 mod rows;
-mod trial;
 mod vocabulary;
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::kernels::NAMES;
 
 pub use report::{COLUMNS, csv_rows, passed, table};
 
-/// What is checked besides the kernels: products, recordings, and a model from tokens to gradients.
+/// What is checked besides the kernels: matrix products, captured graphs, and a model from tokens to gradients.
 pub const OTHERS: [&str; 3] = ["gemm", "replay", "decoder"];
 
 /// How much is checked.
@@ -84,18 +84,18 @@ impl Finding {
 /// Checks what a device computes in `dtype`; with `only`, one kernel or one of [`OTHERS`]. A kernel without a case is a finding
 /// that did not pass.
 pub fn run(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<&str>) -> Vec<Finding> {
-    let mut bench = trial::Bench::new(device, dtype, extent, only);
-    rows::check(&mut bench);
-    attention::check(&mut bench);
-    vocabulary::check(&mut bench);
-    optimiser::check(&mut bench);
-    product::check(&mut bench);
-    model::check(&mut bench);
+    let mut checker = case::Checker::new(device, dtype, extent, only);
+    rows::check(&mut checker);
+    attention::check(&mut checker);
+    vocabulary::check(&mut checker);
+    optimiser::check(&mut checker);
+    gemm::check(&mut checker);
+    model::check(&mut checker);
 
-    let mut findings = bench.findings;
+    let mut findings = checker.findings;
     for name in NAMES.into_iter().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
         if findings.iter().all(|f| f.kernel != name) {
-            findings.push(trial::broken(name, dtype, "none", "no case checks it"));
+            findings.push(case::broken(name, dtype, "none", "no case checks it"));
         }
     }
     findings

@@ -11,7 +11,7 @@ use half::bf16;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::trial::{Bench, Case};
+use super::case::{Case, Checker};
 use crate::decoder::{Budget, Error, GpuDecoder};
 use crate::gradients::Gradients as OnDevice;
 use crate::layout::Layout;
@@ -21,11 +21,11 @@ use crate::weights::Weights;
 const ROUNDINGS: f64 = 12.0;
 const LAYERS: usize = 2;
 
-pub(super) fn check(bench: &mut Bench) {
+pub(super) fn check(checker: &mut Checker) {
     for (tied, checkpoint) in [(true, false), (true, true), (false, false)] {
         let head = if tied { "tied" } else { "own head" };
         let sizes = format!("{LAYERS} layers {head}{}", if checkpoint { " recomputed" } else { "" });
-        bench.case("decoder", sizes, |c| {
+        checker.case("decoder", sizes, |c| {
             decoder(c, tied, checkpoint).map_err(|error| match error {
                 Error::Device(error) => error,
                 Error::Rows(error) => DeviceError::Missing(error.to_string()),
@@ -94,7 +94,7 @@ fn decoder(c: &mut Case<'_>, tied: bool, checkpoint: bool) -> Result<(), Error> 
         }
     }
     // Of a projection's gradient, how far all of it is off relative to its norm; the bias with its matrix, since what a bias of keys
-    // gets is next to nothing: the same for all keys, it moves no softmax but for the turns.
+    // gets is next to nothing: the same for all keys, it moves no softmax but for the rotations.
     let mut squares: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     for (name, tensor) in expected.parameters().iter() {
         let found = gradients.tensors().read_tensor(name)?;

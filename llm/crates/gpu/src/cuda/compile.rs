@@ -9,7 +9,7 @@ use cudarc::nvrtc::sys;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::disk::Disk;
 
-use crate::image::{self, Identity, Target};
+use crate::image::{self, CacheKey, Target};
 use crate::kernels;
 use crate::select::Report;
 
@@ -35,12 +35,12 @@ pub(super) fn kernels(
         )));
     };
     let options = options(target);
-    let identity = Identity { target, dtype, compiler, options, source: kernels::source(dtype) };
+    let key = CacheKey { target, dtype, compiler, options, source: kernels::source(dtype) };
     let directory = image::directory(|name| std::env::var_os(name));
-    let made = image::kept(&identity, directory.as_deref(), || compile(&identity));
-    let (code, told) = made.map_err(|failure| failure.tell(&identity, directory, device))?;
-    if let Some(told) = told {
-        report(&told);
+    let loaded = image::load_or_compile(&key, directory.as_deref(), || compile(&key));
+    let (code, warning) = loaded.map_err(|failure| failure.describe(&key, directory, device))?;
+    if let Some(warning) = warning {
+        report(&warning);
     }
     Ok(code)
 }
@@ -69,13 +69,13 @@ struct Failure {
 
 impl Failure {
     /// One line; the compiler's log goes into a file.
-    fn tell(self, identity: &Identity, directory: Option<PathBuf>, device: &str) -> DeviceError {
+    fn describe(self, key: &CacheKey, directory: Option<PathBuf>, device: &str) -> DeviceError {
         let Failure { status, log } = self;
-        let (major, minor) = identity.compiler;
+        let (major, minor) = key.compiler;
         let call = format!(
             "compiling the {} kernels for {} with NVRTC {major}.{minor}",
-            identity.dtype.name(),
-            identity.target.architecture()
+            key.dtype.name(),
+            key.target.architecture()
         );
         let first = log.lines().find(|l| l.contains("error")).or(log.lines().next());
         let mut reason = first.map_or(status.clone(), |line| format!("{status}: {}", line.trim()));
@@ -84,7 +84,7 @@ impl Failure {
         }
         if !log.trim().is_empty() {
             let directory = directory.unwrap_or_else(std::env::temp_dir);
-            let path = directory.join(format!("kernels-{}.log", identity.dtype.name()));
+            let path = directory.join(format!("kernels-{}.log", key.dtype.name()));
             if keep(&path, log.as_bytes()) {
                 reason += &format!("; all of it is in {}", path.display());
             }
@@ -109,18 +109,18 @@ impl Drop for Program {
     }
 }
 
-fn compile(identity: &Identity) -> Result<Vec<u8>, Failure> {
+fn compile(key: &CacheKey) -> Result<Vec<u8>, Failure> {
     let bare = |status: String| Failure { status, log: String::new() };
     let of = |e: NvrtcError| bare(format!("{:?}", e.0));
-    let source = CString::new(identity.source.as_str()).map_err(|e| bare(e.to_string()))?;
+    let source = CString::new(key.source.as_str()).map_err(|e| bare(e.to_string()))?;
     let program = Program(nvrtc::create_program(&source, Some(c"kernels.cu")).map_err(of)?);
     // SAFETY: the program lives until the end of this function, and so does its source.
-    if let Err(error) = unsafe { nvrtc::compile_program(program.0, &identity.options) } {
+    if let Err(error) = unsafe { nvrtc::compile_program(program.0, &key.options) } {
         // SAFETY: likewise.
         let log = unsafe { nvrtc::get_program_log(program.0) }.unwrap_or_default();
         return Err(Failure { status: format!("{:?}", error.0), log: text(&log) });
     }
-    match identity.target {
+    match key.target {
         Target::Machine(_) => machine_code(&program).map_err(of),
         // SAFETY: likewise. It ends with a zero, as the driver wants it.
         Target::Portable(_) => {
@@ -147,9 +147,9 @@ fn text(chars: &[c_char]) -> String {
 mod tests {
     use super::*;
 
-    fn identity(target: Target, dtype: Dtype, source: String) -> Identity {
+    fn key(target: Target, dtype: Dtype, source: String) -> CacheKey {
         let options = options(target);
-        Identity { target, dtype, compiler: (13, 0), options, source }
+        CacheKey { target, dtype, compiler: (13, 0), options, source }
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             for (target, magic) in
                 [(Target::Machine(90), &b"\x7fELF"[..]), (Target::Portable(90), &b"//"[..])]
             {
-                let code = compile(&identity(target, dtype, kernels::source(dtype))).expect("it compiles");
+                let code = compile(&key(target, dtype, kernels::source(dtype))).expect("it compiles");
                 let holds = |text: &str| code.windows(text.len()).any(|w| w == text.as_bytes());
                 assert!(code.starts_with(magic), "{target:?}");
                 for name in kernels::NAMES {
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     #[ignore = "needs libnvrtc, but no card"]
     fn source_that_does_not_compile_is_one_line_and_a_log() {
-        let broken = identity(Target::Machine(90), Dtype::F32, "extern \"C\" __global__ void f(".to_owned());
+        let broken = key(Target::Machine(90), Dtype::F32, "extern \"C\" __global__ void f(".to_owned());
         let place = tempfile::tempdir().expect("a temporary directory");
         let failure = compile(&broken).expect_err("it does not compile");
-        let line = failure.tell(&broken, Some(place.path().to_owned()), "a card").to_string();
+        let line = failure.describe(&broken, Some(place.path().to_owned()), "a card").to_string();
         let start = "compiling the f32 kernels for sm_90 with NVRTC 13.0 failed on a card: NVRTC_ERROR_COMPILATION: kernels.cu(1): error: ";
         assert!(line.starts_with(start) && !line.contains('\n'), "{line}");
         let log = std::fs::read_to_string(place.path().join("kernels-f32.log")).expect("a log");

@@ -37,7 +37,7 @@ unsafe impl Sync for Pool {}
 #[derive(Debug, Default)]
 struct Kept {
     free: FreeList,
-    /// Sizes of what is in use, by address: a piece may be larger than was asked for.
+    /// Sizes of what is in use, by address: a block may be larger than was asked for.
     sizes: BTreeMap<u64, u64>,
 }
 
@@ -86,7 +86,7 @@ impl Memory {
             Source::Plain(kept) => {
                 let mut kept = lock(kept);
                 let (address, size) = match kept.free.take(bytes) {
-                    Some(piece) => piece,
+                    Some(block) => block,
                     // SAFETY: the context is bound; what lies there is undefined, as the caller knows.
                     None => (unsafe { result::malloc_sync(size) }?, bytes),
                 };
@@ -119,9 +119,9 @@ impl Memory {
             // SAFETY: the pool is the device's.
             Source::Pool(pool) => unsafe { mem_pool::trim_to(pool.0, 0) },
             Source::Plain(kept) => {
-                let pieces = lock(kept).free.drain();
+                let blocks = lock(kept).free.drain();
                 // SAFETY: each was allocated here, is in use no more, and the stream is idle.
-                pieces.into_iter().try_for_each(|address| unsafe { result::free_sync(address) })
+                blocks.into_iter().try_for_each(|address| unsafe { result::free_sync(address) })
             }
         }
     }

@@ -23,11 +23,11 @@ use module::Module;
 use products::Products;
 
 use super::blas;
-use super::device::{Arg, Device, Gemm, Recording};
+use super::device::{Arg, Device, Gemm, Graph};
 use super::ledger::Ledger;
-use super::select::{Found, Report};
+use super::select::Report;
 
-/// A card. Its memory, kernels and stream live until the last recording of it is dropped, too.
+/// A card. Its memory, kernels and stream live until the last graph of it is dropped, too.
 #[derive(Clone, Debug)]
 pub struct Cuda {
     card: Arc<Card>,
@@ -42,21 +42,13 @@ struct Card {
     memory: Memory,
     workspace: u64,
     ledger: Ledger,
-    /// Whether the stream records instead of running.
-    recording: AtomicBool,
+    /// Whether the stream captures instead of running.
+    capturing: AtomicBool,
     compiler: (i32, i32),
     capability: u32,
     name: String,
     report: Report,
     stream: Arc<CudaStream>,
-}
-
-/// Looks for a card, and prepares it for weights of this type.
-pub fn find(dtype: Dtype, report: Report) -> Found {
-    match Cuda::open(0, dtype, report) {
-        Ok(card) => Found::Card(Arc::new(card)),
-        Err(error) => Found::Nothing(error),
-    }
 }
 
 impl Cuda {
@@ -92,14 +84,14 @@ impl Cuda {
         ledger.take("library workspace", blas::WORKSPACE);
         let products = Products::new(&stream, workspace, &name)?;
         let modules = [OnceLock::new(), OnceLock::new()];
-        let recording = AtomicBool::new(false);
+        let capturing = AtomicBool::new(false);
         let card = Card {
             products,
             modules,
             memory,
             workspace,
             ledger,
-            recording,
+            capturing,
             compiler,
             capability,
             name,
@@ -129,9 +121,9 @@ impl Card {
         Ok(cell.get_or_init(|| module))
     }
 
-    /// Refuses what a recording cannot hold: addresses of the host, and memory that comes and goes.
-    fn not_recording(&self, call: &str) -> Result<(), DeviceError> {
-        if self.recording.load(Ordering::Relaxed) {
+    /// Refuses what a graph cannot hold: addresses of the host, and memory that comes and goes.
+    fn not_capturing(&self, call: &str) -> Result<(), DeviceError> {
+        if self.capturing.load(Ordering::Relaxed) {
             return Err(failure::call(call, &self.name, "it may not happen while a sequence is recorded"));
         }
         Ok(())
@@ -185,7 +177,7 @@ impl Device for Cuda {
     }
 
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
-        self.card.not_recording("allocate")?;
+        self.card.not_capturing("allocate")?;
         let Card { memory, ledger, name, .. } = &*self.card;
         // The driver refuses 0 bytes; an empty buffer has an address all the same.
         let address = memory
@@ -210,7 +202,7 @@ impl Device for Cuda {
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.card.not_recording("upload")?;
+        self.card.not_capturing("upload")?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -223,7 +215,7 @@ impl Device for Cuda {
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.card.not_recording("download")?;
+        self.card.not_capturing("download")?;
         let stream = &self.card.stream;
         self.card.call("cuMemcpyDtoHAsync", || {
             if !bytes.is_empty() {
@@ -266,7 +258,7 @@ impl Device for Cuda {
         let stream = self.card.stream.cu_stream();
         self.card.call(name, || {
             // SAFETY: the function is of a module that lives as long as the card; the values are read during the call. That
-            // they are those of the kernel, and the addresses valid, is what the typed calls of `Kernels` see to.
+            // they are those of the kernel, and the addresses valid, is what the types of `kernels` see to.
             unsafe {
                 result::launch_kernel(function, (grid.0, grid.1, 1), (block, 1, 1), 0, stream, &mut pointers)
             }
@@ -280,19 +272,19 @@ impl Device for Cuda {
         product.map_or(Ok(()), |product| self.card.products.launch(&product, name))
     }
 
-    fn begin_recording(&self) -> Result<(), DeviceError> {
-        self.card.not_recording("begin_recording")?;
-        // Calls that cannot be recorded fail then, in this thread; others go on.
+    fn begin_capture(&self) -> Result<(), DeviceError> {
+        self.card.not_capturing("begin_capture")?;
+        // Calls that cannot be captured fail then, in this thread; others go on.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.card.call("cuStreamBeginCapture", || self.card.stream.begin_capture(mode))?;
-        self.card.recording.store(true, Ordering::Relaxed);
+        self.card.capturing.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    fn end_recording(&self) -> Result<Box<dyn Recording>, DeviceError> {
+    fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError> {
         let name = &self.card.name;
-        if !self.card.recording.swap(false, Ordering::Relaxed) {
-            return Err(failure::call("end_recording", name, "nothing is recorded"));
+        if !self.card.capturing.swap(false, Ordering::Relaxed) {
+            return Err(failure::call("end_capture", name, "nothing is recorded"));
         }
         // An error that a drop left behind must not keep the stream in capture mode.
         let earlier = self.card.stream.context().check_err();
@@ -301,26 +293,26 @@ impl Device for Cuda {
         let graph = ended.map_err(failure::driver("cuStreamEndCapture", name))?;
         let graph = graph.ok_or_else(|| failure::call("cuStreamEndCapture", name, "it gave no graph"))?;
         graph.upload().map_err(failure::driver("cuGraphUpload", name))?;
-        Ok(Box::new(Recorded { graph, card: self.card.clone() }))
+        Ok(Box::new(Captured { graph, card: self.card.clone() }))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
-        self.card.not_recording("synchronize")?;
+        self.card.not_capturing("synchronize")?;
         self.card.call("waiting for the card", || self.card.stream.synchronize())
     }
 }
 
-/// What was recorded, with the card whose kernels and workspace are in it.
-struct Recorded {
+/// What was captured, with the card whose kernels and workspace are in it.
+struct Captured {
     graph: CudaGraph,
     card: Arc<Card>,
 }
 
 // SAFETY: a graph belongs to the context, not to a thread, and may be used by one thread at a time, which is what an owner that is not
 // `Sync` does; every call binds the context to its thread first.
-unsafe impl Send for Recorded {}
+unsafe impl Send for Captured {}
 
-impl Recording for Recorded {
+impl Graph for Captured {
     fn replay(&self) -> Result<(), DeviceError> {
         self.graph.launch().map_err(failure::driver("cuGraphLaunch", &self.card.name))
     }

@@ -73,7 +73,9 @@ impl Drop for Module {
 /// with CUDA is.
 pub(super) fn bits(arg: &Arg) -> u64 {
     match *arg {
-        Arg::Address(x) | Arg::U64(x) => x,
+        Arg::Pointer { address, .. } => address,
+        Arg::Null => 0,
+        Arg::U64(x) => x,
         Arg::U32(x) => u64::from(x),
         Arg::F32(x) => u64::from(x.to_bits()),
     }
@@ -82,11 +84,14 @@ pub(super) fn bits(arg: &Arg) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ptr::Ptr;
 
     #[test]
     fn a_kernel_reads_its_arguments_at_the_address_of_their_bits() {
         let at = |arg| bits(&arg).to_ne_bytes();
-        assert_eq!(at(Arg::Address(0x0102_0304_0506_0708)), 0x0102_0304_0506_0708_u64.to_ne_bytes());
+        let pointer = Ptr::<f32>::new(0x0102_0304_0506_0708, Dtype::F32);
+        assert_eq!(at(pointer.into()), 0x0102_0304_0506_0708_u64.to_ne_bytes());
+        assert_eq!(at(Arg::Null), [0; 8]);
         assert_eq!(at(Arg::U64(u64::MAX - 1)), (u64::MAX - 1).to_ne_bytes());
         assert_eq!(at(Arg::U32(0x8000_0001))[..4], 0x8000_0001_u32.to_ne_bytes());
         assert_eq!(at(Arg::F32(-1.5))[..4], (-1.5_f32).to_ne_bytes());

@@ -31,7 +31,7 @@ unsafe impl Send for Handle {}
 impl Products {
     /// Multiplies on `stream`, with [`WORKSPACE`] bytes at `workspace` to work in.
     ///
-    /// The workspace must stay allocated for as long as this lives and what it recorded is replayed.
+    /// The workspace must stay allocated for as long as this lives and graphs with its products are replayed.
     pub(super) fn new(stream: &Arc<CudaStream>, workspace: u64, device: &str) -> Result<Self, DeviceError> {
         let failed =
             |call: &'static str| move |e: CublasError| failure::call(call, device, format!("{:?}", e.0));
@@ -57,69 +57,87 @@ impl Products {
         self.stream.context().bind_to_thread().map_err(failure::driver("cuCtxSetCurrent", device))?;
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, right, result) = (&p.left, &p.right, &p.result);
-        let [alpha, beta] = [&raw const p.alpha, &raw const p.beta].map(<*const f32>::cast::<c_void>);
-        // Sums in f32 of products that are exact: no TF32 for f32.
-        let compute = cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        let choice = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
-        // SAFETY: the factors are read from the host during the call. That the matrices lie in allocated memory is what
-        // `Device::gemm` asks of its caller, and the shapes were checked against the leading dimensions.
-        let launched = unsafe {
-            if p.batch == 1 {
-                blas::gemm_ex(
-                    handle.0,
-                    operation(left),
-                    operation(right),
-                    p.m,
-                    p.n,
-                    p.k,
-                    alpha,
-                    left.address as *const c_void,
-                    numbers(left),
-                    left.leading,
-                    right.address as *const c_void,
-                    numbers(right),
-                    right.leading,
-                    beta,
-                    result.address as *mut c_void,
-                    numbers(result),
-                    result.leading,
-                    compute,
-                    choice,
-                )
-            } else {
-                blas::gemm_strided_batched_ex(
-                    handle.0,
-                    operation(left),
-                    operation(right),
-                    p.m,
-                    p.n,
-                    p.k,
-                    alpha,
-                    left.address as *const c_void,
-                    numbers(left),
-                    left.leading,
-                    left.stride,
-                    right.address as *const c_void,
-                    numbers(right),
-                    right.leading,
-                    right.stride,
-                    beta,
-                    result.address as *mut c_void,
-                    numbers(result),
-                    result.leading,
-                    result.stride,
-                    p.batch,
-                    compute,
-                    choice,
-                )
-            }
-        };
+        // SAFETY: the handle is valid and locked. That the matrices lie in allocated memory is what `Device::gemm` asks of its
+        // caller, and the shapes were checked against the leading dimensions.
+        let launched = unsafe { if p.batch == 1 { one(handle.0, p) } else { batched(handle.0, p) } };
         launched.map_err(|e| {
             let [m, n, k, batch] = [p.n, p.m, p.k, p.batch];
             let types = [right, left, result].map(|x| x.dtype.name()).join(", ");
             let call = format!("a product of {m} x {k} and {k} x {n} ({types}; batch {batch}) in cuBLAS");
             failure::call(call, device, format!("{:?}", e.0))
         })
+    }
+}
+
+/// Sums in f32 of products that are exact: no TF32 for f32.
+const COMPUTE: cublasComputeType_t = cublasComputeType_t::CUBLAS_COMPUTE_32F;
+const ALGORITHM: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
+
+/// A product that is no batch.
+///
+/// # Safety
+/// The handle must be valid and the matrices allocated; the factors are read from the host during the call.
+unsafe fn one(handle: cublasHandle_t, p: &Product) -> Result<(), CublasError> {
+    let (left, right, result) = (&p.left, &p.right, &p.result);
+    // SAFETY: as the caller promises.
+    unsafe {
+        blas::gemm_ex(
+            handle,
+            operation(left),
+            operation(right),
+            p.m,
+            p.n,
+            p.k,
+            (&raw const p.alpha).cast::<c_void>(),
+            left.address as *const c_void,
+            element_type(left),
+            left.leading,
+            right.address as *const c_void,
+            element_type(right),
+            right.leading,
+            (&raw const p.beta).cast::<c_void>(),
+            result.address as *mut c_void,
+            element_type(result),
+            result.leading,
+            COMPUTE,
+            ALGORITHM,
+        )
+    }
+}
+
+/// A batch of products at equal distances.
+///
+/// # Safety
+/// As [`one`].
+unsafe fn batched(handle: cublasHandle_t, p: &Product) -> Result<(), CublasError> {
+    let (left, right, result) = (&p.left, &p.right, &p.result);
+    // SAFETY: as the caller promises.
+    unsafe {
+        blas::gemm_strided_batched_ex(
+            handle,
+            operation(left),
+            operation(right),
+            p.m,
+            p.n,
+            p.k,
+            (&raw const p.alpha).cast::<c_void>(),
+            left.address as *const c_void,
+            element_type(left),
+            left.leading,
+            left.stride,
+            right.address as *const c_void,
+            element_type(right),
+            right.leading,
+            right.stride,
+            (&raw const p.beta).cast::<c_void>(),
+            result.address as *mut c_void,
+            element_type(result),
+            result.leading,
+            result.stride,
+            p.batch,
+            COMPUTE,
+            ALGORITHM,
+        )
     }
 }
 
@@ -137,7 +155,7 @@ fn operation(x: &Operand) -> cublasOperation_t {
     if x.transposed { cublasOperation_t::CUBLAS_OP_T } else { cublasOperation_t::CUBLAS_OP_N }
 }
 
-fn numbers(x: &Operand) -> cudaDataType {
+fn element_type(x: &Operand) -> cudaDataType {
     match x.dtype {
         Dtype::F32 => cudaDataType::CUDA_R_32F,
         Dtype::Bf16 => cudaDataType::CUDA_R_16BF,

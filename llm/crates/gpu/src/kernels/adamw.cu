@@ -37,10 +37,10 @@ __device__ inline float change(const Rates& r, float w, float& m, float& v, floa
   return -__fadd_rn(__fmul_rn(r.decay, w), __fdiv_rn(__fmul_rn(r.rate, m), root));
 }
 
-KERNEL(256, adamw)(float* master, float* first, float* second, float* residual, const float* gradient, REAL* weight, u64 n,
+KERNEL(256, adamw)(float* master, float* first, float* second, float* compensation, const float* gradient, REAL* weight, u64 n,
                    float beta2, float fresh1, float fresh2, float epsilon, float decay, float rate, float root, float scale) {
   const Rates rates = {beta2, fresh1, fresh2, epsilon, decay, rate, root, scale};
-  const bool all = aligned(master) && aligned(first) && aligned(second) && aligned(residual) && aligned(gradient) && aligned(weight);
+  const bool all = aligned(master) && aligned(first) && aligned(second) && aligned(compensation) && aligned(gradient) && aligned(weight);
   const u64 every = 4 * (u64)gridDim.x * blockDim.x;
   for (u64 i = 4 * ((u64)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += every) {
     const u32 left = n - i < 4 ? (u32)(n - i) : 4;
@@ -48,19 +48,19 @@ KERNEL(256, adamw)(float* master, float* first, float* second, float* residual, 
     Four w = get(master + i, 0, left, wide), m = get(first + i, 0, left, wide), v = get(second + i, 0, left, wide);
     const Four g = get(gradient + i, 0, left, wide);
     Four r = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    if (residual) r = get(residual + i, 0, left, wide);
+    if (compensation) r = get(compensation + i, 0, left, wide);
 #pragma unroll
     for (u32 j = 0; j < 4; j++) {
       const float by = change(rates, w.at[j], m.at[j], v.at[j], g.at[j]);
-      // With a residual: the exact sum is the new weight plus the new residual (Knuth).
-      const float a = w.at[j], b = residual ? __fadd_rn(r.at[j], by) : by, sum = __fadd_rn(a, b), kept = __fadd_rn(sum, -a);
+      // With compensation: the exact sum is the new weight plus the new compensation (Knuth's two-sum).
+      const float a = w.at[j], b = compensation ? __fadd_rn(r.at[j], by) : by, sum = __fadd_rn(a, b), kept = __fadd_rn(sum, -a);
       w.at[j] = sum;
       r.at[j] = __fadd_rn(__fadd_rn(a, -__fadd_rn(sum, -kept)), __fadd_rn(b, -kept));
     }
     put(master + i, 0, left, wide, w);
     put(first + i, 0, left, wide, m);
     put(second + i, 0, left, wide, v);
-    if (residual) put(residual + i, 0, left, wide, r);
+    if (compensation) put(compensation + i, 0, left, wide, r);
     put(weight + i, 0, left, wide, w);
   }
 }

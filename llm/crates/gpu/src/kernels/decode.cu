@@ -1,4 +1,4 @@
-// One token of every row against the caches of keys and values, [rows][key heads][capacity][dim].
+// One token of every row against the KV cache; keys and values are [rows][key heads][capacity][dim] each.
 
 KERNEL(256, decode_heads)(const REAL* qkv, const REAL* bias, const float* table, const u32* lengths, REAL* q, REAL* keys,
                           REAL* values, u32 query, u32 key, u32 dim, u32 capacity) {
@@ -12,7 +12,7 @@ KERNEL(256, decode_heads)(const REAL* qkv, const REAL* bias, const float* table,
     const u32 h = n / quads, i = n % quads * 4;
     Pairs pair = get_pairs(token + h * dim, i, half, wide);
     if (bias) add_pairs(pair, bias + h * dim, i, half, wide);
-    if (h < query + key) turn(pair, angles, i, half, 1.0f);
+    if (h < query + key) rotate(pair, angles, i, half, 1.0f);
     if (h < query) {
       put_pairs(q + ((size_t)row * query + h) * dim, i, half, wide, pair);
     } else {

@@ -1,5 +1,5 @@
-// Heads: from token-major to head-major and back, turned by their position. The pair (i, i + dim/2) of a head turns by an angle whose
-// cosine and sine are at table[position][i].
+// Heads: from token-major to head-major and back, rotated by their position (RoPE). The pair (i, i + dim/2) of a head is rotated by an
+// angle whose cosine and sine are at table[position][i].
 
 // Four pairs at `i` of a head: `low` at `i`, `high` at `i + half`.
 struct Pairs {
@@ -24,8 +24,8 @@ __device__ inline void add_pairs(Pairs& p, const REAL* bias, u32 i, u32 half, bo
   }
 }
 
-// `sign` -1 turns back.
-__device__ inline void turn(Pairs& p, const float* angles, u32 i, u32 half, float sign) {
+// `sign` -1 rotates back.
+__device__ inline void rotate(Pairs& p, const float* angles, u32 i, u32 half, float sign) {
 #pragma unroll
   for (u32 j = 0; j < 4; j++) {
     if (i + j >= half) continue;
@@ -61,7 +61,7 @@ KERNEL(256, split_heads)(const REAL* qkv, const REAL* bias, const float* table, 
     const u32 h = n / quads, i = n % quads * 4;
     Pairs pair = get_pairs(token + h * dim, i, half, wide);
     if (bias) add_pairs(pair, bias + h * dim, i, half, wide);
-    if (h < query + key) turn(pair, angles, i, half, 1.0f);
+    if (h < query + key) rotate(pair, angles, i, half, 1.0f);
     REAL* to = h < query         ? head_of(q, p, query, h, dim)
                : h < query + key ? head_of(k, p, key, h - query, dim)
                                  : head_of(v, p, key, h - query - key, dim);
@@ -82,7 +82,7 @@ KERNEL(256, split_heads_backward)(const REAL* dq, const REAL* dk, const REAL* dv
                        : h < query + key ? head_of(dk, p, key, h - query, dim)
                                          : head_of(dv, p, key, h - query - key, dim);
     Pairs pair = get_pairs(from, i, half, wide);
-    if (h < query + key) turn(pair, angles, i, half, -1.0f);
+    if (h < query + key) rotate(pair, angles, i, half, -1.0f);
     put_pairs(token + h * dim, i, half, wide, pair);
   }
 }

@@ -1,20 +1,20 @@
 // Log-probabilities over a vocabulary: with z = logits / temperature, log p_j = (z_j - max z) - ln sum e^(z - max z).
 
 // In every thread of the block the same bits, whoever asks: training and sampling agree.
-__device__ inline Running normaliser(const float* logits, u32 vocabulary, float inverse_temperature) {
-  return block_merged(seen(logits, vocabulary, inverse_temperature, vocabulary % 4 == 0 && aligned(logits)));
+__device__ inline OnlineSoftmax normaliser(const float* logits, u32 vocabulary, float inverse_temperature) {
+  return block_merged(of_thread(logits, vocabulary, inverse_temperature, vocabulary % 4 == 0 && aligned(logits)));
 }
 
 __device__ inline float log_p(float logit, float inverse_temperature, float max, float log_sum) {
   return (__fmul_rn(logit, inverse_temperature) - max) - log_sum;
 }
 
-__device__ inline float entropy_of(const Running& a) { return logf(a.sum) - a.mean / a.sum; }
+__device__ inline float entropy_of(const OnlineSoftmax& a) { return logf(a.sum) - a.mean / a.sum; }
 
 KERNEL(1024, log_prob)(const float* logits, const u32* targets, float* out, u32 vocabulary, float inverse_temperature,
                        u32 entropy) {
   const float* line = logits + (size_t)blockIdx.x * vocabulary;
-  const Running all = normaliser(line, vocabulary, inverse_temperature);
+  const OnlineSoftmax all = normaliser(line, vocabulary, inverse_temperature);
   if (threadIdx.x == 0) {
     float* four = out + 4 * (size_t)blockIdx.x;
     const float log_sum = logf(all.sum);

@@ -1,7 +1,9 @@
 // Drawing tokens. A block works on a row; the probabilities it draws from are those whose logarithms training computes.
 
+// As `Status` in sample.rs.
+#define ACTIVE 0u
 #define ENDED 1u
-#define CUT_OFF 2u
+#define TRUNCATED 2u
 #define NOT_NUMBERS 3u
 
 // The largest of the block's numbers and where it is first; NaN is never larger.
@@ -115,26 +117,26 @@ __device__ inline u32 token_at(const Masses& masses, const Span& span, double ta
   return last;
 }
 
-KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, float inverse_temperature, u32 greedy, u32 most,
-                     u32* produced, u32* done, const u32* limits, u32* next, const double* uniforms, u32* tokens, float* logps,
-                     float* entropies, const u32* ends, u32 ends_len) {
+KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, float inverse_temperature, u32 greedy, u32 max_new_tokens,
+                     u32* produced, u32* status, const u32* limits, u32* next, const double* uniforms, u32* tokens, float* logps,
+                     float* entropies, const u32* eos, u32 eos_len) {
   __shared__ u32 state[2];
   const u32 row = blockIdx.x;
   if (threadIdx.x == 0) {
-    state[0] = done[row];
+    state[0] = status[row];
     state[1] = produced[row];
   }
   __syncthreads();
   const u32 position = state[1];
-  if (state[0] != 0) return;
-  if (position >= limits[row] || position >= most) {
-    if (threadIdx.x == 0) done[row] = CUT_OFF;
+  if (state[0] != ACTIVE) return;
+  if (position >= limits[row] || position >= max_new_tokens) {
+    if (threadIdx.x == 0) status[row] = TRUNCATED;
     return;
   }
   const float* line = logits + (size_t)(source ? source[row] : row) * vocabulary;
-  const Running all = normaliser(line, vocabulary, inverse_temperature);
+  const OnlineSoftmax all = normaliser(line, vocabulary, inverse_temperature);
   if (!(all.sum > 0.0f)) {  // a NaN, plus infinity, or nothing but minus infinity
-    if (threadIdx.x == 0) done[row] = NOT_NUMBERS;
+    if (threadIdx.x == 0) status[row] = NOT_NUMBERS;
     return;
   }
   const float log_sum = logf(all.sum);
@@ -144,31 +146,31 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
   } else {
     const Masses masses = {line, inverse_temperature, all.max, log_sum, (double)-log_sum};
     double target = 0.0;
-    const Span part = piece(masses, Span{0, vocabulary, 0.0}, uniforms[(size_t)row * most + position], target);
+    const Span part = piece(masses, Span{0, vocabulary, 0.0}, uniforms[(size_t)row * max_new_tokens + position], target);
     token = token_at(masses, piece(masses, part, -1.0, target), target);
   }
   if (threadIdx.x == 0) {
-    const size_t at = (size_t)row * most + position;
+    const size_t at = (size_t)row * max_new_tokens + position;
     tokens[at] = token;
     logps[at] = log_p(line[token], inverse_temperature, all.max, log_sum);
     entropies[at] = entropy_of(all);
     next[row] = token;
     produced[row] = position + 1;
     bool ended = false;
-    for (u32 e = 0; e < ends_len; e++) ended = ended || ends[e] == token;
-    if (ended) done[row] = ENDED;
-    else if (position + 1 >= limits[row] || position + 1 >= most) done[row] = CUT_OFF;
+    for (u32 e = 0; e < eos_len; e++) ended = ended || eos[e] == token;
+    if (ended) status[row] = ENDED;
+    else if (position + 1 >= limits[row] || position + 1 >= max_new_tokens) status[row] = TRUNCATED;
   }
 }
 
-KERNEL(256, advance)(u32 rows, u32* lengths, const u32* done, u32* live) {
+KERNEL(256, advance)(u32 rows, u32* lengths, const u32* status, u32* active) {
   u32 mine = 0;
   for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
-    if (done[row] == 0) {
+    if (status[row] == ACTIVE) {
       lengths[row] += 1;
       mine += 1;
     }
   }
   mine = block_sum(mine);
-  if (threadIdx.x == 0) *live = mine;
+  if (threadIdx.x == 0) *active = mine;
 }

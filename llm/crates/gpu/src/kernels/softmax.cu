@@ -1,31 +1,31 @@
-// Softmax of attention scores, and the running form of softmax that needs one pass.
+// Softmax of attention scores, and the online form of softmax that needs one pass.
 
 // Of the numbers seen so far: the largest, the sum of e^(x - max), and the sum of e^(x - max) (x - max). Minus infinity adds nothing;
 // a NaN, or plus infinity, makes the sums NaN. No product is fused into a sum, so that every kernel that is built from this gets the same bits.
-struct Running {
+struct OnlineSoftmax {
   float max, sum, mean;
 };
 
-__device__ inline Running nothing() { return Running{-INFINITE, 0.0f, 0.0f}; }
+__device__ inline OnlineSoftmax empty() { return OnlineSoftmax{-INFINITE, 0.0f, 0.0f}; }
 
 // The same with `max`, which is no smaller, in place of the largest.
-__device__ inline Running raised(const Running& a, float max) {
+__device__ inline OnlineSoftmax with_max(const OnlineSoftmax& a, float max) {
   if (a.max == max) return a;
   const bool none = a.max == -INFINITE;
   const float by = none ? 0.0f : a.max - max, e = none ? 0.0f : expf(by);
-  return Running{max, __fmul_rn(a.sum, e), __fmul_rn(__fadd_rn(a.mean, __fmul_rn(a.sum, by)), e)};
+  return OnlineSoftmax{max, __fmul_rn(a.sum, e), __fmul_rn(__fadd_rn(a.mean, __fmul_rn(a.sum, by)), e)};
 }
 
-__device__ inline void add(Running& a, float x) {
+__device__ inline void add(OnlineSoftmax& a, float x) {
   if (x == -INFINITE) return;
   const float by = x - a.max, e = expf(by);
   a.sum = __fadd_rn(a.sum, e);
   a.mean = __fadd_rn(a.mean, __fmul_rn(e, by));
 }
 
-// What this thread sees of the first `n` numbers of a row, each multiplied by `factor`; four at a time, `wide` as in `get`.
-__device__ inline Running seen(const float* x, u32 n, float factor, bool wide) {
-  Running a = nothing();
+// This thread's share of the first `n` numbers of a row, each multiplied by `factor`; four at a time, `wide` as in `get`.
+__device__ inline OnlineSoftmax of_thread(const float* x, u32 n, float factor, bool wide) {
+  OnlineSoftmax a = empty();
   for (u32 i = 4 * threadIdx.x; i < n; i += 4 * blockDim.x) {
     Four v = get(x, i, n, wide);
     float max = a.max;
@@ -34,34 +34,34 @@ __device__ inline Running seen(const float* x, u32 n, float factor, bool wide) {
       v.at[j] = i + j < n ? __fmul_rn(v.at[j], factor) : -INFINITE;
       max = v.at[j] > max ? v.at[j] : max;
     }
-    a = raised(a, max);
+    a = with_max(a, max);
 #pragma unroll
     for (u32 j = 0; j < 4; j++) add(a, v.at[j]);
   }
   return a;
 }
 
-__device__ inline Running warp_merged(const Running& a) {
+__device__ inline OnlineSoftmax warp_merged(const OnlineSoftmax& a) {
   float max = a.max;
 #pragma unroll
   for (u32 far = 16; far > 0; far /= 2) {
     const float other = __shfl_xor_sync(FULL, max, far);
     max = other > max ? other : max;
   }
-  const Running b = raised(a, max);
-  return Running{max, warp_sum(b.sum), warp_sum(b.mean)};
+  const OnlineSoftmax b = with_max(a, max);
+  return OnlineSoftmax{max, warp_sum(b.sum), warp_sum(b.mean)};
 }
 
 // Of all threads of the block, in every thread the same bits.
-__device__ inline Running block_merged(Running a) {
-  __shared__ Running parts[32];
+__device__ inline OnlineSoftmax block_merged(OnlineSoftmax a) {
+  __shared__ OnlineSoftmax parts[32];
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   a = warp_merged(a);
   __syncthreads();  // the result before has been read
   if (lane == 0) parts[warp] = a;
   __syncthreads();
   if (warp == 0) {
-    a = warp_merged(lane < blockDim.x / 32 ? parts[lane] : nothing());
+    a = warp_merged(lane < blockDim.x / 32 ? parts[lane] : empty());
     if (lane == 0) parts[0] = a;
   }
   __syncthreads();
@@ -74,7 +74,7 @@ KERNEL(128, softmax)(const float* scores, REAL* probabilities, u32 len, float sc
   REAL* out = probabilities + at;
   const u32 visible = blockIdx.x % len + 1;
   const bool wide = len % 4 == 0 && aligned(scores) && aligned(probabilities);
-  const Running all = block_merged(seen(line, visible, scale, wide));
+  const OnlineSoftmax all = block_merged(of_thread(line, visible, scale, wide));
   const float inverse = 1.0f / all.sum;
   for (u32 i = 4 * threadIdx.x; i < len; i += 4 * blockDim.x) {
     Four p = {{0.0f, 0.0f, 0.0f, 0.0f}};

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
-use grpo_lambda_gpu::device::Recording;
 use grpo_lambda_gpu::kernels::NAMES;
 use grpo_lambda_gpu::ledger::Ledger;
-use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm};
+use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm, Graph};
 
 use crate::emulator::Emulated;
 
@@ -24,10 +23,10 @@ enum Fault {
     Oversteps,
     /// Products have a wrong first number.
     Products,
-    /// A recording runs nothing.
+    /// A graph runs nothing.
     Replays,
-    /// A recording is also run while it is recorded.
-    Records,
+    /// What is captured is also run at once.
+    Captures,
 }
 
 /// Another device, with a fault.
@@ -35,12 +34,12 @@ enum Fault {
 struct Faulty {
     inner: Arc<dyn Device>,
     fault: Fault,
-    recording: AtomicBool,
+    capturing: AtomicBool,
 }
 
 struct Silent;
 
-impl Recording for Silent {
+impl Graph for Silent {
     fn replay(&self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -85,7 +84,7 @@ impl Faulty {
 }
 
 fn address(arg: Arg) -> u64 {
-    let Arg::Address(address) = arg else { panic!("{arg:?} is no address") };
+    let Arg::Pointer { address, .. } = arg else { panic!("{arg:?} is no pointer") };
     address
 }
 
@@ -129,7 +128,7 @@ impl Device for Faulty {
             return Ok(());
         }
         self.inner.launch(name, dtype, grid, block, args)?;
-        if self.recording.load(Ordering::Relaxed) {
+        if self.capturing.load(Ordering::Relaxed) {
             return Ok(());
         }
         match self.fault {
@@ -146,24 +145,24 @@ impl Device for Faulty {
     }
     fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
         self.inner.gemm(gemm)?;
-        if self.fault != Fault::Products || self.recording.load(Ordering::Relaxed) {
+        if self.fault != Fault::Products || self.capturing.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.flip(gemm.c.address, if gemm.c.dtype == Dtype::F32 { 2 } else { 0 }, 0x40)
     }
-    fn begin_recording(&self) -> Result<(), DeviceError> {
-        if self.fault == Fault::Records {
+    fn begin_capture(&self) -> Result<(), DeviceError> {
+        if self.fault == Fault::Captures {
             return Ok(());
         }
-        self.recording.store(true, Ordering::Relaxed);
-        self.inner.begin_recording()
+        self.capturing.store(true, Ordering::Relaxed);
+        self.inner.begin_capture()
     }
-    fn end_recording(&self) -> Result<Box<dyn Recording>, DeviceError> {
-        self.recording.store(false, Ordering::Relaxed);
+    fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError> {
+        self.capturing.store(false, Ordering::Relaxed);
         match self.fault {
-            Fault::Records => Ok(Box::new(Silent)),
-            Fault::Replays => self.inner.end_recording().map(|_| Box::new(Silent) as Box<dyn Recording>),
-            _ => self.inner.end_recording(),
+            Fault::Captures => Ok(Box::new(Silent)),
+            Fault::Replays => self.inner.end_capture().map(|_| Box::new(Silent) as Box<dyn Graph>),
+            _ => self.inner.end_capture(),
         }
     }
     fn synchronize(&self) -> Result<(), DeviceError> {
@@ -174,7 +173,7 @@ impl Device for Faulty {
 /// What the check of one kernel says of a device with this fault; none where there is no emulator.
 fn with(fault: Fault, dtype: Dtype, only: &str) -> Option<Vec<Finding>> {
     let device: Arc<dyn Device> =
-        Arc::new(Faulty { inner: Emulated::start()?, fault, recording: AtomicBool::new(false) });
+        Arc::new(Faulty { inner: Emulated::start()?, fault, capturing: AtomicBool::new(false) });
     Some(check::run(&device, dtype, Extent::Odd, Some(only)))
 }
 
@@ -230,7 +229,7 @@ fn one_wrong_number_of_any_output_of_any_kernel_is_found() {
 fn a_fault_of_one_kernel_is_laid_at_its_door() {
     let Some(inner) = Emulated::start() else { return };
     let fault = Fault::Corrupts("swiglu", 2);
-    let device: Arc<dyn Device> = Arc::new(Faulty { inner, fault, recording: AtomicBool::new(false) });
+    let device: Arc<dyn Device> = Arc::new(Faulty { inner, fault, capturing: AtomicBool::new(false) });
     let findings = check::run(&device, Dtype::F32, Extent::Odd, None);
     let failed = |f: &&Finding| !f.passed();
     let mut names: Vec<&str> = findings.iter().filter(failed).map(|f| f.kernel).collect();
@@ -248,13 +247,13 @@ fn a_write_past_the_end_is_found() {
 }
 
 #[test]
-fn products_and_recordings_that_are_wrong_are_found() {
+fn products_and_graphs_that_are_wrong_are_found() {
     for (fault, name, dtypes) in [
         (Fault::Products, "gemm", &DTYPES[..]),
         // One number of a product off by a quarter is no more than what bf16 rounds away along a model.
         (Fault::Products, "decoder", &DTYPES[..1]),
         (Fault::Replays, "replay", &DTYPES),
-        (Fault::Records, "replay", &DTYPES),
+        (Fault::Captures, "replay", &DTYPES),
     ] {
         for &dtype in dtypes {
             let Some(findings) = with(fault, dtype, name) else { return };

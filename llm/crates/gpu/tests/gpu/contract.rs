@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_gpu::{Buffer, Device, DeviceError, Dtype, Gemm, Kernels, Matrix};
+use grpo_lambda_gpu::kernels::{Embed, RmsNorm, Round};
+use grpo_lambda_gpu::ptr::Access;
+use grpo_lambda_gpu::{Array, Buffer, Device, DeviceError, Dtype, Gemm, Kernels, Matrix, Ptr, PtrMut, Real};
 use half::bf16;
 
 use crate::emulator::{Emulated, Order};
@@ -18,7 +20,7 @@ const CHECKS: [(&str, Check); 7] = [
     ("products of f32 are those of f32", precision),
     ("products repeat to the bit", repeated_products),
     ("kernels read their arguments", arguments),
-    ("a recording runs when it is replayed, and only then", recording),
+    ("a graph runs when it is replayed, and only then", graph),
 ];
 
 fn all(device: &Arc<dyn Device>) {
@@ -26,7 +28,7 @@ fn all(device: &Arc<dyn Device>) {
         eprintln!("{}: {statement}", device.name());
         check(device);
         device.synchronize().expect(statement);
-        assert!(device.begin_recording().is_ok() && device.end_recording().is_ok(), "{statement}");
+        assert!(device.begin_capture().is_ok() && device.end_capture().is_ok(), "{statement}");
     }
 }
 
@@ -41,7 +43,7 @@ fn the_emulator_keeps_the_contract() {
 #[ignore = "needs a CUDA card"]
 fn a_card_keeps_the_contract() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let card = grpo_lambda_gpu::cuda::Cuda::open(0, dtype).expect("a card");
+        let card = grpo_lambda_gpu::cuda::Cuda::open(0, dtype, |line| println!("{line}")).expect("a card");
         all(&(Arc::new(card) as Arc<dyn Device>));
     }
 }
@@ -99,6 +101,11 @@ fn download(buffer: &Buffer, dtype: Dtype, len: usize) -> Vec<f32> {
     }
 }
 
+/// A matrix at the start of a buffer.
+fn matrix<A: Access>(buffer: &Buffer, dtype: Dtype, stride: usize) -> Matrix<A> {
+    Matrix::new(Ptr::<Real, A>::new(buffer.address(), dtype), stride)
+}
+
 /// Whole numbers so small that every sum is exact in every dtype and order.
 fn small(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i + seed) * 7919 % 5) as f32 - 2.0).collect()
@@ -143,17 +150,19 @@ fn product(
     let (a, b) = (small(batch * every_a, 0), small(batch * every_b, 3));
     let mut c = small(batch * every_c, 1);
     let buffers = [upload(device, of, &a), upload(device, of, &b), upload(device, into, &c)];
-    let matrix = |i: usize, dtype, every| Matrix::new(buffers[i].address(), dtype, strides[i]).every(every);
-    let read = |x: Matrix, transposed: bool| if transposed { x.t() } else { x };
+    let read = |i: usize, every: usize| {
+        let x: Matrix = matrix(&buffers[i], of, strides[i]).every(every);
+        if transposed[i] { x.t() } else { x }
+    };
     let gemm = Gemm {
         batch,
         beta,
         alpha: -2.0,
         ..Gemm::new(
             (m, n, k),
-            read(matrix(0, of, every_a), transposed[0]),
-            read(matrix(1, of, every_b), transposed[1]),
-            matrix(2, into, every_c),
+            read(0, every_a),
+            read(1, every_b),
+            matrix(&buffers[2], into, strides[2]).every(every_c),
         )
     };
     device.gemm(&gemm).unwrap();
@@ -180,8 +189,8 @@ fn precision(device: &Arc<dyn Device>) {
     let a = upload(device, Dtype::F32, &[fine; 64 * 64]);
     let ones = upload(device, Dtype::F32, &[1.0; 64 * 64]);
     let c = upload(device, Dtype::F32, &[0.0; 64 * 64]);
-    let of = |x: &Buffer| Matrix::new(x.address(), Dtype::F32, 64);
-    device.gemm(&Gemm::new((64, 64, 64), of(&a), of(&ones), of(&c))).unwrap();
+    let (left, right) = (matrix(&a, Dtype::F32, 64), matrix(&ones, Dtype::F32, 64));
+    device.gemm(&Gemm::new((64, 64, 64), left, right, matrix(&c, Dtype::F32, 64))).unwrap();
     assert_eq!(c.read::<f32>(0, 64 * 64).unwrap(), vec![64.0 * fine; 64 * 64]);
     // 1 and 4095 times 1/4096 each: in bf16 the sum would stay at 1.
     let k = 4096;
@@ -189,8 +198,8 @@ fn precision(device: &Arc<dyn Device>) {
     row[0] = 1.0;
     let a = upload(device, Dtype::Bf16, &row);
     let b = upload(device, Dtype::Bf16, &vec![1.0; k]);
-    let of = |x: &Buffer| Matrix::new(x.address(), Dtype::Bf16, k);
-    device.gemm(&Gemm::new((1, 1, k), of(&a), of(&b).t(), Matrix::new(c.address(), Dtype::F32, 1))).unwrap();
+    let (left, right): (Matrix, Matrix) = (matrix(&a, Dtype::Bf16, k), matrix(&b, Dtype::Bf16, k));
+    device.gemm(&Gemm::new((1, 1, k), left, right.t(), matrix(&c, Dtype::F32, 1))).unwrap();
     assert_eq!(c.read::<f32>(0, 1).unwrap(), [1.0 + 4095.0 / 4096.0]);
 }
 
@@ -202,7 +211,6 @@ fn repeated_products(device: &Arc<dyn Device>) {
         let [a, b] = [upload(device, of, &rough(m * k)), upload(device, of, &rough(k * n))];
         let bits = [(); 3].map(|()| {
             let c = upload(device, into, &vec![f32::NAN; m * n]);
-            let matrix = |x: &Buffer, dtype, stride| Matrix::new(x.address(), dtype, stride);
             device
                 .gemm(&Gemm::new((m, n, k), matrix(&a, of, k), matrix(&b, of, n), matrix(&c, into, n)))
                 .unwrap();
@@ -216,60 +224,73 @@ fn repeated_products(device: &Arc<dyn Device>) {
 fn arguments(device: &Arc<dyn Device>) {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let k = Kernels { device: device.clone(), dtype };
+        let real = |buffer: &Buffer| Ptr::<Real>::new(buffer.address(), dtype);
+        let real_mut = |buffer: &Buffer| PtrMut::<Real>::new(buffer.address(), dtype);
         let table = upload(device, dtype, &small(10 * 6, 0));
-        let ids = Buffer::of(device, "a test", &[3_u32, 9, 3]).unwrap();
+        let ids = Array::of(device, "a test", &[3_u32, 9, 3]).unwrap();
         let out = upload(device, dtype, &[7.0; 4 * 6]);
-        k.embed(ids.address(), table.address(), out.address(), 3, 6).unwrap();
+        let (table, rows) = (real(&table), real_mut(&out));
+        k.launch(Embed { ids: ids.ptr(), table, out: rows, tokens: 3, width: 6 }).unwrap();
         let mut expected: Vec<f32> =
             [3, 9, 3].into_iter().flat_map(|id: usize| small(60, 0)[6 * id..6 * id + 6].to_vec()).collect();
         expected.extend([7.0; 6]);
         assert_eq!(download(&out, dtype, 24), expected, "{dtype:?}");
         // A 64-bit count and floats among the arguments.
-        let x = [1.0_f32, -2.0, 3.0];
-        let norm = upload(device, dtype, &x);
+        let norm = upload(device, dtype, &[1.0, -2.0, 3.0]);
         let ones = upload(device, dtype, &[1.0; 3]);
-        let scale = Buffer::of(device, "a test", &[0.0_f32]).unwrap();
-        k.rms_norm(norm.address(), ones.address(), norm.address(), scale.address(), 1, 3, 0.25).unwrap();
-        let [found] = scale.read::<f32>(0, 1).unwrap()[..] else { panic!("one number") };
+        let scale = Array::of(device, "a test", &[0.0_f32]).unwrap();
+        k.launch(RmsNorm {
+            x: real(&norm),
+            weight: real(&ones),
+            y: real_mut(&norm),
+            scale: Some(scale.ptr_mut()),
+            tokens: 1,
+            width: 3,
+            eps: 0.25,
+        })
+        .unwrap();
+        let [found] = scale.read().unwrap()[..] else { panic!("one number") };
         let right = 1.0 / (14.0_f32 / 3.0 + 0.25).sqrt();
         assert!((found - right).abs() < 1e-6, "{found} {right}");
         let rounded = upload(device, dtype, &[7.0; 4]);
-        let of = Buffer::of(device, "a test", &[1.5_f32, -2.0, 0.25, 4.0]).unwrap();
-        k.round(of.address(), rounded.address(), 3).unwrap();
+        let x = Array::of(device, "a test", &[1.5_f32, -2.0, 0.25, 4.0]).unwrap();
+        k.launch(Round { x: x.ptr(), y: real_mut(&rounded), n: 3 }).unwrap();
         assert_eq!(download(&rounded, dtype, 4), [1.5, -2.0, 0.25, 7.0]);
     }
 }
 
-fn recording(device: &Arc<dyn Device>) {
+fn graph(device: &Arc<dyn Device>) {
     let k = Kernels { device: device.clone(), dtype: Dtype::F32 };
     let [x, y, z] =
         [[1.0_f32, 2.0], [0.0; 2], [5.0; 2]].map(|data| Buffer::of(device, "a test", &data).unwrap());
-    let matrix = |b: &Buffer| Matrix::new(b.address(), Dtype::F32, 2);
-    device.begin_recording().unwrap();
+    let row = |b: &Buffer| -> Matrix { matrix(b, Dtype::F32, 2) };
+    let (from, to) = (Ptr::new(z.address(), Dtype::F32), PtrMut::new(x.address(), Dtype::F32));
+    device.begin_capture().unwrap();
     // z = 0; y += x x^T (as a number); z = (y, 0); x = rounded z.
     device.clear(z.address(), 8).unwrap();
-    device.gemm(&Gemm::new((1, 1, 2), matrix(&x), matrix(&x).t(), matrix(&y)).accumulate()).unwrap();
+    let square = Gemm::new((1, 1, 2), row(&x), row(&x).t(), matrix(&y, Dtype::F32, 2));
+    device.gemm(&square.accumulate()).unwrap();
     device.copy(z.address(), y.address(), 4).unwrap();
-    k.round(z.address(), x.address(), 2).unwrap();
+    k.launch(Round { x: from, y: to, n: 2 }).unwrap();
     for refused in [
         device.allocate("a test", 8).map(|_| ()),
         device.upload(x.address(), &[0; 8]),
         device.download(x.address(), &mut [0; 8]),
-        device.begin_recording(),
+        device.begin_capture(),
     ] {
         let line = refused.unwrap_err().to_string();
         assert!(line.contains("may not happen while a sequence is recorded"), "{line}");
     }
-    let recorded = device.end_recording().unwrap();
+    let captured = device.end_capture().unwrap();
     let now = || [&x, &y, &z].map(|b| b.read::<f32>(0, 2).unwrap());
-    assert_eq!(now(), [[1.0, 2.0], [0.0, 0.0], [5.0, 5.0]], "recorded, not run");
-    recorded.replay().unwrap();
+    assert_eq!(now(), [[1.0, 2.0], [0.0, 0.0], [5.0, 5.0]], "captured, not run");
+    captured.replay().unwrap();
     assert_eq!(now(), [[5.0, 0.0], [5.0, 0.0], [5.0, 0.0]]);
-    recorded.replay().unwrap();
+    captured.replay().unwrap();
     assert_eq!(now(), [[30.0, 0.0], [30.0, 0.0], [30.0, 0.0]]);
-    // What was uploaded since is seen: addresses were recorded, not content.
+    // What was uploaded since is seen: addresses were captured, not content.
     y.write(0, &[-900.0_f32]).unwrap();
-    recorded.replay().unwrap();
+    captured.replay().unwrap();
     assert_eq!(now(), [[0.0; 2]; 3]);
-    assert!(device.end_recording().is_err(), "nothing is recorded");
+    assert!(device.end_capture().is_err(), "nothing is captured");
 }

@@ -78,7 +78,7 @@ pub(crate) struct Ready {
     pub(crate) gradients: Gradients,
 }
 
-/// Scores of attention for a few heads at a time, logits of three tokens, so that there are several pieces of each.
+/// Scores of attention for a few heads at a time, logits of three tokens, so that there are several chunks of each.
 const SMALL: Budget = Budget { scores: 4 * 3 * 81 * 2, logits: 4 * 37 * 3 };
 
 impl Ready {

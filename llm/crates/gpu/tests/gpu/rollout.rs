@@ -13,7 +13,7 @@ use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::decode::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::lora::AdapterLayout;
-use grpo_lambda_gpu::rollout::{self, How, Times};
+use grpo_lambda_gpu::rollout::{self, RolloutOptions, Times};
 use grpo_lambda_gpu::{Adapter, Budget, Device, Dtype, GpuDecoder, Kernels, Layout, Network, Weights};
 
 use crate::emulator::{Emulated, Order};
@@ -34,12 +34,16 @@ impl Model {
         Model { device, decoder, weights }
     }
 
-    fn run(&self, ask: &Ask<'_>, how: How) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
-        rollout::run(&self.decoder, Network::from(&self.weights), ask, how)
+    fn run(
+        &self,
+        ask: &Ask<'_>,
+        options: RolloutOptions,
+    ) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
+        rollout::run(&self.decoder, Network::from(&self.weights), ask, options)
     }
 
     fn respond(&self, ask: &Ask<'_>) -> Vec<Vec<Sampled>> {
-        self.run(ask, How::default()).unwrap().0
+        self.run(ask, RolloutOptions::default()).unwrap().0
     }
 
     /// The trainer's log-probabilities of responses, in flat order.
@@ -171,19 +175,19 @@ fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
 
 #[test]
 fn replayed_steps_have_the_bits_of_launched_ones_and_asking_seldom_changes_nothing() {
-    let direct = How { recorded: false, ..How::default() };
+    let direct = RolloutOptions { capture: false, ..RolloutOptions::default() };
     let others = [
-        How { ask_every: 1, ..How::default() },
-        How { prefill_tokens: 1, ..How::default() },
-        How { prefill_tokens: 10, ..How::default() },
+        RolloutOptions { poll_every: 1, ..RolloutOptions::default() },
+        RolloutOptions { prefill_tokens: 1, ..RolloutOptions::default() },
+        RolloutOptions { prefill_tokens: 10, ..RolloutOptions::default() },
     ];
-    for (dtype, hows) in [(Dtype::F32, [&[direct][..], &others].concat()), (Dtype::Bf16, vec![direct])] {
+    for (dtype, variants) in [(Dtype::F32, [&[direct][..], &others].concat()), (Dtype::Bf16, vec![direct])] {
         let Some(model) = model(dtype) else { return };
         let ask = ask(&PROMPTS, 1, 1.0);
-        let (expected, times) = model.run(&ask, How::default()).unwrap();
+        let (expected, times) = model.run(&ask, RolloutOptions::default()).unwrap();
         assert_eq!(times.steps, NEW - 1);
-        for how in hows {
-            assert_eq!(model.run(&ask, how).unwrap().0, expected, "{how:?}");
+        for options in variants {
+            assert_eq!(model.run(&ask, options).unwrap().0, expected, "{options:?}");
         }
     }
 }
@@ -193,8 +197,9 @@ fn decoding_stops_when_the_host_has_seen_that_no_row_is_live() {
     let Some(model) = model(Dtype::F32) else { return };
     let all: Vec<u32> = (0..61).collect();
     let ask = Ask { eos: &all, ..ask(&PROMPTS[..2], 1, 1.0) };
-    for (ask_every, steps) in [(1, 1), (3, 3), (100, NEW - 1)] {
-        let (found, times) = model.run(&ask, How { ask_every, ..How::default() }).unwrap();
+    for (poll_every, steps) in [(1, 1), (3, 3), (100, NEW - 1)] {
+        let (found, times) =
+            model.run(&ask, RolloutOptions { poll_every, ..RolloutOptions::default() }).unwrap();
         assert!(found.iter().flatten().all(|s| s.tokens.len() == 1 && !s.truncated));
         assert_eq!(times.steps, steps);
     }
@@ -283,7 +288,7 @@ fn an_adapter_is_sampled_with() {
     let adapter = Adapter::upload(&device, "weights", &layout, &tensors, Dtype::F32).unwrap();
     let network = Network { weights: &model.weights, adapter: Some(&adapter) };
     let ask = ask(&PROMPTS, 2, 1.0);
-    let (found, _) = rollout::run(&model.decoder, network, &ask, How::default()).unwrap();
+    let (found, _) = rollout::run(&model.decoder, network, &ask, RolloutOptions::default()).unwrap();
     assert_ne!(found, model.respond(&ask));
     let mut merged = cpu(&c);
     let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
@@ -301,15 +306,16 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
     let outside: [&[u32]; 1] = [&[61]];
     for prompts in [&PROMPTS[..], &empty, &outside] {
         let ask = ask(prompts, 2, 1.0);
-        let [found, expected] =
-            [model.run(&ask, How::default()).map(|r| r.0), cpu.respond(&ask)].map(|r| r.unwrap_err());
+        let [found, expected] = [model.run(&ask, RolloutOptions::default()).map(|r| r.0), cpu.respond(&ask)]
+            .map(|r| r.unwrap_err());
         assert_eq!(found.to_string(), expected.to_string());
     }
     let mut broken = parameters(&c);
     broken.get_mut("model.norm.weight").unwrap().data[3] = f32::NAN;
     let model = Model::new(device, &broken, &c, Dtype::F32);
     for greedy in [0.0, 1.0] {
-        let found = model.run(&ask(&PROMPTS[..2], 2, greedy), How::default()).unwrap_err().to_string();
+        let found =
+            model.run(&ask(&PROMPTS[..2], 2, greedy), RolloutOptions::default()).unwrap_err().to_string();
         assert!(found.contains("prompt 0, response 0, token 0") && found.contains("NaN"), "{found}");
     }
     assert_eq!(model.respond(&ask(&[], 2, 1.0)), Vec::<Vec<Sampled>>::new());
@@ -322,11 +328,11 @@ fn a_dry_run_counts_the_memory_of_a_rollout() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         for (group, prefill_tokens) in [(1, 8192), (2, 10)] {
             let Some(emulated) = Emulated::start() else { return };
-            let how = How { prefill_tokens, ..How::default() };
+            let options = RolloutOptions { prefill_tokens, ..RolloutOptions::default() };
             let peak = |device: Arc<dyn Device>| {
                 let model = Model::new(device.clone(), &parameters(&c), &c, dtype);
                 let held = device.ledger().total();
-                model.run(&ask(&PROMPTS, group, 1.0), how).unwrap();
+                model.run(&ask(&PROMPTS, group, 1.0), options).unwrap();
                 let left = device.ledger().total() - held;
                 // The table of rotations stays with the decoder.
                 assert_eq!(left, 256 * 4 * 8, "left over");

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config, Error};
 use grpo_lambda_gpu::lora::AdapterLayout;
+use grpo_lambda_gpu::ptr::Float;
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
-    Adapter, Budget, Device, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
+    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
 };
 
 use super::{Gpu, GpuModel, implemented};
@@ -20,6 +21,15 @@ pub enum Made {
     Random,
     /// Nothing: where nothing is computed.
     Nothing,
+}
+
+impl Made {
+    fn fill<T: Float>(self, tensors: &Tensors<T>, seed: u64) -> Result<(), DeviceError> {
+        match self {
+            Made::Random => random::fill(tensors, seed, 0.02),
+            Made::Nothing => Ok(()),
+        }
+    }
 }
 
 impl Gpu {
@@ -37,13 +47,10 @@ impl Gpu {
         made: Made,
     ) -> Result<Self, Error> {
         implemented(shape)?;
-        let fill = |tensors: &Tensors| match made {
-            Made::Random => random::fill(tensors, stage.seed, 0.02),
-            Made::Nothing => Ok(()),
-        };
+        let seed = stage.seed;
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
-        fill(weights.tensors())?;
+        made.fill(weights.tensors(), seed)?;
         let kernels = Kernels { device: device.clone(), dtype };
         let none = Parameters::new();
         let (adapter, optimiser) = match &stage.lora {
@@ -51,20 +58,20 @@ impl Gpu {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
                 let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, adapter.tensors(), &none)?;
-                fill(adapter.tensors())?;
-                fill(optimiser.master())?;
+                made.fill(adapter.tensors(), seed)?;
+                made.fill(optimiser.master(), seed)?;
                 (Some(adapter), optimiser)
             }
             None => {
                 let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, weights.tensors(), &none)?;
-                fill(optimiser.master())?;
+                made.fill(optimiser.master(), seed)?;
                 (None, optimiser)
             }
         };
         let reference = match reference && adapter.is_none() {
             true => {
                 let reference = Weights::zeros(device, "reference", &layout, dtype)?;
-                fill(reference.tensors())?;
+                made.fill(reference.tensors(), seed)?;
                 Some(reference)
             }
             false => None,

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use grpo_lambda_gpu::kernels::{NAMES, source};
+use grpo_lambda_gpu::ptr::ElementType;
 use grpo_lambda_gpu::{Arg, Dtype};
 use libloading::Library;
 use rayon::prelude::*;
@@ -162,9 +163,20 @@ type Launch = unsafe extern "C" fn(
     *const u64,
 ) -> *const c_char;
 
+/// The letter that `cuda.hpp` gives a parameter of this type, and the bits. Of a pointer the letter says what it points at, in capitals
+/// where that may be written; a null pointer is as good as any.
 fn kind_and_bits(arg: Arg) -> (u8, u64) {
     match arg {
-        Arg::Address(a) => (b'p', a),
+        Arg::Pointer { address, to, writes } => {
+            let letter = match to {
+                ElementType::F32 => b's',
+                ElementType::Bf16 => b'h',
+                ElementType::F64 => b'd',
+                ElementType::U32 => b'u',
+            };
+            (if writes { letter.to_ascii_uppercase() } else { letter }, address)
+        }
+        Arg::Null => (b'0', 0),
         Arg::U32(x) => (b'i', u64::from(x)),
         Arg::U64(x) => (b'l', x),
         Arg::F32(x) => (b'f', u64::from(x.to_bits())),

@@ -252,11 +252,25 @@ static bool run_block(Order& order) {
   return true;
 }
 
+// The letter of a parameter's type; of a pointer, the letter of what it points at, in capitals where the kernel may write it.
 template <class T> struct Kind { static constexpr char letter = '?'; };
-template <class T> struct Kind<T*> { static constexpr char letter = 'p'; };
+template <> struct Kind<const float*> { static constexpr char letter = 's'; };
+template <> struct Kind<const unsigned short*> { static constexpr char letter = 'h'; };
+template <> struct Kind<const double*> { static constexpr char letter = 'd'; };
+template <> struct Kind<const unsigned*> { static constexpr char letter = 'u'; };
+template <class T> struct Kind<T*> { static constexpr char letter = Kind<const T*>::letter - 'a' + 'A'; };
 template <> struct Kind<unsigned> { static constexpr char letter = 'i'; };
 template <> struct Kind<unsigned long long> { static constexpr char letter = 'l'; };
 template <> struct Kind<float> { static constexpr char letter = 'f'; };
+
+static bool pointer(char kind) { return strchr("shduSHDU", kind) != nullptr; }
+
+// Whether arguments of kinds `given` are what `expected` asks for: the same, but that a null pointer is as good as any.
+static bool fits(const char* expected, const char* given) {
+  for (; *expected && *given; expected++, given++)
+    if (*expected != *given && !(*given == '0' && pointer(*expected))) return false;
+  return *expected == *given;
+}
 
 template <class T> static T taken(const uint64_t& slot) {
   T x;

@@ -15,8 +15,10 @@ extern "C" const char* emulated_launch(const char* name, const char* kinds, unsi
   for (const Named& entry : TABLE)
     if (strcmp(entry.name, name) == 0) found = &entry;
   if (!found) return "no kernel has this name";
-  if (strcmp(found->kinds, kinds) != 0) {
-    snprintf(b.error, sizeof b.error, "its arguments are %s, given were %s (p: pointer, i: u32, l: u64, f: f32)", found->kinds, kinds);
+  if (!fits(found->kinds, kinds)) {
+    snprintf(b.error, sizeof b.error,
+             "its arguments are %s, given were %s (i: u32, l: u64, f: f32; pointers to s: f32, h: bf16, d: f64, u: u32, capitals: may be written)",
+             found->kinds, kinds);
     return b.error;
   }
   if (threads == 0 || threads > MOST || threads % 32 != 0) return "a block has a multiple of 32 threads, at most 1024";

@@ -1,9 +1,9 @@
-//! A device without a card: the kernels' source, compiled by a C++ compiler and run thread by thread.
+//! The CPU emulator: a device without a GPU, on which the kernels' source is compiled by a C++ compiler and run thread by thread.
 //!
-//! It is meant to find what a card would only sometimes show. Fresh memory is `0xFF` (NaN in both dtypes); every allocation lies between
-//! guard bytes that are looked at after every launch; every address must lie in live memory; a kernel's arguments must have its
-//! parameters' types; a barrier that not all threads reach is an error; and the order in which threads run can be changed, so that a
-//! missing barrier changes bits.
+//! It finds what a GPU would only sometimes show. Fresh memory is `0xFF` (NaN in both dtypes). Every allocation lies between guard
+//! bytes that are checked after every launch, and every address must lie in live memory. A kernel's arguments must have the types of
+//! its parameters, down to what a pointer points at and whether it may be written. A barrier that not all threads reach is an error,
+//! and the order in which threads run can be changed, so that a missing barrier changes bits.
 
 mod compiled;
 mod memory;
@@ -13,9 +13,8 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use compiled::Program;
-use grpo_lambda_gpu::device::Recording;
 use grpo_lambda_gpu::ledger::Ledger;
-use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm};
+use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm, Graph};
 use memory::Memory;
 
 /// In which order the threads of a block run from one barrier to the next, and blocks one after the other.
@@ -50,7 +49,7 @@ struct Inner {
     program: Option<Program>,
     ledger: Ledger,
     memory: Memory,
-    recording: Mutex<Option<Vec<Call>>>,
+    capture: Mutex<Option<Vec<Call>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +77,7 @@ impl Emulated {
 
     fn of(order: Order, limit: u64, program: Option<Program>) -> Self {
         let (ledger, memory) = (Ledger::default(), Memory::new(limit));
-        Emulated { inner: Arc::new(Inner { order, program, ledger, memory, recording: Mutex::new(None) }) }
+        Emulated { inner: Arc::new(Inner { order, program, ledger, memory, capture: Mutex::new(None) }) }
     }
 }
 
@@ -87,19 +86,19 @@ fn failed(call: impl Into<String>, reason: impl Into<String>) -> DeviceError {
 }
 
 impl Inner {
-    fn recording(&self) -> MutexGuard<'_, Option<Vec<Call>>> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    fn capture(&self) -> MutexGuard<'_, Option<Vec<Call>>> {
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn not_recording(&self, call: &str) -> Result<(), DeviceError> {
-        if self.recording().is_some() {
+    fn not_capturing(&self, call: &str) -> Result<(), DeviceError> {
+        if self.capture().is_some() {
             return Err(failed(call, "it may not happen while a sequence is recorded"));
         }
         Ok(())
     }
 
-    fn do_or_record(&self, call: Call) -> Result<(), DeviceError> {
-        if let Some(calls) = self.recording().as_mut() {
+    fn run_or_capture(&self, call: Call) -> Result<(), DeviceError> {
+        if let Some(calls) = self.capture().as_mut() {
             calls.push(call);
             return Ok(());
         }
@@ -110,8 +109,7 @@ impl Inner {
         match call {
             Call::Launch { name, dtype, grid, block, args } => {
                 for (i, arg) in args.iter().enumerate() {
-                    if let Arg::Address(address) = arg
-                        && *address != 0
+                    if let Arg::Pointer { address, .. } = arg
                         && !self.memory.holds(*address, 0)
                     {
                         return Err(failed(*name, format!("argument {i} points at no live memory")));
@@ -141,14 +139,14 @@ impl Inner {
     }
 }
 
-struct Recorded {
+struct Captured {
     inner: Arc<Inner>,
     calls: Vec<Call>,
 }
 
-impl Recording for Recorded {
+impl Graph for Captured {
     fn replay(&self) -> Result<(), DeviceError> {
-        self.inner.not_recording("replay")?;
+        self.inner.not_capturing("replay")?;
         self.calls.iter().try_for_each(|call| self.inner.run(call))
     }
 }
@@ -159,7 +157,7 @@ impl Device for Emulated {
     }
 
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
-        self.inner.not_recording("allocate")?;
+        self.inner.not_capturing("allocate")?;
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         let in_use = self.inner.ledger.total();
         let free = self.inner.memory.limit.saturating_sub(in_use);
@@ -181,7 +179,7 @@ impl Device for Emulated {
         self.inner.ledger.give(what, bytes);
         if !std::thread::panicking() {
             freed.unwrap_or_else(|reason| panic!("free: {reason}"));
-            assert!(self.inner.recording().is_none(), "{what} was freed while a sequence was recorded");
+            assert!(self.inner.capture().is_none(), "{what} was freed while a sequence was recorded");
         }
     }
 
@@ -195,21 +193,21 @@ impl Device for Emulated {
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.inner.not_recording("upload")?;
+        self.inner.not_capturing("upload")?;
         self.inner.memory.write(address, bytes).map_err(|reason| failed("upload", reason))
     }
 
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.inner.not_recording("download")?;
+        self.inner.not_capturing("download")?;
         self.inner.memory.read(address, bytes).map_err(|reason| failed("download", reason))
     }
 
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.inner.do_or_record(Call::Copy { to, from, bytes })
+        self.inner.run_or_capture(Call::Copy { to, from, bytes })
     }
 
     fn clear(&self, address: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.inner.do_or_record(Call::Clear { address, bytes })
+        self.inner.run_or_capture(Call::Clear { address, bytes })
     }
 
     fn launch(
@@ -220,23 +218,23 @@ impl Device for Emulated {
         block: u32,
         args: &[Arg],
     ) -> Result<(), DeviceError> {
-        self.inner.do_or_record(Call::Launch { name, dtype, grid, block, args: args.to_vec() })
+        self.inner.run_or_capture(Call::Launch { name, dtype, grid, block, args: args.to_vec() })
     }
 
     fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
-        self.inner.do_or_record(Call::Gemm(*gemm))
+        self.inner.run_or_capture(Call::Gemm(*gemm))
     }
 
-    fn begin_recording(&self) -> Result<(), DeviceError> {
-        self.inner.not_recording("begin_recording")?;
-        *self.inner.recording() = Some(Vec::new());
+    fn begin_capture(&self) -> Result<(), DeviceError> {
+        self.inner.not_capturing("begin_capture")?;
+        *self.inner.capture() = Some(Vec::new());
         Ok(())
     }
 
-    fn end_recording(&self) -> Result<Box<dyn Recording>, DeviceError> {
-        let calls = self.inner.recording().take();
-        let calls = calls.ok_or_else(|| failed("end_recording", "nothing is recorded"))?;
-        Ok(Box::new(Recorded { inner: self.inner.clone(), calls }))
+    fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError> {
+        let calls = self.inner.capture().take();
+        let calls = calls.ok_or_else(|| failed("end_capture", "nothing is recorded"))?;
+        Ok(Box::new(Captured { inner: self.inner.clone(), calls }))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

@@ -1,5 +1,6 @@
 //! Matrix products by loops, summed in `f32` in the order of the terms.
 
+use grpo_lambda_gpu::ptr::Access;
 use grpo_lambda_gpu::{Dtype, Gemm, Matrix};
 use half::bf16;
 use rayon::prelude::*;
@@ -25,7 +26,7 @@ fn write(address: u64, dtype: Dtype, x: f32) {
 }
 
 /// Where number `(row, column)` of matrix `batch` is, rows and columns after transposition.
-fn at(matrix: Matrix, batch: usize, row: usize, column: usize) -> u64 {
+fn at<A: Access>(matrix: Matrix<A>, batch: usize, row: usize, column: usize) -> u64 {
     let (row, column) = if matrix.transposed { (column, row) } else { (row, column) };
     let index = batch * matrix.batch_stride + row * matrix.stride + column;
     matrix.address + (index * matrix.dtype.bytes()) as u64
@@ -37,9 +38,9 @@ fn dense(matrix: Matrix, batch: usize, rows: usize, columns: usize) -> Vec<f32> 
     (0..rows * columns).map(number).collect()
 }
 
-fn check(
+fn check<A: Access>(
     name: &str,
-    matrix: Matrix,
+    matrix: Matrix<A>,
     batch: usize,
     (rows, columns): (usize, usize),
     holds: &impl Fn(u64, usize) -> bool,

@@ -1,14 +1,21 @@
 //! One token against the caches.
 
-use grpo_lambda_gpu::kernels::Shape;
+use grpo_lambda_gpu::kernels::{DecodeAttention, DecodeHeads, FillCache, HeadShape};
 
 use super::heads::table;
 use super::{bits, everywhere, numbers, wide};
 
+/// Number `i` of head `h` of a token's heads plus their bias, and the number it is paired with, rotated by an angle's cosine and sine.
+fn rotated(heads: &[f64], dim: usize, h: usize, i: usize, angle: &[f32]) -> (f64, f64) {
+    let (a, c) = (heads[h * dim + i], heads[h * dim + i + dim / 2]);
+    let (cos, sin) = (f64::from(angle[0]), f64::from(angle[1]));
+    (a * cos - c * sin, c * cos + a * sin)
+}
+
 #[test]
 fn a_token_goes_to_its_place_in_the_caches_and_nowhere_else() {
     everywhere(|b| {
-        for s in [Shape { query: 4, key: 2, dim: 6 }, Shape { query: 14, key: 2, dim: 64 }] {
+        for s in [HeadShape { query: 4, key: 2, dim: 6 }, HeadShape { query: 14, key: 2, dim: 64 }] {
             let (query, key, dim) = (s.query as usize, s.key as usize, s.dim as usize);
             let (capacity, lengths) = (9usize, [0u32, 8, 3, 9]);
             let width = (query + 2 * key) * dim;
@@ -21,44 +28,41 @@ fn a_token_goes_to_its_place_in_the_caches_and_nowhere_else() {
                 let (q, keys, values) =
                     (b.put(&vec![7.0; 4 * query * dim]), b.put(&vec![7.0; size]), b.put(&vec![7.0; size]));
                 let lengths_on_device = b.raw(&lengths);
-                b.k.decode_heads(
-                    qkv.at(),
-                    if with_bias { at_bias.at() } else { 0 },
-                    on_device.address(),
-                    lengths_on_device.address(),
-                    q.at(),
-                    keys.at(),
-                    values.at(),
-                    4,
-                    s,
-                    capacity as u32,
-                )
+                b.k.launch(DecodeHeads {
+                    qkv: qkv.ptr(),
+                    bias: with_bias.then(|| at_bias.ptr()),
+                    table: on_device.ptr(),
+                    lengths: lengths_on_device.ptr(),
+                    q: q.ptr_mut(),
+                    keys: keys.ptr_mut(),
+                    values: values.ptr_mut(),
+                    rows: 4,
+                    heads: s,
+                    capacity: capacity as u32,
+                })
                 .unwrap();
                 let mut want = [vec![7.0; 4 * query * dim], vec![7.0; size], vec![7.0; size]];
                 // The row that is full stays as it was.
                 for (row, position) in lengths.iter().map(|l| *l as usize).enumerate().take(3) {
+                    let sum = |n: usize| {
+                        f64::from(x[row * width + n]) + if with_bias { f64::from(bias[n]) } else { 0.0 }
+                    };
+                    let heads: Vec<f64> = (0..width).map(sum).collect();
                     for h in 0..query + 2 * key {
                         for i in 0..dim / 2 {
-                            let part = |i: usize| {
-                                let n = h * dim + i;
-                                f64::from(x[row * width + n])
-                                    + if with_bias { f64::from(bias[n]) } else { 0.0 }
+                            let angle = match h < query + key {
+                                true => &angles[(position * dim / 2 + i) * 2..][..2],
+                                false => &[1.0, 0.0],
                             };
-                            let (a, c) = (part(i), part(i + dim / 2));
-                            let angle = &angles[(position * dim / 2 + i) * 2..][..2];
-                            let (cos, sin) = (f64::from(angle[0]), f64::from(angle[1]));
-                            let turned = match h < query + key {
-                                true => (a * cos - c * sin, c * cos + a * sin),
-                                false => (a, c),
-                            };
+                            let (low, high) = rotated(&heads, dim, h, i, angle);
                             let place = |head: usize| ((row * key + head) * capacity + position) * dim + i;
                             let (which, at) = match h {
                                 _ if h < query => (0, (row * query + h) * dim + i),
                                 _ if h < query + key => (1, place(h - query)),
                                 _ => (2, place(h - query - key)),
                             };
-                            want[which][at] = turned.0;
-                            want[which][at + dim / 2] = turned.1;
+                            want[which][at] = low;
+                            want[which][at + dim / 2] = high;
                         }
                     }
                 }
@@ -77,7 +81,7 @@ fn attention_over_a_cache_follows_the_equation_at_every_length() {
         for (query, key, dim) in shapes {
             let lengths = [0u32, 1, 30, 31, 32, 97, 127, 128, 299];
             let (rows, capacity) = (lengths.len(), 300usize);
-            let (s, scale) = (Shape { query, key, dim }, 1.0 / (dim as f32).sqrt());
+            let (s, scale) = (HeadShape { query, key, dim }, 1.0 / (dim as f32).sqrt());
             let (query, key, dim) = (query as usize, key as usize, dim as usize);
             let q: Vec<f32> = numbers(3, rows * query * dim).iter().map(|x| 2.0 * x).collect();
             let q = b.rounded(&q);
@@ -111,19 +115,19 @@ fn attention_over_a_cache_follows_the_equation_at_every_length() {
                     }
                 }
             }
-            let (dq, dk, dv, out) = (b.put(&q), b.put(&keys), b.put(&values), b.room(want.len()));
-            let on_device = b.raw(&lengths);
-            b.k.decode_attention(
-                dq.at(),
-                dk.at(),
-                dv.at(),
-                on_device.address(),
-                out.at(),
-                rows as u32,
-                s,
-                capacity as u32,
+            let (query, keys, values) = (b.put(&q), b.put(&keys), b.put(&values));
+            let (out, on_device) = (b.blank(want.len()), b.raw(&lengths));
+            b.k.launch(DecodeAttention {
+                q: query.ptr(),
+                keys: keys.ptr(),
+                values: values.ptr(),
+                lengths: on_device.ptr(),
+                out: out.ptr_mut(),
+                rows: rows as u32,
+                heads: s,
+                capacity: capacity as u32,
                 scale,
-            )
+            })
             .unwrap();
             b.close("decode_attention", &b.get(&out), &want, |_| 1.0, 1e-6);
         }
@@ -133,15 +137,26 @@ fn attention_over_a_cache_follows_the_equation_at_every_length() {
 #[test]
 fn a_nan_that_is_seen_spoils_its_heads_and_huge_scores_do_not_overflow() {
     everywhere(|b| {
-        let (s, capacity) = (Shape { query: 2, key: 2, dim: 4 }, 40usize);
+        let (s, capacity) = (HeadShape { query: 2, key: 2, dim: 4 }, 40usize);
         let mut keys = vec![0.0; 2 * 2 * capacity * 4];
         keys[35 * 4] = f32::NAN; // row 0, head 0, position 35
         keys[2 * capacity * 4] = 1e30; // row 1, head 0, position 0
         let values: Vec<f32> = (0..keys.len()).map(|i| (i / 4 % capacity) as f32).collect();
         let q = b.put(&[1e3; 16]);
-        let (k, v, out) = (b.put(&keys), b.put(&values), b.room(16));
+        let (k, v, out) = (b.put(&keys), b.put(&values), b.blank(16));
         let lengths = b.raw(&[39u32, 39]);
-        b.k.decode_attention(q.at(), k.at(), v.at(), lengths.address(), out.at(), 2, s, 40, 1.0).unwrap();
+        b.k.launch(DecodeAttention {
+            q: q.ptr(),
+            keys: k.ptr(),
+            values: v.ptr(),
+            lengths: lengths.ptr(),
+            out: out.ptr_mut(),
+            rows: 2,
+            heads: s,
+            capacity: 40,
+            scale: 1.0,
+        })
+        .unwrap();
         let got = b.get(&out);
         assert!(got[..4].iter().all(|x| x.is_nan()), "{got:?}");
         let mean = b.rounded(&[19.5])[0];
@@ -172,18 +187,18 @@ fn caches_are_filled_with_the_prompts_of_their_rows() {
             let (dk, dv, keys, values) =
                 (b.put(&k), b.put(&v), b.put(&vec![7.0; size]), b.put(&vec![7.0; size]));
             let (at, from) = (b.raw(&offsets), b.raw(&source));
-            let s = Shape { query: key as u32, key: key as u32, dim: dim as u32 };
-            b.k.fill_cache(
-                dk.at(),
-                dv.at(),
-                at.address(),
-                from.address(),
-                keys.at(),
-                values.at(),
-                5,
-                s,
-                capacity as u32,
-            )
+            let s = HeadShape { query: key as u32, key: key as u32, dim: dim as u32 };
+            b.k.launch(FillCache {
+                k: dk.ptr(),
+                v: dv.ptr(),
+                offsets: at.ptr(),
+                source: from.ptr(),
+                keys: keys.ptr_mut(),
+                values: values.ptr_mut(),
+                rows: 5,
+                heads: s,
+                capacity: capacity as u32,
+            })
             .unwrap();
             assert_eq!(bits(&b.get(&keys)), bits(&fill(&k)));
             assert_eq!(bits(&b.get(&values)), bits(&fill(&v)));

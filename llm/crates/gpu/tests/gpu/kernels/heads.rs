@@ -1,17 +1,19 @@
-//! Heads: token-major to head-major and back, turned by position.
+//! Heads: token-major to head-major and back, rotated by position.
 
 use grpo_lambda_decoder::model::ops::rope;
-use grpo_lambda_gpu::kernels::{Places, Shape};
-use grpo_lambda_gpu::{Buffer, Dtype};
+use grpo_lambda_gpu::kernels::{
+    DecodeHeads, HeadShape, MergeHeads, MergeHeadsBackward, Ragged, SplitHeads, SplitHeadsBackward,
+};
+use grpo_lambda_gpu::{Array, Dtype};
 
-use super::{Bench, bits, everywhere, numbers, wide};
+use super::{Harness, bits, everywhere, numbers, wide};
 use crate::emulator::Order;
 
-const SHAPES: [Shape; 4] = [
-    Shape { query: 4, key: 2, dim: 6 },
-    Shape { query: 14, key: 2, dim: 64 },
-    Shape { query: 2, key: 1, dim: 8 },
-    Shape { query: 4, key: 2, dim: 128 },
+const SHAPES: [HeadShape; 4] = [
+    HeadShape { query: 4, key: 2, dim: 6 },
+    HeadShape { query: 14, key: 2, dim: 64 },
+    HeadShape { query: 2, key: 1, dim: 8 },
+    HeadShape { query: 4, key: 2, dim: 128 },
 ];
 const LENGTHS: [u32; 4] = [1, 5, 2, 9];
 const TOKENS: usize = 17;
@@ -29,13 +31,13 @@ pub(super) fn table(dim: u32, positions: usize) -> Vec<f32> {
 
 /// Rows of these lengths.
 struct Batch {
-    row: Buffer,
-    offsets: Buffer,
+    row: Array<u32>,
+    offsets: Array<u32>,
     starts: Vec<usize>,
 }
 
 impl Batch {
-    fn new(b: &Bench, lengths: &[u32]) -> Self {
+    fn new(b: &Harness, lengths: &[u32]) -> Self {
         let mut offsets = vec![0u32];
         let mut row = Vec::new();
         for (r, len) in lengths.iter().enumerate() {
@@ -46,9 +48,9 @@ impl Batch {
         Batch { row: b.raw(&row), offsets: b.raw(&offsets), starts }
     }
 
-    fn places(&self) -> Places {
+    fn ragged(&self) -> Ragged {
         let tokens = *self.starts.last().unwrap() as u32;
-        Places { tokens, row: self.row.address(), offsets: self.offsets.address() }
+        Ragged { tokens, row: self.row.ptr(), offsets: self.offsets.ptr() }
     }
 
     fn positions(&self) -> Vec<u32> {
@@ -64,7 +66,7 @@ impl Batch {
 }
 
 /// The three head-major arrays of token-major numbers.
-fn split<T: Copy + Default>(x: &[T], at: &Batch, s: Shape) -> [Vec<T>; 3] {
+fn split<T: Copy + Default>(x: &[T], at: &Batch, s: HeadShape) -> [Vec<T>; 3] {
     let (query, key, dim) = (s.query as usize, s.key as usize, s.dim as usize);
     let tokens = x.len() / ((query + 2 * key) * dim);
     let mut from = 0;
@@ -82,7 +84,7 @@ fn split<T: Copy + Default>(x: &[T], at: &Batch, s: Shape) -> [Vec<T>; 3] {
     })
 }
 
-fn turned(x: &mut [f64], positions: &[u32], s: Shape, back: bool) {
+fn rotate(x: &mut [f64], positions: &[u32], s: HeadShape, back: bool) {
     let longest = *positions.iter().max().unwrap() as usize + 1;
     let table = rope::Table::<f64>::new(&frequencies(s.dim), longest);
     let stride = ((s.query + 2 * s.key) * s.dim) as usize;
@@ -90,7 +92,7 @@ fn turned(x: &mut [f64], positions: &[u32], s: Shape, back: bool) {
 }
 
 #[test]
-fn heads_are_split_and_turned_as_on_the_cpu_and_the_way_back_turns_back() {
+fn heads_are_split_and_rotated_as_on_the_cpu_and_the_way_back_rotates_back() {
     everywhere(|b| {
         for s in SHAPES {
             let width = ((s.query + 2 * s.key) * s.dim) as usize;
@@ -105,23 +107,39 @@ fn heads_are_split_and_turned_as_on_the_cpu_and_the_way_back_turns_back() {
                 for (i, sum) in sums.iter_mut().enumerate() {
                     *sum += if with_bias { f64::from(bias[i % width]) } else { 0.0 };
                 }
-                turned(&mut sums, &at.positions(), s, false);
+                rotate(&mut sums, &at.positions(), s, false);
                 let want = split(&sums, &at, s);
-                let [q, k, v] = sizes.map(|n| b.room(n));
-                let bias = if with_bias { on_device.at() } else { 0 };
-                b.k.split_heads(qkv.at(), bias, angles.address(), at.places(), s, q.at(), k.at(), v.at())
-                    .unwrap();
+                let [q, k, v] = sizes.map(|n| b.blank(n));
+                b.k.launch(SplitHeads {
+                    qkv: qkv.ptr(),
+                    bias: with_bias.then(|| on_device.ptr()),
+                    table: angles.ptr(),
+                    batch: at.ragged(),
+                    q: q.ptr_mut(),
+                    k: k.ptr_mut(),
+                    v: v.ptr_mut(),
+                    heads: s,
+                })
+                .unwrap();
                 for (got, want) in [q, k, v].iter().zip(&want) {
-                    // A turned number may be small where its parts are not.
+                    // A rotated number may be small where its parts are not.
                     b.close("split_heads", &b.get(got), want, |_| 4.0, 2e-7);
                 }
             }
             let mut want = wide(&x);
-            turned(&mut want, &at.positions(), s, true);
+            rotate(&mut want, &at.positions(), s, true);
             let [q, k, v] = split(&x, &at, s).map(|x| b.put(&x));
-            let out = b.room(TOKENS * width);
-            b.k.split_heads_backward(q.at(), k.at(), v.at(), angles.address(), at.places(), s, out.at())
-                .unwrap();
+            let out = b.blank(TOKENS * width);
+            b.k.launch(SplitHeadsBackward {
+                dq: q.ptr(),
+                dk: k.ptr(),
+                dv: v.ptr(),
+                table: angles.ptr(),
+                batch: at.ragged(),
+                dqkv: out.ptr_mut(),
+                heads: s,
+            })
+            .unwrap();
             b.close("split_heads_backward", &b.get(&out), &want, |_| 4.0, 2e-7);
         }
     });
@@ -131,71 +149,104 @@ fn heads_are_split_and_turned_as_on_the_cpu_and_the_way_back_turns_back() {
 fn heads_are_merged_and_parted_to_the_bit() {
     everywhere(|b| {
         for s in SHAPES {
-            let only = Shape { key: 0, ..s };
+            let only = HeadShape { key: 0, ..s };
             let at = Batch::new(b, &LENGTHS);
             let mut x = b.rounded(&numbers(3, TOKENS * (s.query * s.dim) as usize));
             x[5] = f32::NAN;
             let [parted, ..] = split(&x, &at, only);
-            let (from, out) = (b.put(&parted), b.room(x.len()));
-            b.k.merge_heads(from.at(), at.places(), s, out.at()).unwrap();
+            let (from, out) = (b.put(&parted), b.blank(x.len()));
+            let (batch, heads) = (at.ragged(), s);
+            b.k.launch(MergeHeads { x: from.ptr(), batch, out: out.ptr_mut(), heads }).unwrap();
             assert_eq!(bits(&b.get(&out)), bits(&x));
-            let (from, out) = (b.put(&x), b.room(x.len()));
-            b.k.merge_heads_backward(from.at(), at.places(), s, out.at()).unwrap();
+            let (from, out) = (b.put(&x), b.blank(x.len()));
+            b.k.launch(MergeHeadsBackward { dout: from.ptr(), batch, dx: out.ptr_mut(), heads }).unwrap();
             assert_eq!(bits(&b.get(&out)), bits(&parted));
         }
     });
 }
 
-#[test]
-fn every_position_to_32k_is_turned_by_its_own_angle_in_both_dtypes() {
-    const LEN: usize = 32_768;
-    let s = Shape { query: 1, key: 1, dim: 64 };
+const LEN: usize = 32_768;
+const ONE_HEAD: HeadShape = HeadShape { query: 1, key: 1, dim: 64 };
+
+/// Angles of every position up to [`LEN`], 32 each.
+fn long_angles() -> Vec<f64> {
     let frequencies: Vec<f64> = (0..32).map(|i| 1e6f64.powf(-f64::from(i) / 32.0)).collect();
-    let angles: Vec<f64> = (0..=LEN).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f)).collect();
+    (0..=LEN).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f)).collect()
+}
+
+/// A head rotated by the angles of a position.
+fn rotated(x: &[f32], angles: &[f64], position: usize) -> Vec<f64> {
+    let angle = |i: usize| angles[position * 32 + i];
+    let (x, mut y) = (wide(x), vec![0.0; 64]);
+    for i in 0..32 {
+        y[i] = x[i] * angle(i).cos() - x[i + 32] * angle(i).sin();
+        y[i + 32] = x[i + 32] * angle(i).cos() + x[i] * angle(i).sin();
+    }
+    y
+}
+
+/// The same token, of three heads, at every position of one row.
+fn split_everywhere(b: &Harness, token: &[f32], table: &Array<f32>, angles: &[f64]) {
+    let at = Batch::new(b, &[LEN as u32 + 1]);
+    let qkv = b.put(&token.repeat(LEN + 1));
+    let [q, k, v] = [(); 3].map(|_| b.blank((LEN + 1) * 64));
+    b.k.launch(SplitHeads {
+        qkv: qkv.ptr(),
+        bias: None,
+        table: table.ptr(),
+        batch: at.ragged(),
+        q: q.ptr_mut(),
+        k: k.ptr_mut(),
+        v: v.ptr_mut(),
+        heads: ONE_HEAD,
+    })
+    .unwrap();
+    for (got, head) in [(&q, &token[..64]), (&k, &token[64..128])] {
+        let want: Vec<f64> = (0..=LEN).flat_map(|p| rotated(head, angles, p)).collect();
+        b.close("split_heads 1..32768", &b.get(got), &want, |_| 4.0, 2e-7);
+    }
+}
+
+/// The same token, decoded at some positions.
+fn decode_at_some_positions(b: &Harness, token: &[f32], table: &Array<f32>, angles: &[f64]) {
+    let positions: Vec<u32> = (0..=LEN as u32).step_by(127).chain([15_962, 15_968, 32_767, 32_768]).collect();
+    let rows = positions.len();
+    let (lengths, qkv, q) = (b.raw(&positions), b.put(&token.repeat(rows)), b.blank(rows * 64));
+    // Every row has its own cache; only its last place is written, so one key head of 64 numbers at this capacity is enough memory.
+    for (row, position) in positions.iter().enumerate().filter(|(row, _)| row % 32 == 0 || row + 4 >= rows) {
+        let capacity = position + 1;
+        let [keys, values] = [(); 2].map(|_| b.blank(capacity as usize * 64));
+        b.k.launch(DecodeHeads {
+            qkv: qkv.ptr().offset(row * 192),
+            bias: None,
+            table: table.ptr(),
+            lengths: lengths.at(row),
+            q: q.ptr_mut().offset(row * 64),
+            keys: keys.ptr_mut(),
+            values: values.ptr_mut(),
+            rows: 1,
+            heads: ONE_HEAD,
+            capacity,
+        })
+        .unwrap();
+        let position = *position as usize;
+        let (got, want) = (b.get(&q), rotated(&token[..64], angles, position));
+        b.close("decode_heads 1..32768", &got[row * 64..][..64], &want, |_| 4.0, 2e-7);
+        let (got, want) = (b.get(&keys), rotated(&token[64..128], angles, position));
+        b.close("decode_heads 1..32768", &got[position * 64..], &want, |_| 4.0, 2e-7);
+    }
+}
+
+#[test]
+fn every_position_to_32k_is_rotated_by_its_own_angle_in_both_dtypes() {
+    let angles = long_angles();
     let pairs: Vec<f32> = angles.iter().flat_map(|a| [a.cos() as f32, a.sin() as f32]).collect();
-    let turn = |x: &[f32], position: usize| -> Vec<f64> {
-        let angle = |i: usize| angles[position * 32 + i];
-        let (x, mut y) = (wide(x), vec![0.0; 64]);
-        for i in 0..32 {
-            y[i] = x[i] * angle(i).cos() - x[i + 32] * angle(i).sin();
-            y[i + 32] = x[i + 32] * angle(i).cos() + x[i] * angle(i).sin();
-        }
-        y
-    };
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let Some(b) = Bench::new(Order::Forward, dtype) else { return };
+        let Some(b) = Harness::new(Order::Forward, dtype) else { return };
         // The same token everywhere, so that a neighbour's angle would show as its neighbour's result.
         let token = b.rounded(&numbers(4, 3 * 64));
         let table = b.raw(&pairs);
-        let at = Batch::new(&b, &[LEN as u32 + 1]);
-        let qkv = b.put(&token.repeat(LEN + 1));
-        let [q, k, v] = [(); 3].map(|_| b.room((LEN + 1) * 64));
-        b.k.split_heads(qkv.at(), 0, table.address(), at.places(), s, q.at(), k.at(), v.at()).unwrap();
-        let want: Vec<f64> = (0..=LEN).flat_map(|p| turn(&token[..64], p)).collect();
-        b.close("split_heads 1..32768", &b.get(&q), &want, |_| 4.0, 2e-7);
-        let want: Vec<f64> = (0..=LEN).flat_map(|p| turn(&token[64..128], p)).collect();
-        b.close("split_heads 1..32768", &b.get(&k), &want, |_| 4.0, 2e-7);
-
-        let positions: Vec<u32> =
-            (0..=LEN as u32).step_by(127).chain([15_962, 15_968, 32_767, 32_768]).collect();
-        let rows = positions.len();
-        let (lengths, qkv, q) = (b.raw(&positions), b.put(&token.repeat(rows)), b.room(rows * 64));
-        // Every row has its own cache; only its last place is written, so one key head of 64 numbers at this capacity is enough memory.
-        for (row, position) in
-            positions.iter().enumerate().filter(|(row, _)| row % 32 == 0 || row + 4 >= rows)
-        {
-            let capacity = position + 1;
-            let [keys, values] = [(); 2].map(|_| b.room(capacity as usize * 64));
-            let (from, length) = (qkv.at() + (row * 192 * dtype.bytes()) as u64, lengths.at(4 * row));
-            let to = q.at() + (row * 64 * dtype.bytes()) as u64;
-            b.k.decode_heads(from, 0, table.address(), length, to, keys.at(), values.at(), 1, s, capacity)
-                .unwrap();
-            let got = b.get(&q);
-            let want = turn(&token[..64], *position as usize);
-            b.close("decode_heads 1..32768", &got[row * 64..][..64], &want, |_| 4.0, 2e-7);
-            let got = b.get(&keys);
-            let want = turn(&token[64..128], *position as usize);
-            b.close("decode_heads 1..32768", &got[*position as usize * 64..], &want, |_| 4.0, 2e-7);
-        }
+        split_everywhere(&b, &token, &table, &angles);
+        decode_at_some_positions(&b, &token, &table, &angles);
     }
 }

@@ -1,8 +1,10 @@
 //! Log-probabilities, entropies and their gradient.
 
 use grpo_lambda_decoder::model::ops::log_prob::log_softmax;
+use grpo_lambda_gpu::kernels::{LogProb, LogProbBackward};
+use grpo_lambda_gpu::{Array, Real};
 
-use super::{bits, everywhere, numbers, wide};
+use super::{Harness, Shifted, bits, everywhere, numbers, wide};
 
 /// Vocabularies and tokens.
 const SIZES: [(usize, usize); 6] = [(1, 2), (7, 3), (50, 4), (1000, 3), (4097, 2), (32_003, 1)];
@@ -26,6 +28,55 @@ fn logits(vocabulary: usize, tokens: usize) -> Vec<f32> {
     logits
 }
 
+/// Logits of some tokens, on the device.
+struct Batch {
+    logits: Array<f32>,
+    targets: Array<u32>,
+    saved: Array<f32>,
+    vocabulary: u32,
+    inverse_temperature: f32,
+}
+
+impl Batch {
+    fn new(b: &Harness, logits: &[f32], targets: &[u32], inverse_temperature: f32) -> Self {
+        let vocabulary = (logits.len() / targets.len()) as u32;
+        let saved = b.raw_blank(4 * targets.len());
+        Batch { logits: b.raw(logits), targets: b.raw(targets), saved, vocabulary, inverse_temperature }
+    }
+
+    fn forward(&self, b: &Harness, entropy: bool) -> Vec<f32> {
+        b.k.launch(LogProb {
+            logits: self.logits.ptr(),
+            targets: self.targets.ptr(),
+            out: self.saved.ptr_mut(),
+            tokens: self.targets.len() as u32,
+            vocabulary: self.vocabulary,
+            inverse_temperature: self.inverse_temperature,
+            entropy,
+        })
+        .unwrap();
+        b.get_raw(&self.saved)
+    }
+
+    /// After [`Batch::forward`].
+    fn backward(&self, b: &Harness, slopes: &[f32]) -> Vec<f32> {
+        let slopes = b.raw(slopes);
+        let out: Shifted<Real> = b.blank(self.logits.len());
+        b.k.launch(LogProbBackward {
+            logits: self.logits.ptr(),
+            targets: self.targets.ptr(),
+            saved: self.saved.ptr(),
+            slopes: slopes.ptr(),
+            dlogits: out.ptr_mut(),
+            tokens: self.targets.len() as u32,
+            vocabulary: self.vocabulary,
+            inverse_temperature: self.inverse_temperature,
+        })
+        .unwrap();
+        b.get(&out)
+    }
+}
+
 #[test]
 fn log_probabilities_and_entropies_agree_with_the_cpu() {
     everywhere(|b| {
@@ -35,13 +86,8 @@ fn log_probabilities_and_entropies_agree_with_the_cpu() {
                 let logits = logits(vocabulary, tokens);
                 let targets: Vec<u32> = (0..tokens).map(|t| ((t * 977 + 3) % vocabulary) as u32).collect();
                 let all = reference(&logits, vocabulary, it);
-                let (x, ids, out) = (b.raw(&logits), b.raw(&targets), b.raw_room::<f32>(4 * tokens));
-                let run = |entropy| {
-                    let (t, v) = (tokens as u32, vocabulary as u32);
-                    b.k.log_prob(x.address(), ids.address(), out.address(), t, v, it, entropy).unwrap();
-                    b.get_raw::<f32>(&out)
-                };
-                let (got, without) = (run(true), run(false));
+                let batch = Batch::new(b, &logits, &targets, it);
+                let (got, without) = (batch.forward(b, true), batch.forward(b, false));
                 for t in 0..tokens {
                     let row = &all[t * vocabulary..][..vocabulary];
                     let want = row[targets[t] as usize];
@@ -73,26 +119,14 @@ fn gradients_of_logits_agree_with_the_equation() {
                     f64::from(slopes[t]) * (hit - all[i].exp()) * f64::from(it)
                 })
                 .collect();
-            let (x, ids, saved) = (b.raw(&logits), b.raw(&targets), b.raw_room::<f32>(4 * tokens));
-            let (slopes, out) = (b.raw(&slopes), b.room(tokens * vocabulary));
-            let (t, v) = (tokens as u32, vocabulary as u32);
-            b.k.log_prob(x.address(), ids.address(), saved.address(), t, v, it, false).unwrap();
-            b.k.log_prob_backward(
-                x.address(),
-                ids.address(),
-                saved.address(),
-                slopes.address(),
-                out.at(),
-                t,
-                v,
-                it,
-            )
-            .unwrap();
+            let batch = Batch::new(b, &logits, &targets, it);
+            batch.forward(b, false);
+            let got = batch.backward(b, &slopes);
             // Relative to the probability, up to the rounding of its logarithm.
             let scale = |i: usize| {
                 want[i].abs() + if targets[i / vocabulary] as usize == i % vocabulary { 1.0 } else { 1e-30 }
             };
-            b.close("log_prob_backward", &b.get(&out), &want, scale, 4e-6);
+            b.close("log_prob_backward", &got, &want, scale, 4e-6);
         }
     });
 }
@@ -103,15 +137,12 @@ fn a_nan_or_infinite_logit_spoils_its_token_and_no_other() {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut logits = numbers(3, 3 * 50);
             logits[60] = bad;
-            let (x, ids, out) = (b.raw(&logits), b.raw(&[1u32, 2, 3]), b.raw_room::<f32>(12));
-            b.k.log_prob(x.address(), ids.address(), out.address(), 3, 50, 1.0, true).unwrap();
-            let got = b.get_raw::<f32>(&out);
+            let batch = Batch::new(b, &logits, &[1, 2, 3], 1.0);
+            let got = batch.forward(b, true);
             assert_eq!([0, 1, 4, 5, 8, 9].map(|i| got[i].is_nan()), [false, false, true, true, false, false]);
-            let (slopes, d) = (b.raw(&[1.0f32; 3]), b.room(150));
-            let (x, i, s) = (x.address(), ids.address(), slopes.address());
-            b.k.log_prob_backward(x, i, out.address(), s, d.at(), 3, 50, 1.0).unwrap();
             let bad = |x: &[f32]| x.iter().filter(|x| x.is_nan()).count();
-            assert_eq!(b.get(&d).chunks_exact(50).map(bad).collect::<Vec<_>>(), [0, 50, 0]);
+            let gradient = batch.backward(b, &[1.0; 3]);
+            assert_eq!(gradient.chunks_exact(50).map(bad).collect::<Vec<_>>(), [0, 50, 0]);
         }
     });
 }
@@ -122,9 +153,7 @@ fn a_common_constant_and_large_logits_change_nothing_but_rounding() {
         let logits: Vec<f32> = numbers(4, 1000).iter().map(|x| (x * 8.0).round() / 2.0).collect();
         let run = |shift: f32| {
             let x: Vec<f32> = logits.iter().map(|x| x + shift).collect();
-            let (x, ids, out) = (b.raw(&x), b.raw(&[17u32]), b.raw_room::<f32>(4));
-            b.k.log_prob(x.address(), ids.address(), out.address(), 1, 1000, 1.0, true).unwrap();
-            b.get_raw::<f32>(&out)
+            Batch::new(b, &x, &[17], 1.0).forward(b, true)
         };
         // Halves are held exactly at these sizes, so nothing is rounded away.
         for shift in [64.0, -4096.0, 1e6] {

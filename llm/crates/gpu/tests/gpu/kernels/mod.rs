@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use grpo_lambda_decoder::rng::{Address, Purpose, normal};
-use grpo_lambda_gpu::{Buffer, Device, Dtype, Kernels};
+use grpo_lambda_gpu::ptr::{Element, Plain};
+use grpo_lambda_gpu::{Array, Device, Dtype, Kernels, Ptr, PtrMut, Real};
 use half::bf16;
 
 use crate::emulator::{Emulated, Order};
@@ -25,34 +26,40 @@ use crate::emulator::{Emulated, Order};
 const ORDERS: [Order; 4] = [Order::Forward, Order::Reversed, Order::Shuffled(0), Order::Shuffled(7)];
 
 /// A device, its kernels for one dtype, and what was read from it.
-struct Bench {
+struct Harness {
     device: Arc<dyn Device>,
     k: Kernels,
     dtype: Dtype,
-    /// Numbers by which arrays of `T` are moved from an aligned address.
+    /// Elements by which arrays of `Real` are moved from an aligned address.
     shift: Cell<usize>,
     seen: RefCell<Vec<Vec<u8>>>,
 }
 
-/// An array of `T`.
-struct Array {
-    buffer: Buffer,
-    dtype: Dtype,
+/// An array that begins some elements into its memory.
+struct Shifted<T> {
+    array: Array<T>,
     from: usize,
-    len: usize,
 }
 
-impl Array {
-    fn at(&self) -> u64 {
-        self.buffer.at(self.from * self.dtype.bytes())
+impl<T: Element> Shifted<T> {
+    fn ptr(&self) -> Ptr<T> {
+        self.array.at(self.from)
+    }
+
+    fn ptr_mut(&self) -> PtrMut<T> {
+        self.array.at_mut(self.from)
+    }
+
+    fn len(&self) -> usize {
+        self.array.len() - self.from
     }
 }
 
-impl Bench {
+impl Harness {
     fn new(order: Order, dtype: Dtype) -> Option<Self> {
         let device: Arc<dyn Device> = Arc::new(Emulated::new(order, u64::MAX)?);
         let k = Kernels { device: device.clone(), dtype };
-        Some(Bench { device, k, dtype, shift: Cell::new(0), seen: RefCell::default() })
+        Some(Harness { device, k, dtype, shift: Cell::new(0), seen: RefCell::default() })
     }
 
     /// Numbers rounded to the dtype, as the kernel sees them.
@@ -63,35 +70,36 @@ impl Bench {
         }
     }
 
-    /// On the device in `T`.
-    fn put(&self, x: &[f32]) -> Array {
-        let array = self.room(x.len());
+    /// On the device in the dtype.
+    fn put(&self, x: &[f32]) -> Shifted<Real> {
+        let real = self.blank(x.len());
+        let (buffer, byte) = (real.array.buffer(), real.from * self.dtype.bytes());
         match self.dtype {
-            Dtype::F32 => array.buffer.write(array.from * 4, x).unwrap(),
+            Dtype::F32 => buffer.write(byte, x).unwrap(),
             Dtype::Bf16 => {
                 let bits: Vec<u16> = x.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
-                array.buffer.write(array.from * 2, &bits).unwrap();
+                buffer.write(byte, &bits).unwrap();
             }
         }
-        array
+        real
     }
 
-    /// Room for numbers in `T`.
-    fn room(&self, len: usize) -> Array {
+    /// An array of the dtype of which nothing is written yet.
+    fn blank<T: Element>(&self, len: usize) -> Shifted<T> {
         let from = self.shift.get();
-        let buffer = Buffer::new(&self.device, "array", (from + len) * self.dtype.bytes()).unwrap();
-        Array { buffer, dtype: self.dtype, from, len }
+        Shifted { array: Array::new(&self.device, "array", self.dtype, from + len).unwrap(), from }
     }
 
-    fn get(&self, x: &Array) -> Vec<f32> {
+    fn get(&self, x: &Shifted<Real>) -> Vec<f32> {
+        let (buffer, byte) = (x.array.buffer(), x.from * self.dtype.bytes());
         match self.dtype {
             Dtype::F32 => {
-                let got: Vec<f32> = x.buffer.read(x.from * 4, x.len).unwrap();
+                let got: Vec<f32> = buffer.read(byte, x.len()).unwrap();
                 self.remember(&got);
                 got
             }
             Dtype::Bf16 => {
-                let bits: Vec<u16> = x.buffer.read(x.from * 2, x.len).unwrap();
+                let bits: Vec<u16> = buffer.read(byte, x.len()).unwrap();
                 self.remember(&bits);
                 bits.into_iter().map(|x| bf16::from_bits(x).to_f32()).collect()
             }
@@ -99,16 +107,16 @@ impl Bench {
     }
 
     /// On the device as it is.
-    fn raw<T: bytemuck::Pod>(&self, x: &[T]) -> Buffer {
-        Buffer::of(&self.device, "raw", x).unwrap()
+    fn raw<T: Plain>(&self, x: &[T]) -> Array<T> {
+        Array::of(&self.device, "raw", x).unwrap()
     }
 
-    fn raw_room<T>(&self, len: usize) -> Buffer {
-        Buffer::new(&self.device, "raw", len * size_of::<T>()).unwrap()
+    fn raw_blank<T: Plain>(&self, len: usize) -> Array<T> {
+        Array::new(&self.device, "raw", self.dtype, len).unwrap()
     }
 
-    fn get_raw<T: bytemuck::Pod>(&self, x: &Buffer) -> Vec<T> {
-        let got = x.read(0, x.bytes() / size_of::<T>()).unwrap();
+    fn get_raw<T: Plain>(&self, x: &Array<T>) -> Vec<T> {
+        let got = x.read().unwrap();
         self.remember(&got);
         got
     }
@@ -117,7 +125,7 @@ impl Bench {
         self.seen.borrow_mut().push(bytemuck::cast_slice(x).to_vec());
     }
 
-    /// Asserts that numbers in `T` are the wanted ones within `tolerance` of their `scale`, and in bf16 half a unit in the last place more.
+    /// Asserts that numbers in the dtype are the wanted ones within `tolerance` of their `scale`, and in bf16 half a unit in the last place more.
     fn close(
         &self,
         kernel: &'static str,
@@ -182,24 +190,24 @@ fn close(
     }
 }
 
-/// Runs a test in both dtypes, under all orders, on arrays of `T` at aligned addresses and not.
-fn everywhere(test: impl Fn(&Bench)) {
-    in_every_order(|bench| {
+/// Runs a test in both dtypes, under all orders, on arrays of the dtype at aligned addresses and not.
+fn everywhere(test: impl Fn(&Harness)) {
+    in_every_order(|harness| {
         for shift in [0, 1] {
-            bench.shift.set(shift);
-            test(bench);
+            harness.shift.set(shift);
+            test(harness);
         }
     });
 }
 
 /// The same on aligned arrays only.
-fn in_every_order(test: impl Fn(&Bench)) {
+fn in_every_order(test: impl Fn(&Harness)) {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let mut first: Option<Vec<Vec<u8>>> = None;
         for order in ORDERS {
-            let Some(bench) = Bench::new(order, dtype) else { return };
-            test(&bench);
-            let seen = bench.seen.take();
+            let Some(harness) = Harness::new(order, dtype) else { return };
+            test(&harness);
+            let seen = harness.seen.take();
             assert!(!seen.is_empty(), "the test read nothing");
             match &first {
                 None => first = Some(seen),

@@ -1,52 +1,59 @@
 //! The optimiser over flat arrays.
 
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, Update};
-use grpo_lambda_gpu::kernels::AdamWStep;
-use grpo_lambda_gpu::{Buffer, Dtype, Kernels};
+use grpo_lambda_gpu::kernels::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
+use grpo_lambda_gpu::{Array, Dtype, Real};
 use half::bf16;
 
-use super::{Array, Bench, bits, everywhere, numbers};
+use super::{Harness, Shifted, bits, everywhere, numbers};
 
 /// A parameter on the device.
 struct State {
-    master: Array,
-    first: Array,
-    second: Array,
-    residual: Option<Array>,
-    weight: Array,
+    master: Shifted<f32>,
+    first: Shifted<f32>,
+    second: Shifted<f32>,
+    compensation: Option<Shifted<f32>>,
+    weight: Shifted<Real>,
 }
 
-/// `f32` whatever the bench's dtype, moved from an aligned address as its arrays are.
-fn flat(b: &Bench, x: &[f32]) -> Array {
+/// `f32` whatever the dtype, moved from an aligned address as the other arrays are.
+fn flat(b: &Harness, x: &[f32]) -> Shifted<f32> {
     let from = b.shift.get();
-    let buffer = Buffer::new(&b.device, "flat", 4 * (from + x.len())).unwrap();
-    buffer.write(4 * from, x).unwrap();
-    Array { buffer, dtype: Dtype::F32, from, len: x.len() }
+    let array = Array::new(&b.device, "flat", b.dtype, from + x.len()).unwrap();
+    array.buffer().write(4 * from, x).unwrap();
+    Shifted { array, from }
 }
 
-fn read(b: &Bench, x: &Array) -> Vec<f32> {
-    let got = x.buffer.read(4 * x.from, x.len).unwrap();
+fn read(b: &Harness, x: &Shifted<f32>) -> Vec<f32> {
+    let got = x.array.read_from(x.from, x.len()).unwrap();
     b.remember(&got);
     got
 }
 
 impl State {
-    fn new(b: &Bench, weights: &[f32], compensated: bool) -> Self {
+    fn new(b: &Harness, weights: &[f32], compensated: bool) -> Self {
         let zeros = vec![0.0; weights.len()];
         State {
             master: flat(b, weights),
             first: flat(b, &zeros),
             second: flat(b, &zeros),
-            residual: compensated.then(|| flat(b, &zeros)),
-            weight: b.room(weights.len()),
+            compensation: compensated.then(|| flat(b, &zeros)),
+            weight: b.blank(weights.len()),
         }
     }
 
-    fn step(&self, b: &Bench, gradient: &Array, step: AdamWStep) {
-        let n = self.master.len as u64;
-        let residual = self.residual.as_ref().map_or(0, Array::at);
-        let [w, m, v, g] = [&self.master, &self.first, &self.second, gradient].map(Array::at);
-        b.k.adamw(w, m, v, residual, g, self.weight.at(), n, step).unwrap();
+    fn step(&self, b: &Harness, gradient: &Shifted<f32>, step: AdamWStep) {
+        b.k.launch(AdamWUpdate {
+            master: self.master.ptr_mut(),
+            m: self.first.ptr_mut(),
+            v: self.second.ptr_mut(),
+            compensation: self.compensation.as_ref().map(Shifted::ptr_mut),
+            gradient: gradient.ptr(),
+            weight: self.weight.ptr_mut(),
+            n: self.master.len() as u64,
+            step,
+        })
+        .unwrap();
     }
 }
 
@@ -140,9 +147,10 @@ fn squares_are_summed_in_f64_and_what_is_not_finite_is_counted() {
             }
             let run = |x: &[f32]| {
                 let on_device = flat(b, x);
-                let parts = b.raw_room::<f64>(2 * Kernels::PARTS as usize);
-                b.k.sum_of_squares(on_device.at(), x.len() as u64, parts.address()).unwrap();
-                let parts = b.get_raw::<f64>(&parts);
+                let parts = b.raw_blank(2 * SumOfSquares::PARTS as usize);
+                let (x, n) = (on_device.ptr(), x.len() as u64);
+                b.k.launch(SumOfSquares { x, parts: parts.ptr_mut(), n }).unwrap();
+                let parts = b.get_raw(&parts);
                 parts.chunks_exact(2).fold((0.0, 0.0), |(sum, bad), part| (sum + part[0], bad + part[1]))
             };
             let squares = |x: &[f32]| {
@@ -168,8 +176,8 @@ fn rounding_is_to_nearest_even_for_every_upper_half() {
     let x: Vec<f32> =
         (0..=0xffffu32).flat_map(|high| lower.map(|low| f32::from_bits(high << 16 | low))).collect();
     everywhere(|b| {
-        let (from, to) = (flat(b, &x), b.room(x.len()));
-        b.k.round(from.at(), to.at(), x.len() as u64).unwrap();
+        let (from, to) = (flat(b, &x), b.blank(x.len()));
+        b.k.launch(Round { x: from.ptr(), y: to.ptr_mut(), n: x.len() as u64 }).unwrap();
         let want: Vec<f32> = match b.dtype {
             Dtype::F32 => x.clone(),
             Dtype::Bf16 => x.iter().map(|x| bf16::from_f32(*x).to_f32()).collect(),

@@ -2,71 +2,81 @@
 
 use grpo_lambda_decoder::model::ops::log_prob::log_softmax;
 use grpo_lambda_decoder::rng::{Address, Purpose, categorical, greedy};
-use grpo_lambda_gpu::Buffer;
+use grpo_lambda_gpu::Array;
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::kernels::SampleState;
+use grpo_lambda_gpu::kernels::{Advance, LogProb, Sample, SampleState};
 
-use super::{Bench, bits, in_every_order, numbers};
+use super::{Harness, bits, in_every_order, numbers};
 use crate::emulator::Order;
 
 /// The state of some rows, on the device.
 struct Rows {
     rows: u32,
-    most: u32,
-    lengths: Buffer,
-    produced: Buffer,
-    done: Buffer,
-    limits: Buffer,
-    next: Buffer,
-    uniforms: Buffer,
-    tokens: Buffer,
-    logps: Buffer,
-    entropies: Buffer,
-    ends: Buffer,
-    ends_len: u32,
-    live: Buffer,
+    max_new_tokens: u32,
+    lengths: Array<u32>,
+    produced: Array<u32>,
+    status: Array<u32>,
+    limits: Array<u32>,
+    next: Array<u32>,
+    uniforms: Array<f64>,
+    tokens: Array<u32>,
+    logps: Array<f32>,
+    entropies: Array<f32>,
+    eos: Array<u32>,
+    active: Array<u32>,
 }
 
 const UNTOUCHED: u32 = u32::MAX;
 
 impl Rows {
-    fn new(b: &Bench, most: u32, uniforms: &[f64], ends: &[u32]) -> Self {
-        let rows = uniforms.len() / most as usize;
-        let cells = vec![f32::from_bits(UNTOUCHED); rows * most as usize];
+    fn new(b: &Harness, max_new_tokens: u32, uniforms: &[f64], eos: &[u32]) -> Self {
+        let rows = uniforms.len() / max_new_tokens as usize;
+        let cells = vec![f32::from_bits(UNTOUCHED); rows * max_new_tokens as usize];
         Rows {
             rows: rows as u32,
-            most,
+            max_new_tokens,
             lengths: b.raw(&vec![5u32; rows]),
             produced: b.raw(&vec![0u32; rows]),
-            done: b.raw(&vec![0u32; rows]),
-            limits: b.raw(&vec![most; rows]),
+            status: b.raw(&vec![0u32; rows]),
+            limits: b.raw(&vec![max_new_tokens; rows]),
             next: b.raw(&vec![UNTOUCHED; rows]),
             uniforms: b.raw(uniforms),
-            tokens: b.raw(&cells),
+            tokens: b.raw(&vec![UNTOUCHED; cells.len()]),
             logps: b.raw(&cells),
             entropies: b.raw(&cells),
-            ends: if ends.is_empty() { b.raw_room::<u32>(1) } else { b.raw(ends) },
-            ends_len: ends.len() as u32,
-            live: b.raw(&[0u32]),
+            eos: b.raw(eos),
+            active: b.raw(&[0u32]),
         }
     }
 
     fn state(&self) -> SampleState {
         SampleState {
             rows: self.rows,
-            most: self.most,
-            lengths: self.lengths.address(),
-            produced: self.produced.address(),
-            done: self.done.address(),
-            limits: self.limits.address(),
-            next: self.next.address(),
-            uniforms: self.uniforms.address(),
-            tokens: self.tokens.address(),
-            logps: self.logps.address(),
-            entropies: self.entropies.address(),
-            ends: self.ends.address(),
-            ends_len: self.ends_len,
-            live: self.live.address(),
+            max_new_tokens: self.max_new_tokens,
+            lengths: self.lengths.ptr_mut(),
+            produced: self.produced.ptr_mut(),
+            status: self.status.ptr_mut(),
+            limits: self.limits.ptr(),
+            next: self.next.ptr_mut(),
+            uniforms: self.uniforms.ptr(),
+            tokens: self.tokens.ptr_mut(),
+            logps: self.logps.ptr_mut(),
+            entropies: self.entropies.ptr_mut(),
+            eos: self.eos.ptr(),
+            eos_len: self.eos.len() as u32,
+            active: self.active.ptr_mut(),
+        }
+    }
+
+    /// Draws from logits of this vocabulary at temperature 1.
+    fn sample(&self, logits: &Array<f32>, vocabulary: usize) -> Sample {
+        Sample {
+            logits: logits.ptr(),
+            source: None,
+            vocabulary: vocabulary as u32,
+            inverse_temperature: 1.0,
+            greedy: false,
+            state: self.state(),
         }
     }
 }
@@ -90,15 +100,23 @@ fn tokens_are_those_the_cpu_draws_with_the_log_probabilities_of_training() {
                 let uniforms: Vec<f64> =
                     (0..rows as u64).map(|i| Address::new(2, Purpose::Rollout).response(i).unit(0)).collect();
                 let (x, state) = (b.raw(&logits), Rows::new(b, 1, &uniforms, &[]));
-                let v = vocabulary as u32;
-                b.k.sample(x.address(), 0, v, it, false, &state.state()).unwrap();
+                b.k.launch(Sample { inverse_temperature: it, ..state.sample(&x, vocabulary) }).unwrap();
                 let tokens = b.get_raw::<u32>(&state.tokens);
                 let lines = logits.chunks_exact(vocabulary);
                 let want: Vec<u32> =
                     lines.zip(&uniforms).map(|(l, u)| on_the_cpu(l, it, *u) as u32).collect();
                 assert_eq!(tokens, want);
-                let (ids, out) = (b.raw(&tokens), b.raw_room::<f32>(4 * rows));
-                b.k.log_prob(x.address(), ids.address(), out.address(), rows as u32, v, it, true).unwrap();
+                let (ids, out) = (b.raw(&tokens), b.raw_blank(4 * rows));
+                b.k.launch(LogProb {
+                    logits: x.ptr(),
+                    targets: ids.ptr(),
+                    out: out.ptr_mut(),
+                    tokens: rows as u32,
+                    vocabulary: vocabulary as u32,
+                    inverse_temperature: it,
+                    entropy: true,
+                })
+                .unwrap();
                 let trained = b.get_raw::<f32>(&out);
                 for row in 0..rows {
                     let drawn = [&state.logps, &state.entropies].map(|x| b.get_raw::<f32>(x)[row]);
@@ -111,7 +129,7 @@ fn tokens_are_those_the_cpu_draws_with_the_log_probabilities_of_training() {
 
 #[test]
 fn thousands_of_draws_differ_from_the_cpu_only_where_rounding_decides() {
-    let Some(b) = Bench::new(Order::Forward, Dtype::F32) else { return };
+    let Some(b) = Harness::new(Order::Forward, Dtype::F32) else { return };
     let (mut draws, mut others) = (0, 0);
     for (vocabulary, rows, most) in [(50usize, 300usize, 10u32), (1000, 250, 10), (32_003, 20, 10)] {
         // Flat ones too: many tokens of nearly one probability, so many edges.
@@ -123,7 +141,7 @@ fn thousands_of_draws_differ_from_the_cpu_only_where_rounding_decides() {
                 .collect();
             let (x, state) = (b.raw(&logits), Rows::new(&b, most, &uniforms, &[]));
             for _ in 0..most {
-                b.k.sample(x.address(), 0, vocabulary as u32, 1.0, false, &state.state()).unwrap();
+                b.k.launch(state.sample(&x, vocabulary)).unwrap();
             }
             let tokens = b.get_raw::<u32>(&state.tokens);
             for (row, line) in logits.chunks_exact(vocabulary).enumerate() {
@@ -159,7 +177,7 @@ fn uniforms_at_the_ends_stay_on_tokens_that_can_be_drawn() {
             logits[vocabulary - 2..].fill(f32::NEG_INFINITY);
             let x = b.raw(&logits.repeat(2));
             let state = Rows::new(b, 1, &[0.0, 1.0 - f64::EPSILON / 2.0], &[]);
-            b.k.sample(x.address(), 0, vocabulary as u32, 1.0, false, &state.state()).unwrap();
+            b.k.launch(state.sample(&x, vocabulary)).unwrap();
             assert_eq!(b.get_raw::<u32>(&state.tokens), [2, vocabulary as u32 - 3]);
         }
     });
@@ -175,7 +193,7 @@ fn greedy_takes_the_first_of_the_largest() {
             logits[0] = 0.0;
             let x = b.raw(&logits);
             let state = Rows::new(b, 1, &vec![0.9; rows], &[]);
-            b.k.sample(x.address(), 0, vocabulary as u32, 1.0, true, &state.state()).unwrap();
+            b.k.launch(Sample { greedy: true, ..state.sample(&x, vocabulary) }).unwrap();
             let want: Vec<u32> =
                 logits.chunks_exact(vocabulary).map(|line| greedy(line).unwrap() as u32).collect();
             assert_eq!(b.get_raw::<u32>(&state.tokens), want);
@@ -193,9 +211,9 @@ fn logits_without_a_distribution_end_their_row_as_such_and_draw_nothing() {
             logits[41] = bad;
             logits[80..].fill(f32::NEG_INFINITY);
             let (x, state) = (b.raw(&logits), Rows::new(b, 1, &[0.5; 3], &[]));
-            b.k.sample(x.address(), 0, 40, 1.0, greedy, &state.state()).unwrap();
+            b.k.launch(Sample { greedy, ..state.sample(&x, 40) }).unwrap();
             // The first row had a limit of one token.
-            assert_eq!(b.get_raw::<u32>(&state.done), [2, 3, 3]);
+            assert_eq!(b.get_raw::<u32>(&state.status), [2, 3, 3]);
             assert_eq!(b.get_raw::<u32>(&state.produced), [1, 0, 0]);
             assert_eq!(b.get_raw::<u32>(&state.tokens)[1..], [UNTOUCHED; 2]);
             assert_eq!(b.get_raw::<u32>(&state.next)[1..], [UNTOUCHED; 2]);
@@ -213,44 +231,44 @@ fn rows_end_at_end_tokens_and_limits_and_stay_as_they_are_then() {
         let x = b.raw(&logits);
         let state = Rows::new(b, 3, &[0.5; 15], &[4, 2]);
         let source = b.raw(&[1u32, 2, 3, 4, 0]);
-        state.limits.write(0, &[3u32, 3, 2, 1, 0]).unwrap();
-        state.done.write(0, &[0u32, 0, 0, 0, 0]).unwrap();
-        let mut lives = Vec::new();
+        state.limits.write(&[3, 3, 2, 1, 0]).unwrap();
+        let mut active = Vec::new();
         for _ in 0..4 {
-            b.k.advance(&state.state()).unwrap();
-            b.k.sample(x.address(), source.address(), vocabulary as u32, 1.0, true, &state.state()).unwrap();
-            lives.push(b.get_raw::<u32>(&state.live)[0]);
+            b.k.launch(Advance { state: state.state() }).unwrap();
+            let source = Some(source.ptr());
+            b.k.launch(Sample { source, greedy: true, ..state.sample(&x, vocabulary) }).unwrap();
+            active.push(b.get_raw(&state.active)[0]);
         }
         // Row 1 ends with token 2; row 3 at its end token, though its limit is there too; row 4 may draw nothing.
-        assert_eq!(b.get_raw::<u32>(&state.done), [2, 1, 2, 1, 2]);
+        assert_eq!(b.get_raw::<u32>(&state.status), [2, 1, 2, 1, 2]);
         assert_eq!(b.get_raw::<u32>(&state.produced), [3, 1, 2, 1, 0]);
         assert_eq!(b.get_raw::<u32>(&state.next), [1, 2, 3, 4, UNTOUCHED]);
         let none = UNTOUCHED;
         let tokens = [[1, 1, 1], [2, none, none], [3, 3, none], [4, none, none], [none; 3]].concat();
         assert_eq!(b.get_raw::<u32>(&state.tokens), tokens);
-        assert_eq!(lives, [5, 2, 1, 0]);
-        // Prompts of 5 tokens: a row's length grows while it is live.
+        assert_eq!(active, [5, 2, 1, 0]);
+        // Prompts of 5 tokens: a row's length grows while it is active.
         assert_eq!(b.get_raw::<u32>(&state.lengths), [8, 6, 7, 6, 6]);
     });
 }
 
 #[test]
-fn advancing_counts_the_rows_that_live() {
+fn advancing_counts_the_active_rows() {
     in_every_order(|b| {
         let rows = 700;
         let state = Rows::new(b, 1, &vec![0.5; rows], &[]);
-        let done: Vec<u32> = (0..rows as u32).map(|i| i % 3).collect();
-        state.done.write(0, &done).unwrap();
-        b.k.advance(&state.state()).unwrap();
-        assert_eq!(b.get_raw::<u32>(&state.live), [234]);
-        let want: Vec<u32> = done.iter().map(|d| 5 + u32::from(*d == 0)).collect();
+        let status: Vec<u32> = (0..rows as u32).map(|i| i % 3).collect();
+        state.status.write(&status).unwrap();
+        b.k.launch(Advance { state: state.state() }).unwrap();
+        assert_eq!(b.get_raw::<u32>(&state.active), [234]);
+        let want: Vec<u32> = status.iter().map(|d| 5 + u32::from(*d == 0)).collect();
         assert_eq!(b.get_raw::<u32>(&state.lengths), want);
     });
 }
 
 #[test]
 fn frequencies_follow_the_distribution() {
-    let Some(b) = Bench::new(Order::Forward, Dtype::F32) else { return };
+    let Some(b) = Harness::new(Order::Forward, Dtype::F32) else { return };
     let probabilities = [0.5f32, 0.25, 0.0, 0.2, 0.05];
     let (rows, most) = (50usize, 100u32);
     let address = |row| Address::new(8, Purpose::Rollout).response(row);
@@ -259,7 +277,7 @@ fn frequencies_follow_the_distribution() {
     let (x, state) = (b.raw(&probabilities.map(f32::ln)), Rows::new(&b, most, &uniforms, &[]));
     let source = b.raw(&vec![0u32; rows]);
     for _ in 0..most {
-        b.k.sample(x.address(), source.address(), 5, 1.0, false, &state.state()).unwrap();
+        b.k.launch(Sample { source: Some(source.ptr()), ..state.sample(&x, 5) }).unwrap();
     }
     let mut counts = [0.0f64; 5];
     b.get_raw::<u32>(&state.tokens).iter().for_each(|t| counts[*t as usize] += 1.0);

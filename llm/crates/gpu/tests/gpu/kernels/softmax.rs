@@ -1,5 +1,7 @@
 //! Causal softmax of attention scores.
 
+use grpo_lambda_gpu::kernels::{Softmax, SoftmaxBackward};
+
 use super::{everywhere, numbers};
 
 /// Of lines of `len` scores: probabilities of the visible keys, 0 beyond.
@@ -31,8 +33,10 @@ fn probabilities_are_those_of_the_keys_a_query_sees() {
                     line[i % len + 1..].fill(f32::NAN);
                 }
                 let want = reference(&scores, len, scale);
-                let (x, out) = (b.raw(&scores), b.room(scores.len()));
-                b.k.softmax(x.address(), out.at(), (heads * len) as u32, len as u32, scale).unwrap();
+                let (x, out) = (b.raw(&scores), b.blank(scores.len()));
+                let (lines, len) = ((heads * len) as u32, len as u32);
+                let probabilities = out.ptr_mut();
+                b.k.launch(Softmax { scores: x.ptr(), probabilities, lines, len, scale }).unwrap();
                 // The exponent is rounded in its last place: up to 2^-24 of a difference of scores.
                 b.close(
                     "softmax",
@@ -50,8 +54,9 @@ fn probabilities_are_those_of_the_keys_a_query_sees() {
 fn huge_scores_do_not_overflow_and_a_seen_nan_spoils_its_line() {
     everywhere(|b| {
         let scores = [-3e38f32, f32::NAN, f32::NAN, 3e38, 2e38, f32::NAN, 0.0, f32::NAN, 0.0];
-        let (x, out) = (b.raw(&scores), b.room(9));
-        b.k.softmax(x.address(), out.at(), 3, 3, 1.0).unwrap();
+        let (x, out) = (b.raw(&scores), b.blank(9));
+        let probabilities = out.ptr_mut();
+        b.k.launch(Softmax { scores: x.ptr(), probabilities, lines: 3, len: 3, scale: 1.0 }).unwrap();
         let got = b.get(&out);
         assert_eq!(got[..6], [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
         assert!(got[6..].iter().all(|p| p.is_nan()));
@@ -76,9 +81,10 @@ fn gradients_of_scores_follow_the_equation() {
                 }
                 dp[at + seen..at + len].fill(f32::NAN);
             }
-            let (x, d, out) = (b.put(&p), b.raw(&dp), b.room(p.len()));
-            b.k.softmax_backward(x.at(), d.address(), out.at(), (heads * len) as u32, len as u32, scale)
-                .unwrap();
+            let (x, d, out) = (b.put(&p), b.raw(&dp), b.blank(p.len()));
+            let (lines, len) = ((heads * len) as u32, len as u32);
+            let (dp, ds) = (d.ptr(), out.ptr_mut());
+            b.k.launch(SoftmaxBackward { p: x.ptr(), dp, ds, lines, len, scale }).unwrap();
             b.close("softmax_backward", &b.get(&out), &want, |i| f64::from(p[i]) + 1e-30, 6e-7);
         }
     });

@@ -1,6 +1,7 @@
 //! The gate of the MLP.
 
 use grpo_lambda_decoder::model::ops::swiglu;
+use grpo_lambda_gpu::kernels::{Swiglu, SwigluBackward};
 
 use super::{bits, everywhere, numbers, wide};
 
@@ -25,21 +26,24 @@ fn the_gate_and_its_gradient_agree_with_the_cpu() {
                 let mut want = vec![0.0; tokens * width];
                 swiglu::forward(&sums, width, &mut want);
                 let (x, d, on_device) = (b.put(&gate_up), b.put(&dy), b.put(&bias));
-                let at = if with_bias { on_device.at() } else { 0 };
-                let out = b.room(tokens * width);
+                let bias = with_bias.then(|| on_device.ptr());
+                let out = b.blank(tokens * width);
                 let (t, n) = (tokens as u32, width as u32);
-                b.k.swiglu(x.at(), at, out.at(), t, n).unwrap();
+                let gate_up = x.ptr();
+                b.k.launch(Swiglu { gate_up, bias, y: out.ptr_mut(), tokens: t, width: n }).unwrap();
                 // Rounding the sum with the bias moves the gate by its last place, more than its share where silu is flat.
                 let largest = 1.0f64;
                 b.close("swiglu", &b.get(&out), &want, |i| want[i].abs().max(largest), 1e-6);
 
                 let mut want = sums.clone();
                 swiglu::backward(&mut want, width, &wide(&dy));
-                let out = b.room(2 * tokens * width);
-                b.k.swiglu_backward(x.at(), at, d.at(), out.at(), t, n).unwrap();
+                let out = b.blank(2 * tokens * width);
+                let (dy, dgate_up) = (d.ptr(), out.ptr_mut());
+                let backward = SwigluBackward { gate_up, bias, dy, dgate_up, tokens: t, width: n };
+                b.k.launch(backward).unwrap();
                 let got = b.get(&out);
                 b.close("swiglu_backward", &got, &want, |i| want[i].abs().max(largest), 1e-6);
-                b.k.swiglu_backward(x.at(), at, d.at(), x.at(), t, n).unwrap();
+                b.k.launch(SwigluBackward { dgate_up: x.ptr_mut(), ..backward }).unwrap();
                 assert_eq!(bits(&b.get(&x)), bits(&got), "in place");
             }
         }

@@ -1,5 +1,6 @@
 //! One case: numbers on a device, a launch, and what must be there afterwards.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,8 +11,10 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Extent, Finding};
-use crate::device::{Buffer, Device};
-use crate::kernels::Kernels;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::kernels::{Kernel, Kernels};
+use crate::ptr::{Element, ElementType, Ptr, PtrMut, Real};
 
 /// Bytes after every array that nothing may write.
 const GUARD: [u8; 256] = [0xA5; 256];
@@ -22,73 +25,60 @@ const BF16: f64 = 1.0 / 256.0;
 /// Launches before timing, and timed.
 const REPEATS: [u32; 2] = [3, 20];
 
-pub(super) type Outcome = Result<(), DeviceError>;
+pub(super) type Result<T = ()> = std::result::Result<T, DeviceError>;
 
-/// How numbers are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    F32,
-    Bf16,
-    F64,
-    U32,
-}
-
-impl Kind {
-    fn bytes(self) -> usize {
-        match self {
-            Kind::Bf16 => 2,
-            Kind::F32 | Kind::U32 => 4,
-            Kind::F64 => 8,
-        }
-    }
-}
-
-/// An array on the device.
-pub(super) struct Numbers {
+/// An array on the device, and what was put there.
+pub(super) struct TestArray<T> {
     buffer: Buffer,
-    pub(super) kind: Kind,
+    dtype: Dtype,
+    pub(super) stored: ElementType,
     /// What it held at first, after rounding; NaN where it was blank.
-    pub(super) at_start: Vec<f64>,
+    pub(super) initial: Vec<f64>,
+    kind: PhantomData<fn() -> T>,
 }
 
-impl Numbers {
-    pub(super) fn at(&self) -> u64 {
-        self.buffer.address()
+impl<T: Element> TestArray<T> {
+    pub(super) fn ptr(&self) -> Ptr<T> {
+        Ptr::new(self.buffer.address(), self.dtype)
+    }
+    pub(super) fn ptr_mut(&self) -> PtrMut<T> {
+        PtrMut::new(self.buffer.address(), self.dtype)
     }
     pub(super) fn bytes(&self) -> f64 {
-        (self.at_start.len() * self.kind.bytes()) as f64
+        (self.initial.len() * self.stored.bytes()) as f64
     }
-    pub(super) fn now(&self) -> Result<Vec<f64>, DeviceError> {
-        let n = self.at_start.len();
-        Ok(match self.kind {
-            Kind::F32 => self.buffer.read::<f32>(0, n)?.into_iter().map(f64::from).collect(),
-            Kind::Bf16 => self
+    /// What it holds now.
+    pub(super) fn now(&self) -> Result<Vec<f64>> {
+        let n = self.initial.len();
+        Ok(match self.stored {
+            ElementType::F32 => self.buffer.read::<f32>(0, n)?.into_iter().map(f64::from).collect(),
+            ElementType::Bf16 => self
                 .buffer
                 .read::<u16>(0, n)?
                 .into_iter()
                 .map(|bits| f64::from(bf16::from_bits(bits).to_f32()))
                 .collect(),
-            Kind::F64 => self.buffer.read::<f64>(0, n)?,
-            Kind::U32 => self.buffer.read::<u32>(0, n)?.into_iter().map(f64::from).collect(),
+            ElementType::F64 => self.buffer.read::<f64>(0, n)?,
+            ElementType::U32 => self.buffer.read::<u32>(0, n)?.into_iter().map(f64::from).collect(),
         })
     }
-    fn guarded(&self) -> Result<bool, DeviceError> {
-        Ok(self.buffer.read::<u8>(self.at_start.len() * self.kind.bytes(), GUARD.len())? == GUARD)
+    fn guarded(&self) -> Result<bool> {
+        Ok(self.buffer.read::<u8>(self.initial.len() * self.stored.bytes(), GUARD.len())? == GUARD)
     }
     /// Other numbers in its place.
-    pub(super) fn write(&self, numbers: &[f64]) -> Outcome {
-        write(&self.buffer, self.kind, numbers)
+    pub(super) fn write(&self, numbers: &[f64]) -> Result {
+        write(&self.buffer, self.stored, numbers)
     }
 }
 
-fn write(buffer: &Buffer, kind: Kind, numbers: &[f64]) -> Outcome {
-    match kind {
-        Kind::F32 => buffer.write(0, &numbers.iter().map(|x| *x as f32).collect::<Vec<_>>()),
-        Kind::Bf16 => {
+fn write(buffer: &Buffer, stored: ElementType, numbers: &[f64]) -> Result {
+    match stored {
+        ElementType::F32 => buffer.write(0, &numbers.iter().map(|x| *x as f32).collect::<Vec<_>>()),
+        ElementType::Bf16 => {
             buffer.write(0, &numbers.iter().map(|x| bf16::from_f32(*x as f32).to_bits()).collect::<Vec<_>>())
         }
-        Kind::F64 => buffer.write(0, numbers),
-        Kind::U32 => buffer.write(0, &numbers.iter().map(|x| *x as u32).collect::<Vec<_>>()),
+        ElementType::F64 => buffer.write(0, numbers),
+        ElementType::U32 => buffer.write(0, &numbers.iter().map(|x| *x as u32).collect::<Vec<_>>()),
     }
 }
 
@@ -96,7 +86,7 @@ fn write(buffer: &Buffer, kind: Kind, numbers: &[f64]) -> Outcome {
 pub(super) type Term = (f64, f64);
 
 /// Runs cases on a device.
-pub(super) struct Bench {
+pub(super) struct Checker {
     kernels: Kernels,
     rng: ChaCha8Rng,
     pub(super) extent: Extent,
@@ -104,9 +94,9 @@ pub(super) struct Bench {
     pub(super) findings: Vec<Finding>,
 }
 
-impl Bench {
+impl Checker {
     pub(super) fn new(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<&str>) -> Self {
-        Bench {
+        Checker {
             kernels: Kernels { device: device.clone(), dtype },
             rng: ChaCha8Rng::seed_from_u64(0),
             extent,
@@ -120,7 +110,7 @@ impl Bench {
         &mut self,
         kernel: &'static str,
         sizes: String,
-        body: impl FnOnce(&mut Case<'_>) -> Outcome,
+        body: impl FnOnce(&mut Case<'_>) -> Result,
     ) {
         if self.only.as_deref().is_some_and(|only| only != kernel) {
             return;
@@ -150,7 +140,7 @@ pub(super) fn broken(kernel: &'static str, dtype: Dtype, case: &str, problem: &s
     }
 }
 
-/// See [`Bench::case`].
+/// See [`Checker::case`].
 pub(super) struct Case<'a> {
     pub(super) kernels: &'a Kernels,
     rng: &'a mut ChaCha8Rng,
@@ -162,44 +152,42 @@ impl Case<'_> {
         &self.kernels.device
     }
 
-    /// How weights and activations are stored.
-    pub(super) fn real(&self) -> Kind {
-        match self.kernels.dtype {
-            Dtype::F32 => Kind::F32,
-            Dtype::Bf16 => Kind::Bf16,
-        }
+    /// Launches a kernel.
+    pub(super) fn launch<K: Kernel>(&self, kernel: K) -> Result {
+        self.kernels.launch(kernel)
     }
 
-    /// These numbers, rounded to `kind`.
-    pub(super) fn of(&self, kind: Kind, numbers: Vec<f64>) -> Result<Numbers, DeviceError> {
-        let bytes = numbers.len() * kind.bytes();
+    /// These numbers, rounded as they are stored.
+    pub(super) fn of<T: Element>(&self, numbers: Vec<f64>) -> Result<TestArray<T>> {
+        let (dtype, stored) = (self.kernels.dtype, T::stored(self.kernels.dtype));
+        let bytes = numbers.len() * stored.bytes();
         let buffer = Buffer::new(self.device(), "check", bytes + GUARD.len())?;
-        write(&buffer, kind, &numbers)?;
+        write(&buffer, stored, &numbers)?;
         buffer.write(bytes, &GUARD)?;
-        let mut held = Numbers { buffer, kind, at_start: numbers };
-        if matches!(kind, Kind::F32 | Kind::Bf16) {
-            for x in &mut held.at_start {
-                *x = rounded(*x, kind);
-            }
-        }
-        Ok(held)
+        let initial = numbers.into_iter().map(|x| rounded(x, stored)).collect();
+        Ok(TestArray { buffer, dtype, stored, initial, kind: PhantomData })
     }
 
     /// Normal numbers of this deviation.
-    pub(super) fn random(&mut self, kind: Kind, n: usize, deviation: f64) -> Result<Numbers, DeviceError> {
+    pub(super) fn random<T: Element>(&mut self, n: usize, deviation: f64) -> Result<TestArray<T>> {
         let numbers = (0..n).map(|_| normal(self.rng) * deviation).collect();
-        self.of(kind, numbers)
+        self.of(numbers)
     }
 
     /// Normal numbers of deviation 1, stored as weights are.
-    pub(super) fn reals(&mut self, n: usize) -> Result<Numbers, DeviceError> {
-        self.random(self.real(), n, 1.0)
+    pub(super) fn reals(&mut self, n: usize) -> Result<TestArray<Real>> {
+        self.random(n, 1.0)
     }
 
-    /// Whole numbers below `most`.
-    pub(super) fn below(&mut self, n: usize, most: usize) -> Result<Numbers, DeviceError> {
+    /// Whole numbers.
+    pub(super) fn integers(&self, numbers: impl IntoIterator<Item = usize>) -> Result<TestArray<u32>> {
+        self.of(numbers.into_iter().map(|x| x as f64).collect())
+    }
+
+    /// Random whole numbers below `most`.
+    pub(super) fn below(&mut self, n: usize, most: usize) -> Result<TestArray<u32>> {
         let numbers = (0..n).map(|_| below(self.rng, most as u64) as f64).collect();
-        self.of(Kind::U32, numbers)
+        self.of(numbers)
     }
 
     /// `n` of `0..most` in random order, none twice.
@@ -219,54 +207,63 @@ impl Case<'_> {
     }
 
     /// An array of which nothing is written yet: NaN, or the largest whole number.
-    pub(super) fn blank(&self, kind: Kind, n: usize) -> Result<Numbers, DeviceError> {
-        self.of(kind, vec![if kind == Kind::U32 { f64::from(u32::MAX) } else { f64::NAN }; n])
+    pub(super) fn blank<T: Element>(&self, n: usize) -> Result<TestArray<T>> {
+        let integer = T::stored(self.kernels.dtype) == ElementType::U32;
+        self.of(vec![if integer { f64::from(u32::MAX) } else { f64::NAN }; n])
     }
 
-    /// Every number `i` of `held` that `expected` speaks of is its value, up to what `f32` explains when a thread adds `lone`
+    /// Every element `i` of `array` that `expected` speaks of is its value, up to what `f32` explains when a thread adds `serial`
     /// numbers of the sum one after the other.
-    pub(super) fn expect(
+    pub(super) fn expect<T: Element>(
         &mut self,
-        held: &Numbers,
-        lone: usize,
+        array: &TestArray<T>,
+        serial: usize,
         expected: impl Fn(usize) -> Option<Term>,
-    ) -> Outcome {
-        self.expect_after(held, lone, 0.0, expected)
+    ) -> Result {
+        self.expect_after(array, serial, 0.0, expected)
     }
 
     /// As [`Case::expect`], of a value whose terms were stored so many times on the way.
-    pub(super) fn expect_after(
+    pub(super) fn expect_after<T: Element>(
         &mut self,
-        held: &Numbers,
-        lone: usize,
+        array: &TestArray<T>,
+        serial: usize,
         stored: f64,
         expected: impl Fn(usize) -> Option<Term>,
-    ) -> Outcome {
-        let rounding = if held.kind == Kind::Bf16 { BF16 } else { 0.0 };
-        let unit = F32 * (8.0 + (lone as f64).sqrt()) + stored * rounding;
+    ) -> Result {
+        let rounding = if array.stored == ElementType::Bf16 { BF16 } else { 0.0 };
+        let unit = F32 * (8.0 + (serial as f64).sqrt()) + stored * rounding;
         let bound = |(value, magnitude): Term| {
             unit * magnitude + rounding * value.abs() + f64::from(f32::MIN_POSITIVE)
         };
-        self.compare(held, |i| expected(i).map(|term| (term.0, bound(term))))
+        self.compare(array, |i| expected(i).map(|term| (term.0, bound(term))))
     }
 
     /// As [`Case::expect`], to the bit; a NaN is expected by a NaN.
-    pub(super) fn exact(&mut self, held: &Numbers, expected: impl Fn(usize) -> Option<f64>) -> Outcome {
-        self.compare(held, |i| expected(i).map(|value| (value, 0.0)))
+    pub(super) fn exact<T: Element>(
+        &mut self,
+        array: &TestArray<T>,
+        expected: impl Fn(usize) -> Option<f64>,
+    ) -> Result {
+        self.compare(array, |i| expected(i).map(|value| (value, 0.0)))
     }
 
     /// What was there at first is there still.
-    pub(super) fn untouched(&mut self, held: &Numbers) -> Outcome {
-        self.exact(held, |i| Some(held.at_start[i]))
+    pub(super) fn untouched<T: Element>(&mut self, array: &TestArray<T>) -> Result {
+        self.exact(array, |i| Some(array.initial[i]))
     }
 
-    fn compare(&mut self, held: &Numbers, expected: impl Fn(usize) -> Option<Term>) -> Outcome {
-        for (i, found) in held.now()?.into_iter().enumerate() {
+    fn compare<T: Element>(
+        &mut self,
+        array: &TestArray<T>,
+        expected: impl Fn(usize) -> Option<Term>,
+    ) -> Result {
+        for (i, found) in array.now()?.into_iter().enumerate() {
             if let Some((value, bound)) = expected(i) {
                 self.number(found, value, bound);
             }
         }
-        if !held.guarded()? {
+        if !array.guarded()? {
             self.finding.problem = Some("it wrote beyond the end of an array".to_owned());
         }
         Ok(())
@@ -294,8 +291,18 @@ impl Case<'_> {
         }
     }
 
-    /// All of these bytes are what a launch must move; on a device that is timed, `launch` runs some more times.
-    pub(super) fn time(&mut self, timed: bool, bytes: f64, launch: impl Fn(&Kernels) -> Outcome) -> Outcome {
+    /// All of these bytes are what a launch must move; where it is timed, the kernel is launched some more times.
+    pub(super) fn time<K: Kernel + Copy>(&mut self, timed: bool, bytes: f64, kernel: K) -> Result {
+        self.time_with(timed, bytes, |k| k.launch(kernel))
+    }
+
+    /// As [`Case::time`], of whatever `launch` does.
+    pub(super) fn time_with(
+        &mut self,
+        timed: bool,
+        bytes: f64,
+        launch: impl Fn(&Kernels) -> Result,
+    ) -> Result {
         self.finding.bytes = bytes;
         if !timed || self.finding.problem.is_some() {
             return Ok(());
@@ -320,10 +327,10 @@ impl Case<'_> {
 }
 
 /// As it is stored.
-pub(super) fn rounded(x: f64, kind: Kind) -> f64 {
-    match kind {
-        Kind::Bf16 => f64::from(bf16::from_f32(x as f32).to_f32()),
-        Kind::F32 => f64::from(x as f32),
-        Kind::F64 | Kind::U32 => x,
+pub(super) fn rounded(x: f64, stored: ElementType) -> f64 {
+    match stored {
+        ElementType::Bf16 => f64::from(bf16::from_f32(x as f32).to_f32()),
+        ElementType::F32 => f64::from(x as f32),
+        ElementType::F64 | ElementType::U32 => x,
     }
 }

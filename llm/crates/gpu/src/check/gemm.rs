@@ -1,0 +1,186 @@
+//! Matrix products in every transposition, and launches that are captured and replayed.
+
+use super::Extent;
+use super::case::{Case, Checker, Result, TestArray};
+use crate::gemm::{Gemm, Matrix};
+use crate::kernels::AddBias;
+use crate::ptr::{Access, Float, Ptr, Real};
+
+/// Rows, columns, and terms of a sum.
+type Size = (usize, usize, usize);
+
+const SMALL: [Size; 4] = [(1, 1, 1), (5, 7, 3), (33, 65, 17), (2, 40, 1536)];
+
+/// The products of a layer of a 1.5B model over 4096 tokens: forward, gradient of the input, gradient of the weight.
+const STEP: [(Size, [bool; 2]); 3] = [
+    ((4096, 8960, 1536), [false, true]),
+    ((4096, 1536, 8960), [false, false]),
+    ((8960, 1536, 4096), [true, false]),
+];
+
+/// How many numbers of a large result are looked at.
+const LOOKED_AT: usize = 4096;
+
+pub(super) fn check(checker: &mut Checker) {
+    for (size, _) in checker.extent.of(&SMALL) {
+        for transposed in [[false, false], [false, true], [true, false], [true, true]] {
+            for accumulate in [false, true] {
+                for batch in [1, 3] {
+                    for wide in [false, true] {
+                        let product = Product { size, transposed, accumulate, batch, gap: GAP };
+                        check_product(checker, product, wide, false);
+                    }
+                }
+            }
+        }
+    }
+    if checker.extent == Extent::Full {
+        for (size, transposed) in STEP {
+            let product = Product { size, transposed, accumulate: false, batch: 1, gap: 0 };
+            check_product(checker, product, transposed[0], true);
+        }
+    }
+    replay(checker);
+}
+
+/// Elements between the rows, so that strides are not widths.
+const GAP: usize = 3;
+/// Factor of a product.
+const ALPHA: f32 = 0.5;
+
+/// A product, or a batch of them.
+#[derive(Clone, Copy)]
+struct Product {
+    size: Size,
+    transposed: [bool; 2],
+    /// Whether it is added to what is there.
+    accumulate: bool,
+    batch: usize,
+    gap: usize,
+}
+
+/// How a matrix of a batch lies in its array.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Rows, as stored.
+    rows: usize,
+    stride: usize,
+    transposed: bool,
+}
+
+impl Shape {
+    fn elements(self) -> usize {
+        self.rows * self.stride
+    }
+
+    /// Where element `(i, j)` of matrix `which` is.
+    fn at(self, which: usize, i: usize, j: usize) -> usize {
+        let (i, j) = if self.transposed { (j, i) } else { (i, j) };
+        which * self.elements() + i * self.stride + j
+    }
+
+    fn matrix<T: Float, A: Access>(self, first: Ptr<T, A>) -> Matrix<A> {
+        let matrix = Matrix::new(first, self.stride).every(self.elements());
+        if self.transposed { matrix.t() } else { matrix }
+    }
+}
+
+impl Product {
+    fn label(self, wide: bool) -> String {
+        let (m, n, k) = self.size;
+        let [a, b] = self.transposed.map(|t| if t { "'" } else { "" });
+        format!(
+            "A{a} B{b}{}{} {m} x {n} x {k}{}",
+            if self.accumulate { " + C" } else { "" },
+            if wide { " in f32" } else { "" },
+            if self.batch == 1 { String::new() } else { format!(" of {}", self.batch) },
+        )
+    }
+
+    /// Of the left factor, the right factor and the result.
+    fn shapes(self) -> [Shape; 3] {
+        let (m, n, k) = self.size;
+        let stored = |transposed: bool, rows: usize, columns: usize| {
+            let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
+            Shape { rows, stride: columns + self.gap, transposed }
+        };
+        let [a, b] = self.transposed;
+        [stored(a, m, k), stored(b, k, n), stored(false, m, n)]
+    }
+}
+
+/// `wide`: the result is `f32` whatever the factors are.
+fn check_product(checker: &mut Checker, product: Product, wide: bool, timed: bool) {
+    checker.case("gemm", product.label(wide), |c| match wide {
+        true => multiply::<f32>(c, product, timed),
+        false => multiply::<Real>(c, product, timed),
+    });
+}
+
+fn multiply<T: Float>(c: &mut Case<'_>, product: Product, timed: bool) -> Result {
+    let Product { size: (m, n, k), batch, .. } = product;
+    let [left, right, result] = product.shapes();
+    let (a, b) = (c.reals(batch * left.elements())?, c.reals(batch * right.elements())?);
+    let out: TestArray<T> = match product.accumulate {
+        true => c.random(batch * result.elements(), 1.0)?,
+        false => c.blank(batch * result.elements())?,
+    };
+    let (x, y) = (left.matrix(a.ptr()), right.matrix(b.ptr()));
+    let gemm = Gemm::new((m, n, k), x, y, result.matrix(out.ptr_mut()));
+    let beta = if product.accumulate { 1.0 } else { 0.0 };
+    let gemm = Gemm { batch, alpha: ALPHA, beta, ..gemm };
+    c.device().gemm(&gemm)?;
+    let every = (batch * m * n).div_ceil(LOOKED_AT);
+    c.expect(&out, k, |place| {
+        let which = place / result.elements();
+        let (i, j) = (place / result.stride % m, place % result.stride);
+        if j >= n || place % every != 0 {
+            return None;
+        }
+        let term =
+            |l: usize| a.initial[left.at(which, i, l)] * b.initial[right.at(which, l, j)] * f64::from(ALPHA);
+        let start = if product.accumulate { out.initial[place] } else { 0.0 };
+        Some((0..k).map(term).fold((start, start.abs()), |(s, a), x| (s + x, a + x.abs())))
+    })?;
+    // What lies between the rows is nobody's.
+    c.exact(&out, |place| (place % result.stride >= n).then_some(out.initial[place]))?;
+    c.operations(gemm.operations());
+    c.time_with(timed, a.bytes() + b.bytes() + out.bytes(), |k| k.device.gemm(&gemm))
+}
+
+/// A clear, a product, a kernel and a copy, captured once and replayed on other inputs.
+fn replay(checker: &mut Checker) {
+    checker.case("replay", "clear and gemm and add_bias and copy".to_owned(), |c| {
+        let (m, n, k) = (6, 10, 4);
+        let (a, b, bias) = (c.reals(m * k)?, c.reals(k * n)?, c.reals(n)?);
+        let (y, out): (TestArray<Real>, TestArray<Real>) = (c.blank(m * n)?, c.blank(m * n)?);
+        let device = c.device().clone();
+        let bytes = m * n * c.kernels.dtype.bytes();
+        let (left, right) = (Matrix::new(a.ptr(), k), Matrix::new(b.ptr(), n));
+        let gemm = Gemm::new((m, n, k), left, right, Matrix::new(y.ptr_mut(), n)).accumulate();
+        let add_bias = AddBias { x: y.ptr_mut(), bias: bias.ptr(), rows: m as u32, width: n as u32 };
+        // What a library loads at first use must not fall into the capture.
+        device.gemm(&gemm)?;
+        c.launch(add_bias)?;
+        device.begin_capture()?;
+        device.clear(y.ptr_mut().address(), bytes)?;
+        device.gemm(&gemm)?;
+        c.launch(add_bias)?;
+        device.copy(out.ptr_mut().address(), y.ptr().address(), bytes)?;
+        let graph = device.end_capture()?;
+        c.exact(&out, |_| Some(f64::NAN))?; // captured, not run
+        for factor in [1.0, -2.0] {
+            a.write(&a.initial.iter().map(|x| x * factor).collect::<Vec<_>>())?;
+            graph.replay()?;
+            graph.replay()?;
+            // The product is stored before the bias is added.
+            c.expect_after(&out, k, 1.0, |place| {
+                let (i, j) = (place / n, place % n);
+                let term = |l: usize| factor * a.initial[i * k + l] * b.initial[l * n + j];
+                let start = bias.initial[j];
+                Some((0..k).map(term).fold((start, start.abs()), |(s, a), x| (s + x, a + x.abs())))
+            })?;
+        }
+        Ok(())
+    });
+}

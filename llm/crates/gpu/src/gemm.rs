@@ -1,0 +1,86 @@
+//! Matrix products, as a device is asked for them.
+
+use std::marker::PhantomData;
+
+use grpo_lambda_decoder::device::Dtype;
+
+use super::ptr::{Access, Float, Ptr, Read, Write};
+
+/// A matrix, or a batch of them, in row-major order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Matrix<A = Read> {
+    /// Address of its first element.
+    pub address: u64,
+    /// How its elements are stored.
+    pub dtype: Dtype,
+    /// Elements from one row as stored to the next.
+    pub stride: usize,
+    /// Elements from one matrix of the batch to the next.
+    pub batch_stride: usize,
+    /// Whether it is read transposed; never for a result.
+    pub transposed: bool,
+    access: PhantomData<fn() -> A>,
+}
+
+/// A matrix that a product is stored in.
+pub type MatrixMut = Matrix<Write>;
+
+impl<A: Access> Matrix<A> {
+    /// One matrix of this row stride.
+    pub fn new<T: Float>(first: Ptr<T, A>, stride: usize) -> Self {
+        let (address, dtype) = (first.address(), first.dtype());
+        Matrix { address, dtype, stride, batch_stride: 0, transposed: false, access: PhantomData }
+    }
+
+    /// Read transposed.
+    pub fn t(self) -> Self {
+        Matrix { transposed: !self.transposed, ..self }
+    }
+
+    /// The first of a batch whose matrices begin so many elements apart.
+    pub fn every(self, elements: usize) -> Self {
+        Matrix { batch_stride: elements, ..self }
+    }
+}
+
+/// `C = alpha A B + beta C` with `A` `m x k`, `B` `k x n`, `C` `m x n` (after transposition), for each of a batch.
+///
+/// `A` and `B` have one dtype; products are summed in `f32`. With `beta` = 0, `C` is not read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gemm {
+    /// Rows of `C`.
+    pub m: usize,
+    /// Columns of `C`.
+    pub n: usize,
+    /// Terms of each sum.
+    pub k: usize,
+    /// Left factor.
+    pub a: Matrix,
+    /// Right factor.
+    pub b: Matrix,
+    /// Result.
+    pub c: MatrixMut,
+    /// How many products.
+    pub batch: usize,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of what is in `C`.
+    pub beta: f32,
+}
+
+impl Gemm {
+    /// `C = A B`.
+    pub fn new((m, n, k): (usize, usize, usize), a: Matrix, b: Matrix, c: MatrixMut) -> Self {
+        Gemm { m, n, k, a, b, c, batch: 1, alpha: 1.0, beta: 0.0 }
+    }
+
+    /// `C += A B`.
+    pub fn accumulate(self) -> Self {
+        Gemm { beta: 1.0, ..self }
+    }
+
+    /// A multiply-add counts two.
+    pub fn operations(&self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
+    }
+}

@@ -1,0 +1,285 @@
+//! Typed pointers into device memory.
+//!
+//! A kernel takes addresses. Here an address knows what lies there ([`Ptr<f32>`], [`Ptr<u32>`], ...) and whether it may be
+//! written ([`PtrMut`]), exactly as the parameter of the kernel says it (`const float*`, `u32*`). [`Real`] stands for the dtype of a
+//! run, `REAL` in the kernels, which is known only when the program runs. What may be absent is an [`Option`], never the address 0.
+//!
+//! ```
+//! use grpo_lambda_gpu::kernels::{Embed, Kernels};
+//! use grpo_lambda_gpu::{DeviceError, Ptr, PtrMut, Real};
+//!
+//! fn embed(k: &Kernels, ids: Ptr<u32>, table: Ptr<Real>, out: PtrMut<Real>) -> Result<(), DeviceError> {
+//!     k.launch(Embed { ids, table, out, tokens: 5, width: 64 })
+//! }
+//! ```
+//!
+//! The same with two pointers exchanged does not compile, be it for what lies there,
+//!
+//! ```compile_fail,E0308
+//! # use grpo_lambda_gpu::kernels::{Embed, Kernels};
+//! # use grpo_lambda_gpu::{DeviceError, Ptr, PtrMut, Real};
+//! fn embed(k: &Kernels, ids: Ptr<u32>, table: Ptr<Real>, out: PtrMut<Real>) -> Result<(), DeviceError> {
+//!     k.launch(Embed { ids: table, table: ids, out, tokens: 5, width: 64 })
+//! }
+//! ```
+//!
+//! or because what is only read would be written:
+//!
+//! ```compile_fail,E0308
+//! # use grpo_lambda_gpu::kernels::{Embed, Kernels};
+//! # use grpo_lambda_gpu::{DeviceError, Ptr, PtrMut, Real};
+//! fn embed(k: &Kernels, ids: Ptr<u32>, table: Ptr<Real>, out: PtrMut<Real>) -> Result<(), DeviceError> {
+//!     k.launch(Embed { ids, table: out, out: table, tokens: 5, width: 64 })
+//! }
+//! ```
+//!
+//! Nor does a launch that forgets the bias, present or absent:
+//!
+//! ```
+//! use grpo_lambda_gpu::kernels::{Kernels, Swiglu};
+//! use grpo_lambda_gpu::{DeviceError, Ptr, PtrMut, Real};
+//!
+//! fn gate(k: &Kernels, gate_up: Ptr<Real>, y: PtrMut<Real>) -> Result<(), DeviceError> {
+//!     k.launch(Swiglu { gate_up, bias: None, y, tokens: 5, width: 64 })
+//! }
+//! ```
+//!
+//! ```compile_fail,E0063
+//! # use grpo_lambda_gpu::kernels::{Kernels, Swiglu};
+//! # use grpo_lambda_gpu::{DeviceError, Ptr, PtrMut, Real};
+//! fn gate(k: &Kernels, gate_up: Ptr<Real>, y: PtrMut<Real>) -> Result<(), DeviceError> {
+//!     k.launch(Swiglu { gate_up, y, tokens: 5, width: 64 })
+//! }
+//! ```
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use grpo_lambda_decoder::device::Dtype;
+
+/// How an element is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementType {
+    /// 32-bit floats.
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// 64-bit floats.
+    F64,
+    /// Unsigned 32-bit integers.
+    U32,
+}
+
+impl ElementType {
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            ElementType::Bf16 => 2,
+            ElementType::F32 | ElementType::U32 => 4,
+            ElementType::F64 => 8,
+        }
+    }
+}
+
+impl From<Dtype> for ElementType {
+    fn from(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F32 => ElementType::F32,
+            Dtype::Bf16 => ElementType::Bf16,
+        }
+    }
+}
+
+/// What may lie in device memory.
+pub trait Element: Copy + Debug + PartialEq + Send + Sync + 'static {
+    /// How it is stored in a run of this dtype.
+    fn stored(dtype: Dtype) -> ElementType;
+}
+
+/// An [`Element`] that is stored alike in every run.
+pub trait Plain: Element + bytemuck::Pod {
+    /// How it is stored.
+    const STORED: ElementType;
+}
+
+/// An [`Element`] that matrices are made of.
+pub trait Float: Element {}
+
+/// A number of the run's dtype, [`Dtype::F32`] or [`Dtype::Bf16`]: weights and activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Real {}
+
+impl Element for Real {
+    fn stored(dtype: Dtype) -> ElementType {
+        dtype.into()
+    }
+}
+
+impl Float for Real {}
+impl Float for f32 {}
+
+macro_rules! plain {
+    ($($element:ty: $stored:ident),*) => {$(
+        impl Plain for $element {
+            const STORED: ElementType = ElementType::$stored;
+        }
+        impl Element for $element {
+            fn stored(_: Dtype) -> ElementType {
+                Self::STORED
+            }
+        }
+    )*};
+}
+
+plain!(f32: F32, f64: F64, u32: U32);
+
+/// What a pointer allows.
+pub trait Access: Copy + Debug + PartialEq + 'static {
+    /// Whether it may be written through.
+    const WRITES: bool;
+}
+
+/// Reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {}
+
+/// Reading and writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {}
+
+impl Access for Read {
+    const WRITES: bool = false;
+}
+
+impl Access for Write {
+    const WRITES: bool = true;
+}
+
+/// Where elements of type `T` lie on a device. It does not keep the memory allocated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ptr<T, A = Read> {
+    address: u64,
+    stored: ElementType,
+    kind: PhantomData<fn() -> (T, A)>,
+}
+
+/// A [`Ptr`] that may be written through.
+pub type PtrMut<T> = Ptr<T, Write>;
+
+impl<T: Element, A: Access> Ptr<T, A> {
+    /// The element at an address, in a run of this dtype.
+    pub fn new(address: u64, dtype: Dtype) -> Self {
+        Self::stored_as(address, T::stored(dtype))
+    }
+
+    pub(super) fn stored_as(address: u64, stored: ElementType) -> Self {
+        Ptr { address, stored, kind: PhantomData }
+    }
+
+    /// The address.
+    pub fn address(self) -> u64 {
+        self.address
+    }
+
+    /// How its elements are stored.
+    pub fn stored(self) -> ElementType {
+        self.stored
+    }
+
+    /// So many elements further.
+    pub fn offset(self, elements: usize) -> Self {
+        Ptr { address: self.address + (elements * self.stored.bytes()) as u64, ..self }
+    }
+}
+
+impl<T: Float, A: Access> Ptr<T, A> {
+    /// The dtype of its numbers.
+    pub fn dtype(self) -> Dtype {
+        if self.stored == ElementType::Bf16 { Dtype::Bf16 } else { Dtype::F32 }
+    }
+}
+
+impl<T: Element> PtrMut<T> {
+    /// The same for reading.
+    pub fn read(self) -> Ptr<T> {
+        Ptr::stored_as(self.address, self.stored)
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arg {
+    /// A pointer.
+    Pointer {
+        /// Where to.
+        address: u64,
+        /// What lies there.
+        to: ElementType,
+        /// Whether the kernel may write it.
+        writes: bool,
+    },
+    /// A pointer to nothing: what may be absent is.
+    Null,
+    /// `unsigned int`.
+    U32(u32),
+    /// `unsigned long long`.
+    U64(u64),
+    /// `float`.
+    F32(f32),
+}
+
+impl<T: Element, A: Access> From<Ptr<T, A>> for Arg {
+    fn from(ptr: Ptr<T, A>) -> Self {
+        Arg::Pointer { address: ptr.address, to: ptr.stored, writes: A::WRITES }
+    }
+}
+
+impl<T: Element, A: Access> From<Option<Ptr<T, A>>> for Arg {
+    fn from(ptr: Option<Ptr<T, A>>) -> Self {
+        ptr.map_or(Arg::Null, Arg::from)
+    }
+}
+
+impl From<u32> for Arg {
+    fn from(x: u32) -> Self {
+        Arg::U32(x)
+    }
+}
+
+impl From<u64> for Arg {
+    fn from(x: u64) -> Self {
+        Arg::U64(x)
+    }
+}
+
+impl From<f32> for Arg {
+    fn from(x: f32) -> Self {
+        Arg::F32(x)
+    }
+}
+
+impl From<bool> for Arg {
+    fn from(x: bool) -> Self {
+        Arg::U32(u32::from(x))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_steps_by_its_elements_as_they_are_stored() {
+        let real = |dtype| Ptr::<Real>::new(512, dtype).offset(3).address();
+        assert_eq!((real(Dtype::F32), real(Dtype::Bf16)), (524, 518));
+        assert_eq!(PtrMut::<f64>::new(512, Dtype::Bf16).offset(2).read().address(), 528);
+    }
+
+    #[test]
+    fn an_argument_says_what_it_points_at_and_what_is_absent_is_null() {
+        let ptr = PtrMut::<Real>::new(512, Dtype::Bf16);
+        let arg = |writes| Arg::Pointer { address: 512, to: ElementType::Bf16, writes };
+        assert_eq!((Arg::from(ptr), Arg::from(Some(ptr.read()))), (arg(true), arg(false)));
+        assert_eq!(Arg::from(None::<Ptr<Real>>), Arg::Null);
+    }
+}
