@@ -7,6 +7,9 @@ use super::ledger::Ledger;
 pub use super::ptr::Arg;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
+/// Where a device's lines for the user go: that kernels are compiled, and where they are kept.
+pub type Report = fn(&str);
+
 /// A captured sequence of launches that runs again as one: what CUDA calls a graph.
 pub trait Graph: Send {
     /// Launches it, in order after what was launched before.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-use super::device::Device;
+use super::device::{Device, Report};
 
 /// The setting `device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +46,6 @@ pub enum Found {
     /// A card.
     Card(Arc<dyn Device>),
 }
-
-/// Where a device's lines for the user go: that kernels are compiled, and where they are kept.
-pub type Report = fn(&str);
 
 /// Looks for the first card, and prepares it for weights of this type.
 pub fn look(dtype: Dtype, report: Report) -> Found {

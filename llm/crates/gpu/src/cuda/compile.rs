@@ -9,9 +9,9 @@ use cudarc::nvrtc::sys;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::disk::Disk;
 
+use crate::device::Report;
 use crate::image::{self, CacheKey, Target};
 use crate::kernels;
-use crate::select::Report;
 
 /// The kernels for `dtype` on a card of this compute capability, from the cache if they are there.
 pub(super) fn kernels(

@@ -23,9 +23,9 @@ use module::Module;
 use products::Products;
 
 use super::blas;
+use super::device::Report;
 use super::device::{Arg, Device, Gemm, Graph};
 use super::ledger::Ledger;
-use super::select::Report;
 
 /// A card. Its memory, kernels and stream live until the last graph of it is dropped, too.
 #[derive(Clone, Debug)]
