@@ -5,7 +5,7 @@ use grpo_lambda::methods::{self, Configured, Provenance};
 
 /// What a method's credit rests on: the grouping of tables and figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub(super) enum Family {
     /// One number per response.
     Group,
     /// Token weights or traces from positions and probabilities.
@@ -18,7 +18,7 @@ pub enum Family {
 
 impl Family {
     /// Its name in tables.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Family::Group => "group",
             Family::Trace => "trace",
@@ -30,7 +30,7 @@ impl Family {
 
 /// Where an entrant's evidence comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Source {
+pub(super) enum Source {
     /// What a table gives: exact values, entropies, the Bayes teacher.
     Table,
     /// The same with a critic that errs by independent normal numbers of this standard deviation, fixed per prefix.
@@ -45,7 +45,7 @@ pub enum Source {
 
 /// What an entrant asks for beyond the responses themselves, per response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Extra {
+pub(super) enum Extra {
     /// Nothing.
     None,
     /// This many passes over the response.
@@ -61,7 +61,7 @@ pub enum Extra {
 impl Extra {
     /// In units of one response of the policy: a scored response counts one, a completion the share of a response that it writes. Infinite for
     /// [`Extra::Limit`].
-    pub fn responses(self, oracle: &Oracle) -> f64 {
+    pub(super) fn responses(self, oracle: &Oracle) -> f64 {
         let length = oracle.mean_length();
         match self {
             Extra::None => 0.0,
@@ -89,18 +89,18 @@ fn remaining_along(oracle: &Oracle) -> f64 {
 
 /// What an entrant costs per response beyond GRPO, and what it needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
+pub(super) struct Cost {
     /// Scored responses: forward passes of the policy or of another model.
-    pub forwards: Extra,
+    pub(super) forwards: Extra,
     /// Completions sampled.
-    pub rollouts: Extra,
+    pub(super) rollouts: Extra,
     /// What it needs, in words; `-` for nothing.
-    pub needs: &'static str,
+    pub(super) needs: &'static str,
 }
 
 impl Cost {
     /// Responses written or scored per response trained on, its own among them; at least 1.
-    pub fn responses(&self, oracle: &Oracle) -> f64 {
+    pub(super) fn responses(&self, oracle: &Oracle) -> f64 {
         1.0 + self.forwards.responses(oracle) + self.rollouts.responses(oracle)
     }
 }
@@ -110,21 +110,21 @@ const FREE: Cost = Cost { forwards: Extra::None, rollouts: Extra::None, needs: "
 
 /// A method with its settings, under the name it has in tables and figures.
 #[derive(Clone, Copy, Debug)]
-pub struct Entrant {
+pub(super) struct Entrant {
     /// Its name for a reader; says `recon.` where the formulas are ours.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// Its name in the registry.
-    pub method: &'static str,
+    pub(super) method: &'static str,
     /// Settings over the defaults, without those that depend on the task.
-    pub settings: &'static str,
+    pub(super) settings: &'static str,
     /// What its credit rests on.
-    pub family: Family,
+    pub(super) family: Family,
     /// Where its evidence comes from.
-    pub source: Source,
+    pub(super) source: Source,
     /// What it costs.
-    pub cost: Cost,
+    pub(super) cost: Cost,
     /// Whether it compares responses in pairs at such length that only small trees can be simulated.
-    pub pairwise: bool,
+    pub(super) pairwise: bool,
 }
 
 impl Entrant {
@@ -162,7 +162,7 @@ impl Entrant {
     ///
     /// # Errors
     /// If the settings are refused.
-    pub fn build(&self, tree: &Tree) -> anyhow::Result<Configured> {
+    pub(super) fn build(&self, tree: &Tree) -> anyhow::Result<Configured> {
         let mut settings = self.settings.to_owned();
         if self.method == "dr_grpo" {
             settings += &format!(" max_length={}", tree.max_len());
@@ -171,7 +171,7 @@ impl Entrant {
     }
 
     /// Method and settings as a command takes them.
-    pub fn command(&self) -> String {
+    pub(super) fn command(&self) -> String {
         format!("{} {}", self.method, self.settings).trim_end().to_owned()
     }
 
@@ -179,7 +179,7 @@ impl Entrant {
     ///
     /// # Panics
     /// If the registry does not know it, which a test excludes.
-    pub fn provenance(&self) -> Provenance {
+    pub(super) fn provenance(&self) -> Provenance {
         methods::find(self.method).map(|spec| spec.provenance).unwrap_or_else(|e| panic!("{e}"))
     }
 }
@@ -194,7 +194,7 @@ pub(super) const fn entrant(
 }
 
 /// The one all others are compared with.
-pub const BASELINE: &str = "GRPO";
+pub(super) const BASELINE: &str = "GRPO";
 
 /// Plain sums without whitening: what makes generalised advantage estimation unbiased with the exact critic.
 const GAE: &str = "whiten=false reduction=response_sum";
@@ -203,7 +203,7 @@ const ENTROPY: &str = "entropies";
 const GROUP_TREE: &str = "shared prefixes (here: those of the group)";
 
 /// Everyone, baseline first, families together.
-pub static ENTRANTS: &[Entrant] = &[
+pub(super) static ENTRANTS: &[Entrant] = &[
     entrant(Family::Group, BASELINE, "grpo", "reduction=token_mean"),
     entrant(Family::Group, "GRPO, 1/T", "grpo", "reduction=response_mean"),
     entrant(Family::Group, "GRPO, clamp -0.1", "grpo", "reduction=token_mean clamp=-0.1"),

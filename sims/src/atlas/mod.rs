@@ -5,14 +5,14 @@
 
 use crate::experiment::Experiment;
 
-pub mod entrants;
-pub mod learning;
-pub mod lucky_guess;
-pub mod multisets;
-pub mod oar;
-pub mod off_policy;
-pub mod search;
-pub mod tasks;
+mod entrants;
+mod learning;
+mod lucky_guess;
+mod multisets;
+mod oar;
+mod off_policy;
+mod search;
+mod tasks;
 pub mod updates;
 
 /// The page of the atlas under the output folder.

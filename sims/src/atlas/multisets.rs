@@ -24,13 +24,13 @@ const LIMIT: f64 = 300_000.0;
 const CRITIC_SEED: u64 = 1;
 
 /// Whether a table gives evidence of this source without chance.
-pub fn given(source: Source) -> bool {
+pub(super) fn given(source: Source) -> bool {
     matches!(source, Source::Table | Source::ConstantCritic | Source::NoisyCritic(_))
 }
 
 /// What the log-probabilities are that a method takes for those of the sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ratios {
+pub(super) enum Ratios {
     /// The sampler's own: ratios correct for the difference between the policies, up to the clip.
     Sampler,
     /// Those of the policy that is updated, computed anew: every ratio is 1, whoever sampled.
@@ -39,20 +39,20 @@ pub enum Ratios {
 
 /// A response together with its reward.
 #[derive(Clone, Debug)]
-pub struct Atom {
+pub(super) struct Atom {
     /// How likely the sampler produces it.
-    pub probability: f64,
+    pub(super) probability: f64,
     /// Its edges.
-    pub path: Vec<EdgeId>,
+    pub(super) path: Vec<EdgeId>,
     /// As a method sees it.
-    pub response: Response,
+    pub(super) response: Response,
     /// Its log-probabilities under the policy that is updated.
-    pub logps: Vec<f64>,
+    pub(super) logps: Vec<f64>,
 }
 
 /// The groups of one sampler, seen by one policy.
 #[derive(Debug)]
-pub struct Groups<'t> {
+pub(super) struct Groups<'t> {
     tree: &'t Tree,
     current: Tabular,
     atoms: Vec<Atom>,
@@ -60,21 +60,19 @@ pub struct Groups<'t> {
 }
 
 /// One group, with what a method makes of it.
-pub struct Outcome<'a> {
+pub(super) struct Outcome<'a> {
     /// How likely it is.
-    pub probability: f64,
-    /// How often each atom is in it.
-    pub counts: &'a [usize],
+    pub(super) probability: f64,
     /// The atoms of its responses, in order.
-    pub members: &'a [usize],
+    pub(super) members: &'a [usize],
     /// The responses.
-    pub group: &'a Group,
+    pub(super) group: &'a Group,
     /// What is fixed for each response.
-    pub credits: &'a [Credit],
+    pub(super) credits: &'a [Credit],
     /// `-∂L/∂log π` summed per edge.
-    pub weights: &'a [f64],
+    pub(super) weights: &'a [f64],
     /// `-∂L/∂log π` of every token of every response.
-    pub tokens: &'a [Vec<f64>],
+    pub(super) tokens: &'a [Vec<f64>],
 }
 
 impl<'t> Groups<'t> {
@@ -82,7 +80,7 @@ impl<'t> Groups<'t> {
     ///
     /// # Errors
     /// When there are too many, with their number, or when `source` is none that a table gives without chance.
-    pub fn new(
+    pub(super) fn new(
         tree: &'t Tree,
         behaviour: &Tabular,
         current: &Tabular,
@@ -131,12 +129,12 @@ impl<'t> Groups<'t> {
     }
 
     /// The responses with their rewards.
-    pub fn atoms(&self) -> &[Atom] {
+    pub(super) fn atoms(&self) -> &[Atom] {
         &self.atoms
     }
 
     /// Calls `see` with every group.
-    pub fn each(&self, method: &dyn Method, mut see: impl FnMut(&Outcome)) {
+    pub(super) fn each(&self, method: &dyn Method, mut see: impl FnMut(&Outcome)) {
         let mut counts = vec![0; self.atoms.len()];
         counts[0] = self.size;
         let mut weights = vec![0.0; self.tree.edge_count()];
@@ -157,7 +155,6 @@ impl<'t> Groups<'t> {
             }
             see(&Outcome {
                 probability: self.probability(&counts),
-                counts: &counts,
                 members: &members,
                 group: &group,
                 credits: &credits,
@@ -171,7 +168,7 @@ impl<'t> Groups<'t> {
     }
 
     /// The expected update per logit of the policy that is updated.
-    pub fn expected(&self, method: &dyn Method) -> Vec<f64> {
+    pub(super) fn expected(&self, method: &dyn Method) -> Vec<f64> {
         let mut mean = vec![0.0; self.tree.edge_count()];
         self.each(method, |o| mean.iter_mut().zip(o.weights).for_each(|(m, w)| *m += o.probability * w));
         self.current.backward(self.tree, &mean)

@@ -5,23 +5,23 @@ use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree};
 
 /// An MDP with its start policy and what is known of both.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub(super) struct Task {
     /// Its name in tables: that of its family in the zoo, with what differs from the family's defaults.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// What it shows, for the reader of a figure.
-    pub about: &'static str,
+    pub(super) about: &'static str,
     /// The MDP.
-    pub tree: Tree,
+    pub(super) tree: Tree,
     /// The policy that learning starts from.
-    pub start: Tabular,
+    pub(super) start: Tabular,
     /// `J` of the start policy.
-    pub j: f64,
+    pub(super) j: f64,
     /// `J*`.
-    pub best: f64,
+    pub(super) best: f64,
     /// Tokens of the shortest response.
-    pub shortest: usize,
+    pub(super) shortest: usize,
     /// Tokens of the longest response.
-    pub longest: usize,
+    pub(super) longest: usize,
 }
 
 impl Task {
@@ -29,7 +29,7 @@ impl Task {
     ///
     /// # Errors
     /// If a knob is out of range.
-    pub fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
+    pub(super) fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
         let tree = family.tree()?;
         let start = family.initial(&tree);
         let (j, best) = (Oracle::new(&tree, &start).j, Optimal::new(&tree).j);
@@ -39,7 +39,7 @@ impl Task {
     }
 
     /// Whether all responses have one length.
-    pub fn equal_lengths(&self) -> bool {
+    pub(super) fn equal_lengths(&self) -> bool {
         self.shortest == self.longest
     }
 }
@@ -49,7 +49,7 @@ impl Task {
 ///
 /// # Errors
 /// If a knob is out of range, which a test excludes.
-pub fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
+pub(super) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
     let fork_long = zoo::Fork {
         branches: vec![
             zoo::Branch::new("short", 2, 0.8, 0.1),

@@ -14,8 +14,7 @@ use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{Axis, Figure, Panel};
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",
     title: "The recursive trace is the sum, and a triangular matrix",
     claim: "\"by defining eligibility trace as the inner sum in that equation: ε_t := Σ_{l=0..t} (γλ)^l ∇_{t-l} and converting to a recursive formula: ε_0 := ∇_0, ε_t := (γλ) ε_{t-1} + ∇_t\"",

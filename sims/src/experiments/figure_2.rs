@@ -9,8 +9,7 @@ use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{self, Axis, Figure, Panel};
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",
     title: "The trace styles of Figure 2, with the printed matrices beside them",
     claim: "\"we propose a variation of the weighting scheme such that early tokens are considered as important as the late ones\"; \"The distinction between the classic traces, which we call recent, and the proposed variation, which we call both, is depicted in Figure 2.\"",

@@ -2,22 +2,22 @@
 
 use crate::experiment::Experiment;
 
-pub mod bound_in_advantage;
-pub mod clamp;
-pub mod clip_form;
+mod bound_in_advantage;
+mod clamp;
+mod clip_form;
 pub(crate) mod common;
-pub mod credit_profile;
-pub mod equation_15;
-pub mod figure_2;
-pub mod kl_estimators;
-pub mod lambda_direction;
-pub mod lambda_zero;
-pub mod learning;
-pub mod lemma_1;
-pub mod length_bias;
+mod credit_profile;
+mod equation_15;
+mod figure_2;
+mod kl_estimators;
+mod lambda_direction;
+mod lambda_zero;
+mod learning;
+mod lemma_1;
+mod length_bias;
 pub mod paper_audit;
-pub mod theorem_1;
-pub mod traces;
+mod theorem_1;
+mod traces;
 
 /// Every experiment, in the order of the paper and of `sim --list`.
 pub static REGISTRY: &[&Experiment] = &[

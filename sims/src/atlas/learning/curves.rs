@@ -3,20 +3,20 @@
 use grpo_lambda::stats::{Bootstrap, Interval};
 
 use super::measure::Ranking;
-use super::run::{Budget, Spent};
+use super::run::{Budget, CostAxis};
 use super::why::READINGS;
 use crate::atlas::entrants::BASELINE;
 
 /// The methods whose curves are drawn and kept.
 pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
     let names = [BASELINE, READINGS[0], "RLOO", "TEMPO", "VinePPO, K = 8", "PPO, exact critic"];
-    names.iter().filter_map(|name| r.field.find(name)).collect()
+    names.iter().filter_map(|name| r.results.find(name)).collect()
 }
 
 /// A kept curve: what was spent, and `J/J*` as the IQM over runs.
-pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: Spent) -> Vec<(f64, Interval)> {
-    let runs = &r.field.cells[c][t].runs;
-    let budget = Budget::new(&r.field.tasks[t], r.effort.updates, r.effort.pieces);
+pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: CostAxis) -> Vec<(f64, Interval)> {
+    let runs = &r.results.cells[c][t].runs;
+    let budget = Budget::new(&r.results.tasks[t], r.effort.updates, r.effort.pieces);
     // The band of a curve needs fewer resamples than a number that is reported.
     let bootstrap = Bootstrap { resamples: (r.bootstrap.resamples / 4).max(1), ..r.bootstrap };
     let at = |i: usize| {

@@ -4,7 +4,7 @@ use super::competitors::Knowledge;
 use super::curves::{curve, drawn};
 use super::measure::Ranking;
 use super::ranking::order;
-use super::run::Spent;
+use super::run::CostAxis;
 use super::titles;
 use super::why::{Case, QUANTITIES, READINGS, Regime};
 use crate::atlas::entrants::{BASELINE, Family};
@@ -17,14 +17,14 @@ pub(super) fn figures(r: &Ranking) -> Vec<(String, Figure)> {
 
 /// The tasks whose curves are drawn: the three on which the drawn methods differ most, those that pay for completions left out.
 fn drawn_tasks(r: &Ranking) -> Vec<usize> {
-    let paid = |&c: &usize| matches!(r.field.competitors[c].knowledge, Knowledge::Completions(_));
+    let paid = |&c: &usize| matches!(r.results.competitors[c].knowledge, Knowledge::Completions(_));
     let unpaid: Vec<usize> = drawn(r).into_iter().filter(|c| !paid(c)).collect();
     let spread = |t: usize| {
         let areas: Vec<f64> = unpaid.iter().map(|&c| r.standings[0][c].gains[t].mid).collect();
         let high = areas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         high - areas.iter().copied().fold(f64::INFINITY, f64::min)
     };
-    let mut tasks: Vec<usize> = (0..r.field.tasks.len()).collect();
+    let mut tasks: Vec<usize> = (0..r.results.tasks.len()).collect();
     tasks.sort_by(|&a, &b| spread(b).total_cmp(&spread(a)));
     tasks.truncate(3);
     tasks
@@ -46,7 +46,7 @@ fn ranking(r: &Ranking) -> Figure {
         "Area under J/J* (exact J): mean over {} tasks of the interquartile mean of {} runs, 95 % intervals by stratified bootstrap. Budget {budget} responses, or as \
          many tokens as {budget} responses of the initial policy have; each method at its best rate of one grid; one step per group of {GROUP}. In brackets: place, and its \
          95 % interval. (free): values from the exact oracle at no charge; K = 8: from completions, charged.",
-        r.field.tasks.len(),
+        r.results.tasks.len(),
         r.effort.runs
     );
     let families = [Family::Group, Family::Trace, Family::Score, Family::Value];
@@ -55,7 +55,7 @@ fn ranking(r: &Ranking) -> Figure {
         .columns(1)
         .panel_size(900, 820)
         .names(families.map(family));
-    for axis in Spent::ALL {
+    for axis in CostAxis::ALL {
         let standings = &r.standings[axis as usize];
         let order = order(standings);
         let label = |&c: &usize| {
@@ -69,7 +69,7 @@ fn ranking(r: &Ranking) -> Figure {
         for kind in families {
             let of = |(i, &c): (usize, &usize)| {
                 let level = standings[c].level;
-                let own = r.field.competitors[c].family() == kind;
+                let own = r.results.competitors[c].family() == kind;
                 own.then_some((i as f64, level.low, level.mid, level.high))
             };
             panel = panel.spans(family(kind), order.iter().enumerate().filter_map(of));
@@ -93,8 +93,8 @@ fn curves(r: &Ranking) -> Figure {
         .panel_size(480, 270)
         .names(methods.iter().map(|&c| r.name(c)));
     for t in drawn_tasks(r) {
-        for axis in Spent::ALL {
-            let task = &r.field.tasks[t];
+        for axis in CostAxis::ALL {
+            let task = &r.results.tasks[t];
             let mut panel = Panel::new(format!("{}: {}", task.name, task.about))
                 .x(Axis::new(format!("{} spent", axis.name())).log())
                 .y("J / J*");

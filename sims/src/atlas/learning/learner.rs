@@ -26,7 +26,7 @@ pub(super) struct Cost {
 }
 
 /// A [`TabularLearner`] with a bill.
-pub(super) struct Charged<'t> {
+pub(super) struct MeteredLearner<'t> {
     inner: TabularLearner<'t>,
     tree: &'t Tree,
     knowledge: Knowledge,
@@ -36,13 +36,13 @@ pub(super) struct Charged<'t> {
     cost: Cost,
 }
 
-impl<'t> Charged<'t> {
+impl<'t> MeteredLearner<'t> {
     /// Starts from a task's initial policy.
     pub(super) fn new(task: &'t Task, who: &Competitor, rate: f64, stream: u64) -> Self {
         let knowledge = who.knowledge;
         let inner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream);
         let free = matches!(knowledge, Knowledge::Distribution | Knowledge::Oracle | Knowledge::Teacher);
-        Charged {
+        MeteredLearner {
             inner: if free { inner.with_evidence() } else { inner },
             tree: &task.tree,
             knowledge,
@@ -157,7 +157,7 @@ fn prefixes(tree: &Tree, tokens: &[u32]) -> Vec<NodeId> {
     tokens.iter().map(step).collect()
 }
 
-impl<'t> Policy for Charged<'t> {
+impl<'t> Policy for MeteredLearner<'t> {
     type Prompt = ();
     type Tape = <TabularLearner<'t> as Policy>::Tape;
     type Error = Infallible;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn cost(task: &Task, knowledge: Knowledge) -> (usize, usize) {
-        let mut learner = Charged::new(task, &who(knowledge), 1.0, 3);
+        let mut learner = MeteredLearner::new(task, &who(knowledge), 1.0, 3);
         learner.sample(&[()], 8).unwrap();
         (learner.cost().responses, learner.cost().tokens)
     }
@@ -266,9 +266,10 @@ mod tests {
         let exact = rollouts::expected(&Oracle::new(&task.tree, &task.start));
         let (mut sums, mut counts) = (vec![0.0; task.tree.node_count()], vec![0.0; task.tree.node_count()]);
         for stream in 0..300 {
-            let plain = Charged::new(&task, &who(Knowledge::Group), 1.0, stream).sample(&[()], 8).unwrap();
+            let plain =
+                MeteredLearner::new(&task, &who(Knowledge::Group), 1.0, stream).sample(&[()], 8).unwrap();
             let valued = Knowledge::Completions(Valued::Choices);
-            let with = Charged::new(&task, &who(valued), 1.0, stream).sample(&[()], 8).unwrap();
+            let with = MeteredLearner::new(&task, &who(valued), 1.0, stream).sample(&[()], 8).unwrap();
             for (a, b) in plain[0].responses.iter().zip(&with[0].responses) {
                 assert_eq!((&a.tokens, a.reward), (&b.tokens, b.reward));
                 let nodes = prefixes(&task.tree, &b.tokens);
@@ -291,7 +292,7 @@ mod tests {
         let tree = zoo::Parity { bits: 5 }.tree().unwrap();
         let task = Task::of("parity", "", tree.clone(), Tabular::uniform(&tree));
         let knowledge = Knowledge::Completions(Valued::Cuts);
-        let batch = Charged::new(&task, &who(knowledge), 1.0, 1).sample(&[()], 2).unwrap();
+        let batch = MeteredLearner::new(&task, &who(knowledge), 1.0, 1).sample(&[()], 2).unwrap();
         let response = &batch[0].responses[0];
         let starts: Vec<_> = response.evidence.steps.as_ref().unwrap().iter().map(|s| s.start).collect();
         let unsure: Vec<_> = (0..response.len()).filter(|&t| response.old_logps[t].exp() < 0.9).collect();
@@ -307,7 +308,7 @@ mod tests {
         let values = |name: &str| {
             let entrant = ENTRANTS.iter().find(|e| e.name == name).unwrap();
             let who = Competitor { entrant, knowledge: Knowledge::Oracle, unit_mean: false };
-            let batch = Charged::new(&task, &who, 1.0, 1).sample(&[()], 2).unwrap();
+            let batch = MeteredLearner::new(&task, &who, 1.0, 1).sample(&[()], 2).unwrap();
             batch[0].responses[0].evidence.values.clone().unwrap()
         };
         // The short answer for certain: J = V = 0.9 everywhere.

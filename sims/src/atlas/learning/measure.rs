@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use grpo_lambda::stats::Bootstrap;
 
 use super::competitors::{self, Competitor, Excluded};
-use super::field::{Cell, Effort, Field, Lab};
 use super::ranking::{Standing, order, standings};
-use super::run::{Budget, Spent};
+use super::results::{Cell, Effort, Trainer, TrainingResults};
+use super::run::{Budget, CostAxis};
 use super::tasks;
 use super::why::{CLAMP, READINGS, Why, explain};
 use crate::atlas::entrants::BASELINE;
@@ -50,9 +50,9 @@ impl Size {
 /// Everything that was run, and what the statistics say.
 pub(super) struct Ranking {
     pub(super) effort: Effort,
-    pub(super) field: Field,
+    pub(super) results: TrainingResults,
     pub(super) excluded: Vec<Excluded>,
-    /// `[axis][competitor]`, axes as in [`Spent`].
+    /// `[axis][competitor]`, axes as in [`CostAxis`].
     pub(super) standings: [Vec<Standing>; 2],
     /// Competitors, best against responses first.
     pub(super) order: Vec<usize>,
@@ -72,7 +72,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
     let compared =
         |c: &Competitor| [BASELINE, CLAMP].contains(&c.entrant.name) || READINGS.contains(&c.entrant.name);
     let few: Vec<_> = competitors.iter().copied().filter(compared).collect();
-    let lab = Lab { ctx: context, effort: size.effort };
+    let trainer = Trainer { ctx: context, effort: size.effort };
     let pieces = competitors.len() * named.len()
         + few.len() * random.len()
         + READINGS.len() * (named.len() + random.len());
@@ -81,44 +81,44 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
         let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pieces as f64;
         (context.progress)(0.9 * share, "training");
     };
-    let field = Field::run(&lab, named, competitors, &tick)?;
-    let random = Field::run(&lab, random, few, &tick)?;
+    let results = TrainingResults::run(&trainer, named, competitors, &tick)?;
+    let random = TrainingResults::run(&trainer, random, few, &tick)?;
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
-    let why = explain(&lab, (&field, &random), bootstrap, &tick)?;
+    let why = explain(&trainer, (&results, &random), bootstrap, &tick)?;
     (context.progress)(0.9, "intervals");
-    let of = |axis: Spent| {
-        let scores = field.scores(|run| run.area[axis as usize]);
+    let of = |axis: CostAxis| {
+        let scores = results.scores(|run| run.area[axis as usize]);
         standings(&scores, bootstrap).ok_or_else(|| anyhow::anyhow!("too few runs for an interval"))
     };
-    let (responses, tokens) = rayon::join(|| of(Spent::Responses), || of(Spent::Tokens));
+    let (responses, tokens) = rayon::join(|| of(CostAxis::Responses), || of(CostAxis::Tokens));
     let standings = [responses?, tokens?];
-    let order = order(&standings[Spent::Responses as usize]);
-    Ok(Ranking { effort: size.effort, field, excluded, standings, order, why, bootstrap })
+    let order = order(&standings[CostAxis::Responses as usize]);
+    Ok(Ranking { effort: size.effort, results, excluded, standings, order, why, bootstrap })
 }
 
 impl Ranking {
     /// A competitor's name.
     pub(super) fn name(&self, competitor: usize) -> String {
-        self.field.competitors[competitor].name()
+        self.results.competitors[competitor].name()
     }
 
     /// A competitor's standing against an axis.
-    pub(super) fn standing(&self, competitor: usize, axis: Spent) -> &Standing {
+    pub(super) fn standing(&self, competitor: usize, axis: CostAxis) -> &Standing {
         &self.standings[axis as usize][competitor]
     }
 
     /// What it takes to reach 90 % of `J*`, as a share of the budget, a run that does not reach it counting 1; `[task][run]`.
-    pub(super) fn effort_to_learn(&self, competitor: usize, axis: Spent) -> Vec<Vec<f64>> {
+    pub(super) fn effort_to_learn(&self, competitor: usize, axis: CostAxis) -> Vec<Vec<f64>> {
         let of = |(cell, task): (&Cell, &Task)| {
             let budget = Budget::new(task, self.effort.updates, 0).spend[axis as usize];
             cell.runs.iter().map(|run| run.learned[axis as usize].map_or(1.0, |x| x / budget)).collect()
         };
-        self.field.cells[competitor].iter().zip(&self.field.tasks).map(of).collect()
+        self.results.cells[competitor].iter().zip(&self.results.tasks).map(of).collect()
     }
 
     /// The share of runs that reach 90 % of `J*` within the budget of responses.
     pub(super) fn share_learned(&self, competitor: usize) -> f64 {
-        let runs = || self.field.cells[competitor].iter().flat_map(|cell| &cell.runs);
+        let runs = || self.results.cells[competitor].iter().flat_map(|cell| &cell.runs);
         runs().filter(|run| run.learned[0].is_some()).count() as f64 / runs().count() as f64
     }
 }

@@ -7,17 +7,18 @@
 mod competitors;
 mod curves;
 mod exact;
-mod field;
 mod figures;
 mod findings;
 mod learner;
 mod measure;
 mod ranking;
+mod results;
 mod run;
 mod tables;
 mod tasks;
 mod titles;
 mod why;
+mod words;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;
@@ -25,8 +26,7 @@ use findings::findings;
 use measure::{Ranking, Size, measure};
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_learning",
     title: "which method learns faster, from the same responses and from the same tokens, and why GRPO-λ wins or loses",
     claim: "\"GRPO-λ learns faster\" than GRPO, and where it stands among every other method",
@@ -43,8 +43,8 @@ mod tests {
     use crate::experiment::{Context, Report};
     use crate::store::Store;
     use crate::training::rates::Grid;
-    use field::Effort;
     use grpo_lambda::table::Table;
+    use results::Effort;
     use std::path::Path;
 
     const TINY: Size = Size {

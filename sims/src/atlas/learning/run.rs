@@ -6,7 +6,7 @@ use grpo_lambda::methods::Method;
 use grpo_lambda::table::Cell;
 
 use super::competitors::Competitor;
-use super::learner::Charged;
+use super::learner::MeteredLearner;
 use crate::training::task::Task;
 use crate::training::{GROUP, LEARNED};
 
@@ -38,32 +38,32 @@ impl Budget {
 
 /// Against what a curve is drawn: the index into [`Budget::spend`] and everything per axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spent {
+pub(super) enum CostAxis {
     /// Responses sampled, fresh completions included.
     Responses = 0,
     /// Tokens sampled for them, and tokens scored by a teacher.
     Tokens = 1,
 }
 
-impl Spent {
+impl CostAxis {
     /// Both.
-    pub(super) const ALL: [Spent; 2] = [Spent::Responses, Spent::Tokens];
+    pub(super) const ALL: [CostAxis; 2] = [CostAxis::Responses, CostAxis::Tokens];
 
     /// The word in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Spent::Responses => "responses",
-            Spent::Tokens => "tokens",
+            CostAxis::Responses => "responses",
+            CostAxis::Tokens => "tokens",
         }
     }
 }
 
-/// What a run left behind; every `J` is a share of `J*`. Arrays are indexed by [`Spent`].
+/// What a run left behind; every `J` is a share of `J*`. Arrays are indexed by [`CostAxis`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     /// Mean of `J/J*` over the budget: the area under the learning curve, which rises when an update is done.
     pub(super) area: [f64; 2],
-    /// Spent when `J >= 0.9 J*` for the first time, if within the budget.
+    /// CostAxis when `J >= 0.9 J*` for the first time, if within the budget.
     pub(super) learned: [Option<f64>; 2],
     /// `J/J*` after the last update.
     pub(super) last: f64,
@@ -111,7 +111,7 @@ pub(super) fn train(
     budget: Budget,
     stream: u64,
 ) -> Run {
-    let mut learner = Charged::new(task, who, rate, stream);
+    let mut learner = MeteredLearner::new(task, who, rate, stream);
     let mut steps = Steps { at: vec![[0.0; 2]], j: vec![learner.j() / task.best] };
     let mut updates = 0;
     while updates < budget.updates {

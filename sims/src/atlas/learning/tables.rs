@@ -6,7 +6,7 @@ use grpo_lambda::table::{Cell, Table};
 use super::curves::{curve, drawn};
 use super::measure::Ranking;
 use super::ranking::{level, order};
-use super::run::{Run, Spent};
+use super::run::{CostAxis, Run};
 use super::why::{QUANTITIES, READINGS, Regime};
 
 pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
@@ -62,7 +62,7 @@ const RANKING: [&str; 30] = [
 /// One row per competitor and axis, best first, then those that cannot take part.
 fn ranking(r: &Ranking) -> Table {
     let mut table = Table::new(&RANKING);
-    for axis in Spent::ALL {
+    for axis in CostAxis::ALL {
         for c in order(&r.standings[axis as usize]) {
             table.push(ranked(r, axis, c));
         }
@@ -78,8 +78,8 @@ fn ranking(r: &Ranking) -> Table {
 }
 
 /// The row of a competitor against an axis.
-fn ranked(r: &Ranking, axis: Spent, c: usize) -> Vec<Cell> {
-    let (s, competitor) = (r.standing(c, axis), &r.field.competitors[c]);
+fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Vec<Cell> {
+    let (s, competitor) = (r.standing(c, axis), &r.results.competitors[c]);
     let mut row: Vec<Cell> = vec![axis.name().into(), competitor.name().into()];
     row.extend([competitor.family().name().into(), competitor.knowledge.name().into()]);
     row.extend(cells(s.rank));
@@ -94,8 +94,8 @@ fn ranked(r: &Ranking, axis: Spent, c: usize) -> Vec<Cell> {
             .map_or([Cell::Empty, Cell::Empty, Cell::Empty], cells),
     );
     let last: Vec<f64> =
-        r.field.cells[c].iter().filter_map(|cell| iqm_of(&cell.runs, |run| run.last)).collect();
-    let last = last.iter().sum::<f64>() / r.field.tasks.len() as f64;
+        r.results.cells[c].iter().filter_map(|cell| iqm_of(&cell.runs, |run| run.last)).collect();
+    let last = last.iter().sum::<f64>() / r.results.tasks.len() as f64;
     row.extend([r.share_learned(c).into(), last.into()]);
     row.extend([competitor.entrant.command().into(), Cell::Empty]);
     row
@@ -133,9 +133,9 @@ fn by_task(r: &Ranking) -> Table {
         "final",
         "updates",
     ]);
-    for (t, task) in r.field.tasks.iter().enumerate() {
+    for (t, task) in r.results.tasks.iter().enumerate() {
         for &c in &r.order {
-            let cell = &r.field.cells[c][t];
+            let cell = &r.results.cells[c][t];
             let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), cell.rate.into()];
             for axis in [0, 1] {
                 row.push(iqm_of(&cell.runs, |run| run.area[axis]).into());
@@ -164,9 +164,9 @@ fn rates(r: &Ranking) -> Table {
     let names = (low..=high).map(|k| format!("area_at_2^{}", f64::from(k) / f64::from(grid.per_octave)));
     let columns: Vec<String> = head.into_iter().chain(names).collect();
     let mut table = Table::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
-    for (t, task) in r.field.tasks.iter().enumerate() {
+    for (t, task) in r.results.tasks.iter().enumerate() {
         for &c in &r.order {
-            let choice = &r.field.choices[c][t];
+            let choice = &r.results.choices[c][t];
             let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), choice.rate.into()];
             row.extend([choice.widened.into(), usize::from(choice.at_edge).into()]);
             row.extend((low..=high).map(|k| {
@@ -182,9 +182,9 @@ fn rates(r: &Ranking) -> Table {
 /// Thinned learning curves of the methods that are drawn.
 fn curves(r: &Ranking) -> Table {
     let mut table = Table::new(&["task", "method", "against", "spent", "j", "j_low", "j_high"]);
-    for (t, task) in r.field.tasks.iter().enumerate() {
+    for (t, task) in r.results.tasks.iter().enumerate() {
         for c in drawn(r) {
-            for axis in Spent::ALL {
+            for axis in CostAxis::ALL {
                 for (spent, j) in curve(r, c, t, axis).into_iter().step_by(6) {
                     let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into()];
                     row.extend([axis.name().into(), spent.into()]);

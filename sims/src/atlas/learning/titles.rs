@@ -2,15 +2,15 @@
 
 use super::competitors::Knowledge;
 use super::curves::drawn;
-use super::findings::words::{correlations, interval, readings, word};
 use super::measure::Ranking;
-use super::run::Spent;
+use super::run::CostAxis;
 use super::why::{MEASURED, QUANTITIES, READINGS, Regime};
+use super::words::{correlations, interval, readings, word};
 
 pub(super) fn ranking(r: &Ranking) -> String {
-    let faster = r.order.iter().copied().filter(|&c| r.standing(c, Spent::Responses).sign() > 0);
+    let faster = r.order.iter().copied().filter(|&c| r.standing(c, CostAxis::Responses).sign() > 0);
     let faster: Vec<usize> = faster.collect();
-    let free = |c: &usize| r.field.competitors[*c].knowledge == Knowledge::Oracle;
+    let free = |c: &usize| r.results.competitors[*c].knowledge == Knowledge::Oracle;
     let beyond = if faster.is_empty() {
         "No method learns faster than GRPO beyond noise".to_owned()
     } else if faster.iter().all(free) {
@@ -20,7 +20,7 @@ pub(super) fn ranking(r: &Ranking) -> String {
         format!("Faster than GRPO beyond noise, without free values: {}", names.join(", "))
     };
     let Some(&reading) = readings(r).first() else { return beyond };
-    let s = r.standing(reading, Spent::Responses);
+    let s = r.standing(reading, CostAxis::Responses);
     format!(
         "{beyond}; {} is {} ({}), place {} to {} of {}",
         READINGS[0],
@@ -28,22 +28,22 @@ pub(super) fn ranking(r: &Ranking) -> String {
         interval(s.gain),
         s.rank.low.round(),
         s.rank.high.round(),
-        r.field.competitors.len()
+        r.results.competitors.len()
     )
 }
 
 pub(super) fn curves(r: &Ranking) -> String {
     let drawn = drawn(r);
-    let gain = |c: usize, axis: Spent| r.standing(c, axis).gain.mid;
-    let paid = |&c: &usize| matches!(r.field.competitors[c].knowledge, Knowledge::Completions(_));
+    let gain = |c: usize, axis: CostAxis| r.standing(c, axis).gain.mid;
+    let paid = |&c: &usize| matches!(r.results.competitors[c].knowledge, Knowledge::Completions(_));
     let Some(c) = drawn.iter().copied().find(|c| paid(c)) else { return "Learning curves".into() };
     let others = drawn.iter().filter(|&&d| d != c);
-    let apart = others.map(|&d| gain(d, Spent::Responses).abs()).fold(0.0, f64::max);
+    let apart = others.map(|&d| gain(d, CostAxis::Responses).abs()).fold(0.0, f64::max);
     format!(
         "{} pays for its completions: {:+.3} in area against responses, {:+.3} against tokens; the other five are within {apart:.3} of GRPO",
         r.name(c),
-        gain(c, Spent::Responses),
-        gain(c, Spent::Tokens)
+        gain(c, CostAxis::Responses),
+        gain(c, CostAxis::Tokens)
     )
 }
 

@@ -13,8 +13,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_lucky_guess",
     title: "A lucky guess after a flawed step: who lowers the flawed step, in expectation and in one group",
     claim: "if the model made a lucky guess after a flawed intermediate step, GRPO reinforces the flaw; GRPO-λ uses traces to propagate the final reward back to earlier, critical decision points more effectively",

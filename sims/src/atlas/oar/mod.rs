@@ -13,8 +13,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_oar",
     title: "Scores of OAR against the exact answer-distribution KL and against the true advantage",
     claim: "OAR-P and OAR-G redistribute a response's advantage over its tokens by how far each of them moves the answer, taken for their credit",

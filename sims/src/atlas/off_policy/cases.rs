@@ -68,15 +68,15 @@ pub(super) fn rows(
             Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, size, entrant.source)?;
         1e-9 * norm(&groups.expected(method))
     };
-    let mut sheet = Sheet { task, entrant, method, size, floor, rows: Vec::new() };
-    sheet.add_inner()?;
-    sheet.add_stale()?;
-    sheet.add_mismatched(seed)?;
-    Ok(sheet.rows)
+    let mut builder = RowBuilder { task, entrant, method, size, floor, rows: Vec::new() };
+    builder.add_inner()?;
+    builder.add_stale()?;
+    builder.add_mismatched(seed)?;
+    Ok(builder.rows)
 }
 
 /// The rows of one method on one task.
-struct Sheet<'a> {
+struct RowBuilder<'a> {
     task: &'a Task,
     entrant: &'a Entrant,
     method: &'a dyn Method,
@@ -86,7 +86,7 @@ struct Sheet<'a> {
     rows: Vec<Row>,
 }
 
-impl Sheet<'_> {
+impl RowBuilder<'_> {
     /// Adds the update of `current` from groups that `behaviour` samples, and returns it.
     fn add(
         &mut self,

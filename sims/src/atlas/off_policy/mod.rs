@@ -19,8 +19,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_off_policy",
     title: "Off-policy: staleness, mismatched samplers, clip regions, and the trust region of a trace",
     claim: "clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold; P-trace: \"partial trust region preservation\"",

@@ -39,7 +39,7 @@ impl Numbers {
         find(&self.efficiencies, name)
     }
 
-    /// The contestants that are spans.
+    /// The candidates that are spans.
     pub(super) fn spans(&self) -> impl Iterator<Item = &Overall> {
         self.overall.iter().filter(|o| SPANS.iter().any(|span| span.name == o.name))
     }

@@ -19,8 +19,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_search",
     title: "Search beyond the papers: token weights chosen with the oracle, judged on families that were held out",
     claim: "a better trace exists in a small parametric family of position, remaining length and entropy",

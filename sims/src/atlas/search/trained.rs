@@ -20,32 +20,32 @@ const TASKS: [&str; 8] =
     ["fork", "chain", "eos_hazard", "random", "deceptive", "lucky_guess", "carry_add", "delayed_format"];
 
 /// A method that learns.
-enum Contestant {
+enum Candidate {
     /// Name for a reader, registered name, settings.
     Registered(&'static str, &'static str, &'static str),
     /// RLOO with the weights of a span.
     Span(usize),
 }
 
-const BASELINES: [Contestant; 3] = [
-    Contestant::Registered("RLOO", "rloo", ""),
-    Contestant::Registered("GRPO", "grpo", "reduction=token_mean"),
-    Contestant::Registered("GRPO-λ recent", "grpo_lambda", "style=recent"),
+const BASELINES: [Candidate; 3] = [
+    Candidate::Registered("RLOO", "rloo", ""),
+    Candidate::Registered("GRPO", "grpo", "reduction=token_mean"),
+    Candidate::Registered("GRPO-λ recent", "grpo_lambda", "style=recent"),
 ];
 
-impl Contestant {
+impl Candidate {
     fn name(&self) -> &'static str {
         match self {
-            Contestant::Registered(name, ..) => name,
-            Contestant::Span(span) => SPANS[*span].name,
+            Candidate::Registered(name, ..) => name,
+            Candidate::Span(span) => SPANS[*span].name,
         }
     }
 
     /// The method on a task; weights are chosen without the task's family.
     fn build(&self, task: &Task, moments: &Moments) -> anyhow::Result<Box<dyn Method>> {
         match self {
-            Contestant::Registered(_, method, settings) => Ok(methods::parse(method, settings)?.method),
-            Contestant::Span(span) => Ok(Box::new(Weighted {
+            Candidate::Registered(_, method, settings) => Ok(methods::parse(method, settings)?.method),
+            Candidate::Span(span) => Ok(Box::new(Weighted {
                 inner: methods::parse("rloo", "")?.method,
                 span: &SPANS[*span],
                 alpha: moments.fit(*span, Some(family(task))),
@@ -56,7 +56,7 @@ impl Contestant {
 }
 
 /// The baselines, the four spans that did best, the best that weighs by prefix, and GRPO-lambda with a fixed horizon.
-fn contestants(efficiencies: &[Efficiency]) -> Vec<Contestant> {
+fn candidates(efficiencies: &[Efficiency]) -> Vec<Candidate> {
     let mut ranked: Vec<usize> =
         (0..SPANS.len()).filter(|&i| SPANS[i].trainable && SPANS[i].name != UNIFORM).collect();
     ranked.sort_by(|&a, &b| efficiencies[b].held_out.mid.total_cmp(&efficiencies[a].held_out.mid));
@@ -65,10 +65,10 @@ fn contestants(efficiencies: &[Efficiency]) -> Vec<Contestant> {
     shown.extend(SPANS.iter().position(|s| s.name == "recent 0.99, fixed horizon"));
     shown.sort_unstable();
     shown.dedup();
-    BASELINES.into_iter().chain(shown.into_iter().map(Contestant::Span)).collect()
+    BASELINES.into_iter().chain(shown.into_iter().map(Candidate::Span)).collect()
 }
 
-/// What one contestant learned.
+/// What one candidate learned.
 pub(super) struct Trained {
     pub(super) name: &'static str,
     pub(super) tasks: Vec<OnTask>,
@@ -81,7 +81,7 @@ pub(super) struct OnTask {
     pub(super) area: Option<Interval>,
 }
 
-/// Trains every contestant on every task.
+/// Trains every candidate on every task.
 pub(super) fn train(
     context: &Context,
     tasks: &[Task],
@@ -89,35 +89,30 @@ pub(super) fn train(
     efficiencies: &[Efficiency],
     bootstrap: Bootstrap,
 ) -> anyhow::Result<Vec<Trained>> {
-    let contestants = contestants(efficiencies);
+    let candidates = candidates(efficiencies);
     let tasks: Vec<&Task> = TASKS.iter().filter_map(|name| tasks.iter().find(|t| t.name == *name)).collect();
-    let work: Vec<(&Contestant, &Task)> =
-        contestants.iter().flat_map(|c| tasks.iter().map(move |&task| (c, task))).collect();
+    let work: Vec<(&Candidate, &Task)> =
+        candidates.iter().flat_map(|c| tasks.iter().map(move |&task| (c, task))).collect();
     let done = AtomicUsize::new(0);
-    let piece = |&(contestant, task): &(&Contestant, &Task)| {
-        let learned = kept(context, contestant, task, moments)?;
+    let piece = |&(candidate, task): &(&Candidate, &Task)| {
+        let learned = kept(context, candidate, task, moments)?;
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         let share = 0.4 + 0.6 * done as f64 / work.len() as f64;
-        (context.progress)(share, &format!("{}, {}", contestant.name(), task.name));
+        (context.progress)(share, &format!("{}, {}", candidate.name(), task.name));
         let area = bootstrap.iqm(std::slice::from_ref(&learned.areas));
         anyhow::Ok(OnTask { task: task.name, learned, area })
     };
     let mut pieces = work.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
-    let of = |c: &Contestant| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
-    Ok(contestants.iter().map(of).collect())
+    let of = |c: &Candidate| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
+    Ok(candidates.iter().map(of).collect())
 }
 
-/// What a contestant learned on a task, from the store of a long run where it is there.
-fn kept(
-    context: &Context,
-    contestant: &Contestant,
-    task: &Task,
-    moments: &Moments,
-) -> anyhow::Result<Learned> {
+/// What a candidate learned on a task, from the store of a long run where it is there.
+fn kept(context: &Context, candidate: &Candidate, task: &Task, moments: &Moments) -> anyhow::Result<Learned> {
     // Selection runs, reported runs, updates.
     let size = if context.full { (20, 100, 160) } else { (6, 30, 60) };
-    let name = contestant.name();
-    let method = contestant.build(task, moments)?;
+    let name = candidate.name();
+    let method = candidate.build(task, moments)?;
     let rows = context.store.rows(&format!("{name} {}", task.name), || {
         let learned = learn(task, method.as_ref(), size, context.seed);
         let head = vec![learned.rate.into(), f64::from(learned.inside).into()];
@@ -131,7 +126,7 @@ fn kept(
     read().ok_or_else(|| anyhow::anyhow!("kept areas of {name} cannot be read"))
 }
 
-/// One contestant against RLOO and GRPO over all tasks.
+/// One candidate against RLOO and GRPO over all tasks.
 pub(super) struct Overall {
     pub(super) name: &'static str,
     /// Mean over tasks of the IQM of areas.
@@ -140,7 +135,7 @@ pub(super) struct Overall {
     pub(super) over_grpo: Advantage,
 }
 
-/// One contestant against another.
+/// One candidate against another.
 #[derive(Clone, Copy)]
 pub(super) struct Advantage {
     /// The difference of areas, runs drawn in pairs.
@@ -156,7 +151,7 @@ impl Overall {
     }
 }
 
-/// The areas of a contestant, one stratum per task.
+/// The areas of a candidate, one stratum per task.
 fn strata(trained: &Trained) -> Vec<Vec<f64>> {
     trained.tasks.iter().map(|t| t.learned.areas.clone()).collect()
 }

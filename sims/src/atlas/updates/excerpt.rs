@@ -3,7 +3,7 @@
 use grpo_lambda::table::Table;
 
 use super::measure::{Size, seed_of};
-use super::piece::{Laboratory, piece};
+use super::piece::{MaskedTask, piece};
 use super::row::GROUP;
 use super::tables::{empty_long, long_row};
 use crate::atlas::entrants::ENTRANTS;
@@ -17,10 +17,10 @@ pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Resu
     let effort = Size::of(false).effort;
     let mut table = empty_long();
     for (t, task) in tasks(false)?.into_iter().take(tasks_taken).enumerate() {
-        let lab = Laboratory::new(task, seed);
+        let masked = MaskedTask::new(task, seed);
         for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| entrants.contains(&e.name)) {
-            for row in piece(&lab, entrant, &[GROUP], effort, seed_of(seed, t, e))? {
-                table.push(long_row(&row, entrant, &lab.task));
+            for row in piece(&masked, entrant, &[GROUP], effort, seed_of(seed, t, e))? {
+                table.push(long_row(&row, entrant, &masked.task));
             }
         }
     }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::agreement::{Check, checks};
 use super::expectation::Effort;
-use super::piece::{Laboratory, piece};
+use super::piece::{MaskedTask, piece};
 use super::row::Row;
 use crate::atlas::entrants::ENTRANTS;
 use crate::atlas::tasks::{Task, tasks};
@@ -56,27 +56,27 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     let mut tasks = tasks(size.full)?;
     tasks.truncate(size.tasks.unwrap_or(usize::MAX));
     (context.progress)(0.0, "policies whose input can be masked");
-    let labs: Vec<Laboratory> =
-        tasks.into_par_iter().map(|task| Laboratory::new(task, context.seed)).collect();
+    let masked_tasks: Vec<MaskedTask> =
+        tasks.into_par_iter().map(|task| MaskedTask::new(task, context.seed)).collect();
     let pairs: Vec<(usize, usize)> =
-        (0..labs.len()).flat_map(|t| (0..ENTRANTS.len()).map(move |e| (t, e))).collect();
+        (0..masked_tasks.len()).flat_map(|t| (0..ENTRANTS.len()).map(move |e| (t, e))).collect();
     let done = AtomicUsize::new(0);
     let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
-        let (lab, entrant) = (&labs[t], &ENTRANTS[e]);
-        let key = format!("{} | {}", lab.task.name, entrant.name);
+        let (masked, entrant) = (&masked_tasks[t], &ENTRANTS[e]);
+        let key = format!("{} | {}", masked.task.name, entrant.name);
         let rows = context.store.rows(&key, || {
-            let rows = piece(lab, entrant, &size.groups, size.effort, seed_of(context.seed, t, e))?;
+            let rows = piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e))?;
             Ok(rows.iter().map(Row::cells).collect())
         })?;
         let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pairs.len() as f64;
-        (context.progress)(0.05 + 0.85 * share, lab.task.name);
+        (context.progress)(0.05 + 0.85 * share, masked.task.name);
         rows.iter().map(|cells| Row::read(cells)).collect()
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
     let rows = flat.chunks(ENTRANTS.len()).map(<[_]>::to_vec).collect();
     (context.progress)(0.9, "the specification's identities");
-    let residuals = labs.iter().map(|lab| lab.residual).collect();
-    let tasks: Vec<Task> = labs.into_iter().map(|lab| lab.task).collect();
+    let residuals = masked_tasks.iter().map(|masked| masked.residual).collect();
+    let tasks: Vec<Task> = masked_tasks.into_iter().map(|masked| masked.task).collect();
     let agreement = checks(&tasks)?;
     Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement })
 }

@@ -22,8 +22,7 @@ use tables::tables;
 
 pub use excerpt::excerpt;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_updates",
     title: "what every method's update is, in expectation and in spread, against the policy gradient",
     claim: "Finer credit than one number per response moves the policy along the gradient of expected reward",

@@ -17,20 +17,20 @@ const MASKED: (usize, usize) = (8, 400);
 const PAIRWISE: usize = 64;
 
 /// A task with the maskable policy nearest to its start policy.
-pub(super) struct Laboratory {
+pub(super) struct MaskedTask {
     pub(super) task: Task,
-    masked: Maskable,
+    maskable: Maskable,
     /// That policy as a table.
     table: Tabular,
     /// `KL` of the start policy from it, in nats per response.
     pub(super) residual: f64,
 }
 
-impl Laboratory {
-    pub(super) fn new(task: Task, seed: u64) -> Laboratory {
-        let (masked, residual) = Maskable::fitted(&task.tree, &task.start, MASKED.0, seed, MASKED.1);
-        let table = masked.tabular(&task.tree);
-        Laboratory { task, masked, table, residual }
+impl MaskedTask {
+    pub(super) fn new(task: Task, seed: u64) -> MaskedTask {
+        let (maskable, residual) = Maskable::fitted(&task.tree, &task.start, MASKED.0, seed, MASKED.1);
+        let table = maskable.tabular(&task.tree);
+        MaskedTask { task, maskable, table, residual }
     }
 
     /// The policy that an entrant samples from and updates.
@@ -42,7 +42,7 @@ impl Laboratory {
 /// The evidence of an entrant, and whether asking twice gives it twice.
 fn provider<'t>(
     entrant: &Entrant,
-    lab: &'t Laboratory,
+    masked: &'t MaskedTask,
     oracle: &Oracle<'t>,
     seed: u64,
 ) -> (Box<dyn Provider + 't>, bool) {
@@ -51,8 +51,8 @@ fn provider<'t>(
         Source::Table => (Box::new(exact), true),
         Source::NoisyCritic(scale) => (Box::new(exact.with_critic(critic::noisy(oracle, scale, seed))), true),
         Source::ConstantCritic => (Box::new(exact.with_critic(critic::constant(oracle, oracle.j))), true),
-        Source::Completions(k) => (Box::new(Completions::new(oracle, &lab.task.start, k, seed)), false),
-        Source::Masked => (Box::new(MaskableEvidence::new(&lab.task.tree, lab.masked.clone())), true),
+        Source::Completions(k) => (Box::new(Completions::new(oracle, &masked.task.start, k, seed)), false),
+        Source::Masked => (Box::new(MaskableEvidence::new(&masked.task.tree, masked.maskable.clone())), true),
     }
 }
 
@@ -61,26 +61,26 @@ fn provider<'t>(
 /// # Errors
 /// If its settings are refused.
 pub(super) fn piece(
-    lab: &Laboratory,
+    masked: &MaskedTask,
     entrant: &Entrant,
     groups: &[usize],
     effort: Effort,
     seed: u64,
 ) -> anyhow::Result<Vec<Row>> {
-    groups.iter().map(|&g| row(lab, entrant, g, effort, seed)).collect()
+    groups.iter().map(|&g| row(masked, entrant, g, effort, seed)).collect()
 }
 
-fn row(lab: &Laboratory, entrant: &Entrant, g: usize, effort: Effort, seed: u64) -> anyhow::Result<Row> {
-    let tree = &lab.task.tree;
-    let policy = lab.policy(entrant);
+fn row(masked: &MaskedTask, entrant: &Entrant, g: usize, effort: Effort, seed: u64) -> anyhow::Result<Row> {
+    let tree = &masked.task.tree;
+    let policy = masked.policy(entrant);
     let oracle = Oracle::new(tree, policy);
     let method = entrant.build(tree)?;
-    let (evidence, repeats) = provider(entrant, lab, &oracle, seed);
-    let mut row = Row::new(&lab.task, entrant, g);
+    let (evidence, repeats) = provider(entrant, masked, &oracle, seed);
+    let mut row = Row::new(&masked.task, entrant, g);
     row.set("j", oracle.j);
     row.set("passes", entrant.cost.responses(&oracle));
     if entrant.source == Source::Masked {
-        row.set("fit_kl", lab.residual);
+        row.set("fit_kl", masked.residual);
     }
     if let Err(missing) = method.require(&evidence.kinds()) {
         row.impossible(&missing.to_string());

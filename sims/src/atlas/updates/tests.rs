@@ -1,6 +1,6 @@
 use super::anatomy::Anatomy;
 use super::expectation::{Effort, Expectation, expectation};
-use super::piece::{Laboratory, piece};
+use super::piece::{MaskedTask, piece};
 use super::row::GROUP;
 use super::*;
 use crate::atlas::entrants::ENTRANTS;
@@ -234,9 +234,9 @@ fn every_cell_of_the_matrix_is_there_and_what_is_impossible_says_why() {
 #[test]
 fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
     let task = tasks(false).unwrap().into_iter().find(|t| t.name == "chain_partial").unwrap();
-    let lab = Laboratory::new(task, 1);
+    let masked = MaskedTask::new(task, 1);
     let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd_reconstructed").unwrap();
-    let rows = piece(&lab, entrant, &[2], Size::of(false).effort, 1).unwrap();
+    let rows = piece(&masked, entrant, &[2], Size::of(false).effort, 1).unwrap();
     assert_eq!(rows[0].how, "impossible");
     assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
     assert_eq!(rows[0].get("cosine"), None);

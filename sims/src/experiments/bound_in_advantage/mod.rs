@@ -19,8 +19,7 @@ use findings::{CLAIM, findings};
 use measure::measure;
 use tables::tables;
 
-/// The claim.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "bound_in_advantage",
     title: "Adding Lemma 1's bound to the advantage is a baseline: it changes nothing without a trace, and adds a bias with one",
     claim: CLAIM,

@@ -16,7 +16,7 @@ pub(super) const WEIGHTS: [(&str, &str, &str); 4] = [
 ];
 
 /// What the clamp does to the expected update of one MDP under some token weights.
-pub(super) struct Turned {
+pub(super) struct ClampEffect {
     pub(super) mdp: String,
     pub(super) weights: &'static str,
     /// Whether rewards are 0 or 1.
@@ -28,20 +28,20 @@ pub(super) struct Turned {
     pub(super) clamped_with_gradient: f64,
 }
 
-impl Turned {
+impl ClampEffect {
     pub(super) fn uniform(&self) -> bool {
         self.weights == WEIGHTS[0].0
     }
 }
 
-pub(super) fn directions() -> anyhow::Result<Vec<Turned>> {
+pub(super) fn directions() -> anyhow::Result<Vec<ClampEffect>> {
     let mut all = Vec::new();
     for (mdp, tree, policy) in mdps()? {
         let oracle = Oracle::new(&tree, &policy);
         for (weights, name, settings) in WEIGHTS {
             let [free, clamped] = CLAMPS.map(|clamp| expected(name, settings, clamp, &tree, &policy));
             let (Some(free), Some(clamped)) = (free?, clamped?) else { continue };
-            all.push(Turned {
+            all.push(ClampEffect {
                 mdp: mdp.clone(),
                 weights,
                 binary: tree.reward_kind() == RewardKind::Binary,

@@ -1,6 +1,6 @@
 //! The figures.
 
-use super::direction::{Turned, WEIGHTS};
+use super::direction::{ClampEffect, WEIGHTS};
 use super::measure::Numbers;
 use super::prompt::{GROUP, PromptWeight};
 use crate::figure::{Axis, Figure, Panel, Style};
@@ -40,7 +40,7 @@ fn sums(n: &Numbers) -> Panel {
 }
 
 fn direction(n: &Numbers) -> Figure {
-    let against = n.turned.iter().filter(|t| t.weights == "both" && t.clamped_with_gradient < 0.0).count();
+    let against = n.effects.iter().filter(|t| t.weights == "both" && t.clamped_with_gradient < 0.0).count();
     Figure::new(format!("With a trace the clamp turns the expected update, on {against} MDPs even against ∇J"))
         .caption("Exact expected updates on-policy, constant reduction, λ = 0.8. With uniform weights (GRPO) and binary rewards the angle is 0; chain_partial and the last MDP have real rewards, all others binary ones.")
         .columns(1)
@@ -52,7 +52,7 @@ fn direction(n: &Numbers) -> Figure {
 /// The MDPs in the order of the axis.
 fn mdps(n: &Numbers) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    for t in &n.turned {
+    for t in &n.effects {
         if !names.contains(&t.mdp.as_str()) {
             names.push(&t.mdp);
         }
@@ -61,10 +61,10 @@ fn mdps(n: &Numbers) -> Vec<&str> {
 }
 
 /// A number of every MDP under some token weights.
-fn by_mdp(n: &Numbers, weights: &str, of: fn(&Turned) -> f64) -> Vec<(f64, f64)> {
+fn by_mdp(n: &Numbers, weights: &str, of: fn(&ClampEffect) -> f64) -> Vec<(f64, f64)> {
     let names = mdps(n);
-    let point = |t: &Turned| Some((names.iter().position(|name| *name == t.mdp)? as f64, of(t)));
-    n.turned.iter().filter(|t| t.weights == weights).filter_map(point).collect()
+    let point = |t: &ClampEffect| Some((names.iter().position(|name| *name == t.mdp)? as f64, of(t)));
+    n.effects.iter().filter(|t| t.weights == weights).filter_map(point).collect()
 }
 
 fn turn(n: &Numbers) -> Panel {

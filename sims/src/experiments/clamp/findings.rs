@@ -1,6 +1,6 @@
 //! What the numbers say.
 
-use super::direction::Turned;
+use super::direction::ClampEffect;
 use super::measure::Numbers;
 use super::prompt::{GROUP, LARGE, PROBABILITIES, PromptWeight};
 use crate::experiment::Finding;
@@ -13,21 +13,21 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 }
 
 /// The row with the lowest cosine of clamped and unclamped update among some.
-fn most_turned(n: &Numbers, keep: impl Fn(&Turned) -> bool) -> Option<&Turned> {
-    n.turned.iter().filter(|t| keep(t)).min_by(|a, b| a.cosine.total_cmp(&b.cosine))
+fn most_turned(n: &Numbers, keep: impl Fn(&ClampEffect) -> bool) -> Option<&ClampEffect> {
+    n.effects.iter().filter(|t| keep(t)).min_by(|a, b| a.cosine.total_cmp(&b.cosine))
 }
 
 fn turns(n: &Numbers) -> Finding {
     let uniform = most_turned(n, |t| t.binary && t.uniform());
     let traced = most_turned(n, |t| t.binary && !t.uniform());
     let real = most_turned(n, |t| !t.binary && t.uniform());
-    let of = |t: Option<&Turned>| t.map_or(f64::NAN, |t| t.cosine);
-    let named = |t: Option<&Turned>| {
+    let of = |t: Option<&ClampEffect>| t.map_or(f64::NAN, |t| t.cosine);
+    let named = |t: Option<&ClampEffect>| {
         t.map_or(String::new(), |t| format!("{} ({}, {})", short(t.cosine), t.mdp, t.weights))
     };
     let kept = (of(uniform) - 1.0).abs() < EXACT;
-    let changed = |t: Option<&Turned>| of(t) < 1.0 - 1e-6;
-    let mdps = n.turned.iter().filter(|t| t.binary && t.uniform()).count();
+    let changed = |t: Option<&ClampEffect>| of(t) < 1.0 - 1e-6;
+    let mdps = n.effects.iter().filter(|t| t.binary && t.uniform()).count();
     finding(
         "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not only how far",
         holds_when(
@@ -48,7 +48,7 @@ fn turns(n: &Numbers) -> Finding {
 }
 
 fn raises_j(n: &Numbers) -> Finding {
-    let traces = || n.turned.iter().filter(|t| t.binary && !t.uniform());
+    let traces = || n.effects.iter().filter(|t| t.binary && !t.uniform());
     let lowest = traces().min_by(|a, b| a.clamped_with_gradient.total_cmp(&b.clamped_with_gradient));
     let clamped = lowest.map_or(f64::NAN, |t| t.clamped_with_gradient);
     let unclamped = traces().map(|t| t.unclamped_with_gradient).fold(f64::MAX, f64::min);
@@ -125,12 +125,12 @@ fn relative_weights(n: &Numbers) -> Finding {
 
 fn formula(n: &Numbers) -> Finding {
     let error = largest(n.prompts.iter().map(PromptWeight::formula_error));
-    let turned = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
+    let off_direction = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
     finding(
         "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not",
         holds_or(
-            error < 1e-10 && turned < EXACT,
-            format!("relative difference {}, cosine off by {}", short(error), short(turned)),
+            error < 1e-10 && off_direction < EXACT,
+            format!("relative difference {}, cosine off by {}", short(error), short(off_direction)),
         ),
         format!(
             "G = 8, 32, {LARGE}; {} probabilities: relative difference of oracle and formula {}",
@@ -178,7 +178,7 @@ mod tests {
             signal_to_noise: 1.0,
             cosine: 1.0,
         };
-        let turned = |binary, weights| Turned {
+        let effect = |binary, weights| ClampEffect {
             mdp: "fork".into(),
             weights,
             binary,
@@ -189,7 +189,7 @@ mod tests {
         Numbers {
             sums: CLAMPS.map(|clamp| Sum { right: 4, clamp, sum: 0.0 }).into(),
             prompts: [0.05, 0.25, 0.5, 0.95].into_iter().flat_map(|p| CLAMPS.map(|c| prompt(p, c))).collect(),
-            turned: vec![turned(true, "uniform"), turned(true, "both"), turned(false, "uniform")],
+            effects: vec![effect(true, "uniform"), effect(true, "both"), effect(false, "uniform")],
         }
     }
 
@@ -205,10 +205,10 @@ mod tests {
             change(&mut numbers);
             words(&findings(&numbers))
         };
-        assert_eq!(of(|n| n.turned[0].cosine = 0.5)[0], "Holds", "turned under uniform weights too");
-        let where_lengths_vary = |n: &mut Numbers| (n.turned[1].cosine, n.turned[2].cosine) = (0.5, 0.5);
+        assert_eq!(of(|n| n.effects[0].cosine = 0.5)[0], "Holds", "turned under uniform weights too");
+        let where_lengths_vary = |n: &mut Numbers| (n.effects[1].cosine, n.effects[2].cosine) = (0.5, 0.5);
         assert_eq!(of(where_lengths_vary)[0], "Holds when");
-        assert_eq!(of(|n| n.turned[1].clamped_with_gradient = -0.1)[1], "Fails");
+        assert_eq!(of(|n| n.effects[1].clamped_with_gradient = -0.1)[1], "Fails");
         assert_eq!(of(|n| n.sums[1].sum = 2.7)[2], "Fails");
         assert_eq!(of(|n| n.prompts[7].by_oracle = 0.2)[3], "Fails");
         assert_eq!(of(|n| n.prompts[2].by_formula = 3.0)[4], "Fails");

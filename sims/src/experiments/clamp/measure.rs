@@ -2,14 +2,14 @@
 
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage as Outcome, Scale, Std};
 
-use super::direction::{Turned, directions};
+use super::direction::{ClampEffect, directions};
 use super::prompt::{CLAMPS, GROUP, PromptWeight, prompt_weights};
 use crate::experiment::Context;
 
 pub(super) struct Numbers {
     pub(super) sums: Vec<Sum>,
     pub(super) prompts: Vec<PromptWeight>,
-    pub(super) turned: Vec<Turned>,
+    pub(super) effects: Vec<ClampEffect>,
 }
 
 /// The sum of the advantages of a group of eight.
@@ -24,7 +24,7 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     (context.progress)(0.1, "prompt weights");
     let prompts = prompt_weights()?;
     (context.progress)(0.4, "directions");
-    Ok(Numbers { sums, prompts, turned: directions()? })
+    Ok(Numbers { sums, prompts, effects: directions()? })
 }
 
 fn sum_of_advantages(right: usize, clamp: Option<f64>) -> Sum {

@@ -13,8 +13,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp",
     title: "Clamping the advantage at -0.1 re-weights prompts; it changes no prompt's direction under uniform weights",
     claim: "\"Negative returns encourage π to move as far as possible from the corresponding trajectory, which can act as a destructive force on model parameters. [...] To mitigate this issue, we adopt a similar approach, i.e., we clamp negative advantages to a small value (-0.1 in our experiments).\"",

@@ -50,7 +50,7 @@ fn directions(n: &Numbers) -> Table {
         "cosine_grad_j_unclamped",
         "cosine_grad_j_clamped",
     ]);
-    for t in &n.turned {
+    for t in &n.effects {
         table.push(vec![
             t.mdp.as_str().into(),
             if t.binary { "binary" } else { "real" }.into(),

@@ -4,7 +4,7 @@ use grpo_lambda::surrogate::Surrogate;
 
 use super::forms::{PPO, PRINTED, TWO_SIDED, advantages, loss, ratios};
 use super::measure::Numbers;
-use super::reuse::{Distance, FORMS, Moved};
+use super::reuse::{AfterStep, Distance, FORMS};
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -73,7 +73,7 @@ fn reuse(n: &Numbers) -> Figure {
         .panel(drift(n, "MDP noisy: smallest token ratio", Axis::new("smallest π/π_old").log(), |at| at.ratio))
 }
 
-fn cosines(moved: &[Moved]) -> Panel {
+fn cosines(moved: &[AfterStep]) -> Panel {
     let panel = Panel::new(format!("MDP {}: cosine of update and ∇J", moved[0].mdp))
         .x("step taken along ∇J since sampling (nats of the largest logit)")
         .y(Axis::new("cosine with ∇J at the current policy").range(-1.05, 1.05));

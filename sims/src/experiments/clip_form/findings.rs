@@ -2,7 +2,7 @@
 
 use super::forms::Point;
 use super::measure::Numbers;
-use super::reuse::{Distance, GROUP, Moved, UPDATES};
+use super::reuse::{AfterStep, Distance, GROUP, UPDATES};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::short;
@@ -83,13 +83,13 @@ fn trust_region(n: &Numbers) -> Finding {
 }
 
 fn off_policy(n: &Numbers) -> Finding {
-    let apart = |m: &Moved| (m.ppo() - m.printed()).abs();
+    let apart = |m: &AfterStep| (m.ppo() - m.printed()).abs();
     // The first of the largest differences, of policies that have got worse and of those that have improved.
     let worst = [false, true].map(|improved| {
         let moved = n.off_policy.iter().filter(|m| (m.step > 0.0) == improved);
         moved.reduce(|worst, m| if apart(m) > apart(worst) { m } else { worst })
     });
-    let said = |m: &Moved| {
+    let said = |m: &AfterStep| {
         format!(
             "MDP {}, step {} along ∇J: PPO {}, printed {}",
             m.mdp,
@@ -125,7 +125,7 @@ mod tests {
             points: advantages().into_iter().flat_map(grid).collect(),
             examples: [0.5, 1.5].map(|ratio| Point::new(ratio, -1.0)),
             on_policy: OnPolicy { mdps: 3, difference },
-            off_policy: vec![Moved { mdp: "fork", step: 1.0, cosines, norms: [1.0; 4] }],
+            off_policy: vec![AfterStep { mdp: "fork", step: 1.0, cosines, norms: [1.0; 4] }],
             drifts: vec![drift("PPO", 0.5), drift("as printed", printed_ratio)],
         }
     }

@@ -1,7 +1,7 @@
 //! What is computed: the forms point by point, on-policy, after a step off-policy, and over many updates on one batch.
 
 use super::forms::{Point, advantages, ratios};
-use super::reuse::{Drift, Moved, OnPolicy, drifts, off_policy, on_policy};
+use super::reuse::{AfterStep, Drift, OnPolicy, drifts, off_policy, on_policy};
 use crate::experiment::Context;
 
 pub(super) struct Numbers {
@@ -10,7 +10,7 @@ pub(super) struct Numbers {
     /// At ratios 0.5 and 1.5 and advantage -1.
     pub(super) examples: [Point; 2],
     pub(super) on_policy: OnPolicy,
-    pub(super) off_policy: Vec<Moved>,
+    pub(super) off_policy: Vec<AfterStep>,
     pub(super) drifts: Vec<Drift>,
 }
 

@@ -13,8 +13,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clip_form",
     title: "The clip printed in the algorithms is not PPO's where the advantage is negative",
     claim: "Main text: \"ℓ_π = min(π^GAE_ratio(s_t) δ_t, clip(π^GAE_ratio(s_t), 1-ϵ, 1+ϵ) δ_t)\"; Algorithm 1: \"coef_2 ← clamp(coef_1, 1±ϵ_clip)\", \"ℓ ← -min(coef_1, coef_2) δ\"",

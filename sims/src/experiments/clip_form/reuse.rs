@@ -49,7 +49,7 @@ pub(super) fn on_policy() -> anyhow::Result<OnPolicy> {
 }
 
 /// The expected updates after the policy has moved along the gradient since sampling.
-pub(super) struct Moved {
+pub(super) struct AfterStep {
     pub(super) mdp: &'static str,
     /// How far the largest logit has moved, in nats.
     pub(super) step: f64,
@@ -58,7 +58,7 @@ pub(super) struct Moved {
     pub(super) norms: [f64; 4],
 }
 
-impl Moved {
+impl AfterStep {
     pub(super) fn ppo(&self) -> f64 {
         self.cosines[0]
     }
@@ -68,7 +68,7 @@ impl Moved {
     }
 }
 
-pub(super) fn off_policy() -> anyhow::Result<Vec<Moved>> {
+pub(super) fn off_policy() -> anyhow::Result<Vec<AfterStep>> {
     let mut all = Vec::new();
     for name in ["lucky_guess", "deceptive"] {
         let mdp = Mdp::named(name)?;
@@ -80,11 +80,11 @@ pub(super) fn off_policy() -> anyhow::Result<Vec<Moved>> {
     Ok(all)
 }
 
-fn moved(name: &'static str, mdp: &Mdp, grad: &[f64], step: f64) -> anyhow::Result<Moved> {
+fn moved(name: &'static str, mdp: &Mdp, grad: &[f64], step: f64) -> anyhow::Result<AfterStep> {
     let mut current = mdp.policy.clone();
     current.step(grad, step / largest(grad.iter().map(|g| g.abs())));
     let now = Oracle::new(&mdp.tree, &current).grad_j();
-    let mut found = Moved { mdp: name, step, cosines: [0.0; 4], norms: [0.0; 4] };
+    let mut found = AfterStep { mdp: name, step, cosines: [0.0; 4], norms: [0.0; 4] };
     for (f, (_, clip)) in FORMS.into_iter().enumerate() {
         let expected = update(clip, &mdp.tree, &mdp.policy, &current)?;
         found.cosines[f] = cosine(&expected, &now);

@@ -13,7 +13,7 @@ const FLAT: f64 = -0.5;
 
 pub(super) struct Numbers {
     pub(super) readings: Vec<OfReading>,
-    pub(super) sizes: Vec<Size>,
+    pub(super) sizes: Vec<GradientSize>,
     /// Weights at `T = LEN`, `λ = Q`.
     pub(super) trace: Vec<f64>,
     pub(super) both: Vec<f64>,
@@ -35,7 +35,7 @@ pub(super) struct OfReading {
 
 /// The size of the policy gradient at one length, against GRPO's.
 #[derive(Clone)]
-pub(super) struct Size {
+pub(super) struct GradientSize {
     pub(super) style: &'static str,
     pub(super) lambda: f64,
     pub(super) len: usize,
@@ -92,20 +92,20 @@ impl OfReading {
     }
 }
 
-fn sizes() -> anyhow::Result<Vec<Size>> {
+fn sizes() -> anyhow::Result<Vec<GradientSize>> {
     let mut sizes = Vec::new();
     for style in ["recent", "both"] {
         for lambda in [0.98, 0.99] {
             for len in [16, 32, 64, 128, 256, 512, 768, 1024, 2048] {
-                sizes.push(Size::new(style, lambda, len)?);
+                sizes.push(GradientSize::new(style, lambda, len)?);
             }
         }
     }
     Ok(sizes)
 }
 
-impl Size {
-    fn new(style: &'static str, lambda: f64, len: usize) -> anyhow::Result<Size> {
+impl GradientSize {
+    fn new(style: &'static str, lambda: f64, len: usize) -> anyhow::Result<GradientSize> {
         let settings = format!("lambda={lambda} style={style}");
         let weights = on_policy_weights(&settings, &ragged_logps(len))?;
         let formula = geometric_sums(style, lambda, len);
@@ -113,7 +113,7 @@ impl Size {
             gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?,
             gradient_norms("grpo", "reduction=token_mean", len)?,
         );
-        Ok(Size {
+        Ok(GradientSize {
             style,
             lambda,
             len,

@@ -12,8 +12,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "credit_profile",
     title: "The weight of each token under every reading of GRPO-lambda",
     claim: "\"the loss at each step (token) essentially gets reweighted implicitly with ϵ-trace. ϵ-weight does this reweighting of the loss explicitly.\"",

@@ -22,8 +22,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The claim.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "kl_estimators",
     title: "k3 as a loss descends the other KL; k2 and ratio·k3 descend KL(π||ref)",
     claim: "PPO is combined with a KL-divergence regularizer on the initial, pretrained policy (also called the referent policy) π_ref ≔ π_θ0, i.e., ℓ_KL = D_KL(π_θ||π_ref)",

@@ -19,8 +19,7 @@ use findings::{CLAIM, findings};
 use measure::measure;
 use tables::tables;
 
-/// The claim.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_direction",
     title: "λ trades bias for variance in the direction opposite to the paper's sentence",
     claim: CLAIM,

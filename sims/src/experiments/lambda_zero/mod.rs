@@ -11,8 +11,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_zero",
     title: "λ = 0 is GRPO only for the style recent without clamp; GAE is GRPO at λ = 1",
     claim: "\"GRPO-λ is also a generalization of GRPO, as it falls back to GRPO with λ=0.\"",

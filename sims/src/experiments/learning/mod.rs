@@ -21,8 +21,7 @@ use findings::findings;
 use measure::{Comparison, Size, measure};
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "learning",
     title: "does GRPO-λ learn faster than GRPO, and is it the credit or the step size?",
     claim: "\"GRPO-λ learns faster and improves 30-40% better than GRPO on mathematical benchmarks tasks\"",

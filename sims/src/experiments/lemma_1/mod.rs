@@ -26,8 +26,7 @@ use findings::{CLAIM, findings};
 use measure::measure;
 use tables::tables;
 
-/// The claim.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
     title: "Lemma 1 is false prefix by prefix and true on average",
     claim: CLAIM,

@@ -20,8 +20,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The claim.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bias",
     title: "With responses of different lengths the trace turns preferences round",
     claim: "drastically improving the credit assignment through rapid value propagation towards earlier tokens",

@@ -13,8 +13,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "theorem_1",
     title: "GAE's sum of advantages is a sum of TD errors times traces",
     claim: "\"The policy gradient estimate ĝ using traces from generalized advantage estimation A_GAE can be re-parameterized with a critic-free TD-error δ_t such that ĝ = Σ_{t=0..∞} A_GAE(s_t) ∇_θ log π_θ(a_t|s_t) = Σ_{t=0..∞} δ_t Σ_{l=0..t} (γλ)^l ∇_θ log π_θ(a_{t-l}|s_{t-l}).\"",

@@ -11,8 +11,7 @@ use findings::findings;
 use measure::measure;
 use tables::tables;
 
-/// The experiment.
-pub static EXPERIMENT: Experiment = Experiment {
+pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "traces",
     title: "The printed trace matrices are not those of Eq. 1 and Eq. 2",
     claim: "\"Trace matrix is a non-learnable precomputed lower-triangular matrix with 1s on the leading diagonal. The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with get_trace().\" (Eq. 17 for both, Eq. 18 for recent)",

@@ -1,8 +1,8 @@
 //! Which quantities go with the gains of GRPO-lambda over tasks.
 
-use super::words::{correlations, said};
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
+use crate::atlas::learning::words::{correlations, said};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::finding;
 use crate::experiments::common::text::list;

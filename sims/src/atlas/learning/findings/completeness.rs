@@ -9,15 +9,15 @@ use crate::experiments::common::findings::{finding, holds_or};
 use crate::training::GROUP;
 
 pub(super) fn grid(r: &Ranking) -> Finding {
-    let all: Vec<_> = r.field.choices.iter().flatten().collect();
+    let all: Vec<_> = r.results.choices.iter().flatten().collect();
     let widened = all.iter().filter(|choice| choice.widened > 0).count();
     let mut edges = Vec::new();
-    for (c, row) in r.field.choices.iter().enumerate() {
+    for (c, row) in r.results.choices.iter().enumerate() {
         for (t, choice) in row.iter().enumerate().filter(|(_, choice)| choice.at_edge) {
             edges.push(format!(
                 "{} on {} ({})",
                 r.name(c),
-                r.field.tasks[t].name,
+                r.results.tasks[t].name,
                 significant(choice.rate, 3)
             ));
         }
@@ -48,7 +48,7 @@ pub(super) fn everyone(r: &Ranking) -> Finding {
         holds_or(reasons.is_empty(), reasons.join("; ")),
         format!(
             "{} competitors of {} entrants (those that need values take part twice); tasks with rewards 0 or 1, so that the teacher of RLSD is defined; one group of {GROUP} and one step per update, so that clipping never binds and methods that differ between prompts or off policy only coincide",
-            r.field.competitors.len(),
+            r.results.competitors.len(),
             ENTRANTS.len()
         ),
     )

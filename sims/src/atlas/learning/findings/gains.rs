@@ -2,9 +2,9 @@
 
 use grpo_lambda::stats::Interval;
 
-use super::words::interval;
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::why::{CLAMP, CLAMP_GAIN, Case, LOG2_STEP, READINGS, Regime};
+use crate::atlas::learning::words::interval;
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 

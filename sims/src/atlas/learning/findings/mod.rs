@@ -4,7 +4,6 @@ mod causes;
 mod completeness;
 mod gains;
 mod places;
-pub(super) mod words;
 
 use super::measure::Ranking;
 use crate::experiment::Finding;

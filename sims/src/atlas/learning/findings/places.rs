@@ -1,25 +1,25 @@
 //! Who learns faster.
 
-use super::words::{interval, p, readings, standing, word};
 use crate::atlas::entrants::Source;
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
 use crate::atlas::learning::curves::drawn;
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::ranking::{identical, level, order};
-use crate::atlas::learning::run::Spent;
+use crate::atlas::learning::run::CostAxis;
+use crate::atlas::learning::words::{interval, p, readings, standing, word};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::list;
 
 pub(super) fn headline(r: &Ranking) -> Finding {
-    let places = |axis: Spent| {
+    let places = |axis: CostAxis| {
         let of = |&c: &usize| standing(r, c, &r.standings[axis as usize][c]);
         readings(r).iter().map(of).collect::<Vec<_>>().join("; ")
     };
-    let signs = |axis: Spent| -> Vec<i8> {
+    let signs = |axis: CostAxis| -> Vec<i8> {
         readings(r).iter().map(|&c| r.standings[axis as usize][c].sign()).collect()
     };
-    let both = [signs(Spent::Responses), signs(Spent::Tokens)];
+    let both = [signs(CostAxis::Responses), signs(CostAxis::Tokens)];
     let all: Vec<i8> = both.concat();
     let said: Vec<String> = readings(r)
         .iter()
@@ -34,12 +34,16 @@ pub(super) fn headline(r: &Ranking) -> Finding {
     finding(
         "GRPO-λ learns faster than GRPO from the same responses, each at its own best rate",
         verdict,
-        format!("against responses, {}. Against tokens, {}", places(Spent::Responses), places(Spent::Tokens)),
+        format!(
+            "against responses, {}. Against tokens, {}",
+            places(CostAxis::Responses),
+            places(CostAxis::Tokens)
+        ),
     )
 }
 
 /// Names of the competitors with a sign, best first.
-fn with_sign(r: &Ranking, axis: Spent, sign: i8) -> Vec<String> {
+fn with_sign(r: &Ranking, axis: CostAxis, sign: i8) -> Vec<String> {
     let standings = &r.standings[axis as usize];
     let order = order(standings);
     let of = |&c: &usize| format!("{} ({:+.3})", r.name(c), standings[c].gain.mid);
@@ -48,15 +52,15 @@ fn with_sign(r: &Ranking, axis: Spent, sign: i8) -> Vec<String> {
 
 /// Who beats GRPO without the oracle.
 pub(super) fn best(r: &Ranking) -> Finding {
-    let honest = |axis: Spent| -> Vec<String> {
+    let honest = |axis: CostAxis| -> Vec<String> {
         let standings = &r.standings[axis as usize];
         let known =
-            |c: usize| matches!(r.field.competitors[c].knowledge, Knowledge::Oracle | Knowledge::Teacher);
+            |c: usize| matches!(r.results.competitors[c].knowledge, Knowledge::Oracle | Knowledge::Teacher);
         let order = order(standings);
         let better = order.into_iter().filter(|&c| standings[c].sign() > 0 && !known(c));
         better.map(|c| format!("{} ({:+.3})", r.name(c), standings[c].gain.mid)).collect()
     };
-    let numbers = Spent::ALL.map(|axis| {
+    let numbers = CostAxis::ALL.map(|axis| {
         format!(
             "against {}: faster {}; slower {}; the rest no different",
             axis.name(),
@@ -64,7 +68,7 @@ pub(super) fn best(r: &Ranking) -> Finding {
             list(&with_sign(r, axis, -1))
         )
     });
-    let both = Spent::ALL.map(honest);
+    let both = CostAxis::ALL.map(honest);
     let (first, s) = (r.order[0], &r.standings[0][r.order[0]]);
     let leader = format!(
         "first by area against responses: {} ({}), better on {} and worse on {} of {} tasks, Holm p {}, place {} to {} when tasks are drawn as well",
@@ -72,7 +76,7 @@ pub(super) fn best(r: &Ranking) -> Finding {
         interval(s.gain),
         s.better().len(),
         s.worse().len(),
-        r.field.tasks.len(),
+        r.results.tasks.len(),
         p(s.p_holm),
         s.rank_over_tasks.low.round(),
         s.rank_over_tasks.high.round()
@@ -94,7 +98,7 @@ pub(super) fn best(r: &Ranking) -> Finding {
 }
 
 pub(super) fn coincide(r: &Ranking) -> Finding {
-    let groups = identical(&r.field.scores(|run| run.area[0]));
+    let groups = identical(&r.results.scores(|run| run.area[0]));
     let named = |group: &Vec<usize>| group.iter().map(|&c| r.name(c)).collect::<Vec<_>>().join(" = ");
     let text = groups.iter().map(named).collect::<Vec<_>>().join("; ");
     finding(
@@ -108,7 +112,7 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
 }
 
 pub(super) fn efficiency(r: &Ranking) -> Finding {
-    let spent = |c: usize, axis: Spent| level(&r.effort_to_learn(c, axis), r.bootstrap);
+    let spent = |c: usize, axis: CostAxis| level(&r.effort_to_learn(c, axis), r.bootstrap);
     let of = |c: usize| {
         let share = |axis| {
             spent(c, axis)
@@ -117,19 +121,19 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
         format!(
             "{}: {} of the responses, {} of the tokens, {:.0} % of runs",
             r.name(c),
-            share(Spent::Responses),
-            share(Spent::Tokens),
+            share(CostAxis::Responses),
+            share(CostAxis::Tokens),
             100.0 * r.share_learned(c)
         )
     };
     let mut who = vec![0];
     who.extend(readings(r));
     who.extend(drawn(r).into_iter().filter(|c| !who.contains(c)).collect::<Vec<_>>());
-    let fewer = |axis: Spent| {
+    let fewer = |axis: CostAxis| {
         let (ours, theirs) = (spent(readings(r)[0], axis), spent(0, axis));
         ours.zip(theirs).is_some_and(|(a, b)| a.high < b.low)
     };
-    let verdict = match Spent::ALL.map(fewer) {
+    let verdict = match CostAxis::ALL.map(fewer) {
         [true, true] => Verdict::Holds,
         [true, false] => Verdict::HoldsWhen("against responses".into()),
         [false, true] => Verdict::HoldsWhen("against tokens".into()),
@@ -149,15 +153,15 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
 pub(super) fn values(r: &Ranking) -> Finding {
     let mut numbers = Vec::new();
     let (mut pays, mut all) = (Vec::new(), 0);
-    for (c, competitor) in r.field.competitors.iter().enumerate() {
+    for (c, competitor) in r.results.competitors.iter().enumerate() {
         if !matches!(competitor.knowledge, Knowledge::Completions(_)) {
             continue;
         }
         let same = |c: &Competitor| (c.entrant.method, c.entrant.settings);
         let exact = |o: &Competitor| o.knowledge == Knowledge::Oracle && o.entrant.source == Source::Table;
-        let oracle = r.field.competitors.iter().position(|o| exact(o) && same(o) == same(competitor));
-        let gain = |c: usize, axis: Spent| interval(r.standings[axis as usize][c].gain);
-        for axis in Spent::ALL {
+        let oracle = r.results.competitors.iter().position(|o| exact(o) && same(o) == same(competitor));
+        let gain = |c: usize, axis: CostAxis| interval(r.standings[axis as usize][c].gain);
+        for axis in CostAxis::ALL {
             all += 1;
             if r.standings[axis as usize][c].sign() > 0 {
                 pays.push(format!("{} against {}", competitor.name(), axis.name()));
@@ -166,10 +170,10 @@ pub(super) fn values(r: &Ranking) -> Finding {
         numbers.push(format!(
             "{} {} (responses), {} (tokens); exact and free {}, {}",
             competitor.name(),
-            gain(c, Spent::Responses),
-            gain(c, Spent::Tokens),
-            oracle.map_or(String::new(), |o| gain(o, Spent::Responses)),
-            oracle.map_or(String::new(), |o| gain(o, Spent::Tokens))
+            gain(c, CostAxis::Responses),
+            gain(c, CostAxis::Tokens),
+            oracle.map_or(String::new(), |o| gain(o, CostAxis::Responses)),
+            oracle.map_or(String::new(), |o| gain(o, CostAxis::Tokens))
         ));
     }
     let verdict = match pays.len() {

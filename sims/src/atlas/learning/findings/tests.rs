@@ -1,8 +1,8 @@
 use super::*;
 use crate::atlas::learning::competitors::{self, Excluded};
-use crate::atlas::learning::field::{Cell, Field};
 use crate::atlas::learning::measure::Size;
 use crate::atlas::learning::ranking::Standing;
+use crate::atlas::learning::results::{Cell, TrainingResults};
 use crate::atlas::learning::run::{Budget, Run};
 use crate::atlas::learning::tasks;
 use crate::atlas::learning::why::{
@@ -90,7 +90,7 @@ fn made_up(gain: f64) -> Ranking {
     let standings = || (0..n).map(|c| standing(if c == 0 { 0.0 } else { gain })).collect::<Vec<_>>();
     Ranking {
         effort,
-        field: Field {
+        results: TrainingResults {
             choices: (0..n)
                 .map(|_| vec![Choice { rate: 1.0, tried: Vec::new(), widened: 0, at_edge: false }])
                 .collect(),
@@ -136,16 +136,16 @@ fn the_rest_follows_its_own_numbers() {
         change(&mut r);
         of(&r)
     };
-    assert_eq!(changed(|r| r.field.cells[2] = r.field.cells[1].clone())[2], F, "two methods are one");
+    assert_eq!(changed(|r| r.results.cells[2] = r.results.cells[1].clone())[2], F, "two methods are one");
     assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[5], F, "a task is lost");
     assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[6..8], [F, F]);
     assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains = [at(0.0); 6]))[6], F);
     assert_eq!(changed(|r| r.why.correlations[0].p_holm = 0.5)[8], F);
     assert_eq!(changed(|r| r.why.correlations[1].rho = at(-0.7))[9], F);
     assert_eq!(changed(|r| r.why.correlations.clear())[8..10], [F, F], "what was not measured");
-    assert_eq!(changed(|r| r.field.choices[3][0].at_edge = true)[10], W);
+    assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[10], W);
     let exclude = |r: &mut Ranking| {
-        let entrant = r.field.competitors[0].entrant;
+        let entrant = r.results.competitors[0].entrant;
         r.excluded.push(Excluded { entrant, reason: "no table".into() });
     };
     assert_eq!(changed(exclude)[11], F);

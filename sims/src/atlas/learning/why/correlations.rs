@@ -13,30 +13,30 @@ const DRAWS: usize = 4999;
 
 /// How a quantity goes with the gains of a reading over tasks.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::atlas::learning) struct Correlation {
+pub(crate) struct Correlation {
     /// Index into [`READINGS`].
-    pub(in crate::atlas::learning) reading: usize,
+    pub(crate) reading: usize,
     /// The gains.
-    pub(in crate::atlas::learning) regime: Regime,
+    pub(crate) regime: Regime,
     /// Index into [`QUANTITIES`].
-    pub(in crate::atlas::learning) quantity: usize,
+    pub(crate) quantity: usize,
     /// Spearman's rank correlation, with its interval over draws of tasks.
-    pub(in crate::atlas::learning) rho: Interval,
+    pub(crate) rho: Interval,
     /// Permutation test of no association.
-    pub(in crate::atlas::learning) p: f64,
+    pub(crate) p: f64,
     /// The same, corrected over the quantities.
-    pub(in crate::atlas::learning) p_holm: f64,
+    pub(crate) p_holm: f64,
     /// Tasks.
-    pub(in crate::atlas::learning) tasks: usize,
+    pub(crate) tasks: usize,
     /// Of the tasks with a decided gain, how many have the quantity's sign, and how many there are.
-    pub(in crate::atlas::learning) agree: (usize, usize),
+    pub(crate) agree: (usize, usize),
     /// The tasks with a decided gain of the other sign.
-    pub(in crate::atlas::learning) against: Vec<String>,
+    pub(crate) against: Vec<String>,
 }
 
 impl Correlation {
     /// Whether the association is there after correction and its interval excludes 0.
-    pub(in crate::atlas::learning) fn explains(&self) -> bool {
+    pub(crate) fn explains(&self) -> bool {
         self.p_holm <= 0.05 && !self.rho.contains(0.0)
     }
 }

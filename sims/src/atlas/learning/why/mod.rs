@@ -7,8 +7,8 @@ mod quantities;
 use grpo_lambda::stats::{Bootstrap, holm};
 use rayon::prelude::*;
 
-use super::field::{Field, Lab};
-use cases::{Ground, Place};
+use super::results::{Trainer, TrainingResults};
+use cases::{GrpoOnTask, TaskResults};
 use correlations::correlate;
 
 pub(super) use cases::Case;
@@ -23,33 +23,34 @@ pub(super) struct Why {
     pub(super) correlations: Vec<Correlation>,
 }
 
-/// Compares the readings with GRPO under every regime on the tasks of both fields: the ranked ones and more.
+/// Compares the readings with GRPO under every regime on the tasks of both results: the ranked ones and random ones.
 ///
 /// # Errors
 /// If settings are refused or the store cannot write.
 pub(super) fn explain(
-    lab: &Lab,
-    (named, random): (&Field, &Field),
+    trainer: &Trainer,
+    (named, random): (&TrainingResults, &TrainingResults),
     bootstrap: Bootstrap,
     tick: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Why> {
-    let grounds = |field: &Field| -> anyhow::Result<Vec<Ground>> {
-        (0..field.tasks.len()).into_par_iter().map(|t| Ground::new(lab, field, t)).collect()
+    let grpo = |results: &TrainingResults| -> anyhow::Result<Vec<GrpoOnTask>> {
+        (0..results.tasks.len()).into_par_iter().map(|t| GrpoOnTask::new(trainer, results, t)).collect()
     };
-    let (of_named, of_random) = (grounds(named)?, grounds(random)?);
+    let (of_named, of_random) = (grpo(named)?, grpo(random)?);
     let mut cases = Vec::new();
     for reading in 0..READINGS.len() {
-        let of_field = |field: &Field, grounds: &[Ground], named: bool| -> anyhow::Result<Vec<Case>> {
-            let case = |task: usize| {
-                let place = Place { field, ground: &grounds[task], task, named };
-                let case = Case::new(lab, place, reading, bootstrap);
-                tick();
-                case
+        let of_results =
+            |results: &TrainingResults, grpo: &[GrpoOnTask], named: bool| -> anyhow::Result<Vec<Case>> {
+                let case = |task: usize| {
+                    let on_task = TaskResults { results, grpo: &grpo[task], task, named };
+                    let case = Case::new(trainer, on_task, reading, bootstrap);
+                    tick();
+                    case
+                };
+                (0..results.tasks.len()).into_par_iter().filter_map(|t| case(t).transpose()).collect()
             };
-            (0..field.tasks.len()).into_par_iter().filter_map(|t| case(t).transpose()).collect()
-        };
-        let mut own = of_field(named, &of_named, true)?;
-        own.extend(of_field(random, &of_random, false)?);
+        let mut own = of_results(named, &of_named, true)?;
+        own.extend(of_results(random, &of_random, false)?);
         let corrected = holm(&own.iter().map(|case| case.p).collect::<Vec<_>>());
         own.iter_mut().zip(corrected).for_each(|(case, p)| case.p_holm = p);
         cases.extend(own);

@@ -1,14 +1,14 @@
 //! What is explained, under which regimes, and which quantities might explain it.
 
 /// The readings of GRPO-lambda that are explained; the first is the headline's.
-pub(in crate::atlas::learning) const READINGS: [&str; 4] =
+pub(crate) const READINGS: [&str; 4] =
     ["GRPO-λ recent", "GRPO-λ both", "GRPO-λ recent, no clamp", "GRPO-λ both, no clamp"];
 /// GRPO with nothing of GRPO-lambda but its clamp.
-pub(in crate::atlas::learning) const CLAMP: &str = "GRPO, clamp -0.1";
+pub(crate) const CLAMP: &str = "GRPO, clamp -0.1";
 
 /// At what learning rate a reading and GRPO meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::atlas::learning) enum Regime {
+pub(crate) enum Regime {
     /// Each at its own best rate.
     Tuned,
     /// Each at its own best rate, the reading's weights divided by their mean over each response.
@@ -25,7 +25,7 @@ pub(in crate::atlas::learning) enum Regime {
 
 impl Regime {
     /// In the order of tables.
-    pub(in crate::atlas::learning) const ALL: [Regime; 6] = [
+    pub(crate) const ALL: [Regime; 6] = [
         Regime::Tuned,
         Regime::TunedUnit,
         Regime::Equal,
@@ -35,7 +35,7 @@ impl Regime {
     ];
 
     /// The word in tables.
-    pub(in crate::atlas::learning) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Regime::Tuned => "tuned",
             Regime::TunedUnit => "tuned_unit_mean",
@@ -48,13 +48,13 @@ impl Regime {
 }
 
 /// What might explain a gain: its name in tables, what it is, and whether its sign predicts that of the gain.
-pub(in crate::atlas::learning) struct Quantity {
+pub(crate) struct Quantity {
     /// The word in tables.
-    pub(in crate::atlas::learning) name: &'static str,
+    pub(crate) name: &'static str,
     /// For a reader of the table of correlations.
-    pub(in crate::atlas::learning) about: &'static str,
+    pub(crate) about: &'static str,
     /// Whether a positive value should go with a gain.
-    pub(in crate::atlas::learning) signed: bool,
+    pub(crate) signed: bool,
 }
 
 const fn quantity(name: &'static str, about: &'static str, signed: bool) -> Quantity {
@@ -62,7 +62,7 @@ const fn quantity(name: &'static str, about: &'static str, signed: bool) -> Quan
 }
 
 /// The quantities, of the reading against GRPO. All but the last two are exact and known before any training.
-pub(in crate::atlas::learning) const QUANTITIES: [Quantity; 11] = [
+pub(crate) const QUANTITIES: [Quantity; 11] = [
     quantity("cosine", "cosine of E[g] with ∇J, less GRPO's, initial policy", true),
     quantity("cosine_half", "the same at the half-learned policy", true),
     quantity("log2_step", "log2 of |E[g]| over GRPO's, initial policy", true),
@@ -81,11 +81,11 @@ pub(in crate::atlas::learning) const QUANTITIES: [Quantity; 11] = [
 ];
 
 /// Places in [`QUANTITIES`].
-pub(in crate::atlas::learning) const LOG2_STEP: usize = 2;
-pub(in crate::atlas::learning) const CLAMP_GAIN: usize = 9;
+pub(crate) const LOG2_STEP: usize = 2;
+pub(crate) const CLAMP_GAIN: usize = 9;
 
 /// Quantities that take training to know.
-pub(in crate::atlas::learning) const MEASURED: [&str; 2] = ["clamp_gain", "final_gain"];
+pub(crate) const MEASURED: [&str; 2] = ["clamp_gain", "final_gain"];
 
 #[cfg(test)]
 mod tests {

@@ -34,14 +34,14 @@ pub(super) struct Cell {
 }
 
 /// What does the work.
-pub(super) struct Lab<'a> {
+pub(super) struct Trainer<'a> {
     /// Seed, store and progress.
     pub(super) ctx: &'a Context<'a>,
     /// How much.
     pub(super) effort: Effort,
 }
 
-impl Lab<'_> {
+impl Trainer<'_> {
     fn budget(&self, task: &Task) -> Budget {
         Budget::new(task, self.effort.updates, self.effort.pieces)
     }
@@ -103,7 +103,7 @@ fn from_rows(rows: &[Vec<Entry>]) -> Option<Choice> {
 }
 
 /// Competitors, tasks, and every competitor's runs on every task at its own best rate.
-pub(super) struct Field {
+pub(super) struct TrainingResults {
     /// On what is learned.
     pub(super) tasks: Vec<Task>,
     /// Who learns, baseline first.
@@ -114,28 +114,28 @@ pub(super) struct Field {
     pub(super) cells: Vec<Vec<Cell>>,
 }
 
-impl Field {
+impl TrainingResults {
     /// Chooses rates and runs everything; `tick` is called after each competitor's task.
     ///
     /// # Errors
     /// If settings are refused or the store cannot write.
     pub(super) fn run(
-        lab: &Lab,
+        trainer: &Trainer,
         tasks: Vec<Task>,
         competitors: Vec<Competitor>,
         tick: &(dyn Fn() + Sync),
-    ) -> anyhow::Result<Field> {
+    ) -> anyhow::Result<TrainingResults> {
         let pairs: Vec<(usize, usize)> =
             (0..competitors.len()).flat_map(|c| (0..tasks.len()).map(move |t| (c, t))).collect();
         let piece = |&(c, t): &(usize, usize)| -> anyhow::Result<(Choice, Cell)> {
-            let choice = lab.choose(&competitors[c], &tasks[t])?;
-            let cell = lab.report(&competitors[c], &tasks[t], choice.rate)?;
+            let choice = trainer.choose(&competitors[c], &tasks[t])?;
+            let cell = trainer.report(&competitors[c], &tasks[t], choice.rate)?;
             tick();
             Ok((choice, cell))
         };
         let done = pairs.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?;
         let (choices, cells): (Vec<Choice>, Vec<Cell>) = done.into_iter().unzip();
-        Ok(Field {
+        Ok(TrainingResults {
             choices: choices.chunks(tasks.len()).map(<[Choice]>::to_vec).collect(),
             cells: cells.chunks(tasks.len()).map(<[Cell]>::to_vec).collect(),
             tasks,

@@ -3,11 +3,11 @@
 use grpo_lambda::stats::Interval;
 use grpo_lambda::table::significant;
 
-use crate::atlas::learning::measure::Ranking;
-use crate::atlas::learning::ranking::Standing;
-use crate::atlas::learning::why::{Correlation, QUANTITIES, READINGS, Regime};
+use super::measure::Ranking;
+use super::ranking::Standing;
+use super::why::{Correlation, QUANTITIES, READINGS, Regime};
 
-pub(in crate::atlas::learning) fn interval(i: Interval) -> String {
+pub(super) fn interval(i: Interval) -> String {
     format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
 }
 
@@ -15,7 +15,7 @@ pub(super) fn p(p: f64) -> String {
     significant(p, 2)
 }
 
-/// Place, gain, and chance of a better run.
+/// TaskResults, gain, and chance of a better run.
 pub(super) fn standing(r: &Ranking, c: usize, s: &Standing) -> String {
     format!(
         "{}: place {} [{}, {}] of {}, gain {}, better in {:.0} % [{:.0}, {:.0}] of pairs, Holm p {}, better on {} and worse on {} of {} tasks",
@@ -23,7 +23,7 @@ pub(super) fn standing(r: &Ranking, c: usize, s: &Standing) -> String {
         s.rank.mid,
         s.rank.low.round(),
         s.rank.high.round(),
-        r.field.competitors.len(),
+        r.results.competitors.len(),
         interval(s.gain),
         100.0 * s.improvement.mid,
         100.0 * s.improvement.low,
@@ -31,17 +31,17 @@ pub(super) fn standing(r: &Ranking, c: usize, s: &Standing) -> String {
         p(s.p_holm),
         s.better().len(),
         s.worse().len(),
-        r.field.tasks.len()
+        r.results.tasks.len()
     )
 }
 
 /// The readings that take part, headline first.
-pub(in crate::atlas::learning) fn readings(r: &Ranking) -> Vec<usize> {
-    READINGS.iter().filter_map(|name| r.field.find(name)).collect()
+pub(super) fn readings(r: &Ranking) -> Vec<usize> {
+    READINGS.iter().filter_map(|name| r.results.find(name)).collect()
 }
 
 /// How a competitor compares with GRPO.
-pub(in crate::atlas::learning) fn word(sign: i8) -> &'static str {
+pub(super) fn word(sign: i8) -> &'static str {
     match sign {
         1 => "faster",
         -1 => "slower",
@@ -50,10 +50,7 @@ pub(in crate::atlas::learning) fn word(sign: i8) -> &'static str {
 }
 
 /// The correlations of the headline reading.
-pub(in crate::atlas::learning) fn correlations(
-    r: &Ranking,
-    regime: Regime,
-) -> impl Iterator<Item = &Correlation> {
+pub(super) fn correlations(r: &Ranking, regime: Regime) -> impl Iterator<Item = &Correlation> {
     r.why.correlations.iter().filter(move |c| c.reading == 0 && c.regime == regime)
 }
 
