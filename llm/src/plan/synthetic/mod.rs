@@ -10,11 +10,11 @@ mod step;
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::model::Error;
-use grpo_lambda_decoder::optim::OptimError;
 use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::DeviceError;
 
 use crate::step::PolicyError;
+use crate::step::sft::SftError;
 
 pub use memory_check::{ALLOWANCE, memory_check};
 pub use predict::{Prediction, predict};
@@ -32,9 +32,9 @@ pub enum TrialError {
     /// The model refused its input, or the device failed.
     #[error(transparent)]
     Model(#[from] Error),
-    /// The optimiser failed.
+    /// The supervised step failed.
     #[error(transparent)]
-    Optim(#[from] OptimError),
+    Sft(#[from] SftError),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

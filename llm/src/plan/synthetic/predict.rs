@@ -3,17 +3,18 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::{Config as Shape, Options, Rows};
+use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_gpu::dry::{Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 
 use super::TrialError;
-use super::step::{made_up, prompts, respond, run};
+use super::step::{RATE, made_up, prompts, respond, run};
 use crate::config::Config;
 use crate::eval::TOGETHER as EVALUATED;
 use crate::plan::Longest;
-use crate::step::engine::{Engine, Gpu, Made, Stage};
+use crate::step::engine::{Gpu, Made, Stage};
+use crate::step::sft::{self, Example};
 use crate::step::{Observer, Phase};
 
 /// What a step takes, counted before it is run.
@@ -111,12 +112,8 @@ fn imitate(
     let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.sft.adam.clone()) };
     let mut engine = Gpu::made_up(&device, dtype, shape, stage, false, Made::Nothing)?;
     let together = (config.memory.micro_batch_tokens / example).clamp(1, config.sft.batch);
-    let mut rows = Rows::new();
-    (0..together).for_each(|_| rows.push(&vec![0; example], 1));
-    let options = Options { checkpoint: config.memory.recompute_layers, ..Options::default() };
-    let (scores, tape) = engine.forward(&rows, options)?;
-    engine.backward(tape, &scores.logps)?;
-    engine.step(1e-6)?;
+    let example = Example { prompt: vec![0], response: vec![0; example - 1] };
+    sft::step(&mut engine, &vec![example; together], RATE, config.memory)?;
     Ok(Some(device.ledger().peak()))
 }
 

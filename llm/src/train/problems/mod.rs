@@ -1,16 +1,19 @@
 //! The problems of a run: those of the embedded task, or the rows of a data set.
 
+mod dataset;
+
 use std::collections::HashSet;
-use std::path::Path;
 
 use grpo_lambda_grade::Extraction;
 
 use crate::config::{Config, ModelSource};
-use crate::input::data::{DataError, DataSet, OnBadRow, Place, Row, Shuffled, open};
-use crate::input::prompt::{PromptError, Template};
-use crate::input::task::{DatasetTask, Problem, Split, Task, TaskSource};
+use crate::input::data::{DataError, Place};
+use crate::input::prompt::PromptError;
+use crate::input::task::{Problem, Split, Task, TaskSource};
 use crate::input::tokens::{TokenError, Tokens};
 use crate::plan::Longest;
+
+use dataset::{Dataset, Room, dataset};
 
 /// Why there are no problems.
 #[derive(Debug, thiserror::Error)]
@@ -73,28 +76,6 @@ pub struct Problems {
 enum Source {
     Embedded(Task),
     Dataset(Box<Dataset>),
-}
-
-#[derive(Debug)]
-struct Dataset {
-    template: Template,
-    data: DataSet,
-    /// The held-out rows, where they are a data set of their own.
-    test: Option<DataSet>,
-    /// Numbers of rows by split, in the order of [`Split::ALL`].
-    splits: [Vec<u32>; 3],
-    supervised: Shuffled,
-    reinforced: Shuffled,
-}
-
-/// How much room a model has.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    limit: usize,
-    /// Tokens of a response that is sampled.
-    new: usize,
-    /// Whether there is supervised learning, which needs room for worked solutions.
-    supervised: bool,
 }
 
 /// Problems of an embedded task that are looked at for their lengths.
@@ -208,137 +189,4 @@ impl Problems {
         let test = d.test.as_ref().map_or(String::new(), |t| format!("-{:08x}", t.fingerprint()));
         Some(format!("{:08x}{test}", d.data.fingerprint()))
     }
-}
-
-impl Dataset {
-    fn problem(&self, row: &Row) -> Result<Problem, TaskError> {
-        problem(&self.template, row)
-    }
-}
-
-fn problem(template: &Template, row: &Row) -> Result<Problem, TaskError> {
-    let prompt = template.prompt(&row.problem)?;
-    let answer = row.answers.first().map_or("", String::as_str);
-    Ok(Problem {
-        prompt: prompt.text,
-        special_tokens: prompt.special_tokens,
-        solution: template.target(row.solution.as_deref().unwrap_or(""), answer),
-        direct: template.direct(answer),
-        gold: row.gold.clone(),
-        extraction: template.extraction(),
-        expression: None,
-        canonical: row.problem.clone(),
-    })
-}
-
-fn opened(at: &str, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<DataSet, TaskError> {
-    let data = open(at, &task.columns, task.on_bad_row)?;
-    let bad = match data.bad_count() {
-        0 => String::new(),
-        n => format!("; {n} bad rows left out, the first: {}", data.bad_rows()[0]),
-    };
-    let split = data.located().split.as_ref().map_or(String::new(), |s| format!(", split {s}"));
-    say(&format!("{at}: {} rows{split}; layout {}{bad}", data.len(), data.layout()));
-    Ok(data)
-}
-
-/// Opens data and template, divides the rows, and leaves out or refuses those that do not fit.
-fn dataset(
-    task: &DatasetTask,
-    seed: u64,
-    checkpoint: Option<&Path>,
-    (tokens, room): (&Tokens, Room),
-    say: &mut dyn FnMut(&str),
-) -> Result<Dataset, TaskError> {
-    let mut template = Template::load(&task.template, checkpoint)?;
-    if let Some(system) = &task.system {
-        template = template.with_system(system)?;
-    }
-    let data = opened(&task.data, task, say)?;
-    let test = task.test.as_ref().map(|at| opened(at, task, say)).transpose()?;
-    let mut held_out = HashSet::new();
-    for row in test.iter().flat_map(DataSet::rows) {
-        held_out.insert(row?.problem);
-    }
-    let mut splits = [const { Vec::new() }; 3];
-    let (mut contaminated, mut long, mut unknown, mut all) = (0usize, Vec::new(), 0usize, 0usize);
-    let unk = tokens.id(crate::input::tokens::UNKNOWN);
-    for row in data.rows() {
-        let row = row?;
-        let split = match &test {
-            // What is held out is not trained on, whatever file it stands in.
-            Some(_) if held_out.contains(&row.problem) => {
-                contaminated += 1;
-                continue;
-            }
-            Some(_) => Split::Train,
-            None => Split::of(&row.problem),
-        };
-        let problem = problem(&template, &row)?;
-        let prompt = problem.encode(tokens)?;
-        all += prompt.ids().len();
-        unknown += prompt.ids().iter().filter(|id| Some(**id) == unk).count();
-        match too_long(&problem, prompt.ids().len(), (tokens, room), split)? {
-            Some(why) => {
-                long.push((
-                    Place { file: row.file, line: row.line, is_row: data.counts_rows(row.index) },
-                    why,
-                ));
-            }
-            None => splits[split as usize].push(row.index as u32),
-        }
-    }
-    if let Some((place, problem)) = long.first() {
-        if task.on_bad_row == OnBadRow::Refuse {
-            let (place, problem) = (place.clone(), problem.clone());
-            return Err(TaskError::TooLong { place, problem, more: long.len() - 1 });
-        }
-        say(&format!(
-            "{}: {} rows left out for their length, the first: {place}: {problem}",
-            task.data,
-            long.len()
-        ));
-    }
-    if contaminated > 0 {
-        say(&format!("{}: {contaminated} rows are held-out problems and are not trained on", task.data));
-    }
-    if unknown > 0 {
-        say(&format!("warning: {unknown} of the prompts' {all} tokens are unknown to the tokenizer"));
-    }
-    let no_row =
-        |split: Split| TaskError::NoRow { data: task.data.clone(), split: split.name(), of: data.len() };
-    if splits[Split::Train as usize].is_empty() {
-        return Err(no_row(Split::Train));
-    }
-    if test.is_none() && splits[Split::Test as usize].is_empty() {
-        return Err(no_row(Split::Test));
-    }
-    let rows = splits[0].len() as u32;
-    let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, REINFORCED));
-    Ok(Dataset { template, data, test, splits, supervised, reinforced })
-}
-
-/// What of a problem does not fit into the model, if anything.
-fn too_long(
-    problem: &Problem,
-    prompt: usize,
-    (tokens, room): (&Tokens, Room),
-    split: Split,
-) -> Result<Option<String>, TokenError> {
-    let Room { limit, new, supervised } = room;
-    if prompt.saturating_add(new) > limit {
-        return Ok(Some(format!(
-            "the prompt has {prompt} tokens; with {new} new ones it exceeds the model's limit of {limit}"
-        )));
-    }
-    // A token is at least a byte, so most need not be counted.
-    if !supervised || split != Split::Train || prompt + problem.solution.len() < limit {
-        return Ok(None);
-    }
-    let solution = tokens.target(&problem.solution)?.ids().len();
-    Ok((prompt + solution > limit).then(|| {
-        format!(
-            "prompt and solution have {prompt} and {solution} tokens, more than the model's limit of {limit}"
-        )
-    }))
 }

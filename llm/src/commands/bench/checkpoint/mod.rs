@@ -1,144 +1,23 @@
 //! Steps of GRPO-λ on a checkpoint, by the wall and by the processors.
 
-use std::cell::Cell;
-use std::path::Path;
-use std::time::Instant;
+mod clock;
+mod sizes;
 
-use cpu_time::ProcessTime;
+use std::path::Path;
+
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda_decoder::optim::AdamWSettings;
-use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::Sampling;
-use grpo_lambda_gpu::DeviceError;
-use grpo_lambda_grade::Gold;
 use serde_json::{Map, Value, json};
 
 use super::super::{Failure, checkpoint, load_model, print, use_threads};
 use super::{BenchArgs, median};
-use crate::config::MemoryConfig;
 use crate::plan::memory::peak_rss_mib;
 use crate::plan::roofline;
 use crate::plan::synthetic::{AlternatingRewards, RATE};
 use crate::step::engine::{Cpu, Stage};
-use crate::step::{Exercise, Observer, Phase, PolicyError, StepSettings, Trainer};
-
-/// Prompts, responses to each, and lengths of a step.
-struct Sizes {
-    prompts: usize,
-    group: usize,
-    completion: usize,
-    /// Of the prompts, in turn.
-    prompt_tokens: Vec<usize>,
-}
-
-impl Sizes {
-    fn new(args: &BenchArgs) -> Self {
-        let given = &args.prompt_tokens;
-        Sizes {
-            prompts: args.prompts.unwrap_or(4),
-            group: args.group.unwrap_or(8),
-            completion: args.completion.unwrap_or(64),
-            prompt_tokens: if given.is_empty() { vec![10, 43, 12] } else { given.clone() },
-        }
-    }
-
-    fn lengths(&self) -> Vec<usize> {
-        self.prompt_tokens.iter().copied().cycle().take(self.prompts).collect()
-    }
-
-    /// Random prompts, whose answers nobody reads.
-    fn exercises(&self, vocabulary: usize, step: u64) -> Vec<Exercise> {
-        let address = Address::new(0, Purpose::Rollout).step(step);
-        let token =
-            |i: u64, j: usize| (address.prompt(1 << 20 | i).bits(j as u64) % vocabulary as u64) as u32;
-        let exercise = |(number, len): (u64, usize)| Exercise {
-            prompt: (0..len).map(|j| token(number, j)).collect(),
-            gold: Gold::from(0),
-            number,
-        };
-        (0..).zip(self.lengths()).map(exercise).collect()
-    }
-
-    /// One pass over the whole batch. There is no end token: every response runs to its full length, as in the peers.
-    fn settings(&self) -> StepSettings {
-        let sampling = Sampling { max_new_tokens: self.completion, min_new_tokens: 0, temperature: 1.0 };
-        StepSettings {
-            sampling,
-            eos: Vec::new(),
-            seed: 0,
-            inner_updates: 1,
-            memory: MemoryConfig { micro_batch_tokens: usize::MAX, recompute_layers: false },
-            reference: false,
-            evidence: None,
-            max_logp_error: f64::INFINITY,
-        }
-    }
-}
-
-/// Seconds of the wall and of all threads' processors.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seconds {
-    wall: f64,
-    cpu: f64,
-}
-
-impl Seconds {
-    fn plus(self, other: Seconds) -> Seconds {
-        Seconds { wall: self.wall + other.wall, cpu: self.cpu + other.cpu }
-    }
-
-    fn minus(self, other: Seconds) -> Seconds {
-        Seconds { wall: self.wall - other.wall, cpu: self.cpu - other.cpu }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Clock {
-    wall: Instant,
-    cpu: ProcessTime,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Clock { wall: Instant::now(), cpu: ProcessTime::now() }
-    }
-
-    fn read(self) -> Seconds {
-        Seconds { wall: self.wall.elapsed().as_secs_f64(), cpu: self.cpu.elapsed().as_secs_f64() }
-    }
-}
-
-/// The time of the phases of a step that stand for themselves.
-struct Stopwatch {
-    phase: Cell<Clock>,
-    generate: Cell<Seconds>,
-    backward: Cell<Seconds>,
-    optimizer: Cell<Seconds>,
-}
-
-impl Stopwatch {
-    fn start() -> Self {
-        let none = || Cell::new(Seconds::default());
-        Stopwatch { phase: Cell::new(Clock::start()), generate: none(), backward: none(), optimizer: none() }
-    }
-}
-
-impl Observer for Stopwatch {
-    fn begin(&self, _: Phase) {
-        self.phase.set(Clock::start());
-    }
-
-    fn end(&self, phase: Phase) -> Result<(), DeviceError> {
-        let took = match phase {
-            Phase::Sample => &self.generate,
-            Phase::Backward => &self.backward,
-            Phase::Optimiser => &self.optimizer,
-            Phase::Reference | Phase::Evidence | Phase::Forward => return Ok(()),
-        };
-        took.set(took.get().plus(self.phase.get().read()));
-        Ok(())
-    }
-}
+use crate::step::{PolicyError, Trainer};
+use clock::{Clock, Seconds, Stopwatch};
+use sizes::Sizes;
 
 /// Where the time of a step went.
 struct Times {
