@@ -49,27 +49,65 @@ impl Metrics {
         self.ungraded += other.ungraded;
     }
 
+    /// Mean KL estimate of a token.
+    pub fn kl(&self) -> f64 {
+        self.per_token(self.kl_sum)
+    }
+
+    /// Mean trace ratio of a token.
+    pub fn ratio_mean(&self) -> f64 {
+        self.per_token(self.ratio_sum)
+    }
+
+    /// `exp` of the largest absolute log-ratio of a token (so 2 means "doubled or halved"), capped at the largest finite number.
+    pub fn ratio_max(&self) -> f64 {
+        capped_exp(self.log_ratio_max)
+    }
+
+    /// [`Metrics::ratio_max`] of the trace log-ratios.
+    pub fn trace_ratio_max(&self) -> f64 {
+        capped_exp(self.trace_log_ratio_max)
+    }
+
+    /// Fraction of tokens clipped at the lower bound.
+    pub fn clip_fraction_low(&self) -> f64 {
+        self.per_token(self.clipped_low as f64)
+    }
+
+    /// Fraction of tokens clipped at the upper bound.
+    pub fn clip_fraction_high(&self) -> f64 {
+        self.per_token(self.clipped_high as f64)
+    }
+
+    /// Fraction of tokens whose `exp` was continued by its tangent.
+    pub fn saturated_fraction(&self) -> f64 {
+        self.per_token(self.saturated as f64)
+    }
+
+    fn per_token(&self, x: f64) -> f64 {
+        if self.tokens == 0 { 0.0 } else { x / self.tokens as f64 }
+    }
+
     /// Name and value of everything worth logging, sums turned into means and counts into fractions of tokens.
-    ///
-    /// `ratio_max` and `trace_ratio_max` are `exp` of the largest absolute log-ratio (so 2 means "doubled or halved"), capped at
-    /// the largest finite number.
     pub fn entries(&self) -> Vec<(&'static str, f64)> {
-        let per_token = |x: f64| if self.tokens == 0 { 0.0 } else { x / self.tokens as f64 };
-        let exp = |x: f64| x.exp().min(f64::MAX);
         vec![
             ("tokens", self.tokens as f64),
             ("policy_loss", self.policy_loss),
             ("kl_loss", self.kl_loss),
-            ("kl", per_token(self.kl_sum)),
-            ("ratio_mean", per_token(self.ratio_sum)),
-            ("ratio_max", exp(self.log_ratio_max)),
-            ("trace_ratio_max", exp(self.trace_log_ratio_max)),
-            ("clip_fraction_low", per_token(self.clipped_low as f64)),
-            ("clip_fraction_high", per_token(self.clipped_high as f64)),
-            ("saturated_fraction", per_token(self.saturated as f64)),
+            ("kl", self.kl()),
+            ("ratio_mean", self.ratio_mean()),
+            ("ratio_max", self.ratio_max()),
+            ("trace_ratio_max", self.trace_ratio_max()),
+            ("clip_fraction_low", self.clip_fraction_low()),
+            ("clip_fraction_high", self.clip_fraction_high()),
+            ("saturated_fraction", self.saturated_fraction()),
             ("groups", self.groups as f64),
             ("zero_variance_groups", self.zero_variance_groups as f64),
             ("ungraded", self.ungraded as f64),
         ]
     }
+}
+
+fn capped_exp(log_ratio: f64) -> f64 {
+    log_ratio.exp().min(f64::MAX)
 }

@@ -1,8 +1,26 @@
 //! One step of training: responses are sampled and scored, get their credit, and the optimiser moves.
+//!
+//! ```text
+//! prompts -> Trainer::sample -> Rollout -> Trainer::step -> StepReport
+//! ```
+//! A run, the synthetic step of [`crate::plan::synthetic`] and `llm-train bench` call these two functions; they differ in their [`RewardFunction`]
+//! and in the [`Observer`] that watches.
 
 pub mod collective;
 pub mod engine;
 pub mod evidence;
 pub mod micro_batch;
+pub mod observer;
 pub mod policy;
+pub mod reward_function;
+pub mod rollout;
+pub mod settings;
 pub mod sft;
+pub mod trainer;
+
+pub use observer::{Observer, Phase};
+pub use policy::{LlmPolicy, PolicyError};
+pub use reward_function::{RewardFunction, TextReward};
+pub use rollout::{Exercise, Rollout};
+pub use settings::{EvidenceSource, StepSettings};
+pub use trainer::{StepReport, Trainer};

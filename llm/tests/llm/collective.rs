@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::{self, Policy, Scored};
-use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::methods::{self, Configured, Method};
 use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows, Tape, weights};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Update};
 use grpo_lambda_decoder::rollout::Sampling;
 use grpo_lambda_llm::config::MemoryConfig;
 use grpo_lambda_llm::step::collective::lesson::{Lesson, Taught, teach};
 use grpo_lambda_llm::step::collective::threads::{Broken, run};
-use grpo_lambda_llm::step::collective::worker::{Pace, Updated};
 use grpo_lambda_llm::step::collective::{
-    Collective, CollectiveError, Fold, Shards, Single, Threads, Worker, WorkerError,
+    Collective, CollectiveError, Fold, Pace, ShardPolicy, Shards, Single, Threads, Updated, Worker,
+    WorkerError,
 };
 use grpo_lambda_llm::step::engine::{Cpu, Engine, Stage};
 use grpo_lambda_llm::step::sft::{self, Example};
@@ -104,6 +104,24 @@ fn taught<C: Collective>(
 
 fn grpo_lambda() -> Configured {
     methods::parse("grpo_lambda", "lambda=0.9 beta=0.05 reduction=token_mean").unwrap()
+}
+
+/// What a worker's update reads of a lesson.
+fn lesson(method: &dyn Method, pace: Pace) -> Lesson<'_> {
+    let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: pace.temperature };
+    Lesson {
+        examples: &[],
+        imitation_rate: 1e-2,
+        prompts: &[],
+        group_size: 5,
+        sampling,
+        eos: &[4, 9],
+        grade: &grade,
+        method,
+        reference: None,
+        pace,
+        seed: 5,
+    }
 }
 
 /// Everything that is reported, too: losses, gradient norms, metrics, the sampled batches.
@@ -218,7 +236,8 @@ fn one_shard_has_the_bits_of_the_plain_learner_and_many_its_losses_and_its_gradi
     let update = |shards: usize, inner_updates: usize| -> (Updated, u32, AdamW) {
         let mut worker = worker(&shape, Single, shards).unwrap();
         let pace = Pace { inner_updates, ..PACE };
-        let updated = worker.update(method.as_ref(), &prompts, &groups, pace).unwrap();
+        let lesson = lesson(method.as_ref(), pace);
+        let updated = ShardPolicy::new(&mut worker, &lesson, 0).update(&prompts, &groups).unwrap();
         (updated, worker.digest(), worker.optimiser().clone())
     };
     let (one, _, after) = update(1, 2);
@@ -266,10 +285,11 @@ fn a_gradient_that_is_not_finite_in_one_worker_skips_the_step_of_all() {
         bad[2].responses[1].reward = Some(f64::NAN);
         let steps = |side: &mut Threads| {
             let mut worker = worker(&shape, side, 4)?;
+            let lesson = lesson(method.method.as_ref(), PACE);
             let start = worker.digest();
-            let skipped = worker.update(method.method.as_ref(), &prompts, &bad, PACE)?.updates;
+            let skipped = ShardPolicy::new(&mut worker, &lesson, 0).update(&prompts, &bad)?.updates;
             assert_eq!(worker.digest(), start);
-            let applied = worker.update(method.method.as_ref(), &prompts, &good, PACE)?.updates;
+            let applied = ShardPolicy::new(&mut worker, &lesson, 1).update(&prompts, &good)?.updates;
             Ok::<_, WorkerError>((skipped, applied, worker.digest()))
         };
         let alone = run(1, steps).unwrap().remove(0);

@@ -4,17 +4,17 @@
 use std::path::Path;
 
 use grpo_lambda::group::Group;
-use grpo_lambda::learner::{Policy, update};
-use grpo_lambda::methods;
+use grpo_lambda::learner::Policy;
+use grpo_lambda::methods::{self, Method};
 use grpo_lambda_decoder::model::{self, Decoder, Options, Rows, weights};
 use grpo_lambda_decoder::rollout::Sampling;
-use grpo_lambda_grade::Gold;
+use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::eval;
 use grpo_lambda_llm::input::task::{Split, Task};
 use grpo_lambda_llm::input::tokens::Tokens;
 use grpo_lambda_llm::step::engine::{Cpu, Stage};
-use grpo_lambda_llm::step::policy::{Exercise, LlmPolicy, PolicyError};
+use grpo_lambda_llm::step::{Exercise, LlmPolicy, PolicyError, Rollout, StepSettings, TextReward, Trainer};
 
 use crate::common::shape;
 
@@ -26,15 +26,31 @@ fn run(settings: &[&str]) -> RunConfig {
     RunConfig::resolve("tiny", &[settings, &["rl.max_new_tokens=24"]].concat()).unwrap()
 }
 
-fn new(model: Decoder<f32>, config: &RunConfig) -> LlmPolicy<Cpu> {
-    let engine = Cpu::start(model, Stage::new(config.rl.adam.clone())).unwrap();
-    LlmPolicy::new(engine, Tokens::tiny(), config)
+fn engine(model: Decoder<f32>, config: &RunConfig) -> Cpu {
+    Cpu::start(model, Stage::new(config.rl.adam.clone())).unwrap()
 }
 
-fn policy(config: &RunConfig, seed: u64) -> LlmPolicy<Cpu> {
+/// Does `work` with the trainer of a configuration and of this method.
+fn with_trainer<T>(config: &RunConfig, method: &dyn Method, work: impl FnOnce(Trainer<'_>) -> T) -> T {
+    let tokens = Tokens::tiny();
+    let settings = StepSettings::new(config, tokens.eos());
+    let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction: Extraction::Boxed };
+    work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
+}
+
+fn seeded(config: &RunConfig, seed: u64) -> RunConfig {
     let mut config = config.clone();
     config.seed = seed;
-    new(decoder(&shape()), &config)
+    config
+}
+
+/// What the test's model samples with this configuration at this step.
+fn drawn(config: &RunConfig, exercises: &[Exercise], group_size: usize, step: u64) -> Rollout {
+    let configured = config.configured();
+    let mut engine = engine(decoder(&shape()), config);
+    with_trainer(config, configured.method.as_ref(), |trainer| {
+        trainer.sample(&mut engine, exercises.to_vec(), group_size, step).unwrap()
+    })
 }
 
 /// Prompts of different lengths.
@@ -48,43 +64,52 @@ fn exercises() -> Vec<Exercise> {
     texts.iter().zip(gold).enumerate().map(one).collect()
 }
 
-/// A sampled batch with rewards that differ within every group.
-fn sampled(policy: &mut LlmPolicy<Cpu>, exercises: &[Exercise]) -> Vec<Group> {
-    let mut batch = policy.sample(exercises, 4).unwrap();
-    for group in &mut batch {
+/// A rollout with rewards that differ within every group.
+fn sampled(engine: &mut Cpu, config: &RunConfig, exercises: &[Exercise]) -> Rollout {
+    let configured = config.configured();
+    let mut rollout = with_trainer(config, configured.method.as_ref(), |trainer| {
+        trainer.sample(engine, exercises.to_vec(), 4, 0).unwrap()
+    });
+    for group in &mut rollout.groups {
         for (i, response) in group.responses.iter_mut().enumerate() {
             response.reward = Some(f64::from(i % 2 == 0));
         }
     }
-    batch
+    rollout
 }
 
 fn old(batch: &[Group]) -> Vec<Vec<f64>> {
     batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect()
 }
 
-fn trained(
-    policy: &LlmPolicy<Cpu>,
-    exercises: &[Exercise],
-    batch: &[Group],
-) -> Result<Vec<Vec<f64>>, PolicyError> {
-    let all = batch.iter().map(|g| g.responses.len()).sum();
-    policy.log_probs(exercises, batch, 0..all).map(|(logps, _)| logps)
+/// The trainer's log-probabilities.
+fn trained(engine: &mut Cpu, config: &RunConfig, rollout: &Rollout) -> Result<Vec<Vec<f64>>, PolicyError> {
+    let all = rollout.groups.iter().map(|g| g.responses.len()).sum();
+    let configured = config.configured();
+    with_trainer(config, configured.method.as_ref(), |trainer| {
+        let policy = LlmPolicy::new(engine, trainer, rollout, 0.0);
+        policy.log_probs(&rollout.prompts, &rollout.groups, 0..all).map(|(logps, _)| logps)
+    })
 }
 
 #[test]
 fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
     let exercises = exercises();
     for temperature in ["0.3", "0.6", "1", "1.5"] {
-        let mut policy = policy(&run(&[&format!("rl.temperature={temperature}")]), 1);
-        let batch = sampled(&mut policy, &exercises);
-        assert_eq!(trained(&policy, &exercises, &batch).unwrap(), old(&batch), "at {temperature}");
+        let config = run(&["seed=1", &format!("rl.temperature={temperature}")]);
+        let mut engine = engine(decoder(&shape()), &config);
+        let rollout = sampled(&mut engine, &config, &exercises);
+        assert_eq!(
+            trained(&mut engine, &config, &rollout).unwrap(),
+            old(&rollout.groups),
+            "at {temperature}"
+        );
         // A trainer that forgot the temperature would be far off.
-        let response = &batch[0].responses[0];
+        let response = &rollout.groups[0].responses[0];
         let mut rows = Rows::new();
         let prompt = &exercises[0].prompt;
         rows.push(&[&prompt[..], &response.tokens].concat(), prompt.len());
-        let plain = policy.engine.model.score(&rows, Options::default()).unwrap();
+        let plain = engine.model.score(&rows, Options::default()).unwrap();
         let differences = plain.logps[0].iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
         let largest = differences.fold(0.0, f64::max);
         assert!(
@@ -97,22 +122,23 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
 #[test]
 fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
     let exercises = exercises();
-    let mut policy = policy(&run(&[]), 1);
-    let batch = sampled(&mut policy, &exercises);
-    let mut swapped = exercises.clone();
-    swapped.swap(0, 1);
+    let config = seeded(&run(&[]), 1);
+    let mut engine = engine(decoder(&shape()), &config);
+    let rollout = sampled(&mut engine, &config, &exercises);
+    let mut swapped = rollout.clone();
+    swapped.prompts.swap(0, 1);
     let drift = |result: Result<_, PolicyError>| match result {
         Err(PolicyError::Drift { response, token, .. }) => (response, token),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("not noticed"),
     };
-    assert_eq!(drift(trained(&policy, &swapped, &batch)), (0, 0));
-    let mut forged = batch.clone();
-    forged[1].responses[2].tokens[3] ^= 1;
-    assert_eq!(drift(trained(&policy, &exercises, &forged)), (6, 3));
+    assert_eq!(drift(trained(&mut engine, &config, &swapped)), (0, 0));
+    let mut forged = rollout.clone();
+    forged.groups[1].responses[2].tokens[3] ^= 1;
+    assert_eq!(drift(trained(&mut engine, &config, &forged)), (6, 3));
     // Weights that moved without the sampler: an adapter not delivered, a resumed model not broadcast.
-    policy.engine.model.update(|p| p.get_mut("model.norm.weight").unwrap().data[0] *= 1.001);
-    drift(trained(&policy, &exercises, &batch));
+    engine.model.update(|p| p.get_mut("model.norm.weight").unwrap().data[0] *= 1.001);
+    drift(trained(&mut engine, &config, &rollout));
 }
 
 #[test]
@@ -124,9 +150,10 @@ fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
     // Whatever is declared as padding, the end token for one: lengths decide, not ids.
     for pad in [None, Some(eos)] {
         let model = decoder(&model::Config { pad_token_id: pad, ..shape() });
-        let mut policy = new(model, &long);
-        let batch = sampled(&mut policy, &exercises);
-        let logps = trained(&policy, &exercises, &batch).unwrap();
+        let mut engine = engine(model, &long);
+        let rollout = sampled(&mut engine, &long, &exercises);
+        let logps = trained(&mut engine, &long, &rollout).unwrap();
+        let batch = rollout.groups;
         let method = methods::parse("grpo", "reduction=token_mean").unwrap().method;
         let loss = methods::evaluate(method.as_ref(), &batch, &logps);
         let responses: Vec<_> = batch.iter().flat_map(|g| &g.responses).collect();
@@ -154,12 +181,15 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
         let step = |tokens: &str, again: bool| {
             let memory =
                 [format!("memory.micro_batch_tokens={tokens}"), format!("memory.recompute_layers={again}")];
-            let mut policy = policy(&run(&memory.each_ref().map(String::as_str)), 3);
-            let batch = sampled(&mut policy, &exercises);
-            policy.rate = 1e-2;
-            let parts = policy.parts(&exercises, &batch).len();
-            update(&mut policy, method.as_ref(), &exercises, &batch, 2).unwrap();
-            (parts, policy.engine.model.parameters().clone())
+            let more = ["seed=3", "rl.inner_updates=2", &memory[0], &memory[1]];
+            let config = run(&more);
+            let mut engine = engine(decoder(&shape()), &config);
+            let rollout = sampled(&mut engine, &config, &exercises);
+            let parts = with_trainer(&config, method.as_ref(), |trainer| {
+                trainer.step(&mut engine, &rollout, 1e-2).unwrap();
+                LlmPolicy::new(&mut engine, trainer, &rollout, 0.0).parts(&exercises, &rollout.groups).len()
+            });
+            (parts, engine.model.parameters().clone())
         };
         let (whole, expected) = step("100000", false);
         for (tokens, again, least) in [("1", false, 12), ("70", false, 3), ("70", true, 3)] {
@@ -179,20 +209,19 @@ fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
     let tokens = |batch: &[Group]| -> Vec<Vec<Vec<u32>>> {
         batch.iter().map(|g| g.responses.iter().map(|r| r.tokens.clone()).collect()).collect()
     };
-    let whole = tokens(&policy(&run(&[]), 1).sample(&exercises, 4).unwrap());
+    let (first, other) = (seeded(&run(&[]), 1), seeded(&run(&[]), 2));
+    let whole = tokens(&drawn(&first, &exercises, 4, 0).groups);
     for (i, exercise) in exercises.iter().enumerate() {
-        let alone = tokens(&policy(&run(&[]), 1).sample(std::slice::from_ref(exercise), 4).unwrap());
+        let alone = tokens(&drawn(&first, std::slice::from_ref(exercise), 4, 0).groups);
         assert_eq!(alone[0], whole[i], "prompt {i} alone");
-        let fewer = tokens(&policy(&run(&[]), 1).sample(std::slice::from_ref(exercise), 2).unwrap());
+        let fewer = tokens(&drawn(&first, std::slice::from_ref(exercise), 2, 0).groups);
         assert_eq!(fewer[0], whole[i][..2], "prompt {i} in a smaller group");
         for a in 0..4 {
             assert!((0..a).all(|b| whole[i][a] != whole[i][b]), "two responses of group {i} are one");
         }
     }
-    let mut later = policy(&run(&[]), 1);
-    later.step = 1;
-    assert_ne!(tokens(&later.sample(&exercises, 4).unwrap()), whole);
-    assert_ne!(tokens(&policy(&run(&[]), 2).sample(&exercises, 4).unwrap()), whole);
+    assert_ne!(tokens(&drawn(&first, &exercises, 4, 1).groups), whole);
+    assert_ne!(tokens(&drawn(&other, &exercises, 4, 0).groups), whole);
 }
 
 #[test]

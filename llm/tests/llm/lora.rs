@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::learner::{Policy, update};
+use grpo_lambda::learner::Policy;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows};
+use grpo_lambda_grade::Extraction;
 use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::input::task::{Split, Task};
 use grpo_lambda_llm::input::tokens::Tokens;
 use grpo_lambda_llm::step::engine::{Cpu, Engine, Stage};
-use grpo_lambda_llm::step::policy::{Exercise, LlmPolicy};
+use grpo_lambda_llm::step::{Exercise, LlmPolicy, StepSettings, TextReward, Trainer};
 
 use crate::common::{Done, llm_train, shape};
 
@@ -211,8 +212,8 @@ fn without_rl_the_adapter_of_supervised_learning_is_delivered() {
     assert!(files(&last) == before);
 }
 
-/// A policy with an adapter over random weights, and problems.
-fn policy(settings: &[&str]) -> (LlmPolicy<Cpu>, Vec<Exercise>, RunConfig, Decoder<f32>) {
+/// An engine with an adapter over random weights, and problems.
+fn engine(settings: &[&str]) -> (Cpu, Vec<Exercise>, RunConfig, Decoder<f32>) {
     let config = RunConfig::resolve("tiny", &[SMALL, settings].concat()).unwrap();
     let shape = shape();
     let base = Decoder::new(shape.clone(), weights::initialise(&shape, 3, 0.3)).unwrap();
@@ -224,55 +225,64 @@ fn policy(settings: &[&str]) -> (LlmPolicy<Cpu>, Vec<Exercise>, RunConfig, Decod
         let prompt = Tokens::tiny().prompt(&problem.prompt).unwrap().ids().to_vec();
         Exercise { prompt, gold: problem.gold, number: i }
     };
-    (LlmPolicy::new(engine, Tokens::tiny(), &config), (0..3).map(problem).collect(), config, base)
+    (engine, (0..3).map(problem).collect(), config, base)
+}
+
+/// Does `work` with the trainer of a configuration.
+fn with_trainer<T>(config: &RunConfig, work: impl FnOnce(Trainer<'_>) -> T) -> T {
+    let (tokens, configured) = (Tokens::tiny(), config.configured());
+    let settings = StepSettings::new(config, tokens.eos());
+    let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction: Extraction::Boxed };
+    let method = configured.method.as_ref();
+    work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
 }
 
 #[test]
 fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
-    let (mut policy, exercises, config, base) = policy(&["rl.inner_updates=2"]);
-    let configured = config.configured();
-    policy.rate = 0.05;
-    for round in 0..3 {
-        policy.step = round;
-        let mut batch = policy.sample(&exercises, 4).unwrap();
-        let mut off: f64 = 0.0;
-        for (group, exercise) in batch.iter_mut().zip(&exercises) {
-            for (i, response) in group.responses.iter_mut().enumerate() {
-                let mut row = Rows::new();
-                row.push(&[&exercise.prompt[..], &response.tokens].concat(), exercise.prompt.len());
-                let alone = base.score(&row, Options::default()).unwrap().logps.remove(0);
-                assert_eq!(response.ref_logps.as_ref(), Some(&alone), "round {round}");
-                let gaps = alone.iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
-                off = gaps.fold(off, f64::max);
-                response.reward = Some(i as f64);
+    let (mut engine, exercises, config, base) = engine(&["rl.inner_updates=2"]);
+    with_trainer(&config, |trainer| {
+        for round in 0..3 {
+            let mut rollout = trainer.sample(&mut engine, exercises.clone(), 4, round).unwrap();
+            let mut off: f64 = 0.0;
+            for (group, exercise) in rollout.groups.iter_mut().zip(&exercises) {
+                for (i, response) in group.responses.iter_mut().enumerate() {
+                    let mut row = Rows::new();
+                    row.push(&[&exercise.prompt[..], &response.tokens].concat(), exercise.prompt.len());
+                    let alone = base.score(&row, Options::default()).unwrap().logps.remove(0);
+                    assert_eq!(response.ref_logps.as_ref(), Some(&alone), "round {round}");
+                    let gaps = alone.iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
+                    off = gaps.fold(off, f64::max);
+                    response.reward = Some(i as f64);
+                }
             }
+            assert!(if round == 0 { off == 0.0 } else { off > 1e-3 }, "{off} in round {round}");
+            assert_eq!(trainer.step(&mut engine, &rollout, 0.05).unwrap().updates.len(), 2);
         }
-        assert!(if round == 0 { off == 0.0 } else { off > 1e-3 }, "{off} in round {round}");
-        let method = configured.method.as_ref();
-        update(&mut policy, method, &exercises, &batch, config.rl.inner_updates).unwrap();
-    }
+    });
 }
 
 /// B35: dropout in scoring gives every pass another policy. There is none, and no setting for it.
 #[test]
 fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sampler() {
-    let (mut policy, exercises, config, _) = policy(&[]);
-    let configured = config.configured();
-    policy.rate = 0.05;
-    for round in 0..2 {
-        policy.step = round;
-        let mut batch = policy.sample(&exercises, 4).unwrap();
-        let old: Vec<Vec<f64>> =
-            batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
-        for _ in 0..2 {
-            assert_eq!(policy.log_probs(&exercises, &batch, 0..old.len()).unwrap().0, old, "round {round}");
+    let (mut engine, exercises, config, _) = engine(&["rl.inner_updates=1"]);
+    with_trainer(&config, |trainer| {
+        for round in 0..2 {
+            let mut rollout = trainer.sample(&mut engine, exercises.clone(), 4, round).unwrap();
+            let batch = &rollout.groups;
+            let old: Vec<Vec<f64>> =
+                batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
+            let policy = LlmPolicy::new(&mut engine, trainer, &rollout, 0.0);
+            for _ in 0..2 {
+                let again = policy.log_probs(&exercises, batch, 0..old.len()).unwrap().0;
+                assert_eq!(again, old, "round {round}");
+            }
+            for (i, response) in rollout.groups.iter_mut().flat_map(|g| &mut g.responses).enumerate() {
+                response.reward = Some((i % 4) as f64);
+            }
+            trainer.step(&mut engine, &rollout, 0.05).unwrap();
         }
-        for (i, response) in batch.iter_mut().flat_map(|g| &mut g.responses).enumerate() {
-            response.reward = Some((i % 4) as f64);
-        }
-        update(&mut policy, configured.method.as_ref(), &exercises, &batch, 1).unwrap();
-    }
-    let (_, adapter) = policy.engine.adapter().unwrap().unwrap();
+    });
+    let (_, adapter) = engine.adapter().unwrap().unwrap();
     assert!(!b_is_zero(&adapter), "the adapter stood still, so this tests nothing");
     let dir = tempfile::tempdir().unwrap();
     train(&dir.path().join("run"), &["lora.dropout=0.1"]).refused(2, &["unknown key `lora.dropout`"]);

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::learner;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
 use grpo_lambda_decoder::optim::Update;
-use grpo_lambda_grade::Gold;
+use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::input::tokens::Tokens;
 use grpo_lambda_llm::step::engine::{Cpu, Stage};
-use grpo_lambda_llm::step::policy::{Exercise, LlmPolicy};
+use grpo_lambda_llm::step::{Exercise, Rollout, StepSettings, TextReward, Trainer};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 
@@ -168,18 +167,22 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         // TRL decays matrices only: its second group, biases and norms, has none.
         assert_eq!(case.weight_decay[1], 0.0);
         let run = RunConfig::resolve("tiny", &settings).unwrap();
-        let engine = Cpu::start(model, Stage::new(run.rl.adam.clone())).unwrap();
-        let mut policy = LlmPolicy::new(engine, Tokens::tiny(), &run);
-        policy.rate = case.lr;
+        let mut engine = Cpu::start(model, Stage::new(run.rl.adam.clone())).unwrap();
         let prompts: Vec<Exercise> = (0..)
             .zip(&recorded.prompts)
             .map(|(number, prompt)| Exercise { prompt: prompt.clone(), gold: Gold::from(0), number })
             .collect();
         let configured = case.method(name, recorded.max_completion_length);
-        let batch = case.batch(&recorded);
-        learner::update(&mut policy, configured.method.as_ref(), &prompts, &batch, 1).unwrap();
-        let Some(Update::Applied { grad_norm, .. }) = policy.last.as_ref().map(|r| &r.update) else {
-            panic!("{name}: no step");
+        let tokens = Tokens::tiny();
+        let settings = StepSettings::new(&run, tokens.eos());
+        let rewards = TextReward { tokens: &tokens, reward: &run.reward, extraction: Extraction::Boxed };
+        let method = configured.method.as_ref();
+        let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
+        // TRL's numbers, and so off-policy: they are not this sampler's to the bit.
+        let rollout = Rollout { prompts, groups: case.batch(&recorded), ..Rollout::default() };
+        let report = trainer.step(&mut engine, &rollout, case.lr).unwrap();
+        let [Update::Applied { grad_norm, .. }] = &report.updates[..] else {
+            panic!("{name}: {:?}", report.updates);
         };
         assert!((grad_norm / case.grad_norm - 1.0).abs() < 1e-5, "{name}: {grad_norm}, {}", case.grad_norm);
         // The first step of Adam is lr g / (|g| + eps): where the clipped g is not above ten eps, the rounding of g itself
@@ -187,7 +190,7 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         let scale = (1.0 / case.grad_norm).min(1.0);
         let (mut worst, mut compared, mut all) = (0.0f64, 0, 0);
         for parameter in config.parameter_shapes().into_iter().map(|(n, _)| n) {
-            let after = &policy.engine.model.parameters()[&parameter].data;
+            let after = &engine.model.parameters()[&parameter].data;
             let start = &before[&parameter].data;
             let change = &tensors[&format!("{name}.change.{parameter}")];
             let gradient = &tensors[&format!("{name}.grad.{parameter}")];

@@ -1,12 +1,14 @@
 //! A short training run over workers: imitation, then reinforcement.
 
 use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::Method;
 use grpo_lambda_decoder::model::{Decoder, Options, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Ask, Sampled, Sampler, Sampling};
 
-use super::worker::{Pace, Updated, Worker, WorkerError};
+use super::policy::{Pace, ShardPolicy, Updated};
+use super::worker::{Worker, WorkerError};
 use super::{Collective, share};
 use crate::step::sft::{Example, SftReport};
 
@@ -61,9 +63,26 @@ pub fn teach<C: Collective>(worker: &mut Worker<C>, lesson: &Lesson) -> Result<T
     let imitation = lesson.examples.iter().map(imitate).collect::<Result<_, _>>()?;
     let (mut batches, mut updates) = (Vec::new(), Vec::new());
     for (step, prompts) in (0..).zip(lesson.prompts) {
+        let mut policy = ShardPolicy::new(worker, lesson, step);
+        let batch = policy.sample(prompts, lesson.group_size)?;
+        updates.push(policy.update(prompts, &batch)?);
+        batches.push(batch);
+    }
+    Ok(Taught { imitation, batches, updates, digest: worker.digest() })
+}
+
+impl Lesson<'_> {
+    /// The responses of a step: `worker` draws and grades those to its share of the prompts, and all workers share theirs.
+    pub(super) fn sample<C: Collective>(
+        &self,
+        worker: &mut Worker<C>,
+        prompts: &[Vec<u32>],
+        group_size: usize,
+        step: u64,
+    ) -> Result<Vec<Group>, WorkerError> {
         let (rank, size) = (worker.collective().rank(), worker.collective().size());
         let own = rank * prompts.len() / size..(rank + 1) * prompts.len() / size;
-        let base = Address::new(lesson.seed, Purpose::Rollout).step(step);
+        let base = Address::new(self.seed, Purpose::Rollout).step(step);
         let ids: Vec<&[u32]> = prompts[own.clone()].iter().map(Vec::as_slice).collect();
         let address = |prompt: usize, response: usize| {
             base.prompt((own.start + prompt) as u64).response(response as u64)
@@ -71,20 +90,14 @@ pub fn teach<C: Collective>(worker: &mut Worker<C>, lesson: &Lesson) -> Result<T
         let drawn = match ids.is_empty() {
             true => Vec::new(),
             false => {
-                let (group, eos, sampling) = (lesson.group_size, lesson.eos, lesson.sampling);
-                worker.model().respond(&Ask::new(&ids, group, eos, sampling, &address))?
+                worker.model().respond(&Ask::new(&ids, group_size, self.eos, self.sampling, &address))?
             }
         };
-        let groups = ids.iter().zip(drawn).map(|(prompt, responses)| lesson.graded(prompt, responses));
+        let groups = ids.iter().zip(drawn).map(|(prompt, responses)| self.graded(prompt, responses));
         let groups = groups.collect::<Result<Vec<_>, _>>()?;
-        let batch = share(worker.collective(), &groups)?;
-        updates.push(worker.update(lesson.method, prompts, &batch, lesson.pace)?);
-        batches.push(batch);
+        Ok(share(worker.collective(), &groups)?)
     }
-    Ok(Taught { imitation, batches, updates, digest: worker.digest() })
-}
 
-impl Lesson<'_> {
     fn graded(&self, prompt: &[u32], responses: Vec<Sampled>) -> Result<Group, WorkerError> {
         let mut rows = Rows::new();
         responses.iter().for_each(|s| rows.push(&[prompt, &s.tokens].concat(), prompt.len()));

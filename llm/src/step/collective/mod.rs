@@ -9,7 +9,8 @@
 //! | [`tree`] | the one order of additions |
 //! | [`shards`] | how a batch is cut, and who owns which cut |
 //! | [`batch`] | what workers sampled, made known to all |
-//! | [`worker`] | a replica: steps of imitation and of any method |
+//! | [`worker`] | a replica: its shards, and a step of imitation |
+//! | [`policy`] | a worker as the learner's policy: the update of any method |
 //! | [`lesson`] | a short run of both |
 //!
 //! # The equation
@@ -63,6 +64,7 @@ pub mod error;
 pub mod lesson;
 #[cfg(feature = "nccl")]
 pub mod nccl;
+pub mod policy;
 pub mod shards;
 pub mod single;
 pub mod threads;
@@ -71,6 +73,7 @@ pub mod worker;
 
 pub use batch::share;
 pub use error::CollectiveError;
+pub use policy::{Pace, ShardPolicy, Updated};
 pub use shards::Shards;
 pub use single::Single;
 pub use threads::Threads;

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::{Method, batch_metrics};
-use grpo_lambda::metrics::Metrics;
+use grpo_lambda::learner::Scored;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Decoder, Error as ModelError, Gradients, Options, Rows};
+use grpo_lambda_decoder::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
 use grpo_lambda_decoder::optim::{AdamW, OptimError, Update};
 use grpo_lambda_decoder::pack::pack;
 use grpo_lambda_decoder::rollout::RolloutError;
@@ -33,17 +31,6 @@ pub enum WorkerError {
     Collective(#[from] CollectiveError),
 }
 
-/// What an update did; the same for every worker.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Updated {
-    /// The loss of the whole batch before the last inner update.
-    pub loss: f64,
-    /// Metrics of the whole batch, of the last inner update.
-    pub metrics: Metrics,
-    /// The optimiser's word on each inner update.
-    pub updates: Vec<Update>,
-}
-
 /// One replica.
 ///
 /// Every worker is given the whole batch and works on the rows of its shards; see [`super`] for the order of sums.
@@ -53,21 +40,24 @@ pub struct Worker<C: Collective> {
     collective: C,
     shards: Shards,
     memory: MemoryConfig,
-    /// The shard at hand.
+    /// The gradient of the shard at hand.
     leaf: Gradients<f32>,
-    /// The shards before it.
+    /// The gradients of the shards before it.
     fold: Fold<Parameters<f32>>,
+    /// The shard at hand.
+    shard: usize,
+    /// Log-probabilities of the rows so far.
+    own: Vec<Vec<f64>>,
 }
 
-/// How an update runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Learning rate.
-    pub rate: f64,
-    /// Divides the logits; that of the sampler.
-    pub temperature: f64,
-    /// Gradient steps on the batch.
-    pub inner_updates: usize,
+/// A row that is scored: its prompt and its response.
+pub(super) type Row<'a> = (&'a [u32], &'a [u32]);
+
+/// What the backward pass of some rows needs.
+pub struct ShardTape {
+    shard: usize,
+    logps: Vec<Vec<f64>>,
+    tape: Tape<f32>,
 }
 
 impl<C: Collective> Worker<C> {
@@ -85,7 +75,9 @@ impl<C: Collective> Worker<C> {
     ) -> Result<Self, WorkerError> {
         let shards = Shards::new(shards, collective.size())?;
         let leaf = Gradients::new(model.config(), |name| optimiser.weights(name).is_some());
-        let mut worker = Worker { model, optimiser, collective, shards, memory, leaf, fold: Fold::default() };
+        let (fold, shard, own) = (Fold::default(), 0, Vec::new());
+        let mut worker = Worker { model, optimiser, collective, shards, memory, leaf, fold, shard, own };
+        worker.begin();
         worker.check()?;
         Ok(worker)
     }
@@ -140,93 +132,89 @@ impl<C: Collective> Worker<C> {
     /// [`WorkerError`].
     pub fn imitate(&mut self, examples: &[Example], rate: f64) -> Result<SftReport, WorkerError> {
         let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
-        let row = |i: usize| (examples[i].prompt.as_slice(), examples[i].response.as_slice());
-        let slope = |_: usize, logps: &[f64]| vec![-1.0 / tokens as f64; logps.len()];
-        let logps = self.pull(examples.len(), row, 1.0, slope)?;
+        let rows: Vec<Row<'_>> =
+            examples.iter().map(|e| (e.prompt.as_slice(), e.response.as_slice())).collect();
+        self.begin();
+        for part in self.parts(&rows) {
+            let (logps, tape) = self.forward(&rows, part, 1.0)?;
+            let dlogps: Vec<Vec<f64>> =
+                logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
+            self.backward(tape, &dlogps);
+        }
+        let (update, logps) = self.step(rate)?;
         let loss = -logps.iter().flatten().sum::<f64>() / tokens as f64;
-        let update = self.step(rate)?;
         Ok(SftReport { loss, tokens, update })
     }
 
-    /// The update of [`grpo_lambda::learner::update`] over shards: group `i` of the batch answers prompt `i`.
-    ///
-    /// Credit is fixed on the whole batch, in every worker, hence baselines and normalisers are those of the whole batch. A worker
-    /// scores its own rows and pulls their gradients back; a row's share of the loss needs, beside its credit, its own
-    /// log-probabilities alone (see [`Method`]), so that this need not wait for the others. All log-probabilities are gathered
-    /// then, and every worker evaluates the loss and the metrics of the whole batch.
-    ///
-    /// # Errors
-    /// [`WorkerError`].
-    pub fn update(
-        &mut self,
-        method: &dyn Method,
-        prompts: &[Vec<u32>],
-        batch: &[Group],
-        pace: Pace,
-    ) -> Result<Updated, WorkerError> {
-        let credits = method.credit(batch);
-        let responses: Vec<(usize, &Response)> = batch
-            .iter()
-            .enumerate()
-            .flat_map(|(g, group)| group.responses.iter().map(move |r| (g, r)))
-            .collect();
-        let mut updated = Updated { loss: 0.0, metrics: Metrics::default(), updates: Vec::new() };
-        for _ in 0..pace.inner_updates {
-            let row = |i: usize| (prompts[responses[i].0].as_slice(), responses[i].1.tokens.as_slice());
-            let loss = |i: usize, logps: &[f64]| method.loss(responses[i].1, &credits[i], logps);
-            let logps = self.pull(responses.len(), row, pace.temperature, |i, l| loss(i, l).dlogps)?;
-            updated.loss = 0.0;
-            updated.metrics = batch_metrics(batch);
-            for (i, logps) in logps.iter().enumerate() {
-                let share = loss(i, logps);
-                updated.loss += share.value;
-                updated.metrics.merge(&share.metrics);
-            }
-            updated.updates.push(self.step(pace.rate)?);
-        }
-        Ok(updated)
-    }
-
-    /// Scores the own rows of `rows`, adds their gradients up to this worker's subtree, and returns the log-probabilities of all rows.
-    ///
-    /// `row(i)` is prompt and response of row `i`; `slopes(i, logps)` is `d loss / d logps` at these log-probabilities of it.
-    fn pull<'a>(
-        &mut self,
-        rows: usize,
-        row: impl Fn(usize) -> (&'a [u32], &'a [u32]),
-        temperature: f64,
-        slopes: impl Fn(usize, &[f64]) -> Vec<f64>,
-    ) -> Result<Vec<Vec<f64>>, WorkerError> {
-        let options = Options { temperature, entropy: false, checkpoint: self.memory.recompute_layers };
-        let mut own = Vec::new();
-        let shards = self.shards.of(self.collective.rank());
-        let alone = shards.len() == 1;
+    /// Begins a gradient anew.
+    pub(super) fn begin(&mut self) {
+        self.shard = self.own_shards().start;
+        self.own.clear();
+        self.leaf.clear();
         self.fold.clear();
-        for shard in shards {
-            self.leaf.clear();
-            let range = self.shards.rows(shard, rows);
-            let lengths = range.clone().map(|i| row(i).0.len() + row(i).1.len());
-            for part in pack(lengths, self.memory.micro_batch_tokens) {
-                let part: Range<usize> = range.start + part.start..range.start + part.end;
-                let mut packed = Rows::new();
-                for (prompt, response) in part.clone().map(&row) {
-                    packed.push(&[prompt, response].concat(), prompt.len());
-                }
-                let (scores, tape) = self.model.forward(&packed, options)?;
-                let dlogps: Vec<_> = part.zip(&scores.logps).map(|(i, logps)| slopes(i, logps)).collect();
-                self.model.backward(tape, &dlogps, &mut self.leaf);
-                own.extend(scores.logps);
-            }
-            // A single shard is its own subtree and stays where it is.
-            if !alone {
-                self.fold.push(self.leaf.parameters());
-            }
-        }
-        Ok(self.collective.gather(&own)?)
     }
 
-    /// Adds the subtrees of all workers, moves the weights against the sum, and compares replicas.
-    fn step(&mut self, rate: f64) -> Result<Update, WorkerError> {
+    fn own_shards(&self) -> Range<usize> {
+        self.shards.of(self.collective.rank())
+    }
+
+    /// The own rows in micro-batches, each within a shard.
+    pub(super) fn parts(&self, rows: &[Row<'_>]) -> Vec<Range<usize>> {
+        let within = |shard: usize| {
+            let range = self.shards.rows(shard, rows.len());
+            let lengths = rows[range.clone()].iter().map(|(prompt, response)| prompt.len() + response.len());
+            let parts = pack(lengths, self.memory.micro_batch_tokens).into_iter();
+            parts.map(move |part| range.start + part.start..range.start + part.end)
+        };
+        self.own_shards().flat_map(within).collect()
+    }
+
+    /// Log-probabilities of own rows, one of [`Worker::parts`], at this temperature.
+    pub(super) fn forward(
+        &self,
+        rows: &[Row<'_>],
+        part: Range<usize>,
+        temperature: f64,
+    ) -> Result<Scored<ShardTape>, ModelError> {
+        let options = Options { temperature, entropy: false, checkpoint: self.memory.recompute_layers };
+        let owner = |shard: &usize| self.shards.rows(*shard, rows.len()).contains(&part.start);
+        let shard = self.own_shards().find(owner).expect("a part of the own rows");
+        let mut packed = Rows::new();
+        for (prompt, response) in &rows[part] {
+            packed.push(&[*prompt, *response].concat(), prompt.len());
+        }
+        let (scores, tape) = self.model.forward(&packed, options)?;
+        Ok((scores.logps.clone(), ShardTape { shard, logps: scores.logps, tape }))
+    }
+
+    /// Adds the gradient of some rows; parts come in order.
+    pub(super) fn backward(&mut self, tape: ShardTape, dlogps: &[Vec<f64>]) {
+        let ShardTape { shard, logps, tape } = tape;
+        while self.shard < shard {
+            self.complete_shard();
+        }
+        self.model.backward(tape, dlogps, &mut self.leaf);
+        self.own.extend(logps);
+    }
+
+    /// Hands the gradient of the shard at hand, of no row perhaps, to the tree.
+    fn complete_shard(&mut self) {
+        self.fold.push(self.leaf.parameters());
+        self.leaf.clear();
+        self.shard += 1;
+    }
+
+    /// Gathers the log-probabilities of all rows, adds the subtrees of all workers, moves the weights against the sum, and compares
+    /// replicas. Returns what the optimiser did, and the log-probabilities.
+    pub(super) fn step(&mut self, rate: f64) -> Result<(Update, Vec<Vec<f64>>), WorkerError> {
+        let logps = self.collective.gather(&self.own)?;
+        let own = self.own_shards();
+        // A single shard is its own subtree and stays where it is.
+        if own.len() > 1 {
+            while self.shard < own.end {
+                self.complete_shard();
+            }
+        }
         let sum = match self.fold.root() {
             Some(root) => root,
             None => self.leaf.parameters(),
@@ -240,6 +228,7 @@ impl<C: Collective> Worker<C> {
             take_weights(&mut self.model, &self.optimiser);
         }
         self.check()?;
-        Ok(update)
+        self.begin();
+        Ok((update, logps))
     }
 }

@@ -31,61 +31,96 @@ pub fn saliencies(
     let vocabulary = model.config().vocab_size;
     let mut scores: Vec<Vec<f64>> = items.iter().map(|i| vec![0.0; i.span.reasoning]).collect();
     let mut cost = Cost::default();
-    let size = |item: &Item| {
-        let (end, from) = borders(item, answer);
-        (item.prompt.len() + end, end - from)
-    };
-    for part in packed(items.iter().map(size), pass.tokens, vocabulary) {
+    for part in packed(items.iter().map(|item| size(item, answer)), pass.tokens, vocabulary) {
         let (items, scores) = (&items[part.clone()], &mut scores[part]);
-        let clean = match answer {
-            Answer::Joint => vec![Vec::new(); items.len()],
-            Answer::Mean | Answer::Last => {
-                let mut rows = Rows::new();
-                items.iter().map(|item| row_of(item, answer)).for_each(|(row, from)| rows.push(&row, from));
-                cost.forward += tokens_of(&rows);
-                let logits = model.target_logits(&rows, None)?;
-                let found = each_row(&rows, &logits, vocabulary);
-                found.map(|(n, z)| log_softmax_of_mean(z, n, pass.temperature)).collect()
-            }
-        };
-        let jobs: Vec<(usize, u64)> =
-            (0..items.len()).flat_map(|i| (0..draws).map(move |d| (i, d))).collect();
-        for part in packed(jobs.iter().map(|&(i, _)| size(&items[i])), pass.tokens, vocabulary) {
+        let clean = clean(model, items, answer, pass, &mut cost)?;
+        let jobs: Vec<Job> = (0..items.len()).flat_map(|i| (0..draws).map(move |d| (i, d))).collect();
+        let sizes = jobs.iter().map(|&(i, _)| size(&items[i], answer));
+        for part in packed(sizes, pass.tokens, vocabulary) {
             let jobs = &jobs[part];
-            let mut rows = Rows::new();
-            let mut shift = Vec::new();
-            for &(i, d) in jobs {
-                let (row, from) = row_of(&items[i], answer);
-                rows.push(&row, from);
-                shift.extend(perturbation(model, &items[i], row.len(), noise, d));
-            }
-            let slope = |logits: &[f32]| {
-                let rows_of = each_row(&rows, logits, vocabulary).zip(jobs);
-                let of = |((n, z), &(i, _)): ((usize, &[f32]), &(usize, u64))| match answer {
-                    Answer::Joint => {
-                        likelihood_slope(z, &items[i].response[items[i].span.answer.clone()], pass)
-                    }
-                    Answer::Mean | Answer::Last => divergence_slope(z, n, &clean[i], pass),
-                };
-                rows_of.flat_map(of).collect()
-            };
-            let gradient = model.embedding_gradient(&rows, Some(&shift), pass.recompute, slope)?;
+            let (rows, gradient) = gradients(model, items, jobs, (&clean, answer, noise), pass)?;
             cost.forward += tokens_of(&rows);
             cost.backward += tokens_of(&rows);
-            let h = model.config().hidden_size;
             for (&(i, _), &start) in jobs.iter().zip(rows.offsets()) {
-                let item = &items[i];
-                for (t, score) in scores[i].iter_mut().enumerate() {
-                    let place = (start + item.prompt.len() + t) * h;
-                    let e = model.embedding(item.response[t]);
-                    let product = |(g, e): (&f32, &f32)| f64::from(*g) * f64::from(*e);
-                    let along: f64 = gradient[place..place + h].iter().zip(e).map(product).sum();
-                    *score += along.abs() / draws as f64;
-                }
+                add_products(model, &items[i], &gradient, start, draws, &mut scores[i]);
             }
         }
     }
     Ok((scores, cost))
+}
+
+/// An item, by its place among those at hand, and a draw.
+type Job = (usize, u64);
+
+/// Tokens of the row of an item, and how many of them are scored.
+fn size(item: &Item, answer: Answer) -> (usize, usize) {
+    let (end, from) = borders(item, answer);
+    (item.prompt.len() + end, end - from)
+}
+
+/// The answer's distribution without noise, as log-probabilities; nothing where it is not needed.
+fn clean(
+    model: &Decoder<f32>,
+    items: &[Item],
+    answer: Answer,
+    pass: Pass,
+    cost: &mut Cost,
+) -> Result<Vec<Vec<f64>>, EvidenceError> {
+    if answer == Answer::Joint {
+        return Ok(vec![Vec::new(); items.len()]);
+    }
+    let mut rows = Rows::new();
+    items.iter().map(|item| row_of(item, answer)).for_each(|(row, from)| rows.push(&row, from));
+    cost.forward += tokens_of(&rows);
+    let logits = model.target_logits(&rows, None)?;
+    let found = each_row(&rows, &logits, model.config().vocab_size);
+    Ok(found.map(|(n, z)| log_softmax_of_mean(z, n, pass.temperature)).collect())
+}
+
+/// The rows of some jobs, and `dJ/de` of all their tokens under noise.
+fn gradients(
+    model: &Decoder<f32>,
+    items: &[Item],
+    jobs: &[Job],
+    (clean, answer, noise): (&[Vec<f64>], Answer, f64),
+    pass: Pass,
+) -> Result<(Rows, Vec<f32>), EvidenceError> {
+    let mut rows = Rows::new();
+    let mut shift = Vec::new();
+    for &(i, d) in jobs {
+        let (row, from) = row_of(&items[i], answer);
+        rows.push(&row, from);
+        shift.extend(perturbation(model, &items[i], row.len(), noise, d));
+    }
+    let slope = |logits: &[f32]| {
+        let rows_of = each_row(&rows, logits, model.config().vocab_size).zip(jobs);
+        let of = |((n, z), &(i, _)): ((usize, &[f32]), &Job)| match answer {
+            Answer::Joint => likelihood_slope(z, &items[i].response[items[i].span.answer.clone()], pass),
+            Answer::Mean | Answer::Last => divergence_slope(z, n, &clean[i], pass),
+        };
+        rows_of.flat_map(of).collect()
+    };
+    let gradient = model.embedding_gradient(&rows, Some(&shift), pass.recompute, slope)?;
+    Ok((rows, gradient))
+}
+
+/// Adds a draw's `| sum_h dJ/de_{t,h} e_{t,h} |` to the scores of an item, whose row starts at token `start`.
+fn add_products(
+    model: &Decoder<f32>,
+    item: &Item,
+    gradient: &[f32],
+    start: usize,
+    draws: u64,
+    scores: &mut [f64],
+) {
+    let h = model.config().hidden_size;
+    for (t, score) in scores.iter_mut().enumerate() {
+        let place = (start + item.prompt.len() + t) * h;
+        let e = model.embedding(item.response[t]);
+        let product = |(g, e): (&f32, &f32)| f64::from(*g) * f64::from(*e);
+        let along: f64 = gradient[place..place + h].iter().zip(e).map(product).sum();
+        *score += along.abs() / draws as f64;
+    }
 }
 
 /// Where the row of an item ends and its scored tokens begin, in tokens of the response. What closes the box is scored for `last`: the

@@ -1,9 +1,11 @@
-use grpo_lambda::group::{Evidence, Response};
+use grpo_lambda::assignment::Answer;
+use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
-use grpo_lambda_decoder::model::{Config, weights};
+use grpo_lambda_decoder::model::{Config, Decoder, weights};
 use grpo_lambda_decoder::rng::{Purpose, normal};
 
 use super::*;
+use crate::input::tokens::Tokens;
 
 const ANSWERS: [Answer; 3] = [Answer::Mean, Answer::Joint, Answer::Last];
 const MASK: u32 = 0;

@@ -1,0 +1,131 @@
+//! Steps of GRPO-λ on a checkpoint, by the wall and by the processors.
+
+mod clock;
+mod sizes;
+
+use std::path::Path;
+
+use clock::{Clock, Seconds, Stopwatch};
+use grpo_lambda::methods::{self, Method};
+use grpo_lambda_decoder::optim::AdamWSettings;
+use serde_json::{Map, Value, json};
+use sizes::Sizes;
+
+use super::super::{Failure, checkpoint, load_model, print, use_threads};
+use super::{BenchArgs, median};
+use crate::plan::memory::peak_rss_mib;
+use crate::plan::roofline;
+use crate::plan::synthetic::{AlternatingRewards, RATE};
+use crate::step::engine::{Cpu, Stage};
+use crate::step::{PolicyError, Trainer};
+
+/// Where the time of a step went.
+struct Times {
+    generate: Seconds,
+    /// Log-probabilities, credit and loss.
+    fwd_loss: Seconds,
+    backward: Seconds,
+    optimizer: Seconds,
+    step: Seconds,
+}
+
+impl Times {
+    fn phases(&self) -> [(&'static str, Seconds); 6] {
+        [
+            ("generate", self.generate),
+            ("fwd_loss", self.fwd_loss),
+            ("backward", self.backward),
+            ("logprob_loss", self.fwd_loss.plus(self.backward)),
+            ("optimizer", self.optimizer),
+            ("step", self.step),
+        ]
+    }
+}
+
+/// Times GRPO steps on random prompts.
+///
+/// # Errors
+/// When the checkpoint is refused.
+pub(super) fn run(args: &BenchArgs, model: &Path) -> Result<(), Failure> {
+    let (sizes, threads) = (Sizes::new(args), args.threads.unwrap_or(1));
+    use_threads(threads)?;
+    let model = load_model(&checkpoint(model)?)?;
+    let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
+    let mut engine = Cpu::start(model, Stage::new(AdamWSettings::default())).map_err(Failure::refused)?;
+    let mut times = Vec::new();
+    for step in 0..args.warmup + args.steps {
+        let took = timed(&mut engine, &sizes, method.as_ref(), step as u64).map_err(failed)?;
+        if step >= args.warmup {
+            times.push(took);
+        }
+    }
+    print(&format!("{}\n", line(args, threads, &sizes, &engine, &times)))
+}
+
+fn failed(error: PolicyError) -> Failure {
+    match error {
+        PolicyError::Rollout(e) => Failure::refused(e),
+        other => Failure::broke(other),
+    }
+}
+
+/// One step.
+fn timed(engine: &mut Cpu, sizes: &Sizes, method: &dyn Method, number: u64) -> Result<Times, PolicyError> {
+    let exercises = sizes.exercises(engine.model.config().vocab_size, number);
+    let settings = sizes.settings();
+    let (whole, watch) = (Clock::start(), Stopwatch::start());
+    let trainer = Trainer { settings: &settings, method, rewards: &AlternatingRewards, observer: &watch };
+    let rollout = trainer.sample(engine, exercises, sizes.group, number)?;
+    trainer.step(engine, &rollout, RATE)?;
+    let step = whole.read();
+    let (generate, backward, optimizer) = (watch.generate.get(), watch.backward.get(), watch.optimizer.get());
+    let fwd_loss = step.minus(generate.plus(backward).plus(optimizer));
+    Ok(Times { generate, fwd_loss, backward, optimizer, step })
+}
+
+/// How busy the machine was over the last minute; none where the system does not tell.
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+fn line(args: &BenchArgs, threads: usize, sizes: &Sizes, engine: &Cpu, times: &[Times]) -> Value {
+    let of = |pick: fn(&Times) -> f64| median(times.iter().map(pick));
+    let generate = of(|t| t.generate.wall);
+    let tokens = (sizes.prompts * sizes.group * sizes.completion) as f64;
+    let (shape, lengths) = (engine.model.config(), sizes.lengths());
+    let rows = lengths.iter().flat_map(|&p| vec![(p + sizes.completion, sizes.completion); sizes.group]);
+    let forward = roofline::forward(shape, rows);
+    let decode = roofline::decode(shape, &lengths, sizes.group, sizes.completion);
+    let peak = roofline::peak();
+    // Per processor second, so that more threads and other load leave the figure what it is.
+    let share = |cpu: f64, operations: f64| {
+        let rate = operations / cpu;
+        json!({"gflop": operations / 1e9, "gflop_per_cpu_s": rate / 1e9, "share_of_peak": rate / peak})
+    };
+    json!({
+        "impl": "grpo-lambda",
+        "threads": threads,
+        "steps": args.steps,
+        "wall_s": medians(times, |s| s.wall),
+        "cpu_s": medians(times, |s| s.cpu),
+        "rollout_tok_per_s": tokens / generate,
+        "peak_rss_mib": peak_rss_mib(),
+        "roofline": {
+            "peak_gflop_per_s": peak / 1e9,
+            "generate": share(of(|t| t.generate.cpu), decode),
+            "generate_weight_gb_per_s": roofline::decode_weight_bytes(shape, sizes.completion) / 1e9 / generate,
+            "fwd_loss": share(of(|t| t.fwd_loss.cpu), forward),
+            "backward": share(of(|t| t.backward.cpu), 2.0 * forward),
+        },
+        "params": engine.model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
+        "loadavg": load_average(),
+    })
+}
+
+/// The median of every phase.
+fn medians(times: &[Times], pick: fn(Seconds) -> f64) -> Map<String, Value> {
+    let Some(first) = times.first() else { return Map::new() };
+    let names = first.phases().into_iter().enumerate();
+    let of = |i: usize| median(times.iter().map(|t| pick(t.phases()[i].1)));
+    names.map(|(i, (name, _))| (name.to_owned(), json!(of(i)))).collect()
+}

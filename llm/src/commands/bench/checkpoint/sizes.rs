@@ -1,0 +1,62 @@
+//! How large a step is.
+
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_grade::Gold;
+
+use super::super::BenchArgs;
+use crate::config::MemoryConfig;
+use crate::step::{Exercise, StepSettings};
+
+/// Prompts, responses to each, and lengths of a step.
+pub(super) struct Sizes {
+    pub(super) prompts: usize,
+    pub(super) group: usize,
+    pub(super) completion: usize,
+    /// Of the prompts, in turn.
+    prompt_tokens: Vec<usize>,
+}
+
+impl Sizes {
+    pub(super) fn new(args: &BenchArgs) -> Self {
+        let given = &args.prompt_tokens;
+        Sizes {
+            prompts: args.prompts.unwrap_or(4),
+            group: args.group.unwrap_or(8),
+            completion: args.completion.unwrap_or(64),
+            prompt_tokens: if given.is_empty() { vec![10, 43, 12] } else { given.clone() },
+        }
+    }
+
+    pub(super) fn lengths(&self) -> Vec<usize> {
+        self.prompt_tokens.iter().copied().cycle().take(self.prompts).collect()
+    }
+
+    /// Random prompts, whose answers nobody reads.
+    pub(super) fn exercises(&self, vocabulary: usize, step: u64) -> Vec<Exercise> {
+        let address = Address::new(0, Purpose::Rollout).step(step);
+        let token =
+            |i: u64, j: usize| (address.prompt(1 << 20 | i).bits(j as u64) % vocabulary as u64) as u32;
+        let exercise = |(number, len): (u64, usize)| Exercise {
+            prompt: (0..len).map(|j| token(number, j)).collect(),
+            gold: Gold::from(0),
+            number,
+        };
+        (0..).zip(self.lengths()).map(exercise).collect()
+    }
+
+    /// One pass over the whole batch. There is no end token: every response runs to its full length, as in the peers.
+    pub(super) fn settings(&self) -> StepSettings {
+        let sampling = Sampling { max_new_tokens: self.completion, min_new_tokens: 0, temperature: 1.0 };
+        StepSettings {
+            sampling,
+            eos: Vec::new(),
+            seed: 0,
+            inner_updates: 1,
+            memory: MemoryConfig { micro_batch_tokens: usize::MAX, recompute_layers: false },
+            reference: false,
+            evidence: None,
+            max_logp_error: f64::INFINITY,
+        }
+    }
+}

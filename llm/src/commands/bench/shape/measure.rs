@@ -1,0 +1,91 @@
+//! Steps that are timed, on the CPU and on a card.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::model::{Decoder, weights};
+use grpo_lambda_gpu::probe::{self, Reached};
+use grpo_lambda_gpu::{Device, Dtype};
+
+use super::super::super::Failure;
+use super::super::{BenchArgs, median};
+use super::plan::Bench;
+use super::predict::{failed, predicted};
+use super::report::{Held, Report};
+use crate::plan::synthetic::{self, Phases, made_up};
+use crate::step::engine::{Cpu, Engine, Made, Stage};
+use crate::study::reproduce::cost::{Accelerator, of_device};
+
+/// Medians of the measured steps.
+fn measure<E: Engine>(
+    bench: &Bench,
+    args: &BenchArgs,
+    engine: &mut E,
+    device: Option<&Arc<dyn Device>>,
+) -> Result<Phases, Failure> {
+    let mut all = Vec::new();
+    for number in 0..args.warmup + args.steps {
+        let phases = synthetic::step(engine, &bench.config, device, bench.prompt_tokens, number as u64)
+            .map_err(failed)?;
+        if number >= args.warmup {
+            all.push(phases);
+        }
+    }
+    let median = |pick: fn(&Phases) -> f64| median(all.iter().map(pick));
+    Ok(Phases {
+        prefill: median(|p| p.prefill),
+        decode: median(|p| p.decode),
+        reference: median(|p| p.reference),
+        forward: median(|p| p.forward),
+        backward: median(|p| p.backward),
+        optimiser: median(|p| p.optimiser),
+        step: median(|p| p.step),
+        drift: all.last().map_or_else(Default::default, |p| p.drift),
+    })
+}
+
+/// On this processor; its peaks are those of the bench with a checkpoint.
+pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
+    let parameters = weights::initialise(&bench.shape, 0, 0.02);
+    let reference = bench.config.configured().evidence().contains(&EvidenceKind::RefLogps);
+    let stage = Stage {
+        lora: bench.config.lora.clone(),
+        reference: (reference && bench.config.lora.is_none()).then(|| parameters.clone()),
+        ..Stage::new(bench.config.rl.adam.clone())
+    };
+    let model = Decoder::new(bench.shape.clone(), parameters).map_err(Failure::refused)?;
+    let mut engine = Cpu::start(model, stage).map_err(Failure::refused)?;
+    let phases = measure(bench, args, &mut engine, None)?;
+    let report =
+        Report { bench, args, dtype: Dtype::F32, device: "the CPU".to_owned(), phases, peaks: Vec::new() };
+    Ok(report.text(None))
+}
+
+/// On a card, after a look whether the step fits.
+pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) -> Result<String, Failure> {
+    let prediction = predicted(bench, bench.dtype)?;
+    let (free, _) = device.memory().map_err(Failure::broke)?;
+    synthetic::memory_check(&prediction, free, &bench.config).map_err(Failure::refused)?;
+    let reached = probe::measure(device, bench.dtype).map_err(Failure::broke)?;
+    let before = device.ledger().total();
+    device.ledger().forget_peak();
+    let clock = Instant::now();
+    let mut engine =
+        made_up(device, &bench.shape, &bench.config, bench.dtype, Made::Random).map_err(Failure::broke)?;
+    device.synchronize().map_err(Failure::broke)?;
+    let made = clock.elapsed().as_secs_f64();
+    let phases = measure(bench, args, &mut engine, Some(device))?;
+    let mut peaks = vec![("measured here", reached)];
+    // Data sheets give the rate of bf16.
+    if let (Some(sheet), Dtype::Bf16) = (of_device(&device.name()), bench.dtype) {
+        peaks.push(("data sheet", of(sheet)));
+    }
+    let found = device.ledger().peak().0 - before;
+    let report = Report { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
+    Ok(report.text(Some(Held { predicted: prediction, found, made })))
+}
+
+fn of(sheet: &Accelerator) -> Reached {
+    Reached { bandwidth: sheet.bandwidth, operations: sheet.flops }
+}

@@ -1,0 +1,92 @@
+//! A step of training on made-up weights of a published shape: where its time goes, how near it is to what the device can do, and what a
+//! run would take.
+
+mod measure;
+mod plan;
+mod predict;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use grpo_lambda_gpu::select::{Found, look};
+use measure::{card, cpu};
+use plan::Bench;
+use predict::dry;
+
+use super::super::{Failure, print, use_threads};
+use super::BenchArgs;
+use crate::run::progress::say;
+
+/// Where a bench computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Where {
+    /// A CUDA card.
+    Cuda,
+    /// This processor, in f32.
+    Cpu,
+    /// Nowhere: launches, operations and memory are counted.
+    Dry,
+}
+
+/// Arguments of `bench` with a shape.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ShapeArgs {
+    /// Instead of a checkpoint, the shape of a published model, as in qwen2.5-math-1.5b
+    #[arg(long, value_name = "NAME", conflicts_with = "model", requires = "random_weights")]
+    pub model_shape: Option<String>,
+    /// With --model-shape: the weights are random numbers
+    #[arg(long, requires = "model_shape")]
+    pub random_weights: bool,
+    /// With --model-shape: where to compute; the default is a CUDA card if there is one, else dry
+    #[arg(long, value_name = "DEVICE", requires = "model_shape")]
+    pub device: Option<Where>,
+    /// With --model-shape: f32 or bf16 on a card and dry
+    #[arg(long, value_name = "DTYPE", default_value = "bf16", value_parser = ["f32", "bf16"], requires = "model_shape")]
+    pub dtype: String,
+    /// With --model-shape: train an adapter, that of the preset or of rank 16
+    #[arg(long, requires = "model_shape")]
+    pub lora: bool,
+    /// With --model-shape: the settings of a step
+    #[arg(long, value_name = "NAME|FILE", default_value = "paper-qwen-1.5b", requires = "model_shape")]
+    pub preset: String,
+    /// With --model-shape: steps of the run whose time is projected
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = super::count, requires = "model_shape")]
+    pub projected_steps: usize,
+    /// With --model-shape: what an hour of the device costs, in any currency; without it no cost is projected
+    #[arg(long, value_name = "PRICE", requires = "model_shape")]
+    pub price_per_hour: Option<f64>,
+    /// With --model-shape: settings over the preset's, as in rl.group_size=16
+    #[arg(value_name = "key=value", requires = "model_shape")]
+    pub overrides: Vec<String>,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When an argument is refused, there is too little memory, or the device fails.
+pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
+    if let Some(price) = args.shape.price_per_hour.filter(|p| !p.is_finite() || *p < 0.0) {
+        return Err(Failure::refused(format!("--price-per-hour {price}: must be a number of at least 0")));
+    }
+    let bench = Bench::new(args, name)?;
+    use_threads(args.threads.unwrap_or(0))?;
+    match args.shape.device {
+        Some(Where::Dry) => print(&dry(&bench)?),
+        Some(Where::Cpu) => print(&cpu(&bench, args)?),
+        other => match look(bench.dtype, say) {
+            Found::Card(device) => print(&card(&bench, args, &device)?),
+            Found::NotBuilt if other.is_some() => Err(Failure::refused(
+                "--device cuda: this llm-train was built without CUDA: build it with --features cuda, or give --device dry or cpu",
+            )),
+            Found::Nothing(reason) if other.is_some() => {
+                Err(Failure::refused(format!("--device cuda: {reason}")))
+            }
+            found => {
+                if let Found::Nothing(reason) = found {
+                    eprintln!("nothing is measured: {reason}");
+                }
+                print(&dry(&bench)?)
+            }
+        },
+    }
+}

@@ -1,0 +1,130 @@
+//! What a bench with a shape measures, and what follows from the shape alone.
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_gpu::Dtype;
+use serde_json::{Value, json};
+
+use super::super::super::Failure;
+use super::super::BenchArgs;
+use crate::config::Config;
+use crate::plan::{roofline, shapes};
+
+/// Tokens of a prompt where nothing is said: half the limit of the paper.
+pub(super) const PROMPT_TOKENS: usize = 128;
+
+/// What is measured.
+pub(super) struct Bench {
+    pub(super) name: String,
+    pub(super) shape: Shape,
+    pub(super) config: Config,
+    pub(super) dtype: Dtype,
+    pub(super) prompt_tokens: usize,
+}
+
+/// Counts of a step that follow from shapes.
+pub(super) struct Counts {
+    /// Tokens sampled.
+    pub(super) sampled: f64,
+    /// Tokens that pass through an update, prompts included.
+    pub(super) updated: f64,
+    /// Bytes of weights, keys and values that decoding reads.
+    pub(super) decode_bytes: f64,
+    /// Operations of an update, those of layers computed again apart.
+    pub(super) update_operations: f64,
+    pub(super) recomputed_operations: f64,
+}
+
+impl Bench {
+    pub(super) fn new(args: &BenchArgs, name: &str) -> Result<Self, Failure> {
+        let shape = shapes::named(name).map_err(Failure::refused)?;
+        let mut config =
+            Config::resolve(&args.shape.preset, &args.shape.overrides).map_err(Failure::refused)?;
+        let mut more = Vec::new();
+        for (key, value) in [
+            ("rl.prompts_per_step", args.prompts),
+            ("rl.group_size", args.group),
+            ("rl.max_new_tokens", args.completion),
+        ] {
+            more.extend(value.map(|n| format!("{key}={n}")));
+        }
+        if args.shape.lora && config.lora.is_none() {
+            more.push("lora.rank=16".to_owned());
+        }
+        // No evaluation is measured, so none is predicted.
+        more.push("eval.n=1".to_owned());
+        config = config.with(&more).map_err(Failure::refused)?;
+        let prompt_tokens = match args.prompt_tokens[..] {
+            [] => PROMPT_TOKENS,
+            [n] => n,
+            _ => {
+                return Err(Failure::refused(
+                    "--prompt-tokens: with --model-shape all prompts have one length: give one number",
+                ));
+            }
+        };
+        let (row, limit) = (prompt_tokens + config.rl.max_new_tokens, shape.max_position_embeddings);
+        if row > limit {
+            return Err(Failure::refused(format!(
+                "--prompt-tokens {prompt_tokens}: with rl.max_new_tokens = {} it exceeds the model's limit of {limit}",
+                config.rl.max_new_tokens
+            )));
+        }
+        let dtype = if args.shape.dtype == "f32" { Dtype::F32 } else { Dtype::Bf16 };
+        Ok(Bench { name: name.to_owned(), shape, config, dtype, prompt_tokens })
+    }
+
+    /// What a step takes in this precision.
+    pub(super) fn counts(&self, dtype: Dtype) -> Counts {
+        let (c, rl) = (&self.shape, &self.config.rl);
+        let responses = (rl.prompts_per_step * rl.group_size) as f64;
+        let (prompt, new) = (self.prompt_tokens as f64, rl.max_new_tokens as f64);
+        let forward = responses
+            * roofline::forward(c, [(self.prompt_tokens + rl.max_new_tokens, rl.max_new_tokens)])
+            * rl.inner_updates as f64;
+        // The last token is sampled and never read.
+        let steps = new - 1.0;
+        let weights = roofline::decode_weight_bytes(c, 1) / 4.0;
+        let per_token = (2 * c.num_hidden_layers * c.num_key_value_heads * c.head_dim) as f64;
+        let positions = steps * prompt + steps * (steps + 1.0) / 2.0;
+        let passes = if self.config.lora.is_some() { 2.0 } else { 3.0 };
+        Counts {
+            sampled: responses * new,
+            updated: responses * (prompt + new) * rl.inner_updates as f64,
+            decode_bytes: dtype.bytes() as f64 * (steps * weights + responses * per_token * positions),
+            update_operations: passes * forward,
+            recomputed_operations: if self.config.memory.recompute_layers { forward } else { 0.0 },
+        }
+    }
+
+    pub(super) fn describe(&self, device: &str, dtype: Dtype) -> String {
+        let rl = &self.config.rl;
+        let trained = match &self.config.lora {
+            Some(lora) => format!("an adapter of rank {} on {}", lora.rank, lora.targets.join(", ")),
+            None => "all weights".to_owned(),
+        };
+        let reference = self.config.configured().evidence().contains(&EvidenceKind::RefLogps);
+        format!(
+            "{} on {device} in {}, training {trained}: {} prompts of {} tokens x {} responses of {}{}{}\n",
+            self.name,
+            dtype.name(),
+            rl.prompts_per_step,
+            self.prompt_tokens,
+            rl.group_size,
+            rl.max_new_tokens,
+            if reference { ", scored by a reference" } else { "" },
+            if self.config.memory.recompute_layers { ", layers recomputed" } else { "" },
+        )
+    }
+
+    pub(super) fn settings(&self, device: &str, dtype: Dtype) -> Value {
+        let rl = &self.config.rl;
+        json!({
+            "shape": self.name, "device": device, "dtype": dtype.name(), "lora_rank": self.config.lora.as_ref().map(|l| l.rank),
+            "prompts": rl.prompts_per_step, "prompt_tokens": self.prompt_tokens, "group": rl.group_size,
+            "new_tokens": rl.max_new_tokens, "inner_updates": rl.inner_updates,
+            "micro_batch_tokens": self.config.memory.micro_batch_tokens, "recompute_layers": self.config.memory.recompute_layers,
+            "method": self.config.method,
+        })
+    }
+}

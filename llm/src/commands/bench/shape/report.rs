@@ -1,0 +1,155 @@
+//! What a bench with a shape prints: a table for people, and a JSON line.
+
+use std::fmt::Write as _;
+
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::probe::Reached;
+use serde_json::{Map, Value, json};
+
+use super::super::super::info::gpu::gib;
+use super::super::BenchArgs;
+use super::plan::{Bench, Counts};
+use super::predict::memory;
+use crate::plan::synthetic::{Phases, Prediction};
+
+/// Memory of a card.
+pub(super) struct Held {
+    pub(super) predicted: Prediction,
+    /// Bytes at the peak.
+    pub(super) found: u64,
+    /// Seconds to make the weights.
+    pub(super) made: f64,
+}
+
+pub(super) struct Report<'a> {
+    pub(super) bench: &'a Bench,
+    pub(super) args: &'a BenchArgs,
+    pub(super) dtype: Dtype,
+    pub(super) device: String,
+    pub(super) phases: Phases,
+    /// What the device can do, and who says so.
+    pub(super) peaks: Vec<(&'static str, Reached)>,
+}
+
+/// Rates that the seconds of a step give.
+struct Rates {
+    /// Tokens sampled and updated a second.
+    rollout: f64,
+    update: f64,
+    /// Bytes a second in decoding.
+    bandwidth: f64,
+    /// Operations a second in the update's passes.
+    operations: f64,
+    /// Of the projected run.
+    hours: f64,
+    cost: Option<f64>,
+}
+
+impl Report<'_> {
+    pub(super) fn text(&self, held: Option<Held>) -> String {
+        let counts = self.bench.counts(self.dtype);
+        let rates = self.rates(&counts);
+        let mut text = self.bench.describe(&self.device, self.dtype);
+        self.write_phases(&mut text);
+        self.write_rates(&mut text, &rates);
+        if let Some(held) = &held {
+            let predicted = held.predicted.peak().0;
+            let off = 100.0 * (held.found as f64 / predicted as f64 - 1.0);
+            let _ = writeln!(
+                text,
+                "memory {} at the peak; {} were predicted ({off:+.1} %)",
+                gib(held.found),
+                gib(predicted)
+            );
+        }
+        let costs = rates.cost.map_or(String::new(), |cost| format!(", {cost:.2} at the price given"));
+        let (steps, hours) = (self.args.shape.projected_steps, rates.hours);
+        let _ = writeln!(text, "{steps} steps would take {hours:.1} hours{costs}");
+        format!("{text}{}\n", self.line(&counts, &rates, held.as_ref()))
+    }
+
+    fn rates(&self, counts: &Counts) -> Rates {
+        let p = self.phases;
+        let hours = p.step * self.args.shape.projected_steps as f64 / 3600.0;
+        Rates {
+            rollout: counts.sampled / (p.prefill + p.decode),
+            update: counts.updated / (p.forward + p.backward + p.optimiser),
+            bandwidth: counts.decode_bytes / p.decode,
+            operations: counts.update_operations / (p.forward + p.backward),
+            hours,
+            cost: self.args.shape.price_per_hour.map(|price| price * hours),
+        }
+    }
+
+    fn write_phases(&self, text: &mut String) {
+        let p = self.phases;
+        for (name, seconds) in [
+            ("prefill", p.prefill),
+            ("decode", p.decode),
+            ("reference", p.reference),
+            ("forward", p.forward),
+            ("backward", p.backward),
+            ("optimiser", p.optimiser),
+            ("step", p.step),
+        ] {
+            let _ = writeln!(text, "  {name:12}{:>10.4} s {:>6.1} %", seconds, 100.0 * seconds / p.step);
+        }
+    }
+
+    fn write_rates(&self, text: &mut String, rates: &Rates) {
+        let _ = writeln!(text, "rollout {:.0} tokens/s, update {:.0} tokens/s", rates.rollout, rates.update);
+        let _ = writeln!(
+            text,
+            "decode reads {:.1} GB/s of weights, keys and values; the update does {:.2} Tflop/s (layers computed again not counted)",
+            rates.bandwidth / 1e9,
+            rates.operations / 1e12
+        );
+        for (source, peak) in &self.peaks {
+            let _ = writeln!(
+                text,
+                "  of {:.0} GB/s and {:.0} Tflop/s ({source}): {:.1} % in decode, {:.1} % in the update",
+                peak.bandwidth / 1e9,
+                peak.operations / 1e12,
+                100.0 * (rates.bandwidth / peak.bandwidth),
+                100.0 * (rates.operations / peak.operations)
+            );
+        }
+    }
+
+    /// How near the rates are to each peak.
+    fn shares(&self, rates: &Rates) -> Map<String, Value> {
+        let share = |(source, peak): &(&str, Reached)| {
+            let (read, done) = (rates.bandwidth / peak.bandwidth, rates.operations / peak.operations);
+            let share = json!({
+                "bytes_per_s": peak.bandwidth, "flop_per_s": peak.operations, "decode_share": read, "update_share": done,
+            });
+            ((*source).to_owned(), share)
+        };
+        self.peaks.iter().map(share).collect()
+    }
+
+    fn line(&self, counts: &Counts, rates: &Rates, held: Option<&Held>) -> Value {
+        let p = self.phases;
+        json!({
+            "impl": "grpo-lambda",
+            "settings": self.bench.settings(&self.device, self.dtype),
+            "steps": self.args.steps,
+            "wall_s": {
+                "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference, "fwd_loss": p.forward,
+                "backward": p.backward, "logprob_loss": p.forward + p.backward, "optimizer": p.optimiser, "step": p.step,
+                "making_weights": held.map(|h| h.made),
+            },
+            "rollout_tok_per_s": rates.rollout,
+            "update_tok_per_s": rates.update,
+            "decode_bytes_per_s": rates.bandwidth,
+            "update_flop_per_s": rates.operations,
+            "recomputed_flop": counts.recomputed_operations,
+            "peaks": self.shares(rates),
+            "logp_error": p.drift.mean(),
+            "logp_error_max": p.drift.max(),
+            "peak_device_mib": held.map(|h| h.found as f64 / f64::from(1 << 20)),
+            "memory": held.map(|h| json!({"peak_bytes": h.found, "predicted": memory(&h.predicted)})),
+            "projected": {"steps": self.args.shape.projected_steps, "hours": rates.hours, "cost": rates.cost},
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Whether a run fits a card, and what to change where it does not.
+
+use super::predict::Prediction;
+use crate::config::Config;
+use crate::eval::TOGETHER as EVALUATED;
+
+/// What a card holds beside what is counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
+/// to the driver's pages takes. Stated, not measured: 1 GiB.
+pub const ALLOWANCE: u64 = 1 << 30;
+
+/// Refuses to begin what will not fit: what is predicted, and [`ALLOWANCE`], in `free` bytes.
+///
+/// # Errors
+/// One line that says what to change.
+pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Result<(), String> {
+    let (peak, _) = predicted.peak();
+    if peak.saturating_add(ALLOWANCE) <= free {
+        return Ok(());
+    }
+    let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+    let rl = &config.rl;
+    let mut ways = Vec::new();
+    // What decides is named first.
+    let responses = rl.prompts_per_step * rl.group_size;
+    let (evaluated, half) = (config.eval.n.min(EVALUATED), |n: usize| (n / 2).max(1));
+    let sampling = *peak == predicted.sampling.0;
+    let stage = if sampling {
+        "sampling"
+    } else if *peak == predicted.update.0 {
+        "an update"
+    } else {
+        "a supervised step"
+    };
+    if sampling {
+        if evaluated > responses {
+            ways.push(format!("eval.n={responses}"));
+        }
+        ways.push(format!("rl.max_new_tokens={}", half(rl.max_new_tokens)));
+    } else {
+        if !config.memory.recompute_layers {
+            ways.push("memory.recompute_layers=true".to_owned());
+        }
+        ways.push(format!("memory.micro_batch_tokens={}", half(config.memory.micro_batch_tokens)));
+    }
+    if config.lora.is_none() {
+        ways.push("lora.rank=16 (an adapter instead of all weights)".to_owned());
+    }
+    Err(format!(
+        "the card has {:.1} GiB free; {} is predicted to take {:.1} GiB, and {:.1} GiB are for driver and libraries: set {}",
+        gib(free),
+        stage,
+        gib(*peak),
+        gib(ALLOWANCE),
+        ways.join(", or ")
+    ))
+}

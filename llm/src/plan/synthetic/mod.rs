@@ -1,0 +1,54 @@
+//! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench` times.
+//!
+//! It is the step of a run, the very same functions ([`Trainer::sample`](crate::step::Trainer::sample), [`Trainer::step`](crate::step::Trainer::step)),
+//! observed. Only prompts and rewards are made up, and there is no end token, so every response has full length: the most that a step can
+//! take.
+
+mod memory_check;
+mod predict;
+mod step;
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::model::Error;
+use grpo_lambda_decoder::rollout::RolloutError;
+use grpo_lambda_gpu::DeviceError;
+
+use crate::step::PolicyError;
+use crate::step::sft::SftError;
+
+pub use memory_check::{ALLOWANCE, memory_check};
+pub use predict::{Prediction, predict};
+pub use step::{AlternatingRewards, Phases, RATE, made_up, step};
+
+/// Why a trial failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The step failed.
+    #[error(transparent)]
+    Step(#[from] PolicyError),
+    /// Sampling failed.
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
+    /// The model refused its input, or the device failed.
+    #[error(transparent)]
+    Model(#[from] Error),
+    /// The supervised step failed.
+    #[error(transparent)]
+    Sft(#[from] SftError),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The method asks something of its responses that no device computes.
+    #[error(
+        "method.name={method} asks for {asked:?}, which only the CPU computes: set another method, or --device cpu"
+    )]
+    Evidence {
+        /// The method.
+        method: String,
+        /// What it asks for.
+        asked: EvidenceKind,
+    },
+}
+
+#[cfg(test)]
+mod tests;

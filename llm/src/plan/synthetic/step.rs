@@ -1,0 +1,185 @@
+//! The step on made-up prompts and rewards, and the time of its phases.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Instant;
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::model::{Config as Shape, Error};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{RolloutError, Sampled};
+use grpo_lambda_gpu::{Device, DeviceError, Dtype};
+use grpo_lambda_grade::Gold;
+
+use super::TrialError;
+use crate::config::Config;
+use crate::input::tokens::TokenError;
+use crate::reward::Earned;
+use crate::step::engine::{Engine, Gpu, Made, Stage};
+use crate::step::{Exercise, Observer, Phase, RewardFunction, StepReport, StepSettings, Trainer};
+
+/// The learning rate: too small to matter.
+pub const RATE: f64 = 1e-6;
+
+/// What the language model has on any device.
+const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
+
+/// Seconds of a step, and how its two computations of a log-probability agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Phases {
+    /// Reading the prompts and drawing a first token.
+    pub prefill: f64,
+    /// The other tokens.
+    pub decode: f64,
+    /// Scoring by the reference.
+    pub reference: f64,
+    /// Log-probabilities with a tape.
+    pub forward: f64,
+    /// Their gradients.
+    pub backward: f64,
+    /// The optimiser, and clearing the gradients.
+    pub optimiser: f64,
+    /// All of it, with credit and loss.
+    pub step: f64,
+    /// How far the trainer's log-probabilities are from the sampler's.
+    pub drift: Drift,
+}
+
+/// Rewards that differ within every group: every other response is right.
+#[derive(Clone, Copy, Debug)]
+pub struct AlternatingRewards;
+
+impl RewardFunction for AlternatingRewards {
+    fn rewards(&self, _: &Exercise, responses: &[Sampled]) -> Result<Vec<Earned>, TokenError> {
+        let earned = |i: usize| Earned { total: Some(f64::from(i.is_multiple_of(2))), parts: Vec::new() };
+        Ok((0..responses.len()).map(earned).collect())
+    }
+}
+
+/// Waits for the device before it reads the clock, so that a phase has done its work when it ends.
+struct PhaseClock<'a> {
+    device: Option<&'a Arc<dyn Device>>,
+    began: Cell<Instant>,
+    phases: Cell<Phases>,
+}
+
+impl Observer for PhaseClock<'_> {
+    fn begin(&self, _: Phase) {
+        self.began.set(Instant::now());
+    }
+
+    fn end(&self, phase: Phase) -> Result<(), DeviceError> {
+        let seconds = since(self.began.get(), self.device)?;
+        let mut phases = self.phases.get();
+        match phase {
+            Phase::Sample => phases.decode += seconds,
+            Phase::Reference => phases.reference += seconds,
+            Phase::Forward => phases.forward += seconds,
+            Phase::Backward => phases.backward += seconds,
+            Phase::Optimiser => phases.optimiser += seconds,
+            // A method that asks for some is refused.
+            Phase::Evidence => {}
+        }
+        self.phases.set(phases);
+        Ok(())
+    }
+}
+
+/// Seconds since `clock`, all work done.
+fn since(clock: Instant, device: Option<&Arc<dyn Device>>) -> Result<f64, DeviceError> {
+    device.map_or(Ok(()), |device| device.synchronize())?;
+    Ok(clock.elapsed().as_secs_f64())
+}
+
+/// One step of `config` on prompts of this many tokens; `number` is the step's.
+///
+/// # Errors
+/// [`TrialError`].
+pub fn step<E: Engine>(
+    engine: &mut E,
+    config: &Config,
+    device: Option<&Arc<dyn Device>>,
+    prompt_tokens: usize,
+    number: u64,
+) -> Result<Phases, TrialError> {
+    let clock = PhaseClock { device, began: Cell::new(Instant::now()), phases: Cell::default() };
+    let (report, prefill, step) = run(engine, config, device, (prompt_tokens, number), &clock)?;
+    let timed = clock.phases.get();
+    let decode = (timed.decode - prefill).max(0.0);
+    Ok(Phases { prefill, decode, step, drift: report.drift, ..timed })
+}
+
+/// What the step reports, and the seconds of its prefill and of all of it.
+pub(super) fn run<E: Engine>(
+    engine: &mut E,
+    config: &Config,
+    device: Option<&Arc<dyn Device>>,
+    (prompt_tokens, number): (usize, u64),
+    observer: &dyn Observer,
+) -> Result<(StepReport, f64, f64), TrialError> {
+    let (configured, rl) = (config.configured(), &config.rl);
+    if let Some(asked) = configured.evidence().iter().find(|kind| !GIVEN.contains(kind)) {
+        return Err(TrialError::Evidence { method: config.method.clone(), asked: *asked });
+    }
+    let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
+    // The prompts are read once more, to know how long that takes.
+    let clock = Instant::now();
+    respond(engine, config, &prompts, (rl.group_size, 1), number)?;
+    let prefill = since(clock, device)?;
+    let settings = settings(config);
+    let (method, rewards) = (configured.method.as_ref(), &AlternatingRewards);
+    let trainer = Trainer { settings: &settings, method, rewards, observer };
+    let clock = Instant::now();
+    let rollout = trainer.sample(engine, prompts, rl.group_size, number)?;
+    let report = trainer.step(engine, &rollout, RATE)?;
+    Ok((report, prefill, since(clock, device)?))
+}
+
+/// Those of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
+fn settings(config: &Config) -> StepSettings {
+    StepSettings { seed: 0, max_logp_error: f64::INFINITY, ..StepSettings::new(config, &[]) }
+}
+
+/// `group` responses of `new` tokens to each prompt.
+pub(super) fn respond<E: Engine>(
+    engine: &E,
+    config: &Config,
+    prompts: &[Exercise],
+    (group, new): (usize, usize),
+    number: u64,
+) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    let mut settings = settings(config);
+    settings.sampling.max_new_tokens = new;
+    let (configured, rewards) = (config.configured(), &AlternatingRewards);
+    let method = configured.method.as_ref();
+    Trainer { settings: &settings, method, rewards, observer: &() }.respond(engine, prompts, group, number)
+}
+
+/// Random prompts, whose answers nobody reads.
+pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -> Vec<Exercise> {
+    let base = Address::new(1, Purpose::Rollout).step(number);
+    let token = |i: usize, t: usize| (base.prompt(i as u64).bits(t as u64) % vocabulary as u64) as u32;
+    let prompt = |i: usize| Exercise {
+        prompt: (0..tokens).map(|t| token(i, t)).collect(),
+        gold: Gold::from(0),
+        number: i as u64,
+    };
+    (0..n).map(prompt).collect()
+}
+
+/// An engine of this shape with the settings of `config`, on whatever device.
+///
+/// # Errors
+/// When the adapter does not fit the shape, there is too little memory or the device fails.
+pub fn made_up(
+    device: &Arc<dyn Device>,
+    shape: &Shape,
+    config: &Config,
+    dtype: Dtype,
+    made: Made,
+) -> Result<Gpu, Error> {
+    let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.rl.adam.clone()) };
+    let reference = config.configured().evidence().contains(&EvidenceKind::RefLogps);
+    Gpu::made_up(device, dtype, shape, stage, reference, made)
+}

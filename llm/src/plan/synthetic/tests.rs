@@ -1,0 +1,100 @@
+use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_gpu::Dtype;
+
+use super::*;
+use crate::config::Config;
+use crate::problems::Longest;
+
+const PROMPT: Longest = Longest { prompt: 7, example: 0 };
+
+fn config(more: &[&str]) -> Config {
+    let base = ["rl.prompts_per_step=3", "rl.group_size=4", "rl.max_new_tokens=9", "method.name=grpo"];
+    Config::resolve("tiny", &base).and_then(|config| config.with(more)).expect("accepted")
+}
+
+fn predicted(more: &[&str]) -> Prediction {
+    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    predict(&shape, &config(more), Dtype::Bf16, PROMPT).expect("counted")
+}
+
+#[test]
+fn long_demonstrations_are_counted_where_they_are_imitated() {
+    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let peak = |example: usize, more: &[&str]| {
+        let longest = Longest { example, ..PROMPT };
+        predict(&shape, &config(more), Dtype::Bf16, longest).expect("counted")
+    };
+    let few = ["eval.n=1", "sft.batch=2"];
+    assert_eq!(peak(0, &few).supervised, None);
+    assert_eq!(peak(900, &["sft.steps=0"]).supervised, None);
+    let (short, long) = (peak(30, &few), peak(900, &few));
+    let of = |p: &Prediction| p.supervised.as_ref().expect("counted").0;
+    assert!(of(&short) < short.update.0 && of(&long) > long.update.0);
+    assert_eq!(long.peak().0, of(&long));
+    let line = memory_check(&long, 0, &config(&few)).expect_err("refused");
+    assert!(line.contains("a supervised step") && line.contains("memory.micro_batch_tokens"), "{line}");
+}
+
+#[test]
+fn a_reference_is_counted_when_the_method_asks_for_one_and_none_with_an_adapter() {
+    let uses = |more: &[&str]| predicted(more).state.get("reference").copied().unwrap_or(0);
+    let weights = predicted(&[]).state["weights"];
+    assert_eq!(uses(&[]), 0);
+    assert_eq!(uses(&["method.beta=0.04"]), weights);
+    assert_eq!(uses(&["method.beta=0.04", "lora.rank=2"]), 0);
+}
+
+#[test]
+fn settings_move_the_memory_they_are_said_to_move() {
+    // No evaluation larger than a rollout, and every row in one pass.
+    let base = predicted(&["eval.n=1"]);
+    assert!(base.update.0 > base.state.values().sum());
+    let smaller = predicted(&["eval.n=1", "memory.micro_batch_tokens=16"]);
+    assert!(smaller.update.0 < base.update.0 && smaller.sampling.0 == base.sampling.0);
+    let again = predicted(&["eval.n=1", "memory.recompute_layers=true"]);
+    assert!(again.update.0 < base.update.0 && again.operations > base.operations);
+    let shorter = predicted(&["eval.n=1", "rl.max_new_tokens=3"]);
+    assert!(shorter.sampling.0 < base.sampling.0);
+    let evaluated = predicted(&["eval.n=100"]);
+    assert!(evaluated.sampling.0 > base.sampling.0 && evaluated.update.0 == base.update.0);
+    let adapter = predicted(&["eval.n=1", "lora.rank=2"]);
+    assert!(adapter.peak().0 < base.peak().0 / 2);
+    assert!(adapter.decode.products > base.decode.products);
+}
+
+/// Per layer: two norms, queries and keys turned, attention, SwiGLU and four products; embedding, last norm, head, and two kernels of the
+/// sampler.
+#[test]
+fn a_step_of_decoding_is_counted_launch_by_launch() {
+    let decode = predicted(&[]).decode;
+    assert_eq!((decode.launches, decode.products), (2 * 5 + 4, 2 * 4 + 1));
+}
+
+#[test]
+fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
+    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
+    let found: Vec<_> = all
+        .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
+        .map(|config| predict(&shape, &config, Dtype::F32, PROMPT))
+        .collect();
+    assert!(found.iter().any(|f| matches!(f, Err(TrialError::Evidence { .. }))));
+    assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
+    let other = |f: &&Result<Prediction, TrialError>| !matches!(f, Ok(_) | Err(TrialError::Evidence { .. }));
+    assert!(found.iter().find(other).is_none());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_one_line_that_names_what_decides() {
+    let fits = |more: &[&str], free| memory_check(&predicted(more), free, &config(more));
+    let base = predicted(&["eval.n=1"]);
+    let enough = base.peak().0 + ALLOWANCE;
+    assert_eq!(fits(&["eval.n=1"], enough), Ok(()));
+    let line = fits(&["eval.n=1"], enough - 1).expect_err("refused");
+    assert!(line.contains("an update") && line.contains("memory.recompute_layers=true"), "{line}");
+    assert!(line.contains("memory.micro_batch_tokens=4096") && line.contains("lora.rank=16"), "{line}");
+    let many = ["eval.n=100", "lora.rank=2", "memory.micro_batch_tokens=16"];
+    let line = fits(&many, 0).expect_err("refused");
+    assert!(line.contains("sampling") && line.contains("eval.n=12") && !line.contains("lora"), "{line}");
+    assert!(!line.contains('\n'));
+}

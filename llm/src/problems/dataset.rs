@@ -1,0 +1,218 @@
+//! A data set as the problems of a run: its rows divided into splits, without those that do not fit.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::{REINFORCED, TaskError};
+use crate::input::data::{DataSet, OnBadRow, Place, Row, Shuffled, open, permutation};
+use crate::input::prompt::Template;
+use crate::input::task::{DatasetTask, Problem, Split};
+use crate::input::tokens::{TokenError, Tokens, UNKNOWN};
+
+#[derive(Debug)]
+pub(super) struct Dataset {
+    pub(super) template: Template,
+    pub(super) data: DataSet,
+    /// The held-out rows, where they are a data set of their own.
+    pub(super) test: Option<DataSet>,
+    /// Numbers of rows by split, in the order of [`Split::ALL`].
+    pub(super) splits: [Vec<u32>; 3],
+    pub(super) supervised: Shuffled,
+    pub(super) reinforced: Shuffled,
+}
+
+/// How much room a model has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub(super) limit: usize,
+    /// Tokens of a response that is sampled.
+    pub(super) new: usize,
+    /// Whether there is supervised learning, which needs room for worked solutions.
+    pub(super) supervised: bool,
+}
+
+/// What the rows of a data set come to.
+#[derive(Default)]
+struct Division {
+    /// Numbers of rows by split, in the order of [`Split::ALL`].
+    splits: [Vec<u32>; 3],
+    /// Rows that are held-out problems.
+    contaminated: usize,
+    /// Rows that do not fit into the model, and why.
+    long: Vec<(Place, String)>,
+    /// Tokens of the prompts, and those among them that the tokenizer does not know.
+    tokens: usize,
+    unknown: usize,
+}
+
+/// Opens data and template, divides the rows, and leaves out or refuses those that do not fit.
+pub(super) fn dataset(
+    task: &DatasetTask,
+    seed: u64,
+    checkpoint: Option<&Path>,
+    (tokens, room): (&Tokens, Room),
+    say: &mut dyn FnMut(&str),
+) -> Result<Dataset, TaskError> {
+    let mut template = Template::load(&task.template, checkpoint)?;
+    if let Some(system) = &task.system {
+        template = template.with_system(system)?;
+    }
+    let data = opened(&task.data, task, say)?;
+    let test = task.test.as_ref().map(|at| opened(at, task, say)).transpose()?;
+    let division = divided(&data, test.as_ref(), &template, (tokens, room))?;
+    division.tell(task, say)?;
+    let splits = division.splits;
+    let no_row =
+        |split: Split| TaskError::NoRow { data: task.data.clone(), split: split.name(), of: data.len() };
+    if splits[Split::Train as usize].is_empty() {
+        return Err(no_row(Split::Train));
+    }
+    if test.is_none() && splits[Split::Test as usize].is_empty() {
+        return Err(no_row(Split::Test));
+    }
+    let rows = splits[0].len() as u32;
+    let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, REINFORCED));
+    Ok(Dataset { template, data, test, splits, supervised, reinforced })
+}
+
+/// Divides the rows of `data`; where `test` holds what is held out, all others are for training.
+fn divided(
+    data: &DataSet,
+    test: Option<&DataSet>,
+    template: &Template,
+    (tokens, room): (&Tokens, Room),
+) -> Result<Division, TaskError> {
+    let mut held_out = HashSet::new();
+    for row in test.into_iter().flat_map(DataSet::rows) {
+        held_out.insert(row?.problem);
+    }
+    let mut found = Division::default();
+    let unk = tokens.id(UNKNOWN);
+    for row in data.rows() {
+        let row = row?;
+        let split = match test {
+            // What is held out is not trained on, whatever file it stands in.
+            Some(_) if held_out.contains(&row.problem) => {
+                found.contaminated += 1;
+                continue;
+            }
+            Some(_) => Split::Train,
+            None => Split::of(&row.problem),
+        };
+        let problem = problem(template, &row)?;
+        let prompt = problem.encode(tokens)?;
+        found.tokens += prompt.ids().len();
+        found.unknown += prompt.ids().iter().filter(|id| Some(**id) == unk).count();
+        match too_long(&problem, prompt.ids().len(), (tokens, room), split)? {
+            Some(why) => {
+                let is_row = data.counts_rows(row.index);
+                found.long.push((Place { file: row.file, line: row.line, is_row }, why));
+            }
+            None => found.splits[split as usize].push(row.index as u32),
+        }
+    }
+    Ok(found)
+}
+
+impl Division {
+    /// Tells what is left out, or refuses it.
+    fn tell(&self, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<(), TaskError> {
+        let Division { contaminated, long, tokens, unknown, .. } = self;
+        if let Some((place, problem)) = long.first() {
+            if task.on_bad_row == OnBadRow::Refuse {
+                let (place, problem) = (place.clone(), problem.clone());
+                return Err(TaskError::TooLong { place, problem, more: long.len() - 1 });
+            }
+            say(&format!(
+                "{}: {} rows left out for their length, the first: {place}: {problem}",
+                task.data,
+                long.len()
+            ));
+        }
+        if *contaminated > 0 {
+            say(&format!("{}: {contaminated} rows are held-out problems and are not trained on", task.data));
+        }
+        if *unknown > 0 {
+            say(&format!("warning: {unknown} of the prompts' {tokens} tokens are unknown to the tokenizer"));
+        }
+        Ok(())
+    }
+}
+
+fn opened(at: &str, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<DataSet, TaskError> {
+    let data = open(at, &task.columns, task.on_bad_row)?;
+    let bad = match data.bad_count() {
+        0 => String::new(),
+        n => format!("; {n} bad rows left out, the first: {}", data.bad_rows()[0]),
+    };
+    let split = data.located().split.as_ref().map_or(String::new(), |s| format!(", split {s}"));
+    say(&format!("{at}: {} rows{split}; layout {}{bad}", data.len(), data.layout()));
+    Ok(data)
+}
+
+impl Dataset {
+    /// Up to `n` rows of a split of which no two have the same problem.
+    pub(super) fn distinct(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
+        let (data, rows) = match (&self.test, split) {
+            (Some(test), Split::Test) => (test, None),
+            _ => (&self.data, Some(&self.splits[split as usize])),
+        };
+        let count = rows.map_or(data.len(), Vec::len);
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
+        for at in permutation(0, 0, count as u32) {
+            if found.len() == n {
+                break;
+            }
+            let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
+            if seen.insert(row.problem.clone()) {
+                found.push(row);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The problem of a row.
+    pub(super) fn problem(&self, row: &Row) -> Result<Problem, TaskError> {
+        problem(&self.template, row)
+    }
+}
+
+fn problem(template: &Template, row: &Row) -> Result<Problem, TaskError> {
+    let prompt = template.prompt(&row.problem)?;
+    let answer = row.answers.first().map_or("", String::as_str);
+    Ok(Problem {
+        prompt: prompt.text,
+        special_tokens: prompt.special_tokens,
+        solution: template.target(row.solution.as_deref().unwrap_or(""), answer),
+        direct: template.direct(answer),
+        gold: row.gold.clone(),
+        extraction: template.extraction(),
+        expression: None,
+        canonical: row.problem.clone(),
+    })
+}
+
+/// What of a problem does not fit into the model, if anything.
+fn too_long(
+    problem: &Problem,
+    prompt: usize,
+    (tokens, room): (&Tokens, Room),
+    split: Split,
+) -> Result<Option<String>, TokenError> {
+    let Room { limit, new, supervised } = room;
+    if prompt.saturating_add(new) > limit {
+        return Ok(Some(format!(
+            "the prompt has {prompt} tokens; with {new} new ones it exceeds the model's limit of {limit}"
+        )));
+    }
+    // A token is at least a byte, so most need not be counted.
+    if !supervised || split != Split::Train || prompt + problem.solution.len() < limit {
+        return Ok(None);
+    }
+    let solution = tokens.target(&problem.solution)?.ids().len();
+    Ok((prompt + solution > limit).then(|| {
+        format!(
+            "prompt and solution have {prompt} and {solution} tokens, more than the model's limit of {limit}"
+        )
+    }))
+}

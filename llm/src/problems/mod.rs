@@ -1,0 +1,192 @@
+//! The problems of a run: those of the embedded task, or the rows of a data set.
+
+mod dataset;
+
+use dataset::{Dataset, Room, dataset};
+use grpo_lambda_grade::Extraction;
+
+use crate::config::{Config, ModelSource};
+use crate::input::data::{DataError, Place, Row};
+use crate::input::prompt::PromptError;
+use crate::input::task::{Problem, Split, Task, TaskSource};
+use crate::input::tokens::{TokenError, Tokens};
+
+/// Why there are no problems.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The data set.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The template.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The tokenizer.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// A split has no row.
+    #[error(
+        "task.data = {data}: no row is left for the {split} split of {of}; give more rows, or held-out ones as task.test"
+    )]
+    NoRow {
+        /// The data set.
+        data: String,
+        /// The split.
+        split: &'static str,
+        /// How many rows there are.
+        of: usize,
+    },
+    /// A row that the model has no room for, where such rows are not skipped.
+    #[error("{place}: {problem}{}; leave such rows out with task.on_bad_row=skip",
+        if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
+    TooLong {
+        /// The first.
+        place: Place,
+        /// What is too long.
+        problem: String,
+        /// How many others.
+        more: usize,
+    },
+}
+
+/// Which stage a problem is for; the stages read the training split in different orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Supervised learning.
+    Supervised,
+    /// Reinforcement learning.
+    Reinforced,
+}
+
+/// Problems of the embedded task are numbered from here for RL, so that it meets problems that supervised learning did not. Epochs of a data set
+/// likewise, so that it meets the same ones in another order.
+const REINFORCED: u64 = 1 << 40;
+
+/// The problems of a run, open.
+#[derive(Debug)]
+pub struct Problems {
+    seed: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Embedded(Task),
+    Dataset(Box<Dataset>),
+}
+
+/// The longest rows that a run may meet in training, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Longest {
+    /// Of a prompt.
+    pub prompt: usize,
+    /// Of a prompt and its worked solution; 0 without supervised learning.
+    pub example: usize,
+}
+
+/// Problems of an embedded task that are looked at for their lengths.
+const LOOKED_AT: u64 = 1000;
+
+impl Problems {
+    /// Opens the problems of a configuration for a model with `limit` positions; `say` is told what was found.
+    ///
+    /// # Errors
+    /// [`TaskError`].
+    pub fn open(
+        config: &Config,
+        tokens: &Tokens,
+        limit: usize,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Problems, TaskError> {
+        let source = match &config.task {
+            TaskSource::Embedded(task) => Source::Embedded(task.clone()),
+            TaskSource::Dataset(task) => {
+                let checkpoint = match &config.model {
+                    ModelSource::Checkpoint(directory) => Some(directory.as_path()),
+                    ModelSource::Random(_) => None,
+                };
+                let room = Room { limit, new: config.rl.max_new_tokens, supervised: config.sft.steps > 0 };
+                Source::Dataset(Box::new(dataset(task, config.seed, checkpoint, (tokens, room), say)?))
+            }
+        };
+        Ok(Problems { seed: config.seed, source })
+    }
+
+    /// Problem `index` of a stage: a pure function of the run's seed, the stage and the index.
+    ///
+    /// # Errors
+    /// When its row cannot be read any more.
+    pub fn problem(&self, stage: Stage, index: u64) -> Result<Problem, TaskError> {
+        match &self.source {
+            Source::Embedded(task) => {
+                let first = if stage == Stage::Reinforced { REINFORCED } else { 0 };
+                Ok(task.problem(self.seed, Split::Train, first + index))
+            }
+            Source::Dataset(d) => {
+                let order = if stage == Stage::Reinforced { &d.reinforced } else { &d.supervised };
+                let row = d.splits[0][order.at(index)];
+                d.problem(&d.data.row(row as usize)?)
+            }
+        }
+    }
+
+    /// Up to `n` problems of a split of which no two are alike. Those of a data set do not depend on the run's seed, so that runs are measured on the same.
+    ///
+    /// # Errors
+    /// When a row cannot be read any more.
+    pub fn distinct(&self, split: Split, n: usize) -> Result<Vec<Problem>, TaskError> {
+        match &self.source {
+            Source::Embedded(task) => Ok(task.distinct(self.seed, split, n)),
+            Source::Dataset(d) => d.distinct(split, n)?.iter().map(|row| d.problem(row)).collect(),
+        }
+    }
+
+    /// The rows of [`Problems::distinct`]; an embedded task has none.
+    ///
+    /// # Errors
+    /// When a row cannot be read any more.
+    pub fn rows(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
+        match &self.source {
+            Source::Embedded(_) => Ok(Vec::new()),
+            Source::Dataset(d) => d.distinct(split, n),
+        }
+    }
+
+    /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
+    ///
+    /// # Errors
+    /// When a row cannot be read any more.
+    pub fn longest(&self, tokens: &Tokens, supervised: bool) -> Result<Longest, TaskError> {
+        let mut longest = Longest::default();
+        let mut look = |problem: Problem| {
+            let prompt = problem.encode(tokens)?.ids().len();
+            longest.prompt = longest.prompt.max(prompt);
+            // A token is at least a byte, so most solutions need not be counted.
+            if supervised && prompt + problem.solution.len() > longest.example {
+                longest.example = longest.example.max(prompt + tokens.target(&problem.solution)?.ids().len());
+            }
+            Ok::<_, TaskError>(())
+        };
+        match &self.source {
+            Source::Embedded(_) => (0..LOOKED_AT).try_for_each(|i| look(self.problem(Stage::Supervised, i)?)),
+            Source::Dataset(d) => {
+                d.splits[0].iter().try_for_each(|row| look(d.problem(&d.data.row(*row as usize)?)?))
+            }
+        }?;
+        Ok(longest)
+    }
+
+    /// Where the answer stands in a response.
+    pub fn extraction(&self) -> Extraction {
+        match &self.source {
+            Source::Embedded(_) => Extraction::Boxed,
+            Source::Dataset(d) => d.template.extraction(),
+        }
+    }
+
+    /// What identifies the rows of a data set: a run is not continued on others.
+    pub fn fingerprint(&self) -> Option<String> {
+        let Source::Dataset(d) = &self.source else { return None };
+        let test = d.test.as_ref().map_or(String::new(), |t| format!("-{:08x}", t.fingerprint()));
+        Some(format!("{:08x}{test}", d.data.fingerprint()))
+    }
+}

@@ -1,0 +1,78 @@
+//! What a method asks of every response, with its settings.
+
+use grpo_lambda::assignment::Answer;
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::Configured;
+
+use crate::input::tokens::Tokens;
+
+/// A question to ask of every response, with its settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Question {
+    /// How far the answer moves when a token is masked.
+    Shifts {
+        /// What moves.
+        answer: Answer,
+        /// The id that takes a token's place.
+        mask: u32,
+    },
+    /// How steeply the answer depends on a token's embedding.
+    Saliencies {
+        /// What moves.
+        answer: Answer,
+        /// Standard deviation of the perturbations.
+        noise: f64,
+        /// Perturbations averaged, at least 1.
+        draws: u64,
+    },
+    /// The last layer's state at every token.
+    Hidden,
+}
+
+/// A setting of the method that this model or tokenizer cannot take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("method.{key} = {value}: must be {expected}")]
+pub struct QuestionError {
+    /// The setting.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What would be right.
+    pub expected: String,
+}
+
+impl Question {
+    /// What a method asks of a model with `vocabulary` tokens, if anything.
+    ///
+    /// # Errors
+    /// [`QuestionError`], for a number that is not whole or a token the model does not have.
+    pub fn of(
+        configured: &Configured,
+        tokens: &Tokens,
+        vocabulary: usize,
+    ) -> Result<Option<Question>, QuestionError> {
+        let (evidence, settings) = (configured.evidence(), &configured.settings);
+        let answer = || Answer::parse(settings.word("pfinal")).unwrap_or(Answer::Mean);
+        let whole = |key: &'static str, end: f64, expected: &dyn Fn() -> String| {
+            let value = settings.optional(key);
+            match value {
+                Some(x) if x.fract() != 0.0 || x >= end => {
+                    Err(QuestionError { key, value: x.to_string(), expected: expected() })
+                }
+                whole => Ok(whole),
+            }
+        };
+        if evidence.contains(&EvidenceKind::Shifts) {
+            let right = || format!("none or the id of a token, a whole number below {vocabulary}");
+            let given = whole("mask_token", vocabulary as f64, &right)?.map(|id| id as u32);
+            let mask = given.or(tokens.pad().filter(|&id| (id as usize) < vocabulary));
+            return Ok(Some(Question::Shifts { answer: answer(), mask: mask.unwrap_or(tokens.eos()[0]) }));
+        }
+        if evidence.contains(&EvidenceKind::Saliencies) {
+            let draws = whole("n_noise", f64::INFINITY, &|| "a whole number of at least 1".to_owned())?;
+            let (noise, draws) = (settings.number("noise_std"), draws.unwrap_or(1.0) as u64);
+            return Ok(Some(Question::Saliencies { answer: answer(), noise, draws }));
+        }
+        Ok(evidence.contains(&EvidenceKind::Hidden).then_some(Question::Hidden))
+    }
+}

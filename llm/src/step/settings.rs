@@ -1,0 +1,101 @@
+//! What stays the same from one step of a run to the next.
+
+use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda_decoder::model::{Decoder, Options};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::Sampling;
+
+use super::evidence::{self, Cost, EvidenceError, Pass, Question};
+use super::rollout::Exercise;
+use crate::config::{Config, MemoryConfig};
+use crate::input::tokens::Tokens;
+
+/// How responses are sampled and scored, and how the weights move.
+#[derive(Clone, Debug)]
+pub struct StepSettings {
+    /// How responses are drawn; its temperature divides the logits wherever a response is scored.
+    pub sampling: Sampling,
+    /// Tokens that end a response; without any, every response has full length.
+    pub eos: Vec<u32>,
+    /// Random numbers are addressed by it.
+    pub seed: u64,
+    /// Gradient steps on a rollout.
+    pub inner_updates: usize,
+    /// How much is computed at a time.
+    pub memory: MemoryConfig,
+    /// Whether the method compares with the frozen reference.
+    pub reference: bool,
+    /// What the method asks of every response beside its log-probabilities.
+    pub evidence: Option<EvidenceSource>,
+    /// The largest mean factor between the probabilities that sampler and trainer give a token.
+    pub max_logp_error: f64,
+}
+
+/// A question to ask of every response.
+#[derive(Clone, Debug)]
+pub struct EvidenceSource {
+    /// The question.
+    pub question: Question,
+    /// Decodes a response, whose answer is looked for.
+    pub tokens: Tokens,
+}
+
+impl StepSettings {
+    /// Those of a configuration with these end tokens, without a question: that depends on the model, too (see [`Question::of`]).
+    pub fn new(config: &Config, eos: &[u32]) -> Self {
+        let rl = &config.rl;
+        StepSettings {
+            sampling: Sampling {
+                max_new_tokens: rl.max_new_tokens,
+                min_new_tokens: 0,
+                temperature: rl.temperature,
+            },
+            eos: eos.to_vec(),
+            seed: config.seed,
+            inner_updates: rl.inner_updates,
+            memory: config.memory,
+            reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+            evidence: None,
+            max_logp_error: rl.max_logp_error,
+        }
+    }
+
+    /// How a response is scored.
+    pub(super) fn options(&self) -> Options {
+        Options {
+            temperature: self.sampling.temperature,
+            entropy: false,
+            checkpoint: self.memory.recompute_layers,
+        }
+    }
+
+    /// Where the random numbers of a response of this step are.
+    pub(super) fn address<'a>(
+        &self,
+        purpose: Purpose,
+        step: u64,
+        prompts: &'a [Exercise],
+    ) -> impl Fn(usize, usize) -> Address + use<'a> {
+        let base = Address::new(self.seed, purpose).step(step);
+        move |prompt, response| base.prompt(prompts[prompt].number).response(response as u64)
+    }
+
+    /// Asks `source` about every response of `batch`.
+    pub(super) fn ask(
+        &self,
+        source: &EvidenceSource,
+        model: &Decoder<f32>,
+        step: u64,
+        prompts: &[Exercise],
+        batch: &mut [Group],
+    ) -> Result<Cost, EvidenceError> {
+        let pass = Pass {
+            temperature: self.sampling.temperature,
+            tokens: self.memory.micro_batch_tokens,
+            recompute: self.memory.recompute_layers,
+        };
+        let prompt = |g: usize| prompts[g].prompt.as_slice();
+        let address = self.address(Purpose::Perturbation, step, prompts);
+        evidence::ask(model, source.question, &source.tokens, pass, batch, prompt, address)
+    }
+}

@@ -1,0 +1,67 @@
+//! [`Trainer`]: what every step of a run shares, and the step itself.
+
+use grpo_lambda::learner;
+use grpo_lambda::methods::Method;
+use grpo_lambda::metrics::Metrics;
+use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::optim::Update;
+
+use super::engine::Engine;
+use super::observer::Observer;
+use super::policy::{LlmPolicy, PolicyError};
+use super::reward_function::RewardFunction;
+use super::rollout::Rollout;
+use super::settings::StepSettings;
+
+/// What every step of a run shares. It holds no state: that of training is in the engine.
+#[derive(Clone, Copy)]
+pub struct Trainer<'a> {
+    /// How responses are sampled and scored, and how the weights move.
+    pub settings: &'a StepSettings,
+    /// What is made of the rewards.
+    pub method: &'a dyn Method,
+    /// Where the rewards come from.
+    pub rewards: &'a dyn RewardFunction,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// Metrics of the method, of the last inner update.
+    pub metrics: Metrics,
+    /// What the optimiser did at each inner update.
+    pub updates: Vec<Update>,
+    /// How far sampler and trainer were apart on the rollout, where both used the same weights.
+    pub drift: Drift,
+    /// The learning rate.
+    pub rate: f64,
+}
+
+impl StepReport {
+    /// The first inner update that was skipped, or else the last: a skipped one is not hidden by those after it.
+    pub fn update(&self) -> Option<&Update> {
+        let skipped = self.updates.iter().find(|u| matches!(u, Update::Skipped { .. }));
+        skipped.or(self.updates.last())
+    }
+}
+
+impl Trainer<'_> {
+    /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say.
+    ///
+    /// # Errors
+    /// [`PolicyError`].
+    pub fn step<E: Engine>(
+        &self,
+        engine: &mut E,
+        rollout: &Rollout,
+        rate: f64,
+    ) -> Result<StepReport, PolicyError> {
+        let mut policy = LlmPolicy::new(engine, *self, rollout, rate);
+        let (prompts, groups) = (&rollout.prompts, &rollout.groups);
+        let metrics =
+            learner::update(&mut policy, self.method, prompts, groups, self.settings.inner_updates)?;
+        Ok(policy.report(metrics))
+    }
+}

@@ -1,0 +1,154 @@
+//! What ends a run early.
+
+use std::path::PathBuf;
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::MissingEvidence;
+use grpo_lambda_decoder::model;
+use grpo_lambda_decoder::optim::OptimError;
+use grpo_lambda_decoder::rollout::RolloutError;
+use grpo_lambda_gpu::select::SelectError;
+
+use crate::config::ConfigError;
+use crate::eval::EvalError;
+use crate::input::tokens::TokenError;
+use crate::problems::TaskError;
+use crate::run::RunError;
+use crate::step::PolicyError;
+use crate::step::evidence::{PROVIDED, QuestionError, why_not};
+use crate::step::sft::SftError;
+
+/// What ends a run early.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The run directory, when it is opened.
+    #[error(transparent)]
+    Open(RunError),
+    /// The run directory, later.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The model or its files.
+    #[error(transparent)]
+    Model(#[from] model::Error),
+    /// The model, on its way into a checkpoint.
+    #[error("no checkpoint was written: {0}; those before it are kept")]
+    Save(model::Error),
+    /// The tokenizer.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The problems, when they are opened.
+    #[error(transparent)]
+    Task(TaskError),
+    /// A problem, later.
+    #[error("a problem cannot be read: {0}")]
+    Problem(TaskError),
+    /// Supervised learning.
+    #[error("supervised step {step}: {source}")]
+    Sft {
+        /// The step.
+        step: u64,
+        /// What happened.
+        source: SftError,
+    },
+    /// Reinforcement learning.
+    #[error("RL step {step}: {source}")]
+    Rl {
+        /// The step.
+        step: u64,
+        /// What happened.
+        source: PolicyError,
+    },
+    /// Evaluation.
+    #[error("evaluation: {0}")]
+    Eval(#[from] EvalError),
+    /// The optimiser's state in a checkpoint.
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+    /// A checkpoint that is whole but not ours.
+    #[error("{path}: {problem}")]
+    State {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Evidence the method needs and this policy does not have.
+    #[error(
+        "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; {}; the language model provides {}",
+        lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
+    )]
+    Evidence(#[from] MissingEvidence),
+    /// Nothing to compute on as the configuration has it.
+    #[error(transparent)]
+    Device(#[from] SelectError),
+    /// Evidence that a card cannot be asked for.
+    #[error(
+        "method.name={method}: {evidence} is asked of the CPU's decoder only: set device=cpu (found {card})"
+    )]
+    OnTheCpuOnly {
+        /// The method.
+        method: String,
+        /// The evidence.
+        evidence: &'static str,
+        /// The card.
+        card: String,
+    },
+    /// Settings of the method's evidence that this model cannot take.
+    #[error(transparent)]
+    Question(#[from] QuestionError),
+    /// Too many NaN gradients.
+    #[error(
+        "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
+         the run stops at step {step}: lower the learning rate, or start from an earlier checkpoint"
+    )]
+    NotFinite {
+        /// The step.
+        step: u64,
+        /// How many.
+        count: u64,
+        /// Where.
+        parameter: String,
+    },
+}
+
+impl TrainError {
+    /// Whether the input was refused, rather than the work broken off.
+    pub fn refused(&self) -> bool {
+        let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
+        match self {
+            TrainError::Config(_)
+            | TrainError::Open(_)
+            | TrainError::Model(_)
+            | TrainError::Token(_)
+            | TrainError::Task(_)
+            | TrainError::Optim(_)
+            | TrainError::State { .. }
+            | TrainError::Evidence(_)
+            | TrainError::Device(_)
+            | TrainError::OnTheCpuOnly { .. }
+            | TrainError::Question(_) => true,
+            TrainError::Rl { source: PolicyError::Rollout(e), .. }
+            | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
+            TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
+            TrainError::Run(_)
+            | TrainError::Problem(_)
+            | TrainError::Save(_)
+            | TrainError::Sft { .. }
+            | TrainError::Rl { .. }
+            | TrainError::Eval(_)
+            | TrainError::NotFinite { .. } => false,
+        }
+    }
+}
+
+/// Why there is none of the evidence of this name.
+fn lacks(name: &str) -> &'static str {
+    EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_not)
+}
+
+fn names(kinds: &[EvidenceKind]) -> String {
+    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+}

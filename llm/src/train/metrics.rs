@@ -1,0 +1,228 @@
+//! What a run logs of a step: structs whose fields are the columns, in their order.
+
+use std::time::Duration;
+
+use grpo_lambda::stats::{self, Interval};
+use grpo_lambda_decoder::optim::Update;
+
+use crate::config::Config;
+use crate::eval::Evaluation;
+use crate::plan::memory::peak_rss_mib;
+use crate::reward::{Component, Earned};
+use crate::step::sft::SftReport;
+use crate::step::{Rollout, StepReport};
+
+/// Declares a row of a log. Every field is a column of the same name and of the same place; one that is `None` is empty there.
+macro_rules! row {
+    ($(#[$about:meta])* struct $name:ident { $($(#[$doc:meta])* $column:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub(super) struct $name {
+            $($(#[$doc])* pub(super) $column: Option<f64>,)*
+        }
+
+        impl $name {
+            /// The names of the columns.
+            pub(super) const COLUMNS: &[&str] = &[$(stringify!($column)),*];
+
+            /// The columns that have a value.
+            pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+                let all = [$((stringify!($column), self.$column)),*];
+                all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+            }
+        }
+    };
+}
+
+row! {
+    /// A row of `metrics.csv`: nothing of the clock or the machine. The columns of [`RewardMetrics`] come after it.
+    struct StepMetrics {
+        loss,
+        lr,
+        grad_norm,
+        grad_scale,
+        skipped,
+        tokens,
+        reward,
+        accuracy,
+        kl,
+        entropy,
+        ratio_mean,
+        ratio_max,
+        trace_ratio_max,
+        clip_fraction_low,
+        clip_fraction_high,
+        saturated_fraction,
+        logp_error,
+        logp_error_max,
+        length,
+        truncated,
+        groups,
+        zero_variance_groups,
+        ungraded,
+        evidence_forward_tokens,
+        evidence_backward_tokens,
+        eval_accuracy,
+        eval_low,
+        eval_high,
+    }
+}
+
+row! {
+    /// A row of `timing.csv`.
+    struct Timing {
+        seconds,
+        sample_seconds,
+        update_seconds,
+        tokens_per_second,
+        peak_rss_mib,
+    }
+}
+
+impl StepMetrics {
+    /// Of a supervised step.
+    pub(super) fn supervised(report: &SftReport, rate: f64) -> Self {
+        StepMetrics {
+            loss: Some(report.loss),
+            lr: Some(rate),
+            tokens: Some(report.tokens as f64),
+            ..StepMetrics::default()
+        }
+        .with_update(&report.update)
+    }
+
+    /// Of a step of reinforcement learning; `evidence` says whether the method asked for any.
+    pub(super) fn reinforced(rollout: &Rollout, report: &StepReport, evidence: bool) -> Self {
+        let m = &report.metrics;
+        let row = StepMetrics {
+            loss: Some(m.policy_loss + m.kl_loss),
+            lr: Some(report.rate),
+            kl: Some(m.kl()),
+            ratio_mean: Some(m.ratio_mean()),
+            ratio_max: Some(m.ratio_max()),
+            trace_ratio_max: Some(m.trace_ratio_max()),
+            clip_fraction_low: Some(m.clip_fraction_low()),
+            clip_fraction_high: Some(m.clip_fraction_high()),
+            saturated_fraction: Some(m.saturated_fraction()),
+            logp_error: Some(report.drift.mean()),
+            logp_error_max: Some(report.drift.max()),
+            groups: Some(m.groups as f64),
+            zero_variance_groups: Some(m.zero_variance_groups as f64),
+            ungraded: Some(m.ungraded as f64),
+            evidence_forward_tokens: evidence.then_some(rollout.cost.forward as f64),
+            evidence_backward_tokens: evidence.then_some(rollout.cost.backward as f64),
+            ..StepMetrics::rollout(rollout)
+        };
+        match report.update() {
+            Some(update) => row.with_update(update),
+            None => row,
+        }
+    }
+
+    /// What describes the responses.
+    fn rollout(rollout: &Rollout) -> Self {
+        let responses: Vec<_> = rollout.groups.iter().flat_map(|g| &g.responses).collect();
+        let mean = |values: Vec<f64>| Some(values.iter().sum::<f64>() / values.len().max(1) as f64);
+        let entropies = responses.iter().flat_map(|r| r.evidence.entropies.iter().flatten().copied());
+        let accuracies = rollout.rewards.iter().flatten().filter_map(Earned::accuracy);
+        StepMetrics {
+            tokens: Some(responses.iter().map(|r| r.len()).sum::<usize>() as f64),
+            reward: mean(responses.iter().filter_map(|r| r.reward).collect()),
+            accuracy: mean(accuracies.collect()),
+            entropy: mean(entropies.collect()),
+            length: mean(responses.iter().map(|r| r.len() as f64).collect()),
+            truncated: mean(responses.iter().map(|r| f64::from(r.truncated)).collect()),
+            ..StepMetrics::default()
+        }
+    }
+
+    fn with_update(self, update: &Update) -> Self {
+        match update {
+            Update::Applied { grad_norm, scale } => StepMetrics {
+                grad_norm: Some(*grad_norm),
+                grad_scale: Some(*scale),
+                skipped: Some(0.0),
+                ..self
+            },
+            Update::Skipped { .. } => StepMetrics { skipped: Some(1.0), ..self },
+        }
+    }
+
+    pub(super) fn with_evaluation(self, evaluation: &Evaluation) -> Self {
+        let (low, high) = evaluation.interval().map(|Interval { low, high, .. }| (low, high)).unzip();
+        StepMetrics { eval_accuracy: Some(evaluation.accuracy()), eval_low: low, eval_high: high, ..self }
+    }
+}
+
+/// The last column: how many components of the reward have not moved for `reward.stuck_steps` steps.
+const STUCK: &str = "reward_stuck";
+
+/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK`].
+pub(super) fn reward_columns(config: &Config) -> Vec<&'static str> {
+    config.reward.active().map(|(_, component)| component.column).chain([STUCK]).collect()
+}
+
+/// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RewardMetrics {
+    means: Vec<(&'static Component, f64)>,
+    stuck: u64,
+}
+
+impl RewardMetrics {
+    /// The mean of each component over the responses that it has a value for, and how many components are `stuck`.
+    pub(super) fn new<'a>(
+        components: impl Iterator<Item = (usize, &'static Component)>,
+        earned: impl Iterator<Item = &'a Earned> + Clone,
+        stuck: u64,
+    ) -> Self {
+        let mean = |(i, component): (usize, &'static Component)| {
+            let known: Vec<f64> = earned.clone().filter_map(|e| e.parts[i]).collect();
+            // Nothing, where there is no value: an empty field.
+            stats::mean(&known).map(|mean| (component, mean))
+        };
+        RewardMetrics { means: components.filter_map(mean).collect(), stuck }
+    }
+
+    /// The columns that have a value.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
+        let means = self.means.iter().map(|(component, mean)| (component.column, *mean));
+        means.chain([(STUCK, self.stuck as f64)])
+    }
+}
+
+impl Timing {
+    /// Of a step that sampled for `sample` of its time.
+    pub(super) fn new(all: Duration, sample: Duration, tokens: usize) -> Self {
+        let (seconds, sample_seconds) = (all.as_secs_f64(), sample.as_secs_f64());
+        Timing {
+            seconds: Some(seconds),
+            sample_seconds: Some(sample_seconds),
+            update_seconds: Some(seconds - sample_seconds),
+            tokens_per_second: Some(tokens as f64 / seconds),
+            peak_rss_mib: peak_rss_mib(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_the_fields_in_their_order_and_only_what_has_a_value_is_an_entry() {
+        assert_eq!(StepMetrics::COLUMNS.len(), 28);
+        assert_eq!((StepMetrics::COLUMNS[0], StepMetrics::COLUMNS[27]), ("loss", "eval_high"));
+        let row = StepMetrics { kl: Some(2.0), loss: Some(1.0), ..StepMetrics::default() };
+        assert_eq!(row.entries().collect::<Vec<_>>(), [("loss", 1.0), ("kl", 2.0)]);
+    }
+
+    #[test]
+    fn a_skipped_step_has_no_norm() {
+        let skipped = Update::Skipped { parameter: "w".to_owned(), not_finite: 1 };
+        let row = StepMetrics::default().with_update(&skipped);
+        assert_eq!((row.skipped, row.grad_norm, row.grad_scale), (Some(1.0), None, None));
+        let row = StepMetrics::default().with_update(&Update::Applied { grad_norm: 3.0, scale: 0.5 });
+        assert_eq!((row.skipped, row.grad_norm, row.grad_scale), (Some(0.0), Some(3.0), Some(0.5)));
+    }
+}

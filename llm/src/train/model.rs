@@ -1,0 +1,68 @@
+//! The tokenizer and the model that a run starts from.
+
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{self, Decoder};
+
+use super::error::TrainError;
+use crate::config::{Config, ConfigError, ModelSource};
+use crate::input::tokens::{TokenError, Tokens};
+
+/// The tokenizer of a configuration.
+///
+/// # Errors
+/// When a checkpoint's cannot be read.
+pub fn tokens(config: &Config) -> Result<Tokens, TokenError> {
+    match &config.model {
+        ModelSource::Checkpoint(directory) => Tokens::load(directory),
+        ModelSource::Random(_) => Ok(Tokens::tiny()),
+    }
+}
+
+/// The model a run starts from.
+///
+/// # Errors
+/// When a checkpoint cannot be read or does not fit its tokenizer.
+pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, TrainError> {
+    let (shape, parameters) = initial_weights(config, tokens)?;
+    Ok(Decoder::new(shape, parameters)?)
+}
+
+/// The shape and the weights a run starts from.
+pub(super) fn initial_weights(
+    config: &Config,
+    tokens: &Tokens,
+) -> Result<(model::Config, Parameters<f32>), TrainError> {
+    let (shape, parameters) = match &config.model {
+        ModelSource::Checkpoint(directory) => {
+            let shape = model::Config::load(directory)?;
+            let parameters = weights::load(directory, &shape)?;
+            (shape, parameters)
+        }
+        ModelSource::Random(s) => {
+            let mut shape = model::Config::qwen2(tokens.len(), s.hidden, s.layers, s.heads, s.kv_heads);
+            shape.intermediate_size = s.intermediate;
+            check_memory(&shape)?;
+            let parameters = weights::initialise(&shape, config.seed, 0.02);
+            (shape, parameters)
+        }
+    };
+    tokens.check(shape.vocab_size)?;
+    weights::check(&shape, &parameters)?;
+    Ok((shape, parameters))
+}
+
+/// Refuses a new model whose training this machine cannot hold, before the system kills it.
+fn check_memory(shape: &model::Config) -> Result<(), TrainError> {
+    // Weights, gradients and three numbers of the optimiser; what they are packed into and activations come on top.
+    let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let needed = 5.0 * 4.0 * numbers as f64 / f64::from(1 << 20);
+    match crate::plan::memory::total_mib() {
+        Some(there) if needed > there => Err(ConfigError::Conflict(format!(
+            "model.hidden = {}, model.layers = {}, model.intermediate = {}: training {numbers} parameters takes more than {needed:.0} MiB; \
+             this machine has {there:.0}, so choose a smaller model",
+            shape.hidden_size, shape.num_hidden_layers, shape.intermediate_size
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}

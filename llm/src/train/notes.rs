@@ -1,0 +1,64 @@
+//! Lines of a run for people, and its progress.
+
+use grpo_lambda_gpu::select::Chosen;
+
+use super::Run;
+use crate::run::progress::say;
+
+impl Run<'_> {
+    /// A line that stays.
+    pub(super) fn say(&mut self, line: &str) {
+        match &mut self.progress {
+            Some(progress) => progress.note(line),
+            None => say(line),
+        }
+    }
+
+    pub(super) fn step_done(&mut self, step: u64, figures: &[(&str, f64)], tokens: usize) {
+        if let Some(progress) = &mut self.progress {
+            progress.step(step, figures, tokens as u64);
+        }
+    }
+
+    pub(super) fn stage_done(&mut self) {
+        if let Some(progress) = self.progress.take() {
+            progress.finish();
+        }
+    }
+
+    /// Parameters of the model.
+    pub(super) fn parameters(&self) -> usize {
+        self.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
+    }
+
+    /// A run that goes on elsewhere is told of: results agree to rounding only.
+    pub(super) fn note_device(&mut self, chosen: &Chosen) {
+        let here = chosen.describe();
+        if let Some(there) = self.state.on.replace(here.clone()).filter(|there| *there != here) {
+            self.say(&format!(
+                "this run was {there} so far and goes on {here}: it rounds and sums differently there, so its numbers are not to the bit those of an unbroken run"
+            ));
+        }
+    }
+
+    /// What is trained, where, how and into which directory.
+    pub(super) fn announce(&mut self, chosen: &Chosen) {
+        let c = &self.shape;
+        let rl = &self.config.rl;
+        let adapter = self.config.lora.as_ref().map_or(String::new(), |lora| {
+            format!(", of which an adapter of rank {} to {} is trained", lora.rank, lora.targets.join(", "))
+        });
+        self.say(&format!(
+            "{} parameters ({} layers, width {}, vocabulary {}){adapter} {}; {} with {} responses to each of {} problems a step; run directory {}",
+            self.parameters(),
+            c.num_hidden_layers,
+            c.hidden_size,
+            c.vocab_size,
+            chosen.describe(),
+            self.configured.spec.title,
+            rl.group_size,
+            rl.prompts_per_step,
+            self.dir.path().display()
+        ));
+    }
+}

@@ -1,0 +1,132 @@
+//! What a run computes with, opened and checked before it has a directory: an input that is refused leaves nothing behind.
+
+use std::path::Path;
+use std::sync::Once;
+
+use grpo_lambda::methods::Configured;
+use grpo_lambda_decoder::model;
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::rollout::RolloutError;
+use grpo_lambda_gpu::select::{self, Chosen};
+use grpo_lambda_gpu::{Device, Dtype};
+
+use super::error::TrainError;
+use super::model::{initial_weights, tokens};
+use crate::config::{Config, ConfigError, ModelSource};
+use crate::eval::EvalError;
+use crate::input::task::Split;
+use crate::input::tokens::Tokens;
+use crate::plan::synthetic;
+use crate::problems::Longest;
+use crate::problems::Problems;
+use crate::run;
+use crate::run::progress::say;
+use crate::step::evidence::{self, PROVIDED, Question};
+
+/// The inputs of a run.
+pub(super) struct Inputs {
+    pub(super) configured: Configured,
+    pub(super) tokens: Tokens,
+    pub(super) shape: model::Config,
+    /// Those a fresh run starts from.
+    pub(super) parameters: Parameters<f32>,
+    pub(super) problems: Problems,
+    /// What the method asks of every response.
+    pub(super) question: Option<Question>,
+}
+
+impl Inputs {
+    /// Opens them, and refuses what a later step would stumble over.
+    pub(super) fn open(config: &Config, chosen: &Chosen, directory: &Path) -> Result<Inputs, TrainError> {
+        let configured = config.configured();
+        configured.require(PROVIDED)?;
+        if let ModelSource::Checkpoint(directory) = &config.model {
+            refuse_a_run(directory)?;
+        }
+        let tokens = tokens(config)?;
+        let (shape, parameters) = initial_weights(config, &tokens)?;
+        let limit = shape.max_position_embeddings;
+        let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
+        let longest = check_room(config, &problems, &tokens, limit)?;
+        let question = Question::of(&configured, &tokens, shape.vocab_size)?;
+        if let Some(lora) = &config.lora {
+            lora.shapes(&shape).map_err(ConfigError::Conflict)?;
+        }
+        if let (Chosen::Cuda(card, dtype), false) = (chosen, directory.join("summary.json").exists()) {
+            let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
+            let longest = Longest { prompt: longest.max(training.prompt), ..training };
+            check_card(card.as_ref(), *dtype, config, &shape, longest)?;
+        }
+        Ok(Inputs { configured, tokens, shape, parameters, problems, question })
+    }
+}
+
+/// Where a run of this configuration computes. The first time that a card is looked for in vain without being demanded, the user is told.
+///
+/// # Errors
+/// When a card is demanded and cannot be used, or the numbers are those of a card and there is none.
+pub fn device(config: &Config) -> Result<Chosen, TrainError> {
+    static TOLD: Once = Once::new();
+    let (chosen, told) = select::choose(config.device, config.dtype, |dtype| select::look(dtype, say))?;
+    if let Some(line) = told {
+        TOLD.call_once(|| say(&line));
+    }
+    let asked = config.configured().evidence().into_iter().find(|kind| evidence::price(*kind).is_some());
+    match (chosen, asked) {
+        (Chosen::Cuda(card, _), Some(kind)) => Err(TrainError::OnTheCpuOnly {
+            method: config.method.clone(),
+            evidence: kind.name(),
+            card: card.name(),
+        }),
+        (chosen, _) => Ok(chosen),
+    }
+}
+
+/// A run has several checkpoints and may get others: one of them is to be named, so that the same command means the same.
+fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
+    if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
+        return Ok(());
+    }
+    let latest = run::latest(directory).map_err(TrainError::Open)?;
+    let hint = latest
+        .map_or("it has no complete one".to_owned(), |c| format!("its latest is {}", c.path().display()));
+    Err(ConfigError::Conflict(format!(
+        "model.checkpoint = {}: a run directory; name one of its checkpoints: {hint}",
+        directory.display()
+    ))
+    .into())
+}
+
+/// Refuses held-out prompts that leave no room for a response, before any learning rather than after it; the longest of them, in tokens.
+fn check_room(
+    config: &Config,
+    problems: &Problems,
+    tokens: &Tokens,
+    limit: usize,
+) -> Result<usize, TrainError> {
+    let mut longest = 1;
+    let new = config.rl.max_new_tokens;
+    let held_out = problems.distinct(Split::Test, config.eval.n).map_err(TrainError::Task)?;
+    for (prompt, problem) in held_out.iter().enumerate() {
+        let tokens = problem.encode(tokens)?.ids().len();
+        if tokens + new > limit {
+            return Err(EvalError::from(RolloutError::TooLong { prompt, tokens, new, limit }).into());
+        }
+        longest = longest.max(tokens);
+    }
+    Ok(longest)
+}
+
+/// Refuses a run of which a step is predicted not to fit the card, before any of it: with rows as long as its longest.
+fn check_card(
+    card: &dyn Device,
+    dtype: Dtype,
+    config: &Config,
+    shape: &model::Config,
+    longest: Longest,
+) -> Result<(), TrainError> {
+    let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
+    let predicted = synthetic::predict(shape, config, dtype, longest).map_err(|e| refused(e.to_string()))?;
+    let (free, _) = card.memory().map_err(model::Error::Device)?;
+    synthetic::memory_check(&predicted, free, config).map_err(refused)
+}

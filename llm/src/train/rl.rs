@@ -1,0 +1,99 @@
+//! The stage of reinforcement learning.
+
+use std::time::Instant;
+
+use super::Run;
+use super::error::TrainError;
+use super::metrics::{StepMetrics, Timing};
+use super::stage::{Left, Starter};
+use super::summary::shown;
+use crate::eval::Evaluation;
+use crate::problems::Stage;
+use crate::run::Checkpoint;
+use crate::run::progress::Progress;
+use crate::step::engine::Engine;
+use crate::step::{EvidenceSource, StepSettings, TextReward, Trainer};
+
+impl Run<'_> {
+    /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
+    pub(super) fn reinforced<E: Engine>(
+        &mut self,
+        left: Left<E>,
+        from: Option<Checkpoint>,
+        start: &Starter<'_, E>,
+    ) -> Result<(E, Checkpoint), TrainError> {
+        let config = self.config;
+        let saved = from.filter(|_| self.state.before.is_some());
+        let stage = if config.rl.steps > 0 { Stage::Reinforced } else { Stage::Supervised };
+        let mut engine = match left {
+            Left::Weights(parameters) => self.start(parameters, stage, saved.as_ref(), start)?,
+            Left::Engine(engine) => engine,
+        };
+        let mut saved = match saved {
+            Some(checkpoint) => checkpoint,
+            None => self.evaluate_before(&engine)?,
+        };
+        let (configured, tokens) = (config.configured(), self.tokens.clone());
+        let evidence = self.question.map(|question| EvidenceSource { question, tokens: tokens.clone() });
+        let settings = StepSettings { evidence, ..StepSettings::new(config, tokens.eos()) };
+        let extraction = self.problems.extraction();
+        let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction };
+        let method = configured.method.as_ref();
+        let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
+        self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
+        while self.state.rl_done < config.rl.steps {
+            self.rl_step(&mut engine, trainer)?;
+            let done = self.state.rl_done;
+            if done == config.rl.steps || done.is_multiple_of(config.checkpoint.every) {
+                saved = self.save(&engine)?;
+            }
+        }
+        self.stage_done();
+        Ok((engine, saved))
+    }
+
+    /// The evaluation of what RL starts from, and the checkpoint with it.
+    fn evaluate_before<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
+        let before = self.evaluate(engine)?;
+        let when = if self.config.rl.steps > 0 { " before RL" } else { "" };
+        self.say(&format!("held-out accuracy{when}: {}", shown(&before)));
+        self.state.before = Some(before);
+        self.save(engine)
+    }
+
+    fn rl_step<E: Engine>(&mut self, engine: &mut E, trainer: Trainer<'_>) -> Result<(), TrainError> {
+        let (step, clock) = (self.state.rl_done, Instant::now());
+        let rate = self.config.rl.schedule.rate(step);
+        let rollout = self.rollout(engine, trainer, step)?;
+        let sampled = clock.elapsed();
+        let report =
+            trainer.step(engine, &rollout, rate).map_err(|source| TrainError::Rl { step, source })?;
+        let elapsed = clock.elapsed();
+
+        if let Some(update) = report.update() {
+            self.note_update(step, update)?;
+        }
+        let mut metrics = StepMetrics::reinforced(&rollout, &report, trainer.settings.evidence.is_some());
+        let rewards = self.note_rewards(&rollout);
+        self.state.rl_done += 1;
+        self.note_zero_variance(&rollout.groups);
+        if let Some(evaluation) = self.evaluate_when_due(engine)? {
+            metrics = metrics.with_evaluation(&evaluation);
+        }
+        let row: Vec<_> = metrics.entries().chain(rewards.entries()).collect();
+        let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
+        let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
+        self.dir.record("rl", step, &row, &timing)?;
+        self.keep_samples(step, &rollout)?;
+        let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
+        self.step_done(self.state.rl_done, &figures.map(|(n, x)| (n, x.unwrap_or(f64::NAN))), tokens);
+        Ok(())
+    }
+
+    /// The evaluation after this step, where there is one; that after the last step belongs to the summary.
+    fn evaluate_when_due<E: Engine>(&mut self, engine: &E) -> Result<Option<Evaluation>, TrainError> {
+        let (every, done) = (self.config.eval.every, self.state.rl_done);
+        let due = every > 0 && done.is_multiple_of(every) && done < self.config.rl.steps;
+        due.then(|| self.evaluate(engine)).transpose()
+    }
+}

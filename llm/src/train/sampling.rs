@@ -1,0 +1,84 @@
+//! The rollout of a step of reinforcement learning.
+
+use grpo_lambda::advantage::all_equal;
+use grpo_lambda::group::Group;
+
+use super::Run;
+use super::error::TrainError;
+use crate::problems::Stage;
+use crate::reward::Earned;
+use crate::step::engine::Engine;
+use crate::step::{Exercise, Rollout, Trainer};
+
+/// Rollouts sampled at most for one step of dynamic sampling.
+const MAX_ROUNDS: u64 = 4;
+
+impl Run<'_> {
+    /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
+    pub(super) fn rollout<E: Engine>(
+        &self,
+        engine: &mut E,
+        trainer: Trainer<'_>,
+        step: u64,
+    ) -> Result<Rollout, TrainError> {
+        let rl = &self.config.rl;
+        let (wanted, rounds) = (rl.prompts_per_step, if rl.dynamic_sampling { MAX_ROUNDS } else { 1 });
+        let mut rollout = Rollout { step, on_policy: true, ..Rollout::default() };
+        let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let first = (step * MAX_ROUNDS + round) * wanted as u64;
+            let prompts =
+                (first..first + wanted as u64).map(|i| self.exercise(i)).collect::<Result<_, _>>()?;
+            let fresh = trainer
+                .sample(engine, prompts, rl.group_size, step)
+                .map_err(|source| TrainError::Rl { step, source })?;
+            rollout.cost += fresh.cost;
+            for answered in answered(fresh) {
+                // Right and wrong decide, not what else is rewarded.
+                let known: Vec<f64> = answered.2.iter().filter_map(Earned::accuracy).collect();
+                let agrees = rl.dynamic_sampling && all_equal(&known);
+                if agrees { &mut agreeing } else { &mut kept }.push(answered);
+            }
+            if kept.len() >= wanted {
+                break;
+            }
+        }
+        for (prompt, group, rewards) in filled(kept, agreeing, wanted) {
+            rollout.prompts.push(prompt);
+            rollout.groups.push(group);
+            rollout.rewards.push(rewards);
+        }
+        Ok(rollout)
+    }
+
+    fn exercise(&self, number: u64) -> Result<Exercise, TrainError> {
+        let problem = self.problems.problem(Stage::Reinforced, number).map_err(TrainError::Problem)?;
+        Ok(Exercise { prompt: problem.encode(&self.tokens)?.ids().to_vec(), gold: problem.gold, number })
+    }
+}
+
+/// A prompt, its group and what the responses earned.
+type Answered = (Exercise, Group, Vec<Earned>);
+
+/// A rollout prompt by prompt.
+fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
+    let Rollout { prompts, groups, rewards, .. } = rollout;
+    prompts.into_iter().zip(groups).zip(rewards).map(|((prompt, group), rewards)| (prompt, group, rewards))
+}
+
+/// The first `wanted` of `kept`, made up from those that were passed over where they are too few.
+fn filled<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
+    kept.into_iter().chain(passed_over).take(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_agree_only_make_up_the_number() {
+        assert_eq!(filled(vec![1, 2, 3], vec![10, 11], 2), [1, 2]);
+        assert_eq!(filled(vec![1], vec![10, 11, 12], 3), [1, 10, 11]);
+        assert_eq!(filled(vec![], vec![10], 1), [10]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The stage of supervised learning.
+
+use std::time::{Duration, Instant};
+
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+
+use super::Run;
+use super::error::TrainError;
+use super::metrics::{StepMetrics, Timing};
+use super::stage::{Left, Starter};
+use crate::problems::Stage;
+use crate::run::Checkpoint;
+use crate::run::progress::Progress;
+use crate::step::engine::Engine;
+use crate::step::sft::{self, Example};
+
+impl Run<'_> {
+    /// Supervised steps that are left, and what they leave.
+    pub(super) fn supervised<E: Engine>(
+        &mut self,
+        parameters: Parameters<f32>,
+        from: Option<&Checkpoint>,
+        start: &Starter<'_, E>,
+    ) -> Result<Left<E>, TrainError> {
+        let config = self.config;
+        if self.state.sft_done == config.sft.steps {
+            return Ok(Left::Weights(parameters));
+        }
+        let mut engine = self.start(parameters, Stage::Supervised, from, start)?;
+        self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
+        while self.state.sft_done < config.sft.steps {
+            self.sft_step(&mut engine)?;
+            let last = self.state.sft_done == config.sft.steps;
+            // The boundary is saved with the evaluation that follows it, so that it is not done twice.
+            if !last && self.state.sft_done.is_multiple_of(config.checkpoint.every) {
+                self.save(&engine)?;
+            }
+        }
+        self.stage_done();
+        Ok(match config.rl.steps {
+            0 => Left::Engine(engine),
+            _ => Left::Weights(engine.parameters()?.into_owned()),
+        })
+    }
+
+    fn sft_step<E: Engine>(&mut self, engine: &mut E) -> Result<(), TrainError> {
+        let (step, clock) = (self.state.sft_done, Instant::now());
+        let examples = self.examples(step)?;
+        let rate = self.config.sft.schedule.rate(step);
+        let report = sft::step(engine, &examples, rate, self.config.memory)
+            .map_err(|source| TrainError::Sft { step, source })?;
+        self.note_update(step, &report.update)?;
+        let metrics: Vec<_> = StepMetrics::supervised(&report, rate).entries().collect();
+        let timing = Timing::new(clock.elapsed(), Duration::ZERO, report.tokens);
+        self.dir.record("sft", step, &metrics, &timing.entries().collect::<Vec<_>>())?;
+        self.state.sft_done += 1;
+        self.step_done(self.state.sft_done, &[("loss", report.loss)], report.tokens);
+        Ok(())
+    }
+
+    fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
+        let sft = &self.config.sft;
+        let batch = sft.batch as u64;
+        let coin = Address::new(self.config.seed, Purpose::Demonstrations);
+        let example = |index| {
+            let problem = self.problems.problem(Stage::Supervised, index).map_err(TrainError::Problem)?;
+            let worked = coin.unit(index) < sft.worked_share;
+            let text = if worked { &problem.solution } else { problem.direct() };
+            let response = self.tokens.target(text)?.ids().to_vec();
+            Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
+        };
+        (step * batch..(step + 1) * batch).map(example).collect()
+    }
+}
