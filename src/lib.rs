@@ -67,6 +67,7 @@
 //! | `1 + sigma(log pi - 1)` | [`soft_clamp::SoftClamp`] |
 //! | `l_KL` | [`kl::Kl`] |
 //! | Lemma 1, `V`, `Q`, grad J | [`mdp`] |
+//! | Tables 1-6, as printed | [`paper`] |
 //!
 //! The paper's errors, and what checks each of them, are listed in `paper/README.md`.
 
