@@ -43,15 +43,18 @@ fn shrinking(n: &Numbers) -> Panel {
         .hline(3.0, "3: a choice of A or B, then EOS")
 }
 
+/// A name and what it stands for at one depth.
+type Line = (&'static str, fn(&Depth) -> f64);
+
 /// The differences that are drawn, with their bounds.
-const PARTS: [(&str, fn(&Depth) -> f64); 3] = [
+const LINES: [Line; 3] = [
     ("|V(s₀) - E[V(S)|alive]|", |d| d.distance),
     ("corrected bound P(τ ≤ t)", |d| d.corrected),
     ("printed bound, mean over prefixes alive", |d| d.printed),
 ];
 
-fn style(part: usize) -> Style {
-    if part == 2 { Style::Dashed } else { Style::Solid }
+fn style(line: usize) -> Style {
+    if line == 2 { Style::Dashed } else { Style::Solid }
 }
 
 fn tightness(n: &Numbers) -> Figure {
@@ -59,7 +62,7 @@ fn tightness(n: &Numbers) -> Figure {
         .caption("Exact, γ = 1. Left: mean over MDPs, band 10-90 % of them. Middle: EOS hazard 0.1 everywhere. Right: hazard 0.5 after s₀, 0.05 elsewhere. Horizon 10. τ: EOS.")
         .columns(3)
         .panel_size(320, 310)
-        .names(PARTS.map(|(name, _)| name))
+        .names(LINES.map(|(name, _)| name))
         .panel(over_mdps(&n.by_depth));
     n.of_zoo.iter().map(|hazard| of_one(hazard.name, &hazard.depths)).fold(figure, Figure::panel)
 }
@@ -68,8 +71,8 @@ fn over_mdps(by_depth: &[Vec<Depth>]) -> Panel {
     let mut panel = Panel::new(format!("{} random MDPs", by_depth.len()))
         .x(Axis::new("t (tokens)").categories((0..HORIZON).map(|t| t.to_string())))
         .y(Axis::new("difference of values").range(-0.02, 1.0));
-    for (k, (name, part)) in PARTS.into_iter().enumerate() {
-        let at = |t: usize| by_depth.iter().map(|d| part(&d[t])).collect::<Vec<f64>>();
+    for (k, (name, of)) in LINES.into_iter().enumerate() {
+        let at = |t: usize| by_depth.iter().map(|d| of(&d[t])).collect::<Vec<f64>>();
         if k < 2 {
             panel = panel
                 .band(name, (0..HORIZON).map(|t| (t as f64, quantile(&at(t), 0.1), quantile(&at(t), 0.9))));
@@ -81,8 +84,8 @@ fn over_mdps(by_depth: &[Vec<Depth>]) -> Panel {
 
 fn of_one(title: &str, depths: &[Depth]) -> Panel {
     let mut panel = Panel::new(title).x("t (tokens)").y(Axis::new("difference of values").range(-0.02, 1.0));
-    for (k, (name, part)) in PARTS.into_iter().enumerate() {
-        panel = panel.styled_line(name, style(k), depths.iter().map(|d| (d.t as f64, part(d))));
+    for (k, (name, of)) in LINES.into_iter().enumerate() {
+        panel = panel.styled_line(name, style(k), depths.iter().map(|d| (d.t as f64, of(d))));
     }
     panel
 }
