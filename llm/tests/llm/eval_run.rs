@@ -280,12 +280,21 @@ fn an_option_wins_over_the_run_and_both_are_told() {
     }
     let texts: Vec<Value> = place.lines("system/mine/problems.jsonl");
     assert_eq!(texts[0]["prompt"], "s Be brief.\nu 0+0=?\n");
-    // The same evaluation, whoever chose its template; another system prompt is another one.
+}
+
+/// Who chose the template is no setting; which system prompt it has is one.
+#[test]
+fn an_evaluation_goes_on_under_the_same_template_whoever_chose_it() {
+    let place = Place::new();
+    let (jinja, system) = (place.text("own.jinja"), format!("task.system={SYSTEM}"));
+    place.train("run", &[&format!("task.template={jinja}"), &system]);
+    let mine = ["--benchmarks", &place.text("mine.jsonl")];
+    place.eval("run", "inherited", &mine).output();
     place.eval("run", "inherited", &[&mine[..], &["--template", &jinja]].concat()).output();
     place
         .eval("run", "inherited", &[&mine[..], &["--system", "x"]].concat())
         .refused(2, &["system: ", SYSTEM, "-> \"x\""]);
-    // One that was written before there were such settings goes on.
+    // One that was written before there were such settings.
     place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
     let kept: Vec<String> = place
         .read("other/eval.toml")
@@ -295,7 +304,7 @@ fn an_option_wins_over_the_run_and_both_are_told() {
         .collect();
     std::fs::write(place.at("other/eval.toml"), kept.join("\n")).unwrap();
     place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
-    llm_train(&["compare", &place.text("other"), &place.text("named")], "").output();
+    llm_train(&["compare", &place.text("other"), &place.text("inherited")], "").output();
 }
 
 /// A run on an embedded task learned on problems that end with a line break.
@@ -366,11 +375,18 @@ fn what_cannot_be_inherited_is_refused_with_the_way_out() {
         "{}",
         done.stderr
     );
-    // A configuration that cannot be read.
+}
+
+#[test]
+fn a_run_whose_configuration_cannot_be_read_is_evaluated_where_nothing_is_taken_from_it() {
+    let place = Place::new();
+    place.train("run", &[]);
+    let mine = place.text("mine.jsonl");
+    let refused = |more: &[&str], expected: &[&str]| place.eval("run", "out", more).refused(2, expected);
     std::fs::write(place.at("run/config.toml"), "[task]\nkind = \"poems\"\n").unwrap();
     let hint = "--template and --benchmarks together do without it";
-    refused("run", &["--benchmarks", &mine], &["config.toml", "poems", hint]);
-    refused("run", &["--template", "line"], &["config.toml", "poems", hint]);
+    refused(&["--benchmarks", &mine], &["config.toml", "poems", hint]);
+    refused(&["--template", "line"], &["config.toml", "poems", hint]);
     let done = place.eval("run", "without", &["--benchmarks", &mine, "--template", "line"]);
     assert!(
         done.output().contains("mine") && done.stderr.contains("warning: how the model was trained"),

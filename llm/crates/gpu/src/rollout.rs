@@ -2,7 +2,7 @@
 //!
 //! What training asks for, the whole distribution, is sampled on the device: a step of decoding, the sampler included, is captured
 //! once and replayed, its random numbers are uploaded beforehand, and the host asks only now and then whether a row is still
-//! active. Finished rows keep their slot in the batch; they are computed like the others and their results are dropped.
+//! active. Finished rows keep their slot in the batch: they are computed like the others, and the sampler leaves them as they are.
 //!
 //! What only evaluation asks for (top-k, top-p, a least length, a response that is complete without an end token) is chosen on the
 //! host from the logits of every step, by the code of the CPU's rollout.

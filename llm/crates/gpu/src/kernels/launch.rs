@@ -12,8 +12,8 @@ use crate::ptr::{Arg, Element};
 
 /// One launch of a kernel: its arguments by name.
 ///
-/// Every implementor stands beside the source of its kernel. What its fields point at may be as the kernel's comment says, no more:
-/// only some kernels may work in place.
+/// Every implementor stands beside the source of its kernel. Outputs overlap neither each other nor inputs, unless the comment on the
+/// implementor says that they may.
 pub trait Kernel {
     /// Name of the kernel; its entry is `NAME_f32` or `NAME_bf16`.
     const NAME: &'static str;
