@@ -30,6 +30,28 @@ pub enum UpdateStyle {
     Weight,
 }
 
+impl TraceStyle {
+    /// Its name as a setting of the method: `recent`, `both`, or `grpo` for the baseline.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grpo => "grpo",
+            Self::Recent => "recent",
+            Self::Both => "both",
+        }
+    }
+}
+
+impl UpdateStyle {
+    /// Its name as a setting of the method: `trace`, `weight`, or `grpo` for the baseline.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grpo => "grpo",
+            Self::Trace => "trace",
+            Self::Weight => "weight",
+        }
+    }
+}
+
 /// A column of Tables 3-6: GRPO or a variant of GRPO-λ.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,7 +8,7 @@ use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::config::Config;
 use crate::run::progress::say;
-use crate::study::compare::{self, CompareError, Outcome, Plan, PlanError, paired, paired_report};
+use crate::study::compare::{self, CompareError, ComparisonResult, Plan, PlanError, paired, paired_report};
 use crate::study::figures;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
@@ -90,7 +90,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(word) = [a, b].into_iter().find(|word| word.contains('=') && !Path::new(word).exists()) {
         return Err(Failure::refused(format!("{word}: a setting belongs to --methods; {BOTH}")));
     }
-    let read = |path: &String| paired::Side::read(Path::new(path)).map_err(Failure::refused);
+    let read = |path: &String| paired::StoredEvaluation::read(Path::new(path)).map_err(Failure::refused);
     let pair = paired::pair(&read(a)?, &read(b)?).map_err(Failure::refused)?;
     let mut written = String::new();
     if let Some(directory) = &args.out {
@@ -180,7 +180,7 @@ fn announce(plan: &Plan, directory: &Path) {
     ));
 }
 
-fn write(outcome: &Outcome, directory: &Path, command: &str) -> Result<(), DiskError> {
+fn write(outcome: &ComparisonResult, directory: &Path, command: &str) -> Result<(), DiskError> {
     let disk = Disk::default();
     disk.replace(&directory.join("compare.csv"), compare::csv(outcome, command).as_bytes())?;
     let json =

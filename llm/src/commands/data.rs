@@ -10,8 +10,8 @@ use grpo_lambda_grade::{Prediction, Verdict, grade};
 
 use super::{Failure, checkpoint, print};
 use crate::input::data::{Columns, DataSet, OnBadRow, open};
-use crate::input::prompt::{Rendered, Template};
-use crate::input::tokens::{TokenError, Tokens};
+use crate::input::prompt::{RenderedPrompt, Template};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 
 /// Arguments of `data`.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,13 +47,13 @@ pub fn run(args: &DataArgs) -> Result<(), Failure> {
     let columns = columns(&args.column)?;
     let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
     let model = args.model.as_deref().map(checkpoint).transpose()?;
-    let tokens = model.as_deref().map(Tokens::load).transpose().map_err(Failure::refused)?;
+    let tokens = model.as_deref().map(ModelTokenizer::load).transpose().map_err(Failure::refused)?;
     let mut template = Template::load(&args.template, model.as_deref()).map_err(Failure::refused)?;
     if let Some(system) = &args.system {
         template = template.with_system(system).map_err(Failure::refused)?;
     }
     let data = open(&args.data, &columns, on_bad_row).map_err(Failure::refused)?;
-    let found = Found::of(&data, &template, tokens.as_ref())?;
+    let found = DataSummary::of(&data, &template, tokens.as_ref())?;
     let mut text = head(&data);
     text += &found.report(&template, tokens.is_some());
     for index in 0..args.show.min(data.len()) {
@@ -119,7 +119,7 @@ fn head(data: &DataSet) -> String {
 
 /// What there is to say of all rows.
 #[derive(Default)]
-struct Found {
+struct DataSummary {
     repeated: usize,
     solutions: usize,
     /// Worked solutions whose response, as the template writes it, is graded other than equal; the first such row.
@@ -129,12 +129,16 @@ struct Found {
     targets: Vec<usize>,
 }
 
-impl Found {
-    fn of(data: &DataSet, template: &Template, tokens: Option<&Tokens>) -> Result<Found, Failure> {
-        let length = |text: &Rendered| -> Result<usize, TokenError> {
+impl DataSummary {
+    fn of(
+        data: &DataSet,
+        template: &Template,
+        tokens: Option<&ModelTokenizer>,
+    ) -> Result<DataSummary, Failure> {
+        let length = |text: &RenderedPrompt| -> Result<usize, TokenError> {
             tokens.map_or(Ok(text.text.chars().count()), |t| Ok(t.rendered(text)?.ids().len()))
         };
-        let mut found = Found::default();
+        let mut found = DataSummary::default();
         let mut seen = HashSet::new();
         for row in data.rows() {
             let row = row.map_err(Failure::broke)?;
@@ -151,7 +155,7 @@ impl Found {
                         .first
                         .get_or_insert_with(|| format!("{}:{}: {verdict}", row.file.display(), row.line));
                 }
-                let target = Rendered { text: target, special_tokens: false };
+                let target = RenderedPrompt { text: target, special_tokens: false };
                 found.targets.push(length(&target).map_err(Failure::refused)?);
             }
             found.repeated += usize::from(!seen.insert(row.problem));

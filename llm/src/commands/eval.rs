@@ -6,19 +6,19 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::truncation::Truncation;
-use grpo_lambda_gpu::select::{DTYPES, Wanted};
+use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 use grpo_lambda_grade::Extraction;
-use work::Work;
+use work::EvalJob;
 
 use super::asked::{Asked, Choice};
 use super::plot::figure_lines;
 use super::{Failure, Loaded, check_temperature, checkpoint, count, load, print, use_threads, whole};
 use crate::eval::benchmark::Benchmark;
 use crate::eval::origin::Origin;
-use crate::eval::report::{self, Part};
+use crate::eval::report::{self, ReportBenchmark};
 use crate::eval::settings::{Protocol, Settings};
-use crate::eval::store::{EvalDir, Head, StoreError};
-use crate::eval::summary::Summary;
+use crate::eval::store::{BenchmarkHeader, EvalDir, StoreError};
+use crate::eval::summary::EvalSummary;
 use crate::run::progress::say;
 use crate::study::figures;
 
@@ -111,7 +111,7 @@ pub struct EvalArgs {
     #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
     /// Where the model computes: auto is a CUDA card where this program was built for one and finds it, else the CPU
-    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = Wanted::NAMES)]
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = DevicePreference::NAMES)]
     pub device: String,
     /// Numbers of the model on a card: auto is bf16; on the CPU always f32
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = DTYPES)]
@@ -131,7 +131,7 @@ pub fn run(args: &EvalArgs) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When the input is refused or the work breaks off.
-pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
+pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure> {
     let (temperature, truncation) = sampling(args)?;
     let pass_at = pass_at(args)?;
     let directory = checkpoint(&args.model)?;
@@ -161,38 +161,38 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(Summary, String), Failure> {
         seed: args.seed,
         numbers,
     };
-    let work = Work {
+    let work = EvalJob {
         model: model.as_ref(),
         tokens: &tokens,
         settings: &settings,
         template: &template,
         batch: args.batch,
     };
-    respond(&work, &benchmarks, &pass_at, args)
+    generate(&work, &benchmarks, &pass_at, args)
 }
 
 /// Asks every problem that was not asked before, and reports.
-fn respond(
-    work: &Work<'_>,
+fn generate(
+    work: &EvalJob<'_>,
     benchmarks: &[Benchmark],
     pass_at: &[usize],
     args: &EvalArgs,
-) -> Result<(Summary, String), Failure> {
+) -> Result<(EvalSummary, String), Failure> {
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
     announce(work.settings, benchmarks, &path);
-    let heads: Vec<Head> =
-        benchmarks.iter().zip(&asked).map(|(b, (problems, _))| Head::new(b, problems)).collect();
+    let heads: Vec<BenchmarkHeader> =
+        benchmarks.iter().zip(&asked).map(|(b, (problems, _))| BenchmarkHeader::new(b, problems)).collect();
     let dir = EvalDir::open(&path, work.settings, &heads).map_err(store_failure)?;
     let mut completions = Vec::new();
     for (benchmark, (problems, prompts)) in benchmarks.iter().zip(&asked) {
         completions.push(work.responses(&dir, benchmark, problems, prompts)?);
     }
-    let parts: Vec<Part<'_>> = benchmarks
+    let parts: Vec<ReportBenchmark<'_>> = benchmarks
         .iter()
         .zip(&asked)
         .zip(&completions)
-        .map(|((b, (problems, _)), completions)| Part { name: &b.name, problems, completions })
+        .map(|((b, (problems, _)), completions)| ReportBenchmark { name: &b.name, problems, completions })
         .collect();
     finish(work.settings, &parts, pass_at, &dir)
 }
@@ -343,12 +343,12 @@ fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
 /// Writes the numbers and the report; with the table as it is printed.
 fn finish(
     settings: &Settings,
-    parts: &[Part<'_>],
+    parts: &[ReportBenchmark<'_>],
     pass_at: &[usize],
     dir: &EvalDir,
-) -> Result<(Summary, String), Failure> {
+) -> Result<(EvalSummary, String), Failure> {
     let benchmarks: Vec<_> = parts.iter().map(|p| (p.name, p.completions)).collect();
-    let summary = Summary::new(settings, &benchmarks, pass_at);
+    let summary = EvalSummary::new(settings, &benchmarks, pass_at);
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
     dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
     let command = std::env::args().collect::<Vec<_>>().join(" ");

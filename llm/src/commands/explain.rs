@@ -8,7 +8,7 @@ use grpo_lambda::methods::Configured;
 use super::{Failure, print};
 use crate::config::Config;
 use crate::plan::token_weights::{LOG_PROB, assumed, token_weights};
-use crate::step::evidence::{PROVIDED, price, why_not};
+use crate::step::evidence::{PROVIDED, describe_cost, why_unavailable};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -94,10 +94,10 @@ fn weights(configured: &Configured, longest: usize) -> String {
         text += &format!("Assumed of the evidence: {}.\n", evidence.join("; "));
     }
     for kind in configured.evidence() {
-        match price(kind) {
+        match describe_cost(kind) {
             Some(price) => text += &format!("Cost of the evidence `{}`: {price}.\n", kind.name()),
             None if !PROVIDED.contains(&kind) => {
-                text += &format!("`llm-train train` refuses it: {}.\n", why_not(kind));
+                text += &format!("`llm-train train` refuses it: {}.\n", why_unavailable(kind));
             }
             None => {}
         }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Complete, Ending, Sampler, Sampling};
+use grpo_lambda_decoder::rollout::{
+    CompletionTest, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde::Serialize;
 
@@ -14,12 +16,12 @@ use super::{
     Failure, check_temperature, checkpoint, input, load_model, load_tokens, print, use_threads, whole,
 };
 use crate::config::Config;
-use crate::eval::completion::Finish;
+use crate::eval::completion::RecordedFinish;
 use crate::eval::origin::Origin;
 use crate::eval::settings::in_words;
 use crate::eval::stops::Stops;
 use crate::input::task::{Split, TaskSource};
-use crate::input::tokens::{Prompt, TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 use crate::run::progress::say;
 
 /// Arguments of `generate`.
@@ -74,7 +76,7 @@ pub struct GenerateArgs {
 struct Generated {
     ids: Vec<u32>,
     text: String,
-    finish: Finish,
+    finish: RecordedFinish,
 }
 
 /// Prompts decoded together.
@@ -108,7 +110,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     if prompts.all.is_empty() {
         return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
     }
-    respond(&prompts, truncation)
+    generate(&prompts, truncation)
 }
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
@@ -126,9 +128,9 @@ fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
 struct Prompts<'a> {
     args: &'a GenerateArgs,
     model: &'a Decoder<f32>,
-    tokens: &'a Tokens,
+    tokens: &'a ModelTokenizer,
     asked: &'a Asked,
-    all: Vec<Prompt>,
+    all: Vec<PromptTokens>,
 }
 
 impl Prompts<'_> {
@@ -147,7 +149,7 @@ impl Prompts<'_> {
                         has_text = true;
                         self.text(line.place(), text)?;
                     }
-                    (None, Some(ids)) => self.add(line.place(), Prompt::from_ids(ids, vocabulary))?,
+                    (None, Some(ids)) => self.add(line.place(), PromptTokens::from_ids(ids, vocabulary))?,
                     (Some(_), Some(_)) => {
                         return Err(line.refused("text and ids: give one of them, not both"));
                     }
@@ -185,7 +187,7 @@ impl Prompts<'_> {
             return Err(Failure::refused(format!("--task {wanted}: the task has {n} different problems")));
         }
         for problem in problems {
-            say(&format!("{}answer: {}", problem.prompt, problem.direct()));
+            say(&format!("{}answer: {}", problem.prompt, problem.answer_only()));
             self.add("--task", problem.encode(self.tokens))?;
         }
         Ok(())
@@ -202,7 +204,7 @@ impl Prompts<'_> {
         self.add(place, self.tokens.rendered(&rendered))
     }
 
-    fn add(&mut self, place: &str, prompt: Result<Prompt, TokenError>) -> Result<(), Failure> {
+    fn add(&mut self, place: &str, prompt: Result<PromptTokens, TokenError>) -> Result<(), Failure> {
         let prompt = prompt.map_err(|e| Failure::refused(format!("{place}: {e}")))?;
         let (count, new, (_, limit)) = (prompt.ids().len(), self.args.max_new_tokens, self.bounds());
         if count == 0 {
@@ -220,28 +222,32 @@ impl Prompts<'_> {
 }
 
 /// A response to each, as JSON lines.
-fn respond(prompts: &Prompts<'_>, truncation: Truncation) -> Result<(), Failure> {
+fn generate(prompts: &Prompts<'_>, truncation: Truncation) -> Result<(), Failure> {
     let Prompts { args, model, tokens, asked, all } = prompts;
-    let sampling = Sampling {
+    let sampling = SamplingParams {
         max_new_tokens: args.max_new_tokens,
         min_new_tokens: args.min_new_tokens,
         temperature: if args.greedy { 0.0 } else { args.temperature },
     };
     let stops = Stops { tokens, texts: asked.template.stop() };
     let complete = |tokens: &[u32]| tokens.len() > args.min_new_tokens && stops.reached(tokens);
-    let complete: Option<&Complete<'_>> = if stops.texts.is_empty() { None } else { Some(&complete) };
-    let ending = Ending { limits: &[], complete };
+    let complete: Option<&CompletionTest<'_>> = if stops.texts.is_empty() { None } else { Some(&complete) };
+    let stopping = StoppingCriteria { max_lengths: &[], complete };
     let base = Address::new(args.seed, Purpose::Evaluation);
     let mut out = String::new();
     for (k, batch) in all.chunks(BATCH).enumerate() {
-        let ids: Vec<&[u32]> = batch.iter().map(Prompt::ids).collect();
+        let ids: Vec<&[u32]> = batch.iter().map(PromptTokens::ids).collect();
         let address = |prompt: usize, _| base.prompt((k * BATCH + prompt) as u64);
-        let ask = Ask { truncation, ending, ..Ask::new(&ids, 1, tokens.eos(), sampling, &address) };
-        let responses = model.respond(&ask).map_err(Failure::broke)?;
+        let request = SamplingRequest {
+            truncation,
+            stopping,
+            ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
+        };
+        let responses = model.generate(&request).map_err(Failure::broke)?;
         for response in responses.into_iter().flatten() {
             let mut text = tokens.text(&response.tokens).map_err(Failure::broke)?;
             stops.cut(&mut text);
-            let finish = Finish::of(&response, tokens.eos());
+            let finish = RecordedFinish::of(&response, tokens.eos());
             out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
                 .map_err(Failure::broke)?;
             out.push('\n');

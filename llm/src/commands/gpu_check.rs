@@ -6,7 +6,7 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::check::{self, Extent, OTHERS};
 use grpo_lambda_gpu::kernels::NAMES;
-use grpo_lambda_gpu::select::{Found, look};
+use grpo_lambda_gpu::select::{CardSearch, find_card};
 
 use super::{Failure, print};
 use crate::run::progress::say;
@@ -45,10 +45,10 @@ pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
     let extent = if args.quick { Extent::Small } else { Extent::Full };
     let mut findings = Vec::new();
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let device = match look(dtype, say) {
-            Found::Card(device) => device,
-            Found::Nothing(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
-            Found::NotBuilt => {
+        let device = match find_card(dtype, say) {
+            CardSearch::Card(device) => device,
+            CardSearch::Unusable(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
+            CardSearch::NotBuilt => {
                 let right = "this llm-train was built without CUDA: build it with --features cuda";
                 return Err(Failure::refused(format!("--device cuda: {right}")));
             }

@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::{self, weights};
 
 use super::{Failure, checkpoint, count, print};
 use crate::config::Config;
-use crate::plan::memory::{self, Item, Step};
+use crate::plan::memory::{self, MemoryItem, StepShape};
 use crate::plan::shapes;
 
 /// Arguments of `info`.
@@ -81,7 +81,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
     ]
     .join("\n");
     let rl = &config.rl;
-    let step = Step {
+    let step = StepShape {
         prompts: rl.prompts_per_step,
         group: rl.group_size,
         prompt_tokens: args.prompt_tokens,
@@ -122,7 +122,7 @@ fn mib(bytes: usize) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-fn section(text: &mut String, name: &str, items: &[Item]) {
+fn section(text: &mut String, name: &str, items: &[MemoryItem]) {
     *text += &format!("{name}: {}\n", mib(memory::total(items)));
     for item in items {
         *text += &format!("  {:16}{:>14}   = {}\n", item.name, mib(item.bytes), item.formula);

@@ -7,19 +7,19 @@ use super::Failure;
 
 /// One line: its place in the input and its fields.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct JsonLine {
     place: String,
     fields: Map<String, Value>,
 }
 
 /// The lines of `text`, empty ones passed over; `input` names it in refusals, `known` are the fields a line may have.
-pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<Line>, Failure> {
+pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<JsonLine>, Failure> {
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    numbered.map(|(i, line)| Line::read(format!("{input}:{}", i + 1), line, known)).collect()
+    numbered.map(|(i, line)| JsonLine::read(format!("{input}:{}", i + 1), line, known)).collect()
 }
 
-impl Line {
-    fn read(place: String, text: &str, known: &[&str]) -> Result<Line, Failure> {
+impl JsonLine {
+    fn read(place: String, text: &str, known: &[&str]) -> Result<JsonLine, Failure> {
         let fields = match serde_json::from_str(text) {
             Ok(Value::Object(fields)) => fields,
             Ok(other) => {
@@ -32,7 +32,7 @@ impl Line {
                 return Err(Failure::refused(format!("{place}: not JSON: {problem}")));
             }
         };
-        let line = Line { place, fields };
+        let line = JsonLine { place, fields };
         match line.fields.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => {
                 let hint = did_you_mean(key, known.iter().copied());

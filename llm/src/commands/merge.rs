@@ -9,11 +9,11 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{self, Config};
 
 use super::{Failure, checkpoint, print};
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Dtype {
+pub enum MergeDtype {
     /// 4 bytes a number: what training computes with
     F32,
     /// 2 bytes a number, rounded
@@ -33,8 +33,8 @@ pub struct MergeArgs {
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// How weights are written
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
-    pub dtype: Dtype,
+    #[arg(long, value_enum, default_value_t = MergeDtype::F32)]
+    pub dtype: MergeDtype,
 }
 
 /// Weights of a file at most, in bytes, as transformers does it.
@@ -57,7 +57,7 @@ pub fn run(args: &MergeArgs) -> Result<(), Failure> {
     }
     let shape = Config::load(&base).map_err(Failure::refused)?;
     let (settings, adapter) = lora::load(&args.adapter, &shape).map_err(Failure::refused)?;
-    let tokens = Tokens::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
+    let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
     lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
@@ -66,8 +66,8 @@ pub fn run(args: &MergeArgs) -> Result<(), Failure> {
         disk.replace(&args.out.join(name), bytes).map_err(Failure::broke)?;
     }
     let dtype = match args.dtype {
-        Dtype::F32 => SaveDtype::F32,
-        Dtype::Bf16 => SaveDtype::Bf16,
+        MergeDtype::F32 => SaveDtype::F32,
+        MergeDtype::Bf16 => SaveDtype::Bf16,
     };
     // The configuration last: without it this is no checkpoint.
     let written: model::Result<()> = weights::save(&args.out, &shape, &parameters, dtype, SHARD);

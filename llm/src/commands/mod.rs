@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rollout::Sampler;
-use grpo_lambda_decoder::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
-use grpo_lambda_gpu::select::{self, Chosen, Wanted};
+use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
+use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 use crate::run;
 use crate::run::progress::say;
 use crate::step::engine::GpuModel;
@@ -92,28 +92,29 @@ fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
 struct Loaded {
     model: Box<dyn Sampler>,
     shape: model::Config,
-    tokens: Tokens,
+    tokens: ModelTokenizer,
     /// `f32` on the CPU, or the card's type and name.
     numbers: String,
 }
 
 /// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose.
 fn load(directory: &Path, device: &str, dtype: &str) -> Result<Loaded, Failure> {
-    let wanted = Wanted::parse(device).unwrap_or(Wanted::Auto);
-    let (chosen, told) = select::choose(wanted, select::parse_dtype(dtype), |dtype| select::look(dtype, say))
-        .map_err(Failure::refused)?;
+    let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
+    let (chosen, told) =
+        select::choose(wanted, select::parse_dtype(dtype), |dtype| select::find_card(dtype, say))
+            .map_err(Failure::refused)?;
     if let Some(line) = told {
         say(&line);
     }
     let shape = model::Config::load(directory).map_err(Failure::refused)?;
-    let tokens = Tokens::load(directory).map_err(Failure::refused)?;
+    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     let (model, numbers): (Box<dyn Sampler>, String) = match chosen {
-        Chosen::Cpu => {
+        ComputeDevice::Cpu => {
             (Box::new(Decoder::new(shape.clone(), parameters).map_err(Failure::refused)?), "f32".to_owned())
         }
-        Chosen::Cuda(card, dtype) => {
+        ComputeDevice::Cuda(card, dtype) => {
             let model = GpuModel::new(&card, dtype, &shape, &parameters).map_err(Failure::broke)?;
             (Box::new(model), format!("{} on {}", dtype.name(), card.name()))
         }
@@ -122,14 +123,14 @@ fn load(directory: &Path, device: &str, dtype: &str) -> Result<Loaded, Failure> 
 }
 
 /// The tokenizer of a checkpoint directory, checked against its model.
-fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<Tokens, Failure> {
-    let tokens = Tokens::load(directory).map_err(Failure::refused)?;
+fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<ModelTokenizer, Failure> {
+    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     tokens.check(model.config().vocab_size).map_err(Failure::refused)?;
     Ok(tokens)
 }
 
 /// More threads than any machine this runs on has processors.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// A number of things of which there must be one.
 fn count(text: &str) -> Result<usize, String> {
@@ -145,19 +146,19 @@ fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 
 /// Refuses a temperature that logits cannot be divided by; `hint` says what else there is.
 fn check_temperature(temperature: f64, hint: &str) -> Result<(), Failure> {
-    if (LEAST_TEMPERATURE..=MOST_TEMPERATURE).contains(&temperature) {
+    if (MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
         return Ok(());
     }
     Err(Failure::refused(format!(
-        "--temperature {temperature:?}: must be a number from {LEAST_TEMPERATURE:e} to {MOST_TEMPERATURE}{hint}"
+        "--temperature {temperature:?}: must be a number from {MIN_TEMPERATURE:e} to {MAX_TEMPERATURE}{hint}"
     )))
 }
 
 /// Uses so many threads from now on; 0 for as many as the machine has.
 fn use_threads(threads: usize) -> Result<(), Failure> {
-    if threads > MOST_THREADS {
+    if threads > MAX_THREADS {
         let right = "must be a whole number from 0 (as many as the machine has) to";
-        return Err(Failure::refused(format!("--threads {threads}: {right} {MOST_THREADS}")));
+        return Err(Failure::refused(format!("--threads {threads}: {right} {MAX_THREADS}")));
     }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::broke)
 }

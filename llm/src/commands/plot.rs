@@ -8,7 +8,7 @@ use grpo_lambda::table::significant;
 use super::{Failure, print};
 use crate::study::curves::Points;
 use crate::study::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
-use crate::study::record::Record;
+use crate::study::record::RunRecord;
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,7 +23,7 @@ pub struct PlotArgs {
 /// # Errors
 /// When the directory holds no run, or the figures cannot be written.
 pub fn run(args: &PlotArgs) -> Result<(), Failure> {
-    let record = Record::read(&args.run).map_err(Failure::refused)?;
+    let record = RunRecord::read(&args.run).map_err(Failure::refused)?;
     let drawn = draw_record(&record, &args.run).map_err(|e| match e {
         DrawError::Record(e) => Failure::refused(e),
         e => Failure::broke(e),
@@ -37,7 +37,7 @@ pub(super) fn figure_lines(drawn: &[PathBuf]) -> String {
     drawn.iter().map(|path| beside(path)).collect()
 }
 
-fn table(record: &Record) -> Table {
+fn table(record: &RunRecord) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["", "first", "last"]);
     for (at, a) in [("first", record.accuracy.first()), ("last", record.accuracy.last())] {

@@ -12,7 +12,7 @@ use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::config::Config;
 use crate::eval::benchmark::{self, PAPER};
-use crate::eval::completion::Outcome;
+use crate::eval::completion::ResponseOutcome;
 use crate::eval::settings::Protocol;
 use crate::input::data::OnBadRow;
 use crate::plan::memory;
@@ -22,14 +22,14 @@ use crate::study::reproduce::cost::{
     ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised, trained,
 };
 use crate::study::reproduce::figure::figure;
-use crate::study::reproduce::grid::{Cell, Only, Selection, expand};
-use crate::study::reproduce::layout::{Layout, averages_table, runs_table};
+use crate::study::reproduce::grid::{Cell, CellFilter, TableSelection, expand};
 use crate::study::reproduce::models::PaperModel;
 use crate::study::reproduce::paper::{BENCHMARKS, Paper};
-use crate::study::reproduce::report::{Line, bytes, markdown, plan, terminal, tidy};
-use crate::study::reproduce::run::{Grid, GridError, Trained, on_stand_ins};
+use crate::study::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
+use crate::study::reproduce::run::{Grid, GridError, TrainedCell, on_stand_ins};
 use crate::study::reproduce::scale::Scale;
-use crate::study::reproduce::score::Score;
+use crate::study::reproduce::score::CellScore;
+use crate::study::reproduce::table::{TableComparison, averages_table, runs_table};
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
@@ -96,7 +96,7 @@ pub struct ReproduceArgs {
 /// # Errors
 /// When the input is refused or a run breaks off.
 pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
-    let selection = Selection::parse(&args.table).map_err(Failure::refused)?;
+    let selection = TableSelection::parse(&args.table).map_err(Failure::refused)?;
     let accelerator = accelerator(&args.gpu)?;
     if !(args.utilisation > 0.0 && args.utilisation <= 1.0) {
         return Err(Failure::refused(format!(
@@ -111,7 +111,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     };
     let paper = Paper::load();
     let all = expand(&paper, selection);
-    let only = args.only.as_deref().map(|text| Only::parse(text, &all)).transpose();
+    let only = args.only.as_deref().map(|text| CellFilter::parse(text, &all)).transpose();
     let only = only.map_err(Failure::refused)?.unwrap_or_default();
     let kept: Vec<Cell> = all.iter().filter(|cell| only.keeps(cell)).cloned().collect();
     if kept.is_empty() {
@@ -139,7 +139,7 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         cells_in_words(kept.len()),
         grid.directory.display()
     ));
-    let full = |trained: Trained<'_>| on_benchmarks(trained, &args.data);
+    let full = |trained: TrainedCell<'_>| on_benchmarks(trained, &args.data);
     match scale {
         Scale::Tiny => grid.run(&kept, &command, &on_stand_ins),
         Scale::Full => {
@@ -175,8 +175,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
 
 /// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses and report are kept
 /// in the cell's directory.
-fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score>), GridError> {
-    let Trained { cell, checkpoint, directory, .. } = trained;
+fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<CellScore>), GridError> {
+    let TrainedCell { cell, checkpoint, directory, .. } = trained;
     let args = EvalArgs {
         model: checkpoint.to_owned(),
         benchmarks: BENCHMARKS.iter().map(|b| b.key.to_owned()).collect(),
@@ -206,10 +206,11 @@ fn on_benchmarks(trained: Trained<'_>, data: &Path) -> Result<(String, Vec<Score
     let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
     let scores = BENCHMARKS.iter().zip(&summary.scores).map(|(b, s)| {
         let [right, wrong, none] =
-            [Outcome::Right, Outcome::Wrong, Outcome::NoAnswer].map(|o| s.count(o) as u64);
+            [ResponseOutcome::Right, ResponseOutcome::Wrong, ResponseOutcome::NoAnswer]
+                .map(|o| s.count(o) as u64);
         let n = right + wrong + none;
         let ungradable = (s.problems as u64).saturating_sub(n);
-        Score { benchmark: b.name.to_owned(), correct: right, n, ungradable }
+        CellScore { benchmark: b.name.to_owned(), correct: right, n, ungradable }
     });
     let settings = &summary.settings;
     let how = format!(
@@ -253,7 +254,12 @@ fn accelerator(name: &str) -> Result<&'static Accelerator, Failure> {
 }
 
 /// The plan of the cells, as text.
-fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) -> Result<String, GridError> {
+fn dry(
+    grid: &Grid,
+    cells: &[Cell],
+    selection: TableSelection,
+    full: &Assumptions,
+) -> Result<String, GridError> {
     let mut lines = Vec::new();
     let mut facts = Vec::new();
     let mut last = "";
@@ -268,13 +274,16 @@ fn dry(grid: &Grid, cells: &[Cell], selection: Selection, full: &Assumptions) ->
             last = &cell.model.name;
             let names = [cell.model.name.clone(), "(all)".to_owned(), "supervised".to_owned()];
             let work = supervised(&shape, &config, &a);
-            lines.push((Line { names, work, status: grid.supervised(&cell.model)?.to_owned() }, a.clone()));
+            lines.push((
+                PlanLine { names, work, status: grid.supervised(&cell.model)?.to_owned() },
+                a.clone(),
+            ));
             facts.push(fact(&cell.model, &config, &shape, &a, grid.scale));
         }
         let work = reinforced(&shape, &config, &a) + evaluated(&shape, &a);
         let names = [cell.model.name.clone(), cell.dataset.name.to_owned(), cell.variant.to_string()];
         let status = grid.status(cell)?.name().to_owned();
-        lines.push((Line { names, work, status }, a));
+        lines.push((PlanLine { names, work, status }, a));
     }
     let what = format!(
         "{selection}, {} on {} in {}; nothing is run",
@@ -304,7 +313,7 @@ fn fact(
     scale: Scale,
 ) -> String {
     let rl = &config.rl;
-    let step = memory::Step {
+    let step = memory::StepShape {
         prompts: rl.prompts_per_step,
         group: rl.group_size,
         prompt_tokens: a.prompt_tokens,
@@ -335,7 +344,7 @@ fn fact(
 }
 
 /// Writes a table beside the runs; the lines that say where.
-fn write(layout: &Layout, grid: &Grid, command: &str) -> Result<String, DiskError> {
+fn write(layout: &TableComparison, grid: &Grid, command: &str) -> Result<String, DiskError> {
     let directory = grid.directory.join("tables");
     let disk = Disk::default();
     disk.create_directories(&directory)?;

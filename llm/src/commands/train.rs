@@ -10,7 +10,7 @@ use crate::config::{Config, ModelSource};
 use crate::input::task::TaskSource;
 use crate::run::progress::say;
 use crate::study::figures;
-use crate::train::{Summary, train};
+use crate::train::{RunSummary, train};
 
 /// Arguments of a training run.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -88,7 +88,7 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
     }
 }
 
-fn report(s: &Summary, directory: &Path, args: &TrainArgs) -> String {
+fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "held-out accuracy",

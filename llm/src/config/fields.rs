@@ -4,17 +4,17 @@ use std::fmt;
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_decoder::lora::TARGETS;
-use grpo_lambda_decoder::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
-use grpo_lambda_gpu::select::{DTYPES, Wanted};
+use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
+use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 
 use super::toml_scalar;
-use crate::config::schedule::Shape;
+use crate::config::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
 
 /// What values a field takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A whole number in `min..=max`.
     Integer {
         /// Smallest.
@@ -52,28 +52,28 @@ pub enum Kind {
     Text(&'static str),
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Kind::Integer { min, max: ANY } => {
+            ValueKind::Integer { min, max: ANY } => {
                 write!(f, "a whole number of at least {min} (and at most {ANY})")
             }
-            Kind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
-            Kind::Integers { min, max } => {
+            ValueKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
+            ValueKind::Integers { min, max } => {
                 write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
             }
-            Kind::Words(words) => write!(f, "a list of {}", words.join(", ")),
-            Kind::Number { min, max } if max == f64::MAX => write!(f, "a number of at least {min}"),
-            Kind::Number { min, max } if 0.0 < min && min < 1e-4 => {
+            ValueKind::Words(words) => write!(f, "a list of {}", words.join(", ")),
+            ValueKind::Number { min, max } if max == f64::MAX => write!(f, "a number of at least {min}"),
+            ValueKind::Number { min, max } if 0.0 < min && min < 1e-4 => {
                 write!(f, "a number from {min:e} to {max}")
             }
-            Kind::Number { min, max } => write!(f, "a number from {min} to {max}"),
-            Kind::Positive => write!(f, "a number greater than 0"),
-            Kind::OptionalPositive => write!(f, "none or a number greater than 0"),
-            Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
-            Kind::Flag => write!(f, "true or false"),
-            Kind::OptionalPath => write!(f, "none or a directory"),
-            Kind::Text(unsaid) => write!(f, "{unsaid}, or a text of at least one character"),
+            ValueKind::Number { min, max } => write!(f, "a number from {min} to {max}"),
+            ValueKind::Positive => write!(f, "a number greater than 0"),
+            ValueKind::OptionalPositive => write!(f, "none or a number greater than 0"),
+            ValueKind::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            ValueKind::Flag => write!(f, "true or false"),
+            ValueKind::OptionalPath => write!(f, "none or a directory"),
+            ValueKind::Text(unsaid) => write!(f, "{unsaid}, or a text of at least one character"),
         }
     }
 }
@@ -85,7 +85,7 @@ fn split_words(text: &str) -> Vec<&str> {
     inner.split(',').map(|w| w.trim().trim_matches('"')).collect()
 }
 
-impl Kind {
+impl ValueKind {
     /// The one spelling of a value, or `None` when it is none.
     pub(super) fn canonical(self, text: &str) -> Option<String> {
         let text = text.trim();
@@ -93,37 +93,37 @@ impl Kind {
         let whole = |t: &str| t.trim().replace('_', "").parse::<u64>().ok();
         let positive = |t: &str| finite(t).filter(|x| *x > 0.0).map(|x| x.to_string());
         match self {
-            Kind::Integer { min, max } => {
+            ValueKind::Integer { min, max } => {
                 whole(text).filter(|n| (min..=max).contains(n)).map(|n| n.to_string())
             }
-            Kind::Integers { min, max } => {
+            ValueKind::Integers { min, max } => {
                 let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
                 let numbers: Option<Vec<u64>> = inner.split(',').map(whole).collect();
                 let numbers = numbers.filter(|l| l.iter().all(|n| (min..=max).contains(n)))?;
                 Some(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
             }
-            Kind::Words(words) => {
+            ValueKind::Words(words) => {
                 let given = split_words(text);
                 let distinct = given.iter().enumerate().all(|(i, w)| !given[..i].contains(w));
                 let known = given.iter().all(|w| words.contains(w));
                 let ordered: Vec<&str> = words.iter().copied().filter(|w| given.contains(w)).collect();
                 (distinct && known).then(|| ordered.join(","))
             }
-            Kind::Number { min, max } => {
+            ValueKind::Number { min, max } => {
                 finite(text).filter(|x| (min..=max).contains(x)).map(|x| x.to_string())
             }
-            Kind::Positive => positive(text),
-            Kind::OptionalPositive if text == "none" => Some(text.to_owned()),
-            Kind::OptionalPositive => positive(text),
-            Kind::Choice(words) => words.contains(&text).then(|| text.to_owned()),
-            Kind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
-            Kind::OptionalPath | Kind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
+            ValueKind::Positive => positive(text),
+            ValueKind::OptionalPositive if text == "none" => Some(text.to_owned()),
+            ValueKind::OptionalPositive => positive(text),
+            ValueKind::Choice(words) => words.contains(&text).then(|| text.to_owned()),
+            ValueKind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
+            ValueKind::OptionalPath | ValueKind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
     }
 
     /// What a list of words may have meant by one that is none of them: ` (did you mean ..?)` or nothing.
     pub(super) fn hint(self, text: &str) -> String {
-        let Kind::Words(words) = self else { return String::new() };
+        let ValueKind::Words(words) = self else { return String::new() };
         let other = split_words(text).into_iter().find(|w| !words.contains(w));
         other.map_or(String::new(), |w| did_you_mean(w, words.iter().copied()))
     }
@@ -131,9 +131,9 @@ impl Kind {
     /// A canonical value as TOML.
     pub(super) fn toml(self, value: &str) -> String {
         match self {
-            Kind::Integer { .. } | Kind::Flag => value.to_owned(),
-            Kind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
-            Kind::Words(_) => {
+            ValueKind::Integer { .. } | ValueKind::Flag => value.to_owned(),
+            ValueKind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
+            ValueKind::Words(_) => {
                 let quoted: Vec<String> = value.split(',').map(|w| format!("\"{w}\"")).collect();
                 format!("[{}]", quoted.join(", "))
             }
@@ -148,30 +148,30 @@ pub struct Field {
     /// Its dotted key.
     pub key: &'static str,
     /// What it takes.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The value when nothing is said.
     pub default: &'static str,
     /// Its meaning, one line.
     pub about: &'static str,
     /// Whether another value makes another run. A run may be resumed with other values of fields that do not.
-    pub matters: bool,
+    pub affects_result: bool,
 }
 
-const fn field(key: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Field {
-    Field { key, kind, default, about, matters: true }
+const fn field(key: &'static str, kind: ValueKind, default: &'static str, about: &'static str) -> Field {
+    Field { key, kind, default, about, affects_result: true }
 }
 
-const fn free(field: Field) -> Field {
-    Field { matters: false, ..field }
+const fn resumable(field: Field) -> Field {
+    Field { affects_result: false, ..field }
 }
 
-const fn integer(min: u64, max: u64) -> Kind {
-    Kind::Integer { min, max }
+const fn integer(min: u64, max: u64) -> ValueKind {
+    ValueKind::Integer { min, max }
 }
 
 /// More than anyone needs, and a whole number that TOML and every sum of two can hold.
 const ANY: u64 = 1_000_000_000_000_000;
-const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0 };
+const WEIGHT: ValueKind = ValueKind::Number { min: 0.0, max: 1000.0 };
 const LORA_TARGETS: [&str; TARGETS.len()] = {
     let mut names = [""; TARGETS.len()];
     let mut i = 0;
@@ -181,72 +181,72 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
     }
     names
 };
-const SCHEDULES: Kind = Kind::Choice(&Shape::NAMES);
+const SCHEDULES: ValueKind = ValueKind::Choice(&ScheduleShape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
 #[rustfmt::skip]
 pub static FIELDS: &[Field] = &[
     field("seed", integer(0, i64::MAX as u64), "0", "what all random numbers derive from"),
-    free(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
-    free(field("device", Kind::Choice(&Wanted::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
-    field("dtype", Kind::Choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
-    free(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
-    free(field("memory.recompute_layers", Kind::Flag, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
-    field("model.checkpoint", Kind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
+    resumable(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
+    resumable(field("device", ValueKind::Choice(&DevicePreference::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
+    field("dtype", ValueKind::Choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
+    resumable(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
+    resumable(field("memory.recompute_layers", ValueKind::Flag, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
+    field("model.checkpoint", ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),
     field("model.layers", integer(1, 512), "4", "blocks"),
     field("model.heads", integer(1, 512), "4", "attention heads"),
     field("model.kv_heads", integer(1, 512), "2", "heads of keys and values; divides heads"),
     field("model.intermediate", integer(8, 1 << 20), "352", "width inside the feed-forward part"),
     field("lora.rank", integer(0, 1 << 16), "0", "rank of the adapter that is trained instead of the weights; 0: every weight is trained"),
-    field("lora.alpha", Kind::Positive, "32", "the adapter's product is multiplied by alpha / rank"),
-    field("lora.targets", Kind::Words(&LORA_TARGETS), "q_proj,v_proj", "the projections that get an adapter"),
-    field("task.kind", Kind::Choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set"),
-    field("task.levels", Kind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often"),
+    field("lora.alpha", ValueKind::Positive, "32", "the adapter's product is multiplied by alpha / rank"),
+    field("lora.targets", ValueKind::Words(&LORA_TARGETS), "q_proj,v_proj", "the projections that get an adapter"),
+    field("task.kind", ValueKind::Choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set"),
+    field("task.levels", ValueKind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often"),
     field("task.max_operand", integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem"),
-    field("task.data", Kind::Text("none"), "none", "the data set: a file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one"),
-    field("task.test", Kind::Text("none"), "none", "the held-out problems, given likewise; none: a tenth of task.data, chosen by a hash of each problem, and another for validation"),
-    field("task.columns.problem", Kind::Text("auto"), "auto", "the column with the problem"),
-    field("task.columns.answer", Kind::Text("auto"), "auto", "the column with the answer, or the list of accepted ones"),
-    field("task.columns.solution", Kind::Text("auto"), "auto", "the column with the worked solution"),
-    field("task.template", Kind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file"),
-    field("task.system", Kind::Text("none"), "none", "system prompt; none: the template's own"),
-    field("task.on_bad_row", Kind::Choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
-    field("adam.beta1", Kind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
-    field("adam.beta2", Kind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
-    field("adam.epsilon", Kind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
-    field("adam.weight_decay", Kind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
-    field("adam.compensated", Kind::Flag, "true", "keep what rounding to f32 takes from each update, one more number per weight: small updates of large weights are then exact"),
+    field("task.data", ValueKind::Text("none"), "none", "the data set: a file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one"),
+    field("task.test", ValueKind::Text("none"), "none", "the held-out problems, given likewise; none: a tenth of task.data, chosen by a hash of each problem, and another for validation"),
+    field("task.columns.problem", ValueKind::Text("auto"), "auto", "the column with the problem"),
+    field("task.columns.answer", ValueKind::Text("auto"), "auto", "the column with the answer, or the list of accepted ones"),
+    field("task.columns.solution", ValueKind::Text("auto"), "auto", "the column with the worked solution"),
+    field("task.template", ValueKind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file"),
+    field("task.system", ValueKind::Text("none"), "none", "system prompt; none: the template's own"),
+    field("task.on_bad_row", ValueKind::Choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
+    field("adam.beta1", ValueKind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
+    field("adam.beta2", ValueKind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
+    field("adam.epsilon", ValueKind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
+    field("adam.weight_decay", ValueKind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
+    field("adam.compensated", ValueKind::Flag, "true", "keep what rounding to f32 takes from each update, one more number per weight: small updates of large weights are then exact"),
     field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
     field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
-    field("sft.worked_share", Kind::Number { min: 0.0, max: 1.0 }, "1", "share of the examples that show their working; the others state the answer at once"),
-    field("sft.lr", Kind::Positive, "0.002", "peak learning rate"),
+    field("sft.worked_share", ValueKind::Number { min: 0.0, max: 1.0 }, "1", "share of the examples that show their working; the others state the answer at once"),
+    field("sft.lr", ValueKind::Positive, "0.002", "peak learning rate"),
     field("sft.warmup", integer(0, ANY), "20", "steps of linear warm-up"),
     field("sft.schedule", SCHEDULES, "cosine", "learning rate after warm-up"),
-    field("sft.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
+    field("sft.grad_clip", ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
     field("rl.steps", integer(0, ANY), "100", "RL steps; 0: none"),
     field("rl.prompts_per_step", integer(1, 1 << 20), "16", "problems per step"),
     field("rl.group_size", integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline"),
     field("rl.inner_updates", integer(1, 1000), "1", "gradient steps per sampled batch (mu)"),
-    field("rl.lr", Kind::Positive, "0.0002", "peak learning rate"),
+    field("rl.lr", ValueKind::Positive, "0.0002", "peak learning rate"),
     field("rl.warmup", integer(0, ANY), "5", "steps of linear warm-up"),
     field("rl.schedule", SCHEDULES, "constant", "learning rate after warm-up"),
     field("rl.max_new_tokens", integer(1, 1 << 20), "64", "a response is cut off here"),
-    field("rl.temperature", Kind::Number { min: LEAST_TEMPERATURE, max: MOST_TEMPERATURE }, "1", "sampling temperature; log-probabilities use it too"),
-    field("rl.grad_clip", Kind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
-    field("rl.dynamic_sampling", Kind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
+    field("rl.temperature", ValueKind::Number { min: MIN_TEMPERATURE, max: MAX_TEMPERATURE }, "1", "sampling temperature; log-probabilities use it too"),
+    field("rl.grad_clip", ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
+    field("rl.dynamic_sampling", ValueKind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
-    field("rl.max_logp_error", Kind::Number { min: 1.0, max: f64::MAX }, "1.05", "where sampler and trainer round differently (not on the CPU): the factor between their probabilities of a token, on average, above which the run stops"),
+    field("rl.max_logp_error", ValueKind::Number { min: 1.0, max: f64::MAX }, "1.05", "where sampler and trainer round differently (not on the CPU): the factor between their probabilities of a token, on average, above which the run stops"),
     field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
     field("reward.format", WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1"),
     field("reward.tag_count", WEIGHT, "0", "weight of the layout's four tags, each worth 0.25 when it stands there once"),
     field("reward.overlong", WEIGHT, "0", "weight of the penalty of long responses, down to -1 (DAPO's soft overlong punishment)"),
-    field("reward.overlong_limit", Kind::OptionalPositive, "none", "tokens at which that penalty reaches -1; none: rl.max_new_tokens"),
-    field("reward.overlong_cache", Kind::OptionalPositive, "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO"),
+    field("reward.overlong_limit", ValueKind::OptionalPositive, "none", "tokens at which that penalty reaches -1; none: rl.max_new_tokens"),
+    field("reward.overlong_cache", ValueKind::OptionalPositive, "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO"),
     field("reward.stuck_steps", integer(0, ANY), "20", "warn of a component that gave every response the same for so many steps in a row; 0: never"),
     field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
-    field("eval.temperature", Kind::Number { min: 0.0, max: MOST_TEMPERATURE }, "0", "0: the most probable token; else sampling"),
-    free(field("checkpoint.every", integer(1, ANY), "20", "steps between checkpoints")),
-    free(field("checkpoint.keep", integer(1, ANY), "2", "how many of the latest checkpoints stay")),
+    field("eval.temperature", ValueKind::Number { min: 0.0, max: MAX_TEMPERATURE }, "0", "0: the most probable token; else sampling"),
+    resumable(field("checkpoint.every", integer(1, ANY), "20", "steps between checkpoints")),
+    resumable(field("checkpoint.keep", integer(1, ANY), "2", "how many of the latest checkpoints stay")),
 ];

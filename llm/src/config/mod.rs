@@ -11,7 +11,7 @@ pub mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use fields::{FIELDS, Field, Kind};
+pub use fields::{FIELDS, Field, ValueKind};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,12 +21,12 @@ use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
-use grpo_lambda_decoder::rollout::{LEAST_TEMPERATURE, MOST_TEMPERATURE};
+use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::select::{self, Wanted};
+use grpo_lambda_gpu::select::{self, DevicePreference};
 use toml::de::{DeTable, DeValue};
 
-use crate::config::schedule::{Schedule, Shape};
+use crate::config::schedule::{Schedule, ScheduleShape};
 use crate::input::data::{Columns, OnBadRow};
 use crate::input::task::{DatasetTask, Level, Task, TaskSource};
 use crate::reward::RewardConfig;
@@ -250,7 +250,7 @@ pub struct Config {
     /// Worker threads, 0 for all.
     pub threads: usize,
     /// Where a run computes.
-    pub device: Wanted,
+    pub device: DevicePreference,
     /// Numbers of weights and activations on a card, if said.
     pub dtype: Option<Dtype>,
     /// Memory against time.
@@ -279,7 +279,7 @@ pub struct Config {
 
 /// A field in which two configurations differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct SettingDifference {
     /// The dotted key.
     pub key: String,
     /// Its value in the first, if it has one.
@@ -287,10 +287,10 @@ pub struct Difference {
     /// Its value in the second, if it has one.
     pub new: Option<String>,
     /// Whether a run with the one cannot be continued with the other.
-    pub matters: bool,
+    pub affects_result: bool,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for SettingDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "(absent)".to_owned());
         write!(f, "{}: {} -> {}", self.key, show(&self.old), show(&self.new))
@@ -306,9 +306,9 @@ const DEFAULT_METHOD: &str = "grpo_lambda";
 
 /// Values as given so far, by key, with the place each comes from.
 #[derive(Default)]
-struct Given(BTreeMap<String, (String, String)>);
+struct RawSettings(BTreeMap<String, (String, String)>);
 
-impl Given {
+impl RawSettings {
     fn insert(&mut self, origin: &str, key: &str, value: String) -> Result<(), ConfigError> {
         if TRUNCATIONS.contains(&key) {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
@@ -406,7 +406,7 @@ impl Config {
     /// assert_eq!(Config::parse(&config.to_toml(), "config.toml").unwrap(), config);
     /// ```
     pub fn resolve(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
-        let mut given = Given::default();
+        let mut given = RawSettings::default();
         match PRESETS.iter().find(|p| p.name == preset) {
             Some(shipped) => read(&mut given, shipped.text, &format!("preset {preset}"))?,
             None => {
@@ -436,7 +436,7 @@ impl Config {
     /// assert_eq!((other.rl.steps, other.seed, other.method.as_str()), (7, 3, "grpo"));
     /// ```
     pub fn with(&self, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
-        let mut given = Given::default();
+        let mut given = RawSettings::default();
         read(&mut given, &self.to_toml(), "configuration")?;
         overridden(given, overrides)
     }
@@ -446,7 +446,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`].
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        let mut given = Given::default();
+        let mut given = RawSettings::default();
         read(&mut given, text, origin)?;
         build(given)
     }
@@ -497,16 +497,16 @@ impl Config {
     }
 
     /// The fields in which `other` differs from this configuration.
-    pub fn differences(&self, other: &Config) -> Vec<Difference> {
+    pub fn differences(&self, other: &Config) -> Vec<SettingDifference> {
         let mut keys: Vec<&str> = self.entries().chain(other.entries()).map(|(k, _)| k).collect();
         let mut seen = std::collections::BTreeSet::new();
         keys.retain(|key| seen.insert(*key));
         let differ = |key: &&str| self.values.get(*key) != other.values.get(*key);
-        let difference = |key: &str| Difference {
+        let difference = |key: &str| SettingDifference {
             key: key.to_owned(),
             old: self.values.get(key).cloned(),
             new: other.values.get(key).cloned(),
-            matters: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.matters),
+            affects_result: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.affects_result),
         };
         keys.into_iter().filter(differ).map(difference).collect()
     }
@@ -515,7 +515,7 @@ impl Config {
 const COMMAND_LINE: &str = "command line";
 
 /// Builds a configuration from `given` and `key=value` words over it.
-fn overridden(mut given: Given, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+fn overridden(mut given: RawSettings, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for word in overrides {
         let word = word.as_ref();
@@ -533,7 +533,7 @@ fn overridden(mut given: Given, overrides: &[impl AsRef<str>]) -> Result<Config,
     build(given)
 }
 
-fn read(given: &mut Given, text: &str, origin: &str) -> Result<(), ConfigError> {
+fn read(given: &mut RawSettings, text: &str, origin: &str) -> Result<(), ConfigError> {
     let refused = |e: toml::de::Error| {
         let start = e.span().map_or(0, |span| span.start).min(text.len());
         let column = text[..start].chars().rev().take_while(|c| *c != '\n').count() + 1;
@@ -560,7 +560,7 @@ fn configure(values: &BTreeMap<String, String>) -> Result<Configured, SettingErr
 const SHAPE: [&str; 5] =
     ["model.hidden", "model.layers", "model.heads", "model.kv_heads", "model.intermediate"];
 
-fn build(Given(mut given): Given) -> Result<Config, ConfigError> {
+fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
     let mut values = BTreeMap::new();
     for field in FIELDS {
         let (value, origin) =
@@ -620,7 +620,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         peak: number(&format!("{stage}.lr")),
         warmup: whole(&format!("{stage}.warmup")),
         steps: whole(&format!("{stage}.steps")),
-        shape: Shape::parse(word(&format!("{stage}.schedule"))).expect("one of the choices"),
+        shape: ScheduleShape::parse(word(&format!("{stage}.schedule"))).expect("one of the choices"),
     };
     let adam = |stage: &str| AdamWSettings {
         beta1: number("adam.beta1"),
@@ -645,16 +645,16 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
         }
         path => ModelSource::Checkpoint(PathBuf::from(path)),
     };
-    if (f64::MIN_POSITIVE..LEAST_TEMPERATURE).contains(&number("eval.temperature")) {
+    if (f64::MIN_POSITIVE..MIN_TEMPERATURE).contains(&number("eval.temperature")) {
         return Err(ConfigError::Conflict(format!(
-            "eval.temperature = {:e}: must be 0, for the most probable token, or a number from {LEAST_TEMPERATURE:e} to {MOST_TEMPERATURE}",
+            "eval.temperature = {:e}: must be 0, for the most probable token, or a number from {MIN_TEMPERATURE:e} to {MAX_TEMPERATURE}",
             number("eval.temperature")
         )));
     }
     Ok(Config {
         seed: whole("seed"),
         threads: size("threads"),
-        device: Wanted::parse(word("device")).expect("one of the choices"),
+        device: DevicePreference::parse(word("device")).expect("one of the choices"),
         dtype: select::parse_dtype(word("dtype")),
         memory: MemoryConfig {
             micro_batch_tokens: size("memory.micro_batch_tokens"),
@@ -700,11 +700,11 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
 }
 
 /// Values of the fields that only a data set has, where nothing is said.
-const UNSAID: [&str; 2] = ["none", "auto"];
+const UNSET: [&str; 2] = ["none", "auto"];
 
 fn task(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {
     let word = |key: &str| values[key].as_str();
-    let said = |key: &str| Some(word(key)).filter(|w| !UNSAID.contains(w)).map(str::to_owned);
+    let said = |key: &str| Some(word(key)).filter(|w| !UNSET.contains(w)).map(str::to_owned);
     if word("task.kind") == "dataset" {
         let data = said("task.data").ok_or_else(|| {
             let right = "must be a file, a directory, or owner/name in the Hugging Face cache";

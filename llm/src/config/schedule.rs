@@ -2,7 +2,7 @@
 
 /// How the learning rate goes on after warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ScheduleShape {
     /// Stays.
     Constant,
     /// Falls to 0 in a line.
@@ -11,14 +11,14 @@ pub enum Shape {
     Cosine,
 }
 
-impl Shape {
+impl ScheduleShape {
     /// `constant`, `linear`, `cosine`.
     pub const NAMES: [&str; 3] = ["constant", "linear", "cosine"];
 
-    /// The shape of one of [`Shape::NAMES`].
-    pub fn parse(name: &str) -> Option<Shape> {
-        let shapes = [Shape::Constant, Shape::Linear, Shape::Cosine];
-        Shape::NAMES.iter().position(|n| *n == name).map(|i| shapes[i])
+    /// The shape of one of [`ScheduleShape::NAMES`].
+    pub fn parse(name: &str) -> Option<ScheduleShape> {
+        let shapes = [ScheduleShape::Constant, ScheduleShape::Linear, ScheduleShape::Cosine];
+        ScheduleShape::NAMES.iter().position(|n| *n == name).map(|i| shapes[i])
     }
 }
 
@@ -33,15 +33,15 @@ pub struct Schedule {
     /// All steps, warm-up included; the rate would be 0 at this one for a falling shape.
     pub steps: u64,
     /// What follows warm-up.
-    pub shape: Shape,
+    pub shape: ScheduleShape,
 }
 
 impl Schedule {
     /// The rate of step `step`, counted from 0.
     ///
     /// ```
-    /// use grpo_lambda_llm::config::schedule::{Schedule, Shape};
-    /// let s = Schedule { peak: 1.0, warmup: 2, steps: 6, shape: Shape::Linear };
+    /// use grpo_lambda_llm::config::schedule::{Schedule, ScheduleShape};
+    /// let s = Schedule { peak: 1.0, warmup: 2, steps: 6, shape: ScheduleShape::Linear };
     /// assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|k| s.rate(k)), [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);
     /// ```
     pub fn rate(&self, step: u64) -> f64 {
@@ -51,9 +51,9 @@ impl Schedule {
         let left = self.steps.saturating_sub(self.warmup);
         let progress = if left == 0 { 0.0 } else { ((step - self.warmup) as f64 / left as f64).min(1.0) };
         let factor = match self.shape {
-            Shape::Constant => 1.0,
-            Shape::Linear => 1.0 - progress,
-            Shape::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
+            ScheduleShape::Constant => 1.0,
+            ScheduleShape::Linear => 1.0 - progress,
+            ScheduleShape::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
         };
         self.peak * factor
     }
@@ -66,11 +66,11 @@ mod tests {
     #[test]
     fn schedules_warm_up_and_come_down() {
         let rate = |shape, warmup, k| Schedule { peak: 2.0, warmup, steps: 10, shape }.rate(k);
-        assert_eq!([rate(Shape::Constant, 0, 0), rate(Shape::Constant, 4, 9)], [2.0, 2.0]);
-        assert_eq!(rate(Shape::Cosine, 0, 5), 1.0);
-        assert!(rate(Shape::Cosine, 0, 9) > 0.0 && rate(Shape::Linear, 0, 9) > 0.0);
-        assert_eq!(rate(Shape::Linear, 10, 20), 2.0); // nothing left to come down in
-        assert_eq!(Shape::NAMES.map(|n| Shape::parse(n).is_some()), [true; 3]);
-        assert_eq!(Shape::parse("step"), None);
+        assert_eq!([rate(ScheduleShape::Constant, 0, 0), rate(ScheduleShape::Constant, 4, 9)], [2.0, 2.0]);
+        assert_eq!(rate(ScheduleShape::Cosine, 0, 5), 1.0);
+        assert!(rate(ScheduleShape::Cosine, 0, 9) > 0.0 && rate(ScheduleShape::Linear, 0, 9) > 0.0);
+        assert_eq!(rate(ScheduleShape::Linear, 10, 20), 2.0); // nothing left to come down in
+        assert_eq!(ScheduleShape::NAMES.map(|n| ScheduleShape::parse(n).is_some()), [true; 3]);
+        assert_eq!(ScheduleShape::parse("step"), None);
     }
 }

@@ -25,7 +25,7 @@ fn a_refusal_names_the_line_it_is_about() {
 
 #[test]
 fn the_tiny_preset_mentions_every_field_and_only_those() {
-    let mut given = Given::default();
+    let mut given = RawSettings::default();
     read(&mut given, PRESETS[0].text, "tiny").expect("known keys");
     for field in FIELDS {
         assert!(given.0.contains_key(field.key), "{} is not in tiny.toml", field.key);
@@ -86,7 +86,10 @@ fn values_arrive_in_their_sections() {
     ]);
     assert_eq!((config.rl.group_size, config.rl.adam.max_grad_norm), (4, None));
     assert_eq!(config.sft.adam.max_grad_norm, Some(1.0));
-    assert_eq!((config.sft.schedule.shape, config.sft.schedule.steps), (Shape::Linear, config.sft.steps));
+    assert_eq!(
+        (config.sft.schedule.shape, config.sft.schedule.steps),
+        (ScheduleShape::Linear, config.sft.steps)
+    );
     let level = |steps| Level { steps, max_operand: 99 };
     assert_eq!(config.task, TaskSource::Embedded(Task::Stories(vec![level(2), level(4)])));
     assert_eq!(config.configured().settings.number("lambda"), 0.5);
@@ -168,6 +171,7 @@ fn differences_are_listed_and_harmless_ones_marked() {
     let lines: Vec<String> = one.differences(&other).iter().map(ToString::to_string).collect();
     assert!(lines.contains(&"rl.lr: 0.0002 -> 0.5".to_owned()), "{lines:?}");
     assert!(lines.contains(&"method.name: grpo -> rloo".to_owned()));
-    let harmless: Vec<Difference> = one.differences(&other).into_iter().filter(|d| !d.matters).collect();
+    let harmless: Vec<SettingDifference> =
+        one.differences(&other).into_iter().filter(|d| !d.affects_result).collect();
     assert_eq!(harmless.iter().map(|d| d.key.as_str()).collect::<Vec<_>>(), ["threads"]);
 }

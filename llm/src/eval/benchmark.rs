@@ -11,7 +11,7 @@ use crate::input::task::{Split, Task, TaskSource};
 
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct BenchmarkProblem {
     /// Its id within the benchmark.
     pub id: String,
     /// The problem.
@@ -28,7 +28,7 @@ pub struct Benchmark {
     /// Its name.
     pub name: String,
     /// Its problems.
-    pub items: Vec<Item>,
+    pub items: Vec<BenchmarkProblem>,
     /// Whether it is an embedded task, which is asked as it was trained: without a template.
     pub embedded: bool,
     /// Rows that were left out because they cannot be used.
@@ -47,7 +47,7 @@ pub const HELD_OUT: &str = "run:held-out";
 impl Benchmark {
     /// The rows of a data set, which are asked with a template.
     pub fn of_rows(name: &str, rows: Vec<Row>) -> Benchmark {
-        let item = |Row { index, problem, answers, gold, .. }: Row| Item {
+        let item = |Row { index, problem, answers, gold, .. }: Row| BenchmarkProblem {
             id: index.to_string(),
             problem,
             golds: answers,
@@ -71,7 +71,7 @@ impl Benchmark {
     }
 
     /// Where its random numbers are, by its name.
-    pub(super) fn stream(&self) -> u64 {
+    pub(super) fn rng_prompt(&self) -> u64 {
         u64::from(crc32c::crc32c(self.name.as_bytes()))
     }
 }
@@ -198,7 +198,7 @@ fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     };
     let all = if task == Task::Addition { 100 } else { config.eval.n };
     let problems = task.distinct(config.seed, Split::Test, all);
-    let item = |(i, problem): (usize, crate::input::task::Problem)| Item {
+    let item = |(i, problem): (usize, crate::input::task::Problem)| BenchmarkProblem {
         id: i.to_string(),
         problem: problem.prompt,
         golds: vec![problem.gold.to_string()],

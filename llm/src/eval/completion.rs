@@ -1,13 +1,13 @@
 //! One response to one problem, as it is kept.
 
-use grpo_lambda_decoder::rollout::Sampled;
+use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::{Reason, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// What became of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ResponseOutcome {
     /// The reference answer.
     Right,
     /// Another answer.
@@ -20,39 +20,44 @@ pub enum Outcome {
     NoRoom,
 }
 
-impl Outcome {
+impl ResponseOutcome {
     /// All of them, in the order of reports.
-    pub const ALL: [Outcome; 5] =
-        [Outcome::Right, Outcome::Wrong, Outcome::NoAnswer, Outcome::Unreadable, Outcome::NoRoom];
+    pub const ALL: [ResponseOutcome; 5] = [
+        ResponseOutcome::Right,
+        ResponseOutcome::Wrong,
+        ResponseOutcome::NoAnswer,
+        ResponseOutcome::Unreadable,
+        ResponseOutcome::NoRoom,
+    ];
 
     /// 1, 0, or nothing where it counts neither way.
     pub fn score(self) -> Option<f64> {
         match self {
-            Outcome::Right => Some(1.0),
-            Outcome::Wrong | Outcome::NoAnswer => Some(0.0),
-            Outcome::Unreadable | Outcome::NoRoom => None,
+            ResponseOutcome::Right => Some(1.0),
+            ResponseOutcome::Wrong | ResponseOutcome::NoAnswer => Some(0.0),
+            ResponseOutcome::Unreadable | ResponseOutcome::NoRoom => None,
         }
     }
 
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            Outcome::Right => "right",
-            Outcome::Wrong => "wrong answer",
-            Outcome::NoAnswer => "no answer",
-            Outcome::Unreadable => "unreadable answer",
-            Outcome::NoRoom => "prompt too long",
+            ResponseOutcome::Right => "right",
+            ResponseOutcome::Wrong => "wrong answer",
+            ResponseOutcome::NoAnswer => "no answer",
+            ResponseOutcome::Unreadable => "unreadable answer",
+            ResponseOutcome::NoRoom => "prompt too long",
         }
     }
 }
 
-impl From<&Verdict> for Outcome {
+impl From<&Verdict> for ResponseOutcome {
     fn from(verdict: &Verdict) -> Self {
         match verdict {
-            Verdict::Equal => Outcome::Right,
-            Verdict::Different => Outcome::Wrong,
-            Verdict::Ungradable(Reason::NoAnswer) => Outcome::NoAnswer,
-            Verdict::Ungradable(_) => Outcome::Unreadable,
+            Verdict::Equal => ResponseOutcome::Right,
+            Verdict::Different => ResponseOutcome::Wrong,
+            Verdict::Ungradable(Reason::NoAnswer) => ResponseOutcome::NoAnswer,
+            Verdict::Ungradable(_) => ResponseOutcome::Unreadable,
         }
     }
 }
@@ -60,7 +65,7 @@ impl From<&Verdict> for Outcome {
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum RecordedFinish {
     /// With an end token.
     Eos,
     /// With a stop string of the template.
@@ -71,13 +76,13 @@ pub enum Finish {
     NoRoom,
 }
 
-impl Finish {
+impl RecordedFinish {
     /// How a response that was begun ended.
-    pub fn of(response: &Sampled, eos: &[u32]) -> Finish {
+    pub fn of(response: &SampledResponse, eos: &[u32]) -> RecordedFinish {
         match (response.truncated, response.tokens.last()) {
-            (true, _) => Finish::Length,
-            (false, Some(last)) if eos.contains(last) => Finish::Eos,
-            (false, _) => Finish::Stop,
+            (true, _) => RecordedFinish::Length,
+            (false, Some(last)) if eos.contains(last) => RecordedFinish::Eos,
+            (false, _) => RecordedFinish::Stop,
         }
     }
 }
@@ -85,19 +90,19 @@ impl Finish {
 /// A line of `completions.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Completion {
+pub struct CompletionRecord {
     /// The problem's id.
     pub problem: String,
     /// Which of the problem's samples it is, from 0.
     pub sample: usize,
     /// What became of it.
-    pub verdict: Outcome,
+    pub verdict: ResponseOutcome,
     /// The grader's words.
     pub reason: String,
     /// The answer found in the text.
     pub answer: Option<String>,
     /// How it ended.
-    pub finish: Finish,
+    pub finish: RecordedFinish,
     /// Its length, the end token included.
     pub tokens: usize,
     /// Its text, without special tokens; up to the stop string and with it.

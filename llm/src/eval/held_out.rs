@@ -2,19 +2,19 @@
 
 use grpo_lambda::stats::{Interval, wilson};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler};
-use grpo_lambda_decoder::rollout::{RolloutError, Sampling};
+use grpo_lambda_decoder::rollout::{RolloutError, SamplingParams};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
 use grpo_lambda_grade::{Prediction, grade};
 use serde::{Deserialize, Serialize};
 
 use crate::input::task::Problem;
-use crate::input::tokens::{TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 
 /// Level of every interval.
-pub const LEVEL: f64 = 0.95;
+pub const CONFIDENCE_LEVEL: f64 = 0.95;
 
 /// Problems decoded together, at most.
-pub const TOGETHER: usize = 128;
+pub const EVAL_BATCH: usize = 128;
 
 /// An accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -39,7 +39,7 @@ impl Evaluation {
 
     /// Wilson's 95 % interval; `None` without a graded problem.
     pub fn interval(&self) -> Option<Interval> {
-        wilson(self.correct, self.n, LEVEL)
+        wilson(self.correct, self.n, CONFIDENCE_LEVEL)
     }
 }
 
@@ -56,26 +56,26 @@ pub enum EvalError {
 
 /// Accuracy of `model` on `problems`; `seed` is where the sampler's random numbers are.
 ///
-/// `watch(done)` is told how many problems are done.
+/// `on_progress(done)` is told how many problems are done.
 ///
 /// # Errors
 /// [`EvalError`].
 pub fn evaluate(
     model: &dyn Sampler,
-    tokens: &Tokens,
+    tokens: &ModelTokenizer,
     (problems, seed): (&[Problem], u64),
-    sampling: Sampling,
-    watch: &mut dyn FnMut(usize),
+    sampling: SamplingParams,
+    on_progress: &mut dyn FnMut(usize),
 ) -> Result<Evaluation, EvalError> {
     let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
     let base = Address::new(seed, Purpose::Evaluation);
     let n = problems.len();
-    for (chunk, problems) in problems.chunks(TOGETHER).enumerate() {
-        let start = chunk * TOGETHER;
+    for (chunk, problems) in problems.chunks(EVAL_BATCH).enumerate() {
+        let start = chunk * EVAL_BATCH;
         let prompts = problems.iter().map(|p| p.encode(tokens)).collect::<Result<Vec<_>, _>>()?;
         let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
         let address = |prompt: usize, _| base.prompt((start + prompt) as u64);
-        let responses = model.respond(&Ask::new(&ids, 1, tokens.eos(), sampling, &address))?;
+        let responses = model.generate(&SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address))?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;
@@ -91,7 +91,7 @@ pub fn evaluate(
                 None => out.ungradable += 1,
             }
         }
-        watch(start + problems.len());
+        on_progress(start + problems.len());
     }
     Ok(out)
 }

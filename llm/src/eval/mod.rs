@@ -26,7 +26,7 @@ mod held_out;
 pub mod origin;
 pub mod power;
 pub mod report;
-pub mod respond;
+pub mod sampler;
 pub mod score;
 pub mod settings;
 pub mod stops;
@@ -34,4 +34,4 @@ pub mod store;
 pub mod summary;
 pub mod vote;
 
-pub use held_out::{EvalError, Evaluation, LEVEL, TOGETHER, evaluate};
+pub use held_out::{CONFIDENCE_LEVEL, EVAL_BATCH, EvalError, Evaluation, evaluate};

@@ -7,7 +7,7 @@ use crate::config::{Config, ConfigError, ModelSource};
 use crate::input::data::Row;
 use crate::input::prompt::{PromptError, Template};
 use crate::input::task::{Split, TaskSource};
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 use crate::problems::{Problems, TaskError};
 
 /// The template of the embedded tasks, whose problems end with a line break.
@@ -129,7 +129,7 @@ impl Origin {
     pub fn problems(
         &self,
         checkpoint: &Path,
-        (tokens, positions): (&Tokens, usize),
+        (tokens, positions): (&ModelTokenizer, usize),
         say: &mut dyn FnMut(&str),
     ) -> Result<Problems, TaskError> {
         let mut config = self.config.clone();
@@ -147,7 +147,7 @@ impl Origin {
     pub fn held_out(
         &self,
         checkpoint: &Path,
-        (tokens, positions): (&Tokens, usize),
+        (tokens, positions): (&ModelTokenizer, usize),
         limit: usize,
         say: &mut dyn FnMut(&str),
     ) -> Result<Vec<Row>, HeldOutError> {

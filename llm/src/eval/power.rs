@@ -13,7 +13,7 @@ pub const POWER: f64 = 0.8;
 
 /// The limits of a paired comparison on these problems.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
+pub struct PowerLimits {
     /// Problems.
     pub n: u64,
     /// With one sample: the fewest problems, all won by one model, that are significant at all.
@@ -31,7 +31,7 @@ pub struct Limits {
 /// Assumed is a second model of the same accuracy whose scores are independent of these: with one sample the share of discordant
 /// problems is `2 p (1 - p)`, with several the variance of a problem's difference twice that of its score. Models that
 /// find the same problems hard differ less, and a smaller difference can be told. `None` for no problem.
-pub fn limits(tallies: &[Tally]) -> Option<Limits> {
+pub fn limits(tallies: &[Tally]) -> Option<PowerLimits> {
     let scores: Vec<f64> = tallies.iter().map(Tally::score_of_all).collect();
     let p = mean(&scores)?;
     let samples = tallies.iter().map(|t| t.samples).max()?;
@@ -43,18 +43,18 @@ pub fn limits(tallies: &[Tally]) -> Option<Limits> {
 }
 
 /// The limits with one sample and this share of discordant problems.
-pub fn of_single(n: u64, discordance: f64) -> Limits {
+pub fn of_single(n: u64, discordance: f64) -> PowerLimits {
     let least = least_detectable_difference(n, discordance, ALPHA, POWER);
-    Limits { n, fewest: Some(fewest_discordant(ALPHA)), spread: discordance, least, samples: 1 }
+    PowerLimits { n, fewest: Some(fewest_discordant(ALPHA)), spread: discordance, least, samples: 1 }
 }
 
 /// The limits with several samples and this standard deviation of a problem's difference.
-pub fn of_several(n: u64, samples: u64, sd: f64) -> Limits {
+pub fn of_several(n: u64, samples: u64, sd: f64) -> PowerLimits {
     let least = (sd > 0.0).then(|| least_detectable_mean(n, sd, ALPHA, POWER));
-    Limits { n, fewest: None, spread: sd, least, samples }
+    PowerLimits { n, fewest: None, spread: sd, least, samples }
 }
 
-impl Limits {
+impl PowerLimits {
     /// A sentence; `assumed` says where the spread is from.
     pub fn sentence(&self, assumed: &str) -> String {
         let points = |x: f64| format!("{:.1} points", 100.0 * x);

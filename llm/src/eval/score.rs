@@ -9,8 +9,8 @@
 
 use grpo_lambda::stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
 
-use super::LEVEL;
-use super::completion::{Completion, Finish, Outcome};
+use super::CONFIDENCE_LEVEL;
+use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::vote::majority;
 
 /// The samples of one problem, counted.
@@ -26,10 +26,10 @@ pub struct Tally {
 
 impl Tally {
     /// Counts the samples of a problem.
-    pub fn of(samples: &[Completion]) -> Tally {
-        let count = |f: fn(&Completion) -> bool| samples.iter().filter(|c| f(c)).count() as u64;
+    pub fn of(samples: &[CompletionRecord]) -> Tally {
+        let count = |f: fn(&CompletionRecord) -> bool| samples.iter().filter(|c| f(c)).count() as u64;
         Tally {
-            right: count(|c| c.verdict == Outcome::Right),
+            right: count(|c| c.verdict == ResponseOutcome::Right),
             graded: count(|c| c.verdict.score().is_some()),
             samples: samples.len() as u64,
         }
@@ -48,7 +48,7 @@ impl Tally {
 
 /// pass@k.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pass {
+pub struct PassAtK {
     /// The number of attempts.
     pub k: usize,
     /// The mean over problems of the unbiased estimate.
@@ -66,7 +66,7 @@ pub struct Majority {
 
 /// The numbers of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scores {
+pub struct BenchmarkScores {
     /// Its name.
     pub name: String,
     /// Problems.
@@ -77,7 +77,7 @@ pub struct Scores {
     pub accuracy: Option<Interval>,
     /// The same with those that count neither way as wrong.
     pub as_wrong: Interval,
-    /// Responses by what became of them, in the order of [`Outcome::ALL`].
+    /// Responses by what became of them, in the order of [`ResponseOutcome::ALL`].
     pub outcomes: [usize; 5],
     /// Problems with at least one response that counts.
     pub graded_problems: usize,
@@ -88,7 +88,7 @@ pub struct Scores {
     /// Mean length of those, in tokens; nothing where there are none.
     pub mean_tokens: Option<f64>,
     /// pass@k for each k asked for.
-    pub pass: Vec<Pass>,
+    pub pass: Vec<PassAtK>,
     /// maj@k; with several samples.
     pub majority: Option<Majority>,
 }
@@ -97,7 +97,7 @@ pub struct Scores {
 ///
 /// # Panics
 /// When there is no problem, the problems have different numbers of samples, or an element of `pass_at` is 0 or above it.
-pub fn scores(name: &str, completions: &[Vec<Completion>], pass_at: &[usize]) -> Scores {
+pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usize]) -> BenchmarkScores {
     let samples = completions.first().map_or(0, Vec::len);
     assert!(
         samples > 0 && completions.iter().all(|c| c.len() == samples),
@@ -105,24 +105,25 @@ pub fn scores(name: &str, completions: &[Vec<Completion>], pass_at: &[usize]) ->
     );
     let tallies: Vec<Tally> = completions.iter().map(|c| Tally::of(c)).collect();
     let all = || completions.iter().flatten();
-    let made: Vec<f64> = all().filter(|c| c.finish != Finish::NoRoom).map(|c| c.tokens as f64).collect();
+    let made: Vec<f64> =
+        all().filter(|c| c.finish != RecordedFinish::NoRoom).map(|c| c.tokens as f64).collect();
     let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
     let graded: Vec<f64> = tallies.iter().filter_map(Tally::score).collect();
     let pass = pass_at.iter().map(|&k| {
         let of = |t: &Tally| pass_at_k(t.samples, t.right, k as u64).expect("no more attempts than samples");
-        Pass { k, value: over_problems(&each(&of)).expect("a problem") }
+        PassAtK { k, value: over_problems(&each(&of)).expect("a problem") }
     });
     let votes: Vec<_> = completions.iter().map(|c| majority(c)).collect();
     let vote_scores: Vec<f64> = votes.iter().map(|v| v.score).collect();
-    Scores {
+    BenchmarkScores {
         name: name.to_owned(),
         problems: completions.len(),
         samples,
         accuracy: over_problems(&graded),
         as_wrong: over_problems(&each(&Tally::score_of_all)).expect("a problem"),
-        outcomes: Outcome::ALL.map(|outcome| all().filter(|c| c.verdict == outcome).count()),
+        outcomes: ResponseOutcome::ALL.map(|outcome| all().filter(|c| c.verdict == outcome).count()),
         graded_problems: graded.len(),
-        cut_off: all().filter(|c| c.finish == Finish::Length).count(),
+        cut_off: all().filter(|c| c.finish == RecordedFinish::Length).count(),
         responses: made.len(),
         mean_tokens: mean(&made),
         pass: pass.collect(),
@@ -133,16 +134,16 @@ pub fn scores(name: &str, completions: &[Vec<Completion>], pass_at: &[usize]) ->
     }
 }
 
-impl Scores {
+impl BenchmarkScores {
     /// Responses of this outcome.
-    pub fn count(&self, outcome: Outcome) -> usize {
-        let at = Outcome::ALL.iter().position(|o| *o == outcome);
+    pub fn count(&self, outcome: ResponseOutcome) -> usize {
+        let at = ResponseOutcome::ALL.iter().position(|o| *o == outcome);
         at.map_or(0, |at| self.outcomes[at])
     }
 
     /// Responses that count neither way.
     pub fn uncounted(&self) -> usize {
-        self.count(Outcome::Unreadable) + self.count(Outcome::NoRoom)
+        self.count(ResponseOutcome::Unreadable) + self.count(ResponseOutcome::NoRoom)
     }
 }
 
@@ -158,12 +159,12 @@ pub fn over_problems(values: &[f64]) -> Option<Interval> {
     assert!(values.iter().all(|v| (0.0..=1.0).contains(v)), "shares of right answers");
     if values.iter().all(|v| *v == 0.0 || *v == 1.0) {
         let right = values.iter().filter(|v| **v == 1.0).count();
-        return wilson(right as u64, values.len() as u64, LEVEL);
+        return wilson(right as u64, values.len() as u64, CONFIDENCE_LEVEL);
     }
-    let bootstrap = Bootstrap { level: LEVEL, ..Bootstrap::default() };
+    let bootstrap = Bootstrap { level: CONFIDENCE_LEVEL, ..Bootstrap::default() };
     let statistic = |strata: &[Vec<f64>]| mean(&strata[0]).unwrap_or(f64::NAN);
     // One problem has no spread to resample.
-    let alone = || Some(Interval { low: 0.0, mid: values[0], high: 1.0, level: LEVEL });
+    let alone = || Some(Interval { low: 0.0, mid: values[0], high: 1.0, level: CONFIDENCE_LEVEL });
     bootstrap
         .interval(&[values.to_vec()], statistic)
         .or_else(|| if values.len() == 1 { alone() } else { None })
@@ -174,35 +175,35 @@ mod tests {
     use super::*;
 
     /// Samples of a problem by letter: right, wrong, no answer, unreadable, no room.
-    pub(crate) fn problem(letters: &str) -> Vec<Completion> {
+    pub(crate) fn problem(letters: &str) -> Vec<CompletionRecord> {
         let one = |(sample, letter): (usize, char)| {
             let verdict = match letter {
-                'r' => Outcome::Right,
-                'w' => Outcome::Wrong,
-                'n' => Outcome::NoAnswer,
-                'u' => Outcome::Unreadable,
-                _ => Outcome::NoRoom,
+                'r' => ResponseOutcome::Right,
+                'w' => ResponseOutcome::Wrong,
+                'n' => ResponseOutcome::NoAnswer,
+                'u' => ResponseOutcome::Unreadable,
+                _ => ResponseOutcome::NoRoom,
             };
             let answer = match verdict {
-                Outcome::Right => Some("1"),
-                Outcome::Wrong => Some("2"),
-                Outcome::Unreadable => Some(r"\frac{"),
+                ResponseOutcome::Right => Some("1"),
+                ResponseOutcome::Wrong => Some("2"),
+                ResponseOutcome::Unreadable => Some(r"\frac{"),
                 _ => None,
             };
             let finish = match verdict {
-                Outcome::NoRoom => Finish::NoRoom,
-                Outcome::NoAnswer => Finish::Length,
-                _ => Finish::Eos,
+                ResponseOutcome::NoRoom => RecordedFinish::NoRoom,
+                ResponseOutcome::NoAnswer => RecordedFinish::Length,
+                _ => RecordedFinish::Eos,
             };
-            let tokens = if finish == Finish::NoRoom { 0 } else { 10 };
+            let tokens = if finish == RecordedFinish::NoRoom { 0 } else { 10 };
             let (reason, text) = (String::new(), String::new());
             let answer = answer.map(str::to_owned);
-            Completion { problem: "p".into(), sample, verdict, reason, answer, finish, tokens, text }
+            CompletionRecord { problem: "p".into(), sample, verdict, reason, answer, finish, tokens, text }
         };
         letters.chars().enumerate().map(one).collect()
     }
 
-    fn of(problems: &[&str], pass_at: &[usize]) -> Scores {
+    fn of(problems: &[&str], pass_at: &[usize]) -> BenchmarkScores {
         scores("b", &problems.iter().map(|p| problem(p)).collect::<Vec<_>>(), pass_at)
     }
 

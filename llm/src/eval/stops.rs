@@ -1,15 +1,15 @@
 //! Texts that end a response, beside the end tokens; such a text belongs to the response.
 
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 
 /// The most bytes a character takes: so many tokens may stand before the first one of a stop string and spoil its text.
-const SLACK: usize = 8;
+const STOP_STRING_SLACK: usize = 8;
 
 /// The stop strings of a template, with the tokenizer that spells them.
 #[derive(Clone, Copy, Debug)]
 pub struct Stops<'a> {
     /// The tokenizer.
-    pub tokens: &'a Tokens,
+    pub tokens: &'a ModelTokenizer,
     /// The texts.
     pub texts: &'a [String],
 }
@@ -18,7 +18,7 @@ impl Stops<'_> {
     /// Whether the end of these tokens holds a stop string.
     pub fn reached(&self, tokens: &[u32]) -> bool {
         let longest = self.texts.iter().map(String::len).max().unwrap_or(0);
-        let tail = &tokens[tokens.len().saturating_sub(longest + SLACK)..];
+        let tail = &tokens[tokens.len().saturating_sub(longest + STOP_STRING_SLACK)..];
         // What cannot be decoded is reported when the whole response is.
         self.tokens.text(tail).is_ok_and(|text| self.texts.iter().any(|stop| text.contains(stop.as_str())))
     }

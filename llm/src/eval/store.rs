@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::benchmark::Benchmark;
-use super::completion::Completion;
+use super::completion::CompletionRecord;
 use super::settings::Settings;
 use crate::run::{self, RunError};
 
@@ -79,7 +79,7 @@ const COMPLETIONS: &str = "completions.jsonl";
 /// A line of `problems.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Problem {
+pub struct ProblemRecord {
     /// Its id within the benchmark.
     pub id: String,
     /// The problem.
@@ -92,7 +92,7 @@ pub struct Problem {
 
 /// A benchmark as `eval.toml` remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct BenchmarkHeader {
     /// Its name.
     pub name: String,
     /// How many problems.
@@ -103,14 +103,14 @@ pub struct Head {
     pub prompts: String,
 }
 
-impl Head {
+impl BenchmarkHeader {
     /// Of a benchmark and its problems as they are asked.
-    pub fn new(benchmark: &Benchmark, problems: &[Problem]) -> Head {
-        let crc = |sum, problem: &Problem| {
+    pub fn new(benchmark: &Benchmark, problems: &[ProblemRecord]) -> BenchmarkHeader {
+        let crc = |sum, problem: &ProblemRecord| {
             let sum = crc32c::crc32c_append(sum, &(problem.prompt.len() as u64).to_le_bytes());
             crc32c::crc32c_append(sum, problem.prompt.as_bytes())
         };
-        Head {
+        BenchmarkHeader {
             name: benchmark.name.clone(),
             problems: problems.len(),
             fingerprint: benchmark.fingerprint(),
@@ -140,7 +140,7 @@ impl EvalDir {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn open(path: &Path, settings: &Settings, heads: &[Head]) -> Result<EvalDir, StoreError> {
+    pub fn open(path: &Path, settings: &Settings, heads: &[BenchmarkHeader]) -> Result<EvalDir, StoreError> {
         let disk = Disk::default();
         let file = path.join(FILE);
         if path.exists() && !path.is_dir() {
@@ -149,7 +149,7 @@ impl EvalDir {
         }
         match disk.read(&file)? {
             Some(_) => {
-                let differences = Written::read(path)?.differences(settings, heads);
+                let differences = EvalManifest::read(path)?.differences(settings, heads);
                 if !differences.is_empty() {
                     let differences = differences.join("; ");
                     return Err(StoreError::Changed { path: path.to_owned(), differences });
@@ -180,17 +180,17 @@ impl EvalDir {
     pub fn benchmark(
         &self,
         name: &str,
-        problems: &[Problem],
-    ) -> Result<(Log, Vec<Vec<Completion>>), StoreError> {
+        problems: &[ProblemRecord],
+    ) -> Result<(CompletionLog, Vec<Vec<CompletionRecord>>), StoreError> {
         let directory = self.path.join(slug(name));
         self.disk.create_directories(&directory)?;
-        let line = |problem: &Problem| json_line(problem, &directory);
+        let line = |problem: &ProblemRecord| json_line(problem, &directory);
         let text = problems.iter().map(line).collect::<Result<String, _>>()?;
         self.disk.replace(&directory.join(PROBLEMS), text.as_bytes())?;
         let path = directory.join(COMPLETIONS);
         let (kept, length) = read_completions(&self.disk, &path, problems, self.samples)?;
         let (file, _) = self.disk.open_log(&path, length)?;
-        Ok((Log { path, file, disk: self.disk.clone() }, kept))
+        Ok((CompletionLog { path, file, disk: self.disk.clone() }, kept))
     }
 
     /// Replaces a file of the directory.
@@ -206,19 +206,19 @@ impl EvalDir {
 
 /// Where responses are appended.
 #[derive(Debug)]
-pub struct Log {
+pub struct CompletionLog {
     path: PathBuf,
     file: File,
     disk: Disk,
 }
 
-impl Log {
+impl CompletionLog {
     /// Appends all responses to some problems; they are on the platter when this returns.
     ///
     /// # Errors
     /// [`StoreError::Disk`].
-    pub fn append(&mut self, completions: &[Completion]) -> Result<(), StoreError> {
-        let line = |completion: &Completion| json_line(completion, &self.path);
+    pub fn append(&mut self, completions: &[CompletionRecord]) -> Result<(), StoreError> {
+        let line = |completion: &CompletionRecord| json_line(completion, &self.path);
         let text = completions.iter().map(line).collect::<Result<String, _>>()?;
         self.disk.append(&mut self.file, &self.path, text.as_bytes())?;
         Ok(self.disk.sync(&self.file, &self.path)?)
@@ -233,11 +233,11 @@ fn json_line(value: &impl Serialize, path: &Path) -> Result<String, StoreError> 
     serde_json::to_string(value).map(|text| text + "\n").map_err(damaged)
 }
 
-fn to_toml(settings: &Settings, heads: &[Head]) -> String {
+fn to_toml(settings: &Settings, heads: &[BenchmarkHeader]) -> String {
     let entry = |(key, value): (&str, toml::Value)| format!("{key} = {value}\n");
     let mut text = "[eval]\n".to_owned();
     text.extend(settings.entries().into_iter().map(entry));
-    for Head { name, problems, fingerprint, prompts } in heads {
+    for BenchmarkHeader { name, problems, fingerprint, prompts } in heads {
         let quoted = |text: &str| toml::Value::from(text).to_string();
         text += &format!(
             "\n[[benchmark]]\nname = {}\nproblems = {problems}\nfingerprint = {}\nprompts = {}\n",
@@ -251,14 +251,14 @@ fn to_toml(settings: &Settings, heads: &[Head]) -> String {
 
 /// `eval.toml` as it stands.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct EvalManifest {
     settings: Table,
     /// The benchmarks, in order.
-    pub heads: Vec<Head>,
+    pub heads: Vec<BenchmarkHeader>,
 }
 
-impl Written {
-    fn read(directory: &Path) -> Result<Written, StoreError> {
+impl EvalManifest {
+    fn read(directory: &Path) -> Result<EvalManifest, StoreError> {
         let path = directory.join(FILE);
         let bytes = Disk::default().read(&path)?;
         let absent = || {
@@ -275,18 +275,18 @@ impl Written {
             return Err(damaged("no list [[benchmark]]".to_owned()));
         };
         let head = |value: &toml::Value| {
-            Some(Head {
+            Some(BenchmarkHeader {
                 name: value.get("name")?.as_str()?.to_owned(),
                 problems: usize::try_from(value.get("problems")?.as_integer()?).ok()?,
                 fingerprint: value.get("fingerprint")?.as_str()?.to_owned(),
                 prompts: value.get("prompts")?.as_str()?.to_owned(),
             })
         };
-        let heads = list.iter().map(head).collect::<Option<Vec<Head>>>();
+        let heads = list.iter().map(head).collect::<Option<Vec<BenchmarkHeader>>>();
         let heads = heads.ok_or_else(|| {
             damaged("a [[benchmark]] without name, problems, fingerprint or prompts".to_owned())
         })?;
-        Ok(Written { settings, heads })
+        Ok(EvalManifest { settings, heads })
     }
 
     /// A setting; where an evaluation was written before there was such a key, what it had then.
@@ -311,7 +311,7 @@ impl Written {
             .map(|(key, _)| (key.as_str(), self.setting(key)))
     }
 
-    fn differences(&self, settings: &Settings, heads: &[Head]) -> Vec<String> {
+    fn differences(&self, settings: &Settings, heads: &[BenchmarkHeader]) -> Vec<String> {
         let entries = settings.entries().into_iter().filter(|(key, _)| !Settings::FOR_PEOPLE.contains(key));
         let stored = |key: &str| self.value(key).map_or("(absent)".to_owned(), |value| value.to_string());
         let changed = entries.filter_map(|(key, value)| {
@@ -319,7 +319,8 @@ impl Written {
             (old != new).then(|| format!("{key}: {old} -> {new}"))
         });
         let mut differences: Vec<String> = changed.collect();
-        let names = |heads: &[Head]| heads.iter().map(|h| h.name.as_str()).collect::<Vec<_>>().join(",");
+        let names =
+            |heads: &[BenchmarkHeader]| heads.iter().map(|h| h.name.as_str()).collect::<Vec<_>>().join(",");
         if names(&self.heads) != names(heads) {
             differences.push(format!("benchmarks: {} -> {}", names(&self.heads), names(heads)));
         } else {
@@ -340,21 +341,21 @@ impl Written {
 
 /// A benchmark of a finished evaluation.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct StoredBenchmark {
     /// Which it is.
-    pub head: Head,
+    pub head: BenchmarkHeader,
     /// Its problems.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ProblemRecord>,
     /// The responses to each.
-    pub completions: Vec<Vec<Completion>>,
+    pub completions: Vec<Vec<CompletionRecord>>,
 }
 
 /// Reads a finished evaluation.
 ///
 /// # Errors
 /// [`StoreError`] when there is none, it is under way, or a file is not what this program wrote.
-pub fn read(directory: &Path) -> Result<(Written, Vec<Recorded>), StoreError> {
-    let written = Written::read(directory)?;
+pub fn read(directory: &Path) -> Result<(EvalManifest, Vec<StoredBenchmark>), StoreError> {
+    let written = EvalManifest::read(directory)?;
     let disk = Disk::default();
     let samples = written.settings.get("samples").and_then(toml::Value::as_integer);
     let samples = samples.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or_else(|| {
@@ -362,9 +363,9 @@ pub fn read(directory: &Path) -> Result<(Written, Vec<Recorded>), StoreError> {
             format!("samples = {}: must be a whole number of at least 1", written.setting("samples"));
         StoreError::Damaged { place: directory.join(FILE).display().to_string(), problem }
     })?;
-    let one = |head: &Head| {
+    let one = |head: &BenchmarkHeader| {
         let at = directory.join(slug(&head.name));
-        let problems: Vec<Problem> = match disk.read(&at.join(PROBLEMS))? {
+        let problems: Vec<ProblemRecord> = match disk.read(&at.join(PROBLEMS))? {
             Some(bytes) => {
                 lines(&bytes, &at.join(PROBLEMS))?.into_iter().map(|(problem, _)| problem).collect()
             }
@@ -379,7 +380,7 @@ pub fn read(directory: &Path) -> Result<(Written, Vec<Recorded>), StoreError> {
                 all: head.problems,
             });
         }
-        Ok(Recorded { head: head.clone(), problems, completions })
+        Ok(StoredBenchmark { head: head.clone(), problems, completions })
     };
     let recorded = written.heads.iter().map(one).collect::<Result<_, _>>()?;
     Ok((written, recorded))
@@ -410,11 +411,11 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T
 fn read_completions(
     disk: &Disk,
     path: &Path,
-    problems: &[Problem],
+    problems: &[ProblemRecord],
     samples: usize,
-) -> Result<(Vec<Vec<Completion>>, u64), StoreError> {
+) -> Result<(Vec<Vec<CompletionRecord>>, u64), StoreError> {
     let bytes = disk.read(path)?.unwrap_or_default();
-    let lines: Vec<(Completion, u64)> = lines(&bytes, path)?;
+    let lines: Vec<(CompletionRecord, u64)> = lines(&bytes, path)?;
     let wrong = |number: usize, problem: String| StoreError::Damaged {
         place: format!("{}:{}", path.display(), number + 1),
         problem,
@@ -432,7 +433,7 @@ fn read_completions(
     }
     let complete = lines.len() / samples * samples;
     let length = complete.checked_sub(1).map_or(0, |last| lines[last].1);
-    let mut kept: Vec<Vec<Completion>> = Vec::new();
+    let mut kept: Vec<Vec<CompletionRecord>> = Vec::new();
     for (number, (line, _)) in lines.into_iter().take(complete).enumerate() {
         match kept.last_mut() {
             Some(of_problem) if number % samples > 0 => of_problem.push(line),

@@ -6,20 +6,20 @@ use grpo_lambda::table::{Cell, Table, significant};
 use serde_json::{Map, Value, json};
 
 use super::benchmark::PAPER;
-use super::completion::{Completion, Outcome};
-use super::power::{Limits, limits};
-use super::score::{Scores, Tally, scores};
+use super::completion::{CompletionRecord, ResponseOutcome};
+use super::power::{PowerLimits, limits};
+use super::score::{BenchmarkScores, Tally, scores};
 use super::settings::Settings;
 
 /// The numbers of an evaluation.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct EvalSummary {
     /// What was asked.
     pub settings: Settings,
     /// Each benchmark.
-    pub scores: Vec<Scores>,
+    pub scores: Vec<BenchmarkScores>,
     /// What each can show.
-    pub limits: Vec<Limits>,
+    pub limits: Vec<PowerLimits>,
     /// The unweighted mean over benchmarks; with several.
     pub average: Option<Average>,
 }
@@ -41,19 +41,23 @@ pub struct Average {
 /// The share of right answers given by one side of the assumption of [`limits`].
 pub const ASSUMED: &str = "as of two independent models of this accuracy";
 
-impl Summary {
+impl EvalSummary {
     /// The numbers of benchmarks from their responses.
     ///
     /// # Panics
     /// When a benchmark has no problem or an element of `pass_at` is 0 or above the samples.
-    pub fn new(settings: &Settings, benchmarks: &[(&str, &[Vec<Completion>])], pass_at: &[usize]) -> Summary {
-        let all: Vec<Scores> = benchmarks.iter().map(|(name, c)| scores(name, c, pass_at)).collect();
-        let tallies = |completions: &[Vec<Completion>]| -> Vec<Tally> {
+    pub fn new(
+        settings: &Settings,
+        benchmarks: &[(&str, &[Vec<CompletionRecord>])],
+        pass_at: &[usize],
+    ) -> EvalSummary {
+        let all: Vec<BenchmarkScores> = benchmarks.iter().map(|(name, c)| scores(name, c, pass_at)).collect();
+        let tallies = |completions: &[Vec<CompletionRecord>]| -> Vec<Tally> {
             completions.iter().map(|c| Tally::of(c)).collect()
         };
         let limits = benchmarks.iter().filter_map(|(_, c)| limits(&tallies(c))).collect();
         let average = if all.len() > 1 { average(&all) } else { None };
-        Summary { settings: settings.clone(), scores: all, limits, average }
+        EvalSummary { settings: settings.clone(), scores: all, limits, average }
     }
 
     /// Whether these are the paper's five benchmarks.
@@ -91,14 +95,14 @@ impl Summary {
         let mut notes = Vec::new();
         for s in &self.scores {
             let all = s.problems * s.samples;
-            let no_room = s.count(Outcome::NoRoom) / s.samples;
+            let no_room = s.count(ResponseOutcome::NoRoom) / s.samples;
             if no_room > 0 {
                 notes.push(format!(
                     "{}: {no_room} of {} prompts leave no room in a context of {} tokens; they were not asked",
                     s.name, s.problems, self.settings.context
                 ));
             }
-            let unreadable = s.count(Outcome::Unreadable);
+            let unreadable = s.count(ResponseOutcome::Unreadable);
             if unreadable > 0 {
                 notes.push(format!("{}: {unreadable} of {all} answers could not be read", s.name));
             }
@@ -145,7 +149,7 @@ impl Summary {
             row.extend(s.pass.iter().map(|p| cell(Some(p.value))));
             row.extend(s.majority.map(|m| cell(Some(m.value))));
             row.push(s.uncounted().to_string());
-            row.push(s.count(Outcome::NoAnswer).to_string());
+            row.push(s.count(ResponseOutcome::NoAnswer).to_string());
             row.push(s.cut_off.to_string());
             row.push(s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}")));
             table.add_row(row);
@@ -170,10 +174,10 @@ impl Summary {
         table.to_csv(command)
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<SummaryLine> {
         let mut out = Vec::new();
         let mut add = |benchmark: &str, measure: String, n: usize, value: Option<Interval>| {
-            out.extend(value.map(|value| Line { benchmark: benchmark.to_owned(), measure, n, value }));
+            out.extend(value.map(|value| SummaryLine { benchmark: benchmark.to_owned(), measure, n, value }));
         };
         let (measure, k) = (self.measure(), self.settings.samples);
         let as_wrong = format!("{measure}, not counted as wrong");
@@ -201,7 +205,7 @@ impl Summary {
             self.settings.entries().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
         let benchmarks = self.scores.iter().zip(&self.limits).map(|(s, limits)| {
             let outcomes: Map<String, Value> =
-                Outcome::ALL.iter().zip(s.outcomes).map(|(o, n)| (o.words().to_owned(), n.into())).collect();
+                ResponseOutcome::ALL.iter().zip(s.outcomes).map(|(o, n)| (o.words().to_owned(), n.into())).collect();
             json!({
                 "name": s.name,
                 "problems": s.problems,
@@ -233,7 +237,7 @@ impl Summary {
     }
 }
 
-struct Line {
+struct SummaryLine {
     benchmark: String,
     measure: String,
     n: usize,
@@ -256,8 +260,8 @@ pub(super) fn digits(x: f64) -> String {
     significant(x, 3)
 }
 
-fn average(all: &[Scores]) -> Option<Average> {
-    let mean = |f: &dyn Fn(&Scores) -> Option<Interval>| {
+fn average(all: &[BenchmarkScores]) -> Option<Average> {
+    let mean = |f: &dyn Fn(&BenchmarkScores) -> Option<Interval>| {
         mean_of_independent(&all.iter().map(f).collect::<Option<Vec<Interval>>>()?)
     };
     let pass = (0..all.first()?.pass.len()).filter_map(|i| mean(&|s| Some(s.pass[i].value))).collect();

@@ -2,7 +2,7 @@
 
 use grpo_lambda_grade::{Answer, Verdict};
 
-use super::completion::{Completion, Outcome};
+use super::completion::{CompletionRecord, ResponseOutcome};
 
 /// What the majority of a problem's samples says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Vote {
 /// Answers that the grader calls equal vote together; a response without an answer does not vote, one that cannot be read votes for its text.
 ///
 /// An answer joins the first class whose first member equals it. A class is right when its first member is.
-pub fn majority(samples: &[Completion]) -> Vote {
+pub fn majority(samples: &[CompletionRecord]) -> Vote {
     struct Class<'a> {
         text: &'a str,
         answer: Answer,
@@ -38,7 +38,12 @@ pub fn majority(samples: &[Completion]) -> Vote {
             Some(at) => classes[at].votes += 1,
             None => {
                 let answer = answer.unwrap_or_else(|| Answer::read(text));
-                classes.push(Class { text, answer, right: sample.verdict == Outcome::Right, votes: 1 });
+                classes.push(Class {
+                    text,
+                    answer,
+                    right: sample.verdict == ResponseOutcome::Right,
+                    votes: 1,
+                });
             }
         }
     }
@@ -53,17 +58,17 @@ pub fn majority(samples: &[Completion]) -> Vote {
 
 #[cfg(test)]
 mod tests {
-    use super::super::completion::Finish;
+    use super::super::completion::RecordedFinish;
     use super::*;
 
-    fn samples(answers: &[(&str, Outcome)]) -> Vec<Completion> {
-        let one = |(sample, (answer, verdict)): (usize, &(&str, Outcome))| Completion {
+    fn samples(answers: &[(&str, ResponseOutcome)]) -> Vec<CompletionRecord> {
+        let one = |(sample, (answer, verdict)): (usize, &(&str, ResponseOutcome))| CompletionRecord {
             problem: "p".into(),
             sample,
             verdict: *verdict,
             reason: String::new(),
             answer: Some((*answer).to_owned()).filter(|a| !a.is_empty()),
-            finish: Finish::Eos,
+            finish: RecordedFinish::Eos,
             tokens: 1,
             text: String::new(),
         };
@@ -72,7 +77,7 @@ mod tests {
 
     #[test]
     fn spellings_of_one_value_vote_together() {
-        use Outcome::{NoAnswer, Right, Unreadable, Wrong};
+        use ResponseOutcome::{NoAnswer, Right, Unreadable, Wrong};
         let half = [("1/2", Right), ("7", Wrong), ("7", Wrong), (r"\frac{1}{2}", Right), ("0.5", Right)];
         assert_eq!(majority(&samples(&half)), Vote { score: 1.0, tie: false });
         // By their texts alone, 7 would have won.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tokenizers::Tokenizer;
 
-use crate::input::prompt::Rendered;
+use crate::input::prompt::RenderedPrompt;
 
 /// What is wrong with a tokenizer or its use.
 #[derive(Debug, thiserror::Error)]
@@ -79,17 +79,17 @@ pub enum TokenError {
 
 /// Token ids of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Prompt(Vec<u32>);
+pub struct PromptTokens(Vec<u32>);
 
-impl Prompt {
+impl PromptTokens {
     /// A prompt given as ids, for a model with `vocab_size` embeddings.
     ///
     /// # Errors
     /// [`TokenError::UnknownId`].
-    pub fn from_ids(ids: Vec<u32>, vocab_size: usize) -> Result<Prompt, TokenError> {
+    pub fn from_ids(ids: Vec<u32>, vocab_size: usize) -> Result<PromptTokens, TokenError> {
         match ids.iter().find(|&&id| id as usize >= vocab_size) {
             Some(&id) => Err(TokenError::UnknownId { id, vocab_size }),
-            None => Ok(Prompt(ids)),
+            None => Ok(PromptTokens(ids)),
         }
     }
 
@@ -101,19 +101,19 @@ impl Prompt {
 
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// With an end-of-sequence token, which is its last token.
     Eos,
     /// At the length limit.
     Length,
 }
 
-impl Finish {
+impl FinishReason {
     /// `eos` or `length`.
     pub fn name(self) -> &'static str {
         match self {
-            Finish::Eos => "eos",
-            Finish::Length => "length",
+            FinishReason::Eos => "eos",
+            FinishReason::Length => "length",
         }
     }
 }
@@ -122,7 +122,7 @@ impl Finish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
     ids: Vec<u32>,
-    finish: Finish,
+    finish: FinishReason,
 }
 
 impl Completion {
@@ -132,13 +132,13 @@ impl Completion {
     }
 
     /// How it ended.
-    pub fn finish(&self) -> Finish {
+    pub fn finish(&self) -> FinishReason {
         self.finish
     }
 
     /// Whether it was cut off.
     pub fn truncated(&self) -> bool {
-        self.finish == Finish::Length
+        self.finish == FinishReason::Length
     }
 }
 
@@ -151,7 +151,7 @@ pub const UNKNOWN: &str = "<unk>";
 
 /// A checkpoint's tokenizer with the ids that end a response.
 #[derive(Clone, Debug)]
-pub struct Tokens {
+pub struct ModelTokenizer {
     tokenizer: Tokenizer,
     eos: Vec<u32>,
     /// The tokenizer's files as they were read, for checkpoints.
@@ -162,16 +162,16 @@ pub struct Tokens {
 const FILES: [&str; 4] =
     ["tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"];
 
-impl Tokens {
+impl ModelTokenizer {
     /// A tokenizer whose files are part of the program: the name and bytes of each, `tokenizer.json` first.
     ///
     /// # Panics
     /// When they are not a tokenizer with this end token: the files are part of the program and tested.
-    pub(crate) fn embedded(files: Vec<(String, Vec<u8>)>, end: &str) -> Tokens {
+    pub(crate) fn embedded(files: Vec<(String, Vec<u8>)>, end: &str) -> ModelTokenizer {
         let (name, bytes) = &files[0];
         let tokenizer = parse(Path::new(name), bytes).expect("the shipped tokenizer is valid");
         let eos = tokenizer.token_to_id(end).expect("it has an end token");
-        Tokens { tokenizer, eos: vec![eos], files }
+        ModelTokenizer { tokenizer, eos: vec![eos], files }
     }
 
     /// The tokenizer of a Hugging Face checkpoint directory.
@@ -181,7 +181,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`TokenError`] for a missing or unreadable file and when no end token is named.
-    pub fn load(directory: &Path) -> Result<Tokens, TokenError> {
+    pub fn load(directory: &Path) -> Result<ModelTokenizer, TokenError> {
         let path = directory.join("tokenizer.json");
         let bytes = std::fs::read(&path).map_err(|source| TokenError::Read { path: path.clone(), source })?;
         let tokenizer = parse(&path, &bytes)?;
@@ -195,7 +195,7 @@ impl Tokens {
                 Err(source) => return Err(TokenError::Read { path, source }),
             }
         }
-        let tokens = Tokens { tokenizer, eos, files };
+        let tokens = ModelTokenizer { tokenizer, eos, files };
         tokens.check_eos(tokens.len())?;
         Ok(tokens)
     }
@@ -268,16 +268,16 @@ impl Tokens {
     ///
     /// # Errors
     /// [`TokenError::Encode`].
-    pub fn prompt(&self, text: &str) -> Result<Prompt, TokenError> {
-        self.encode(text, true).map(Prompt)
+    pub fn prompt(&self, text: &str) -> Result<PromptTokens, TokenError> {
+        self.encode(text, true).map(PromptTokens)
     }
 
     /// A prompt that a template wrote; special tokens are put around it only where the template leaves that to the tokenizer.
     ///
     /// # Errors
     /// [`TokenError::Encode`].
-    pub fn rendered(&self, prompt: &Rendered) -> Result<Prompt, TokenError> {
-        self.encode(&prompt.text, prompt.special_tokens).map(Prompt)
+    pub fn rendered(&self, prompt: &RenderedPrompt) -> Result<PromptTokens, TokenError> {
+        self.encode(&prompt.text, prompt.special_tokens).map(PromptTokens)
     }
 
     /// A response to imitate: the text's ids, then the end token.
@@ -287,7 +287,7 @@ impl Tokens {
     pub fn target(&self, text: &str) -> Result<Completion, TokenError> {
         let mut ids = self.encode(text, false)?;
         ids.push(self.eos[0]);
-        Ok(Completion { ids, finish: Finish::Eos })
+        Ok(Completion { ids, finish: FinishReason::Eos })
     }
 
     /// A sampled response: ends at its first end token or was cut off.
@@ -298,13 +298,13 @@ impl Tokens {
         assert!(!ids.is_empty(), "a response has at least one token");
         let end = ids.iter().position(|id| self.eos.contains(id));
         assert!(end.is_none_or(|end| end + 1 == ids.len()), "tokens after the end token at {end:?}: {ids:?}");
-        Completion { finish: if end.is_some() { Finish::Eos } else { Finish::Length }, ids }
+        Completion { finish: if end.is_some() { FinishReason::Eos } else { FinishReason::Length }, ids }
     }
 
     /// The text of a response, without special tokens.
     ///
     /// # Errors
-    /// As [`Tokens::text`].
+    /// As [`ModelTokenizer::text`].
     pub fn completion_text(&self, completion: &Completion) -> Result<String, TokenError> {
         self.text(&completion.ids)
     }
@@ -397,7 +397,8 @@ mod tests {
         let one = r#"{"eos_token_id": 2}"#;
         let named = r#"{"eos_token": {"content": "<eos>"}}"#;
         let all = [("tokenizer.json", TINY), ("generation_config.json", two), ("config.json", one)];
-        let eos = |files: &[(&str, &str)]| Tokens::load(directory(files).path()).map(|t| t.eos().to_vec());
+        let eos =
+            |files: &[(&str, &str)]| ModelTokenizer::load(directory(files).path()).map(|t| t.eos().to_vec());
         assert_eq!(eos(&all).expect("a list"), [1, 2]);
         assert_eq!(eos(&[all[0], all[2]]).expect("a number"), [2]);
         assert_eq!(
@@ -408,11 +409,11 @@ mod tests {
 
     #[test]
     fn the_padding_token_is_the_configured_one() {
-        assert_eq!(Tokens::tiny().pad(), Tokens::tiny().id(PAD));
+        assert_eq!(ModelTokenizer::tiny().pad(), ModelTokenizer::tiny().id(PAD));
         let pad = |config: &str| {
             let eos = r#"{"eos_token_id": 1}"#;
             let files = [("tokenizer.json", TINY), ("config.json", eos), ("tokenizer_config.json", config)];
-            Tokens::load(directory(&files).path()).expect("complete").pad()
+            ModelTokenizer::load(directory(&files).path()).expect("complete").pad()
         };
         assert_eq!(pad(r#"{"pad_token": {"content": "<unk>"}}"#), Some(2));
         assert_eq!([pad("{}"), pad(r#"{"pad_token": "</s>"}"#), pad(r#"{"pad_token": null}"#)], [None; 3]);
@@ -421,7 +422,7 @@ mod tests {
     #[test]
     fn bad_directories_are_refused_with_the_file_and_the_reason() {
         let refused = |files: &[(&str, &str)]| {
-            Tokens::load(directory(files).path()).expect_err("must be refused").to_string()
+            ModelTokenizer::load(directory(files).path()).expect_err("must be refused").to_string()
         };
         assert!(refused(&[]).contains("tokenizer.json"));
         assert!(refused(&[("tokenizer.json", "{")]).contains("not a tokenizer"));
@@ -436,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_model_with_too_few_embeddings_is_refused_by_token() {
-        let tokens = Tokens::tiny();
+        let tokens = ModelTokenizer::tiny();
         assert!(tokens.check(tokens.len()).is_ok() && tokens.check(tokens.len() + 100).is_ok());
         let error = tokens.check(tokens.len() - 1).expect_err("one embedding is missing").to_string();
         assert!(error.contains(&format!("has id {}", tokens.len() - 1)), "{error}");
@@ -444,19 +445,19 @@ mod tests {
 
     #[test]
     fn completions_keep_their_ids_and_say_how_they_ended() {
-        let tokens = Tokens::tiny();
+        let tokens = ModelTokenizer::tiny();
         let target = tokens.target("3*4=12\n\\boxed{12}").expect("plain text");
         assert_eq!(*target.ids().last().expect("tokens"), tokens.eos()[0]);
         assert_eq!(tokens.completion_text(&target).expect("decodes"), "3*4=12\n\\boxed{12}");
         assert_eq!(tokens.sampled(target.ids().to_vec()), target);
         let cut = tokens.sampled(target.ids()[..3].to_vec());
-        assert_eq!((cut.finish(), cut.truncated()), (Finish::Length, true));
+        assert_eq!((cut.finish(), cut.truncated()), (FinishReason::Length, true));
     }
 
     #[test]
     #[should_panic(expected = "tokens after the end token")]
     fn nothing_follows_the_end_token() {
-        let tokens = Tokens::tiny();
+        let tokens = ModelTokenizer::tiny();
         tokens.sampled(vec![5, tokens.eos()[0], 5]);
     }
 }

@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::input::task::{Level, Split, Task};
-use crate::input::tokens::{EOS, PAD, Tokens, UNKNOWN};
+use crate::input::tokens::{EOS, ModelTokenizer, PAD, UNKNOWN};
 
 /// `tokenizer.json` of the `tiny` preset.
 pub const TINY: &str = include_str!("../../presets/tiny/tokenizer.json");
 
-impl Tokens {
+impl ModelTokenizer {
     /// The tokenizer of the `tiny` preset: one token per digit and sign, one per word of the embedded task.
-    pub fn tiny() -> Tokens {
+    pub fn tiny() -> ModelTokenizer {
         let files = [("tokenizer.json", TINY.to_owned()), ("tokenizer_config.json", tokenizer_config_json())];
-        Tokens::embedded(files.map(|(name, text)| (name.to_owned(), text.into_bytes())).into(), EOS)
+        ModelTokenizer::embedded(files.map(|(name, text)| (name.to_owned(), text.into_bytes())).into(), EOS)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn every_problem_is_whole_words_round_trips_and_is_short() {
-        let tokenizer = Tokens::tiny();
+        let tokenizer = ModelTokenizer::tiny();
         let unknown = tokenizer.id(UNKNOWN).expect("a token");
         let letter =
             |id: u32| (3 + 1..3 + 1 + 95).contains(&id) && char::from((id - 4) as u8 + b' ').is_alphabetic();
@@ -166,7 +166,7 @@ mod tests {
         #[test]
         fn ascii_text_round_trips_and_the_library_cuts_as_the_generator_does(text in "[ -~\n]{0,60}") {
             prop_assume!(![PAD, EOS, UNKNOWN].iter().any(|s| text.contains(s)));
-            let tokenizer = Tokens::tiny();
+            let tokenizer = ModelTokenizer::tiny();
             let prompt = tokenizer.prompt(&text).expect("encodes");
             prop_assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), text.clone());
             let by_hand: Vec<u32> = pieces(&text)

@@ -25,7 +25,7 @@ pub fn total_mib() -> Option<f64> {
 
 /// What the memory of a training step depends on beside the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct StepShape {
     /// Prompts.
     pub prompts: usize,
     /// Responses per prompt.
@@ -44,7 +44,7 @@ pub struct Step {
 
 /// One use of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct MemoryItem {
     /// What it is for.
     pub name: &'static str,
     /// Bytes.
@@ -55,23 +55,23 @@ pub struct Item {
 
 /// An estimate for training in f32, item by item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Estimate {
+pub struct MemoryEstimate {
     /// Held all the time.
-    pub state: Vec<Item>,
+    pub state: Vec<MemoryItem>,
     /// Held while responses are sampled.
-    pub rollout: Vec<Item>,
+    pub rollout: Vec<MemoryItem>,
     /// Held in an update, every activation kept.
-    pub update: Vec<Item>,
+    pub update: Vec<MemoryItem>,
     /// Held in an update, each layer computed again in the backward pass.
-    pub update_checkpointed: Vec<Item>,
+    pub update_checkpointed: Vec<MemoryItem>,
 }
 
 /// Bytes of some items.
-pub fn total(items: &[Item]) -> usize {
+pub fn total(items: &[MemoryItem]) -> usize {
     items.iter().map(|i| i.bytes).sum()
 }
 
-impl Estimate {
+impl MemoryEstimate {
     /// The most that is held at once: the state, and the larger of rollout and update.
     pub fn peak(&self, checkpointed: bool) -> usize {
         let update = if checkpointed { &self.update_checkpointed } else { &self.update };
@@ -99,7 +99,7 @@ pub fn tape_bytes(c: &Config, tokens: usize, scored: usize, checkpointed: bool) 
 }
 
 /// Bytes of the pages that hold keys and values when every response has full length.
-pub fn cache_bytes(c: &Config, step: &Step) -> usize {
+pub fn cache_bytes(c: &Config, step: &StepShape) -> usize {
     let shared = step.prompt_tokens / PAGE;
     let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
     F32 * page(c) * step.prompts * (shared + step.group * own)
@@ -110,8 +110,8 @@ fn page(c: &Config) -> usize {
 }
 
 /// The memory of training `c`, or an adapter of it, with steps of this size.
-pub fn estimate(c: &Config, step: &Step, lora: Option<&LoraSettings>) -> Estimate {
-    let item = |name, bytes, formula: String| Item { name, bytes, formula };
+pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> MemoryEstimate {
+    let item = |name, bytes, formula: String| MemoryItem { name, bytes, formula };
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let adapted = lora.map(|lora| lora.adapted(c));
     let trained = lora.map_or(parameters, |lora| lora.parameters(c));
@@ -200,7 +200,7 @@ pub fn estimate(c: &Config, step: &Step, lora: Option<&LoraSettings>) -> Estimat
         tape_bytes(c, tokens, scored, true),
         format!("4 x {layers} layers x {tokens} tokens x {h} + 4 x {scored} scored x {}", 2 * h + 5),
     );
-    Estimate {
+    MemoryEstimate {
         state,
         rollout,
         update: vec![whole, work.clone()],
@@ -211,7 +211,7 @@ pub fn estimate(c: &Config, step: &Step, lora: Option<&LoraSettings>) -> Estimat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda_decoder::model::{Decoder, Decoding, Gradients, Options, Rows, weights};
+    use grpo_lambda_decoder::model::{Decoder, Decoding, ForwardOptions, Gradients, Rows, weights};
 
     fn model(tied: bool) -> Decoder<f32> {
         let config = Config { tie_word_embeddings: tied, ..Config::qwen2(67, 48, 3, 6, 2) };
@@ -239,7 +239,9 @@ mod tests {
             scored += len - from;
         }
         for checkpoint in [false, true] {
-            let (_, tape) = model.forward(&rows, Options { checkpoint, ..Options::default() }).expect("fits");
+            let (_, tape) = model
+                .forward(&rows, ForwardOptions { checkpoint, ..ForwardOptions::default() })
+                .expect("fits");
             assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, scored, checkpoint));
         }
     }
@@ -248,7 +250,7 @@ mod tests {
     fn the_cache_is_counted_to_the_byte() {
         let model = model(false);
         for (prompt_tokens, new_tokens) in [(7, 20), (32, 32), (33, 40), (70, 1)] {
-            let step = Step {
+            let step = StepShape {
                 prompts: 3,
                 group: 4,
                 prompt_tokens,
@@ -277,7 +279,7 @@ mod tests {
     fn gradients_and_optimiser_are_as_large_as_said() {
         for tied in [true, false] {
             let model = model(tied);
-            let step = Step {
+            let step = StepShape {
                 prompts: 2,
                 group: 2,
                 prompt_tokens: 5,
@@ -308,11 +310,11 @@ mod tests {
 
     #[test]
     fn an_adapter_holds_what_its_engine_holds() {
-        use crate::step::engine::{Cpu, Engine, Stage};
+        use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
         let model = model(true);
         let (shape, targets) = (model.config().clone(), vec!["q_proj".to_owned(), "down_proj".to_owned()]);
         let lora = LoraSettings { rank: 4, alpha: 8.0, targets };
-        let step = Step {
+        let step = StepShape {
             prompts: 2,
             group: 2,
             prompt_tokens: 5,
@@ -325,9 +327,9 @@ mod tests {
         let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
         let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
         assert_eq!(of("weights"), 4 * numbers);
-        let stage = Stage { lora: Some(lora), ..Stage::new(Default::default()) };
-        let mut engine = Cpu::start(model, stage).expect("it fits");
-        let saved = engine.optimiser().expect("on the CPU");
+        let setup = TrainingSetup { lora: Some(lora), ..TrainingSetup::new(Default::default()) };
+        let mut engine = CpuEngine::new(model, setup).expect("it fits");
+        let saved = engine.optimiser_state().expect("on the CPU");
         let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
         let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
         assert_eq!(of("optimiser"), state);

@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::config::{Architecture, RopeScaling};
 
 /// A model's shape.
 #[derive(Debug)]
-struct Entry {
+struct PublishedShape {
     name: &'static str,
     llama: bool,
     hidden: usize,
@@ -26,20 +26,20 @@ struct Entry {
 }
 
 #[rustfmt::skip]
-static ENTRIES: &[Entry] = &[
-    Entry { name: "qwen2.5-0.5b", llama: false, hidden: 896, intermediate: 4864, layers: 24, heads: 14, key_heads: 2, vocabulary: 151_936, tied: true, context: 32_768, theta: 1e6, scaling: 1.0 },
-    Entry { name: "qwen2.5-1.5b", llama: false, hidden: 1536, intermediate: 8960, layers: 28, heads: 12, key_heads: 2, vocabulary: 151_936, tied: true, context: 131_072, theta: 1e6, scaling: 1.0 },
-    Entry { name: "qwen2.5-math-1.5b", llama: false, hidden: 1536, intermediate: 8960, layers: 28, heads: 12, key_heads: 2, vocabulary: 151_936, tied: true, context: 4096, theta: 1e4, scaling: 1.0 },
-    Entry { name: "qwen2.5-3b", llama: false, hidden: 2048, intermediate: 11_008, layers: 36, heads: 16, key_heads: 2, vocabulary: 151_936, tied: true, context: 32_768, theta: 1e6, scaling: 1.0 },
-    Entry { name: "qwen2.5-7b", llama: false, hidden: 3584, intermediate: 18_944, layers: 28, heads: 28, key_heads: 4, vocabulary: 152_064, tied: false, context: 131_072, theta: 1e6, scaling: 1.0 },
-    Entry { name: "qwen2.5-math-7b", llama: false, hidden: 3584, intermediate: 18_944, layers: 28, heads: 28, key_heads: 4, vocabulary: 152_064, tied: false, context: 4096, theta: 1e4, scaling: 1.0 },
-    Entry { name: "r1-distill-qwen-1.5b", llama: false, hidden: 1536, intermediate: 8960, layers: 28, heads: 12, key_heads: 2, vocabulary: 151_936, tied: false, context: 131_072, theta: 1e4, scaling: 1.0 },
-    Entry { name: "r1-distill-qwen-7b", llama: false, hidden: 3584, intermediate: 18_944, layers: 28, heads: 28, key_heads: 4, vocabulary: 152_064, tied: false, context: 131_072, theta: 1e4, scaling: 1.0 },
-    Entry { name: "r1-distill-llama-3b", llama: true, hidden: 3072, intermediate: 8192, layers: 28, heads: 24, key_heads: 8, vocabulary: 128_256, tied: true, context: 131_072, theta: 5e5, scaling: 32.0 },
-    Entry { name: "r1-distill-llama-8b", llama: true, hidden: 4096, intermediate: 14_336, layers: 32, heads: 32, key_heads: 8, vocabulary: 128_256, tied: false, context: 131_072, theta: 5e5, scaling: 8.0 },
+static ENTRIES: &[PublishedShape] = &[
+    PublishedShape { name: "qwen2.5-0.5b", llama: false, hidden: 896, intermediate: 4864, layers: 24, heads: 14, key_heads: 2, vocabulary: 151_936, tied: true, context: 32_768, theta: 1e6, scaling: 1.0 },
+    PublishedShape { name: "qwen2.5-1.5b", llama: false, hidden: 1536, intermediate: 8960, layers: 28, heads: 12, key_heads: 2, vocabulary: 151_936, tied: true, context: 131_072, theta: 1e6, scaling: 1.0 },
+    PublishedShape { name: "qwen2.5-math-1.5b", llama: false, hidden: 1536, intermediate: 8960, layers: 28, heads: 12, key_heads: 2, vocabulary: 151_936, tied: true, context: 4096, theta: 1e4, scaling: 1.0 },
+    PublishedShape { name: "qwen2.5-3b", llama: false, hidden: 2048, intermediate: 11_008, layers: 36, heads: 16, key_heads: 2, vocabulary: 151_936, tied: true, context: 32_768, theta: 1e6, scaling: 1.0 },
+    PublishedShape { name: "qwen2.5-7b", llama: false, hidden: 3584, intermediate: 18_944, layers: 28, heads: 28, key_heads: 4, vocabulary: 152_064, tied: false, context: 131_072, theta: 1e6, scaling: 1.0 },
+    PublishedShape { name: "qwen2.5-math-7b", llama: false, hidden: 3584, intermediate: 18_944, layers: 28, heads: 28, key_heads: 4, vocabulary: 152_064, tied: false, context: 4096, theta: 1e4, scaling: 1.0 },
+    PublishedShape { name: "r1-distill-qwen-1.5b", llama: false, hidden: 1536, intermediate: 8960, layers: 28, heads: 12, key_heads: 2, vocabulary: 151_936, tied: false, context: 131_072, theta: 1e4, scaling: 1.0 },
+    PublishedShape { name: "r1-distill-qwen-7b", llama: false, hidden: 3584, intermediate: 18_944, layers: 28, heads: 28, key_heads: 4, vocabulary: 152_064, tied: false, context: 131_072, theta: 1e4, scaling: 1.0 },
+    PublishedShape { name: "r1-distill-llama-3b", llama: true, hidden: 3072, intermediate: 8192, layers: 28, heads: 24, key_heads: 8, vocabulary: 128_256, tied: true, context: 131_072, theta: 5e5, scaling: 32.0 },
+    PublishedShape { name: "r1-distill-llama-8b", llama: true, hidden: 4096, intermediate: 14_336, layers: 32, heads: 32, key_heads: 8, vocabulary: 128_256, tied: false, context: 131_072, theta: 5e5, scaling: 8.0 },
 ];
 
-impl Entry {
+impl PublishedShape {
     fn config(&self) -> Config {
         let rope_scaling = match self.scaling {
             1.0 => RopeScaling::None,
@@ -76,7 +76,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// One line with the names there are.
 pub fn named(name: &str) -> Result<Config, String> {
     let lower = name.to_lowercase();
-    let found = ENTRIES.iter().find(|e| e.name == lower).map(Entry::config);
+    let found = ENTRIES.iter().find(|e| e.name == lower).map(PublishedShape::config);
     found.ok_or_else(|| {
         let known = names().collect::<Vec<_>>().join(", ");
         format!("--model-shape {name}: no such shape{}; there are {known}", did_you_mean(&lower, names()))

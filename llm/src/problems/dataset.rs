@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::{REINFORCED, TaskError};
-use crate::input::data::{DataSet, OnBadRow, Place, Row, Shuffled, open, permutation};
+use super::{RL_OFFSET, TaskError};
+use crate::input::data::{DataSet, OnBadRow, Row, RowLocation, Shuffled, open, permutation};
 use crate::input::prompt::Template;
 use crate::input::task::{DatasetTask, Problem, Split};
-use crate::input::tokens::{TokenError, Tokens, UNKNOWN};
+use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
 
 #[derive(Debug)]
 pub(super) struct Dataset {
@@ -23,7 +23,7 @@ pub(super) struct Dataset {
 
 /// How much room a model has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct LengthLimits {
     pub(super) limit: usize,
     /// Tokens of a response that is sampled.
     pub(super) new: usize,
@@ -39,7 +39,7 @@ struct Division {
     /// Rows that are held-out problems.
     contaminated: usize,
     /// Rows that do not fit into the model, and why.
-    long: Vec<(Place, String)>,
+    long: Vec<(RowLocation, String)>,
     /// Tokens of the prompts, and those among them that the tokenizer does not know.
     tokens: usize,
     unknown: usize,
@@ -50,7 +50,7 @@ pub(super) fn dataset(
     task: &DatasetTask,
     seed: u64,
     checkpoint: Option<&Path>,
-    (tokens, room): (&Tokens, Room),
+    (tokens, limits): (&ModelTokenizer, LengthLimits),
     say: &mut dyn FnMut(&str),
 ) -> Result<Dataset, TaskError> {
     let mut template = Template::load(&task.template, checkpoint)?;
@@ -59,7 +59,7 @@ pub(super) fn dataset(
     }
     let data = opened(&task.data, task, say)?;
     let test = task.test.as_ref().map(|at| opened(at, task, say)).transpose()?;
-    let division = divided(&data, test.as_ref(), &template, (tokens, room))?;
+    let division = divided(&data, test.as_ref(), &template, (tokens, limits))?;
     division.tell(task, say)?;
     let splits = division.splits;
     let no_row =
@@ -71,7 +71,7 @@ pub(super) fn dataset(
         return Err(no_row(Split::Test));
     }
     let rows = splits[0].len() as u32;
-    let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, REINFORCED));
+    let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, RL_OFFSET));
     Ok(Dataset { template, data, test, splits, supervised, reinforced })
 }
 
@@ -80,7 +80,7 @@ fn divided(
     data: &DataSet,
     test: Option<&DataSet>,
     template: &Template,
-    (tokens, room): (&Tokens, Room),
+    (tokens, limits): (&ModelTokenizer, LengthLimits),
 ) -> Result<Division, TaskError> {
     let mut held_out = HashSet::new();
     for row in test.into_iter().flat_map(DataSet::rows) {
@@ -103,10 +103,10 @@ fn divided(
         let prompt = problem.encode(tokens)?;
         found.tokens += prompt.ids().len();
         found.unknown += prompt.ids().iter().filter(|id| Some(**id) == unk).count();
-        match too_long(&problem, prompt.ids().len(), (tokens, room), split)? {
+        match too_long(&problem, prompt.ids().len(), (tokens, limits), split)? {
             Some(why) => {
                 let is_row = data.counts_rows(row.index);
-                found.long.push((Place { file: row.file, line: row.line, is_row }, why));
+                found.long.push((RowLocation { file: row.file, line: row.line, is_row }, why));
             }
             None => found.splits[split as usize].push(row.index as u32),
         }
@@ -184,7 +184,7 @@ fn problem(template: &Template, row: &Row) -> Result<Problem, TaskError> {
         prompt: prompt.text,
         special_tokens: prompt.special_tokens,
         solution: template.target(row.solution.as_deref().unwrap_or(""), answer),
-        direct: template.direct(answer),
+        answer_only: template.answer_only(answer),
         gold: row.gold.clone(),
         extraction: template.extraction(),
         expression: None,
@@ -196,10 +196,10 @@ fn problem(template: &Template, row: &Row) -> Result<Problem, TaskError> {
 fn too_long(
     problem: &Problem,
     prompt: usize,
-    (tokens, room): (&Tokens, Room),
+    (tokens, limits): (&ModelTokenizer, LengthLimits),
     split: Split,
 ) -> Result<Option<String>, TokenError> {
-    let Room { limit, new, supervised } = room;
+    let LengthLimits { limit, new, supervised } = limits;
     if prompt.saturating_add(new) > limit {
         return Ok(Some(format!(
             "the prompt has {prompt} tokens; with {new} new ones it exceeds the model's limit of {limit}"

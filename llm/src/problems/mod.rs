@@ -2,14 +2,14 @@
 
 mod dataset;
 
-use dataset::{Dataset, Room, dataset};
+use dataset::{Dataset, LengthLimits, dataset};
 use grpo_lambda_grade::Extraction;
 
 use crate::config::{Config, ModelSource};
-use crate::input::data::{DataError, Place, Row};
+use crate::input::data::{DataError, Row, RowLocation};
 use crate::input::prompt::PromptError;
 use crate::input::task::{Problem, Split, Task, TaskSource};
-use crate::input::tokens::{TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 
 /// Why there are no problems.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum TaskError {
         if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
     TooLong {
         /// The first.
-        place: Place,
+        place: RowLocation,
         /// What is too long.
         problem: String,
         /// How many others.
@@ -52,14 +52,14 @@ pub enum TaskError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Supervised learning.
-    Supervised,
+    Sft,
     /// Reinforcement learning.
-    Reinforced,
+    Rl,
 }
 
 /// Problems of the embedded task are numbered from here for RL, so that it meets problems that supervised learning did not. Epochs of a data set
 /// likewise, so that it meets the same ones in another order.
-const REINFORCED: u64 = 1 << 40;
+const RL_OFFSET: u64 = 1 << 40;
 
 /// The problems of a run, open.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ enum Source {
 
 /// The longest rows that a run may meet in training, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Longest {
+pub struct MaxLengths {
     /// Of a prompt.
     pub prompt: usize,
     /// Of a prompt and its worked solution; 0 without supervised learning.
@@ -84,7 +84,7 @@ pub struct Longest {
 }
 
 /// Problems of an embedded task that are looked at for their lengths.
-const LOOKED_AT: u64 = 1000;
+const LENGTH_SAMPLE: u64 = 1000;
 
 impl Problems {
     /// Opens the problems of a configuration for a model with `limit` positions; `say` is told what was found.
@@ -93,7 +93,7 @@ impl Problems {
     /// [`TaskError`].
     pub fn open(
         config: &Config,
-        tokens: &Tokens,
+        tokens: &ModelTokenizer,
         limit: usize,
         say: &mut dyn FnMut(&str),
     ) -> Result<Problems, TaskError> {
@@ -104,7 +104,8 @@ impl Problems {
                     ModelSource::Checkpoint(directory) => Some(directory.as_path()),
                     ModelSource::Random(_) => None,
                 };
-                let room = Room { limit, new: config.rl.max_new_tokens, supervised: config.sft.steps > 0 };
+                let room =
+                    LengthLimits { limit, new: config.rl.max_new_tokens, supervised: config.sft.steps > 0 };
                 Source::Dataset(Box::new(dataset(task, config.seed, checkpoint, (tokens, room), say)?))
             }
         };
@@ -118,11 +119,11 @@ impl Problems {
     pub fn problem(&self, stage: Stage, index: u64) -> Result<Problem, TaskError> {
         match &self.source {
             Source::Embedded(task) => {
-                let first = if stage == Stage::Reinforced { REINFORCED } else { 0 };
+                let first = if stage == Stage::Rl { RL_OFFSET } else { 0 };
                 Ok(task.problem(self.seed, Split::Train, first + index))
             }
             Source::Dataset(d) => {
-                let order = if stage == Stage::Reinforced { &d.reinforced } else { &d.supervised };
+                let order = if stage == Stage::Rl { &d.reinforced } else { &d.supervised };
                 let row = d.splits[0][order.at(index)];
                 d.problem(&d.data.row(row as usize)?)
             }
@@ -155,8 +156,8 @@ impl Problems {
     ///
     /// # Errors
     /// When a row cannot be read any more.
-    pub fn longest(&self, tokens: &Tokens, supervised: bool) -> Result<Longest, TaskError> {
-        let mut longest = Longest::default();
+    pub fn longest(&self, tokens: &ModelTokenizer, supervised: bool) -> Result<MaxLengths, TaskError> {
+        let mut longest = MaxLengths::default();
         let mut look = |problem: Problem| {
             let prompt = problem.encode(tokens)?.ids().len();
             longest.prompt = longest.prompt.max(prompt);
@@ -167,7 +168,7 @@ impl Problems {
             Ok::<_, TaskError>(())
         };
         match &self.source {
-            Source::Embedded(_) => (0..LOOKED_AT).try_for_each(|i| look(self.problem(Stage::Supervised, i)?)),
+            Source::Embedded(_) => (0..LENGTH_SAMPLE).try_for_each(|i| look(self.problem(Stage::Sft, i)?)),
             Source::Dataset(d) => {
                 d.splits[0].iter().try_for_each(|row| look(d.problem(&d.data.row(*row as usize)?)?))
             }

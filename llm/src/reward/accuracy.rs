@@ -2,14 +2,14 @@
 
 use grpo_lambda_grade::{Prediction, grade};
 
-use super::{Component, RewardConfig, Seen};
+use super::{RewardComponent, RewardConfig, RewardInput};
 
 /// ```text
 /// r = 1 for the right answer, 0 for a wrong one or none, nothing where the grader cannot decide
 /// ```
 /// open-r1 has the same values from Math-Verify. It gives nothing for a gold that cannot be parsed, as here (since April 2025; before,
 /// 1), and 0 for an answer that cannot be, where this grader says what it can and otherwise gives nothing.
-pub(super) static COMPONENT: Component = Component {
+pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "accuracy",
     column: "reward_accuracy",
     about: "1 for the right answer, 0 for a wrong one or none; nothing where the grader cannot decide",
@@ -17,6 +17,6 @@ pub(super) static COMPONENT: Component = Component {
     score,
 };
 
-fn score(_: &RewardConfig, seen: &Seen<'_>) -> Option<f64> {
-    grade(&Prediction::extract(seen.text, seen.extraction), seen.gold).reward()
+fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
+    grade(&Prediction::extract(input.text, input.extraction), input.gold).reward()
 }

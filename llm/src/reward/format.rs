@@ -1,13 +1,13 @@
 //! The response thinks first and answers then, each between its tags.
 
-use super::{Component, RewardConfig, Seen};
+use super::{RewardComponent, RewardConfig, RewardInput};
 
 /// ```text
 /// r = 1 if the text matches ^<think>\n.*?\n</think>\n<answer>\n.*?\n</answer>$, else 0
 /// ```
 /// as Python's `re.match` reads it with `DOTALL | MULTILINE`: from the start of the text, a dot is any character, and `$` is the end of *any*
 /// line. So text after the line that ends in `</answer>` is no fault, and neither are further tags inside; both as in open-r1.
-pub(super) static COMPONENT: Component = Component {
+pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "format",
     column: "reward_format",
     about: "1 for a response in the layout <think>\\n..\\n</think>\\n<answer>\\n..\\n</answer>, else 0",
@@ -15,8 +15,8 @@ pub(super) static COMPONENT: Component = Component {
     score,
 };
 
-fn score(_: &RewardConfig, seen: &Seen<'_>) -> Option<f64> {
-    Some(f64::from(u8::from(matches(seen.text))))
+fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
+    Some(f64::from(u8::from(matches(input.text))))
 }
 
 /// Whether the expression above matches.

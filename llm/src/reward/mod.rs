@@ -23,11 +23,11 @@ mod tag_count;
 use grpo_lambda::assignment::Overlong;
 use grpo_lambda_grade::{Extraction, Gold};
 
-pub use stuck::{Stuck, Watch};
+pub use stuck::{StuckComponent, StuckDetector};
 
 /// A response, as far as components look at it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct RewardInput<'a> {
     /// Its text, without special tokens.
     pub text: &'a str,
     /// Its length in tokens, the end token included.
@@ -40,7 +40,7 @@ pub struct Seen<'a> {
 
 /// A part of the reward.
 #[derive(Debug)]
-pub struct Component {
+pub struct RewardComponent {
     /// Its name: `reward.NAME` is its weight.
     pub name: &'static str,
     /// Its column in the metrics: `reward_NAME`.
@@ -50,11 +50,11 @@ pub struct Component {
     /// Where it comes from.
     pub source: &'static str,
     /// The value of a response; `None` where it has none.
-    score: fn(&RewardConfig, &Seen<'_>) -> Option<f64>,
+    score: fn(&RewardConfig, &RewardInput<'_>) -> Option<f64>,
 }
 
 /// Every component, in the order of columns.
-pub static REGISTRY: &[&Component] =
+pub static REGISTRY: &[&RewardComponent] =
     &[&accuracy::COMPONENT, &format::COMPONENT, &tag_count::COMPONENT, &overlong::COMPONENT];
 
 /// The reward of a run.
@@ -70,32 +70,32 @@ pub struct RewardConfig {
 
 /// What a response earned, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Earned {
+pub struct RewardBreakdown {
     /// The reward; `None` where the response is left out.
     pub total: Option<f64>,
     /// The value of each component of [`REGISTRY`]; `None` for those without a weight, too, except accuracy, which is always there to be watched.
-    pub parts: Vec<Option<f64>>,
+    pub components: Vec<Option<f64>>,
 }
 
-impl Earned {
+impl RewardBreakdown {
     /// Whether the answer is right; `None` where the grader could not say.
     pub fn accuracy(&self) -> Option<f64> {
-        self.parts.first().copied().flatten()
+        self.components.first().copied().flatten()
     }
 }
 
 impl RewardConfig {
     /// What a response earns.
-    pub fn score(&self, seen: &Seen<'_>) -> Earned {
+    pub fn score(&self, input: &RewardInput<'_>) -> RewardBreakdown {
         let watched = |(i, weight): (usize, &f64)| i == ACCURACY || *weight > 0.0;
-        let parts: Vec<Option<f64>> = self
+        let components: Vec<Option<f64>> = self
             .weights
             .iter()
             .enumerate()
             .zip(REGISTRY)
-            .map(|(part, component)| watched(part).then(|| (component.score)(self, seen)).flatten())
+            .map(|(part, component)| watched(part).then(|| (component.score)(self, input)).flatten())
             .collect();
-        Earned { total: self.total(&parts), parts }
+        RewardBreakdown { total: self.total(&components), components }
     }
 
     fn total(&self, parts: &[Option<f64>]) -> Option<f64> {
@@ -107,7 +107,7 @@ impl RewardConfig {
     }
 
     /// The components with a weight, by index in [`REGISTRY`].
-    pub fn active(&self) -> impl Iterator<Item = (usize, &'static Component)> + '_ {
+    pub fn active(&self) -> impl Iterator<Item = (usize, &'static RewardComponent)> + '_ {
         let weighted = move |(i, _): &(usize, _)| self.weights[*i] > 0.0;
         REGISTRY.iter().copied().enumerate().filter(weighted)
     }
@@ -127,39 +127,44 @@ mod tests {
 
     const RIGHT: &str = "<think>\n1+1\n</think>\n<answer>\n\\boxed{2}\n</answer>";
 
-    fn earned(weights: [f64; 4], text: &str, length: usize) -> Earned {
-        config(weights).score(&Seen { text, length, gold: &Gold::from(2), extraction: Extraction::Boxed })
+    fn breakdown(weights: [f64; 4], text: &str, length: usize) -> RewardBreakdown {
+        config(weights).score(&RewardInput {
+            text,
+            length,
+            gold: &Gold::from(2),
+            extraction: Extraction::Boxed,
+        })
     }
 
     #[test]
     fn accuracy_comes_first() {
         assert_eq!(REGISTRY[ACCURACY].name, "accuracy");
         assert!(REGISTRY.iter().all(|c| c.column == format!("reward_{}", c.name)));
-        assert_eq!(earned([0.0, 1.0, 0.0, 0.0], RIGHT, 1).accuracy(), Some(1.0));
+        assert_eq!(breakdown([0.0, 1.0, 0.0, 0.0], RIGHT, 1).accuracy(), Some(1.0));
     }
 
     #[test]
     fn a_reward_is_the_weighted_sum_of_its_components() {
         // 2·1 + 0.5·1 + 3·1 + 0.25·(6 - 8)/4
-        assert_eq!(earned([2.0, 0.5, 3.0, 0.25], RIGHT, 8).total, Some(5.375));
+        assert_eq!(breakdown([2.0, 0.5, 3.0, 0.25], RIGHT, 8).total, Some(5.375));
         // Wrong, without the format, one of four tags: 0 + 0 + 0.25·3 - 0.25.
         let wrong = "<think>\n1+1 \\boxed{3}";
-        assert_eq!(earned([2.0, 0.5, 3.0, 0.25], wrong, 99).total, Some(0.5));
-        assert_eq!(earned([1.0, 0.0, 0.0, 0.0], RIGHT, 99).total, Some(1.0));
+        assert_eq!(breakdown([2.0, 0.5, 3.0, 0.25], wrong, 99).total, Some(0.5));
+        assert_eq!(breakdown([1.0, 0.0, 0.0, 0.0], RIGHT, 99).total, Some(1.0));
     }
 
     #[test]
     fn a_component_without_a_weight_has_no_say_and_no_value() {
-        let Earned { total, parts } = earned([1.0, 0.0, 0.0, 0.0], RIGHT, 8);
+        let RewardBreakdown { total, components: parts } = breakdown([1.0, 0.0, 0.0, 0.0], RIGHT, 8);
         assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None]));
     }
 
     #[test]
     fn a_response_that_cannot_be_graded_is_left_out_only_where_accuracy_counts() {
         let unreadable = "\\boxed{x y z ,, }";
-        let seen = earned([1.0, 1.0, 0.0, 0.0], unreadable, 1);
-        assert_eq!(seen.accuracy(), None, "the text must be one that the grader cannot read");
-        assert_eq!(seen.total, None);
-        assert_eq!(earned([0.0, 1.0, 1.0, 0.0], unreadable, 1).total, Some(0.0));
+        let unread = breakdown([1.0, 1.0, 0.0, 0.0], unreadable, 1);
+        assert_eq!(unread.accuracy(), None, "the text must be one that the grader cannot read");
+        assert_eq!(unread.total, None);
+        assert_eq!(breakdown([0.0, 1.0, 1.0, 0.0], unreadable, 1).total, Some(0.0));
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A component that did not move for as long as was asked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stuck {
+pub struct StuckComponent {
     /// The component.
     pub name: String,
     /// What it gave every response; `None` where it had no value for any.
@@ -16,9 +16,9 @@ pub struct Stuck {
     pub steps: u64,
 }
 
-impl fmt::Display for Stuck {
+impl fmt::Display for StuckComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stuck { name, value, steps } = self;
+        let StuckComponent { name, value, steps } = self;
         let what = match value {
             Some(x) => format!("was {x} for every response"),
             None => "had no value for any response".to_owned(),
@@ -33,7 +33,7 @@ impl fmt::Display for Stuck {
 
 /// How long each component has not moved; part of a run's state.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct Watch {
+pub struct StuckDetector {
     streaks: BTreeMap<String, Streak>,
 }
 
@@ -47,16 +47,16 @@ struct Streak {
     warned: bool,
 }
 
-impl Watch {
+impl StuckDetector {
     /// Notes a component's values of a step, and warns the first time that they have been all the same for `patience` steps (0: never).
     ///
     /// Values of responses that have none are passed over; a step in which no response has one counts as a value of its own.
-    pub fn step(
+    pub fn observe(
         &mut self,
         name: &str,
         values: impl Iterator<Item = Option<f64>>,
         patience: u64,
-    ) -> Option<Stuck> {
+    ) -> Option<StuckComponent> {
         let known: Vec<f64> = values.flatten().collect();
         let streak = self.streaks.entry(name.to_owned()).or_default();
         let value = known.first().copied();
@@ -69,7 +69,7 @@ impl Watch {
         let due = patience > 0 && streak.steps >= patience && !streak.warned;
         due.then(|| {
             streak.warned = true;
-            Stuck { name: name.to_owned(), value, steps: streak.steps }
+            StuckComponent { name: name.to_owned(), value, steps: streak.steps }
         })
     }
 
@@ -83,43 +83,43 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn steps(watch: &mut Watch, steps: &[&[Option<f64>]]) -> Vec<Option<Stuck>> {
-        steps.iter().map(|values| watch.step("format", values.iter().copied(), 3)).collect()
+    fn steps(detector: &mut StuckDetector, steps: &[&[Option<f64>]]) -> Vec<Option<StuckComponent>> {
+        steps.iter().map(|values| detector.observe("format", values.iter().copied(), 3)).collect()
     }
 
     #[test]
     fn a_constant_is_reported_once_and_counted_as_long_as_it_lasts() {
-        let mut watch = Watch::default();
+        let mut detector = StuckDetector::default();
         let same: &[Option<f64>] = &[Some(0.0), None, Some(0.0)];
-        let found = steps(&mut watch, &[same, same, same, same]);
-        let expected = Stuck { name: "format".into(), value: Some(0.0), steps: 3 };
+        let found = steps(&mut detector, &[same, same, same, same]);
+        let expected = StuckComponent { name: "format".into(), value: Some(0.0), steps: 3 };
         assert_eq!(found, [None, None, Some(expected), None]);
-        assert_eq!((watch.stuck(3), watch.stuck(5), watch.stuck(0)), (1, 0, 0));
+        assert_eq!((detector.stuck(3), detector.stuck(5), detector.stuck(0)), (1, 0, 0));
         let mixed: &[Option<f64>] = &[Some(0.0), Some(1.0)];
-        assert_eq!(steps(&mut watch, &[mixed, same, same, same]), [None, None, None, None]);
-        assert_eq!(watch.stuck(3), 1);
+        assert_eq!(steps(&mut detector, &[mixed, same, same, same]), [None, None, None, None]);
+        assert_eq!(detector.stuck(3), 1);
     }
 
     #[test]
     fn another_constant_and_a_missing_value_begin_anew() {
-        let mut watch = Watch::default();
+        let mut detector = StuckDetector::default();
         let (zero, one, none): (&[_], &[_], &[_]) = (&[Some(0.0)], &[Some(1.0)], &[None, None]);
         assert_eq!(
-            steps(&mut watch, &[zero, zero, one, one, none, none]),
+            steps(&mut detector, &[zero, zero, one, one, none, none]),
             [None, None, None, None, None, None]
         );
-        let expected = Stuck { name: "format".into(), value: None, steps: 3 };
-        assert_eq!(steps(&mut watch, &[none]), [Some(expected)]);
+        let expected = StuckComponent { name: "format".into(), value: None, steps: 3 };
+        assert_eq!(steps(&mut detector, &[none]), [Some(expected)]);
     }
 
     #[test]
     fn what_was_seen_survives_a_file_to_the_bit() {
-        let mut watch = Watch::default();
+        let mut detector = StuckDetector::default();
         let third: &[Option<f64>] = &[Some(1.0 / 3.0), Some(1.0 / 3.0)];
-        steps(&mut watch, &[third, third]);
-        let text = serde_json::to_string(&watch).expect("plain data");
-        let mut again: Watch = serde_json::from_str(&text).expect("its own text");
-        assert_eq!(again, watch);
-        assert_eq!(steps(&mut again, &[third]), steps(&mut watch, &[third]));
+        steps(&mut detector, &[third, third]);
+        let text = serde_json::to_string(&detector).expect("plain data");
+        let mut again: StuckDetector = serde_json::from_str(&text).expect("its own text");
+        assert_eq!(again, detector);
+        assert_eq!(steps(&mut again, &[third]), steps(&mut detector, &[third]));
     }
 }

@@ -1,12 +1,12 @@
 //! Each tag of the layout stands there once.
 
-use super::{Component, RewardConfig, Seen};
+use super::{RewardComponent, RewardConfig, RewardInput};
 
 /// ```text
 /// r = 0.25 for each of <think>\n, \n</think>\n, \n<answer>\n and \n</answer> that occurs exactly once
 /// ```
 /// The line breaks are part of what is counted, and occurrences do not overlap, as in open-r1.
-pub(super) static COMPONENT: Component = Component {
+pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "tag_count",
     column: "reward_tag_count",
     about: "0.25 for each of the four tags of the layout, with its line breaks, that occurs exactly once",
@@ -16,7 +16,7 @@ pub(super) static COMPONENT: Component = Component {
 
 const TAGS: [&str; 4] = ["<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>"];
 
-fn score(_: &RewardConfig, seen: &Seen<'_>) -> Option<f64> {
-    let once = TAGS.iter().filter(|tag| seen.text.matches(**tag).count() == 1);
+fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
+    let once = TAGS.iter().filter(|tag| input.text.matches(**tag).count() == 1);
     Some(0.25 * once.count() as f64)
 }

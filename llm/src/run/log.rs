@@ -11,7 +11,7 @@ use super::RunError;
 
 /// One append-only file.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct AppendLog {
     pub(super) name: String,
     path: PathBuf,
     file: File,
@@ -19,9 +19,14 @@ pub(super) struct Log {
     disk: Disk,
 }
 
-impl Log {
+impl AppendLog {
     /// Opens `name` in `directory`, keeping its first `length` bytes.
-    pub(super) fn open(disk: &Disk, directory: &Path, name: &str, length: u64) -> Result<Log, RunError> {
+    pub(super) fn open(
+        disk: &Disk,
+        directory: &Path,
+        name: &str,
+        length: u64,
+    ) -> Result<AppendLog, RunError> {
         let path = directory.join(name);
         let (file, found) = disk.open_log(&path, length)?;
         if found < length {
@@ -30,7 +35,7 @@ impl Log {
             );
             return Err(RunError::Damaged { path, problem });
         }
-        Ok(Log { name: name.to_owned(), path, file, length, disk: disk.clone() })
+        Ok(AppendLog { name: name.to_owned(), path, file, length, disk: disk.clone() })
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunError> {
@@ -46,13 +51,13 @@ impl Log {
 
 /// The same rows as CSV (every column, empty where a row has no value) and as JSON lines (only what there is).
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct RowLog {
     columns: Vec<String>,
-    pub(super) csv: Log,
-    pub(super) json: Log,
+    pub(super) csv: AppendLog,
+    pub(super) json: AppendLog,
 }
 
-impl Rows {
+impl RowLog {
     /// Opens `name.csv` and `name.jsonl`, keeping as many bytes as `length` says for each.
     pub(super) fn open(
         disk: &Disk,
@@ -61,9 +66,9 @@ impl Rows {
         columns: &[&str],
         command: &str,
         length: impl Fn(&str) -> u64,
-    ) -> Result<Rows, RunError> {
-        let open = |name: String| Log::open(disk, directory, &name, length(&name));
-        let mut rows = Rows {
+    ) -> Result<RowLog, RunError> {
+        let open = |name: String| AppendLog::open(disk, directory, &name, length(&name));
+        let mut rows = RowLog {
             columns: columns.iter().map(|c| (*c).to_owned()).collect(),
             csv: open(format!("{name}.csv"))?,
             json: open(format!("{name}.jsonl"))?,

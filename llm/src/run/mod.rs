@@ -16,10 +16,10 @@
 
 mod checkpoint;
 mod checkpoints;
+mod directory_guard;
 mod events;
 #[cfg(test)]
 mod foreign_tests;
-mod held;
 mod log;
 pub mod progress;
 #[cfg(test)]
@@ -33,12 +33,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use serde::Serialize;
 
-use crate::config::{Config, ConfigError, Difference};
+use crate::config::{Config, ConfigError, SettingDifference};
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 use checkpoints::Checkpoints;
 pub use checkpoints::latest;
-use held::Held;
-use log::{Log, Rows};
+use directory_guard::DirectoryGuard;
+use log::{AppendLog, RowLog};
 
 /// What goes wrong in a run directory.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub enum RunError {
         /// The run directory.
         path: PathBuf,
         /// Where the stored configuration (old) and the one asked for (new) differ.
-        differences: Vec<Difference>,
+        differences: Vec<SettingDifference>,
     },
     /// The directory went while the run was under way.
     #[error(
@@ -90,13 +90,13 @@ pub enum RunError {
     },
 }
 
-fn lines(differences: &[Difference]) -> String {
+fn lines(differences: &[SettingDifference]) -> String {
     differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
 }
 
 /// What the logs of a run hold.
 #[derive(Clone, Copy, Debug)]
-pub struct Columns<'a> {
+pub struct LogColumns<'a> {
     /// The command, for the first line of CSV files.
     pub command: &'a str,
     /// Columns of `metrics`: nothing that depends on the clock or the machine.
@@ -109,20 +109,20 @@ pub struct Columns<'a> {
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    directory: Held,
+    directory: DirectoryGuard,
     disk: Disk,
     checkpoints: Checkpoints,
-    metrics: Rows,
-    timing: Rows,
-    samples: Log,
-    events: Log,
+    metrics: RowLog,
+    timing: RowLog,
+    samples: AppendLog,
+    events: AppendLog,
     /// Released when the process ends, however it ends.
     _lock: File,
 }
 
 /// What [`RunDir::open`] found.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedRun {
     /// The directory.
     pub run: RunDir,
     /// Where to continue; nothing for a fresh run.
@@ -141,18 +141,23 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunError`]: another process holds it, it is not a run's, or a run's with other settings that matter.
-    pub fn open(path: &Path, config: &Config, columns: Columns<'_>) -> Result<Opened, RunError> {
+    pub fn open(path: &Path, config: &Config, columns: LogColumns<'_>) -> Result<OpenedRun, RunError> {
         Self::open_on(Disk::default(), path, config, columns)
     }
 
-    fn open_on(disk: Disk, path: &Path, config: &Config, columns: Columns<'_>) -> Result<Opened, RunError> {
+    fn open_on(
+        disk: Disk,
+        path: &Path,
+        config: &Config,
+        columns: LogColumns<'_>,
+    ) -> Result<OpenedRun, RunError> {
         disk.create_directories(path)?;
         let lock = lock(path)?;
         match disk.read(&path.join(CONFIG))? {
             Some(_) => {
                 let stored = Config::read(&path.join(CONFIG))?;
                 let mut differences = stored.differences(config);
-                differences.retain(|d| d.matters);
+                differences.retain(|d| d.affects_result);
                 if !differences.is_empty() {
                     return Err(RunError::ConfigChanged { path: path.to_owned(), differences });
                 }
@@ -170,20 +175,20 @@ impl RunDir {
         let checkpoint = complete.pop();
         let length = |name: &str| checkpoint.as_ref().map_or(0, |c| c.log_length(name));
         let rows = |name: &str, columns_of: &[&str]| {
-            Rows::open(&disk, path, name, columns_of, columns.command, length)
+            RowLog::open(&disk, path, name, columns_of, columns.command, length)
         };
         let metrics = rows("metrics", columns.metrics)?;
         let timing = rows("timing", columns.timing)?;
-        let samples = Log::open(&disk, path, "samples.jsonl", length("samples.jsonl"))?;
-        let mut events = Log::open(&disk, path, EVENTS, length(EVENTS))?;
+        let samples = AppendLog::open(&disk, path, "samples.jsonl", length("samples.jsonl"))?;
+        let mut events = AppendLog::open(&disk, path, EVENTS, length(EVENTS))?;
         if events.length == 0 {
             events.append(&events::version(now()))?;
         }
-        let directory = Held::new(path)?;
+        let directory = DirectoryGuard::new(path)?;
         let path = path.to_owned();
         let run =
             RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, _lock: lock };
-        Ok(Opened { run, checkpoint, damaged })
+        Ok(OpenedRun { run, checkpoint, damaged })
     }
 
     /// The directory.
@@ -197,7 +202,7 @@ impl RunDir {
     /// [`RunError::Io`].
     ///
     /// # Panics
-    /// If a name is not among the [`Columns`].
+    /// If a name is not among the [`LogColumns`].
     pub fn record(
         &mut self,
         stage: &str,
@@ -226,7 +231,7 @@ impl RunDir {
         self.samples.append(format!("{line}\n").as_bytes())
     }
 
-    fn logs(&self) -> [&Log; 6] {
+    fn logs(&self) -> [&AppendLog; 6] {
         let (metrics, timing) = (&self.metrics, &self.timing);
         [&metrics.csv, &metrics.json, &timing.csv, &timing.json, &self.samples, &self.events]
     }

@@ -66,10 +66,10 @@ pub fn say(line: &str) {
 ///
 /// ```
 /// use std::time::Duration;
-/// use grpo_lambda_llm::run::progress::spell;
-/// assert_eq!([41, 187, 7500].map(|s| spell(Duration::from_secs(s))), ["41s", "3m07s", "2h05m"]);
+/// use grpo_lambda_llm::run::progress::format_duration;
+/// assert_eq!([41, 187, 7500].map(|s| format_duration(Duration::from_secs(s))), ["41s", "3m07s", "2h05m"]);
 /// ```
-pub fn spell(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -149,7 +149,7 @@ impl Progress {
         if step < self.speed.total
             && let Some(left) = self.speed.left()
         {
-            line += &format!("  ETA {}", spell(left));
+            line += &format!("  ETA {}", format_duration(left));
         }
         line
     }

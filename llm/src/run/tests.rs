@@ -6,8 +6,8 @@ use super::*;
 
 const STEPS: u64 = 7;
 const EVERY: u64 = 2;
-pub(super) const COLUMNS: Columns<'_> =
-    Columns { command: "toy", metrics: &["state", "loss"], timing: &["seconds"] };
+pub(super) const COLUMNS: LogColumns<'_> =
+    LogColumns { command: "toy", metrics: &["state", "loss"], timing: &["seconds"] };
 
 pub(super) fn config(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("valid")
@@ -15,7 +15,7 @@ pub(super) fn config(overrides: &[&str]) -> Config {
 
 /// A trainer in miniature: each state is a hash of the one before, so a step done twice or left out shows.
 pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
-    let Opened { mut run, checkpoint, damaged } = RunDir::open_on(disk, path, &config(&[]), COLUMNS)?;
+    let OpenedRun { mut run, checkpoint, damaged } = RunDir::open_on(disk, path, &config(&[]), COLUMNS)?;
     assert_eq!(damaged, Vec::<PathBuf>::new());
     let (mut step, mut state) = match &checkpoint {
         Some(c) => (c.step(), u64::from_le_bytes(c.read("state.bin")?.try_into().expect("8 bytes"))),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda_decoder::model::{Error, Options, Rows};
+use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows};
 use grpo_lambda_decoder::pack::pack;
 
 use crate::step::engine::Engine;
@@ -33,16 +33,16 @@ pub fn rows(prompts: &[&[u32]], batch: &[Group], part: Range<usize>) -> Rows {
 ///
 /// # Errors
 /// When the engine refuses or its device fails.
-pub fn refer<E: Engine>(
+pub fn score_with_reference<E: Engine>(
     engine: &mut E,
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,
-    options: Options,
+    options: ForwardOptions,
 ) -> Result<(), Error> {
     let parts: Vec<Rows> =
         parts(prompts, batch, budget).into_iter().map(|part| rows(prompts, batch, part)).collect();
-    let scored = engine.reference(&parts, options)?.into_iter().flat_map(|s| s.logps);
+    let scored = engine.score_reference(&parts, options)?.into_iter().flat_map(|s| s.logps);
     for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
         response.ref_logps = Some(logps);
     }

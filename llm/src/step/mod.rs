@@ -21,6 +21,6 @@ pub mod trainer;
 pub use observer::{Observer, Phase};
 pub use policy::{LlmPolicy, PolicyError};
 pub use reward_function::{RewardFunction, TextReward};
-pub use rollout::{Exercise, Rollout};
+pub use rollout::{Rollout, TrainingPrompt};
 pub use settings::{EvidenceSource, StepSettings};
 pub use trainer::{StepReport, Trainer};

@@ -8,7 +8,7 @@ use grpo_lambda::learner::{Policy, Scored};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::model::Error as ModelError;
-use grpo_lambda_decoder::optim::{OptimError, Update};
+use grpo_lambda_decoder::optim::{OptimError, StepOutcome};
 use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::DeviceError;
 
@@ -16,7 +16,7 @@ use super::engine::Engine;
 use super::evidence::EvidenceError;
 use super::micro_batch;
 use super::observer::{Phase, observed};
-use super::rollout::{Exercise, Rollout, ids};
+use super::rollout::{Rollout, TrainingPrompt, ids};
 use super::trainer::{StepReport, Trainer};
 use crate::input::tokens::TokenError;
 
@@ -81,7 +81,7 @@ pub struct LlmPolicy<'a, E: Engine> {
     /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's, to the bit where the engine is exact.
     on_policy: bool,
     drift: Cell<Drift>,
-    updates: Vec<Update>,
+    updates: Vec<StepOutcome>,
 }
 
 impl<'a, E: Engine> LlmPolicy<'a, E> {
@@ -116,11 +116,11 @@ impl<'a, E: Engine> LlmPolicy<'a, E> {
 }
 
 impl<E: Engine> Policy for LlmPolicy<'_, E> {
-    type Prompt = Exercise;
+    type Prompt = TrainingPrompt;
     type Tape = E::Tape;
     type Error = PolicyError;
 
-    fn sample(&mut self, prompts: &[Exercise], group_size: usize) -> Result<Vec<Group>, PolicyError> {
+    fn sample(&mut self, prompts: &[TrainingPrompt], group_size: usize) -> Result<Vec<Group>, PolicyError> {
         let rollout = self.trainer.sample(self.engine, prompts.to_vec(), group_size, self.step)?;
         self.step += 1;
         self.on_policy = rollout.on_policy;
@@ -129,13 +129,13 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
         Ok(rollout.groups)
     }
 
-    fn parts(&self, prompts: &[Exercise], batch: &[Group]) -> Vec<Range<usize>> {
+    fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
         micro_batch::parts(&ids(prompts), batch, self.trainer.settings.memory.micro_batch_tokens)
     }
 
     fn log_probs(
         &self,
-        prompts: &[Exercise],
+        prompts: &[TrainingPrompt],
         batch: &[Group],
         part: Range<usize>,
     ) -> Result<Scored<E::Tape>, PolicyError> {
@@ -163,7 +163,7 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
         }
         let step = || Ok::<_, PolicyError>(self.engine.step(self.rate)?);
         let update = observed(self.trainer.observer, Phase::Optimiser, step)?;
-        if let Update::Applied { .. } = update {
+        if let StepOutcome::Applied { .. } = update {
             // With a NaN in the log-probabilities goes one in the gradient, and the step is skipped; if not, something else is broken.
             if drift.mean().is_nan() {
                 return Err(rounding);

@@ -1,11 +1,11 @@
 //! Where the rewards of a rollout come from.
 
-use grpo_lambda_decoder::rollout::Sampled;
+use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
-use super::rollout::Exercise;
-use crate::input::tokens::{TokenError, Tokens};
-use crate::reward::{Earned, RewardConfig, Seen};
+use super::rollout::TrainingPrompt;
+use crate::input::tokens::{ModelTokenizer, TokenError};
+use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};
 
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
@@ -13,14 +13,18 @@ pub trait RewardFunction {
     ///
     /// # Errors
     /// When a response cannot be decoded.
-    fn rewards(&self, exercise: &Exercise, responses: &[Sampled]) -> Result<Vec<Earned>, TokenError>;
+    fn rewards(
+        &self,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+    ) -> Result<Vec<RewardBreakdown>, TokenError>;
 }
 
 /// The rewards of a run: those of its configuration, by a response's text and length.
 #[derive(Clone, Copy, Debug)]
 pub struct TextReward<'a> {
     /// Decodes a response.
-    pub tokens: &'a Tokens,
+    pub tokens: &'a ModelTokenizer,
     /// The components and their weights.
     pub reward: &'a RewardConfig,
     /// Where the answer stands in a response.
@@ -28,11 +32,15 @@ pub struct TextReward<'a> {
 }
 
 impl RewardFunction for TextReward<'_> {
-    fn rewards(&self, exercise: &Exercise, responses: &[Sampled]) -> Result<Vec<Earned>, TokenError> {
-        let reward = |response: &Sampled| {
+    fn rewards(
+        &self,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+    ) -> Result<Vec<RewardBreakdown>, TokenError> {
+        let reward = |response: &SampledResponse| {
             let text = self.tokens.text(&response.tokens)?;
-            let (length, gold) = (response.tokens.len(), &exercise.gold);
-            Ok(self.reward.score(&Seen { text: &text, length, gold, extraction: self.extraction }))
+            let (length, gold) = (response.tokens.len(), &prompt.gold);
+            Ok(self.reward.score(&RewardInput { text: &text, length, gold, extraction: self.extraction }))
         };
         responses.iter().map(reward).collect()
     }

@@ -2,22 +2,22 @@
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda_decoder::rng::Purpose;
-use grpo_lambda_decoder::rollout::{Ask, RolloutError, Sampled};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest};
 use grpo_lambda_grade::Gold;
 
 use super::engine::Engine;
-use super::evidence::Cost;
+use super::evidence::EvidenceCost;
 use super::micro_batch;
 use super::observer::{Phase, observed};
 use super::policy::PolicyError;
 use super::trainer::Trainer;
-use crate::reward::Earned;
+use crate::reward::RewardBreakdown;
 
 /// A prompt with the answer that is wanted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exercise {
+pub struct TrainingPrompt {
     /// Token ids of the prompt.
-    pub prompt: Vec<u32>,
+    pub tokens: Vec<u32>,
     /// The answer.
     pub gold: Gold,
     /// Where its random numbers are: a number no other prompt of the step has.
@@ -25,8 +25,8 @@ pub struct Exercise {
 }
 
 /// Token ids of the prompts.
-pub(super) fn ids(prompts: &[Exercise]) -> Vec<&[u32]> {
-    prompts.iter().map(|p| p.prompt.as_slice()).collect()
+pub(super) fn ids(prompts: &[TrainingPrompt]) -> Vec<&[u32]> {
+    prompts.iter().map(|p| p.tokens.as_slice()).collect()
 }
 
 /// What a step learns from: group `i` and its rewards belong to prompt `i`.
@@ -35,13 +35,13 @@ pub struct Rollout {
     /// The step of training that it was sampled for, which addresses its random numbers.
     pub step: u64,
     /// The prompts.
-    pub prompts: Vec<Exercise>,
+    pub prompts: Vec<TrainingPrompt>,
     /// The responses, with everything a method reads.
     pub groups: Vec<Group>,
     /// What each response earned, and for what.
-    pub rewards: Vec<Vec<Earned>>,
+    pub rewards: Vec<Vec<RewardBreakdown>>,
     /// What the method's evidence cost.
-    pub cost: Cost,
+    pub evidence_cost: EvidenceCost,
     /// Whether the weights that sampled it are those to be trained on it: the trainer's log-probabilities must then be the sampler's, to the
     /// bit where the engine is exact.
     pub on_policy: bool,
@@ -56,65 +56,71 @@ impl Trainer<'_> {
     pub fn sample<E: Engine>(
         &self,
         engine: &mut E,
-        prompts: Vec<Exercise>,
+        prompts: Vec<TrainingPrompt>,
         group_size: usize,
         step: u64,
     ) -> Result<Rollout, PolicyError> {
         let settings = self.settings;
         let sampled = observed(self.observer, Phase::Sample, || {
-            Ok::<_, PolicyError>(self.respond(engine, &prompts, group_size, step)?)
+            Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
         })?;
         let (mut groups, rewards) = self.graded(&prompts, sampled)?;
         if settings.reference {
             let (budget, options) = (settings.memory.micro_batch_tokens, settings.options());
             observed(self.observer, Phase::Reference, || {
-                micro_batch::refer(engine, &ids(&prompts), &mut groups, budget, options)
+                micro_batch::score_with_reference(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
-        let mut cost = Cost::default();
-        if let (Some(source), Some(model)) = (&settings.evidence, engine.decoder()) {
-            cost = observed(self.observer, Phase::Evidence, || {
-                Ok::<_, PolicyError>(settings.ask(source, model, step, &prompts, &mut groups)?)
+        let mut evidence_cost = EvidenceCost::default();
+        if let (Some(source), Some(model)) = (&settings.evidence, engine.cpu_decoder()) {
+            evidence_cost = observed(self.observer, Phase::Evidence, || {
+                Ok::<_, PolicyError>(settings.collect_evidence(source, model, step, &prompts, &mut groups)?)
             })?;
         }
-        Ok(Rollout { step, prompts, groups, rewards, cost, on_policy: true })
+        Ok(Rollout { step, prompts, groups, rewards, evidence_cost, on_policy: true })
     }
 
     /// The responses alone.
-    pub(crate) fn respond<E: Engine>(
+    pub(crate) fn generate<E: Engine>(
         &self,
         engine: &E,
-        prompts: &[Exercise],
+        prompts: &[TrainingPrompt],
         group_size: usize,
         step: u64,
-    ) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let ids = ids(prompts);
         let address = self.settings.address(Purpose::Rollout, step, prompts);
-        engine.respond(&Ask::new(&ids, group_size, &self.settings.eos, self.settings.sampling, &address))
+        engine.generate(&SamplingRequest::new(
+            &ids,
+            group_size,
+            &self.settings.eos,
+            self.settings.sampling,
+            &address,
+        ))
     }
 
     /// Groups with their rewards.
     fn graded(
         &self,
-        prompts: &[Exercise],
-        sampled: Vec<Vec<Sampled>>,
-    ) -> Result<(Vec<Group>, Vec<Vec<Earned>>), PolicyError> {
-        let group = |(exercise, responses): (&Exercise, Vec<Sampled>)| {
-            let earned = self.rewards.rewards(exercise, &responses)?;
-            let graded = responses.into_iter().zip(&earned).map(|(s, earned)| response(s, earned));
-            Ok((Group { responses: graded.collect() }, earned))
+        prompts: &[TrainingPrompt],
+        sampled: Vec<Vec<SampledResponse>>,
+    ) -> Result<(Vec<Group>, Vec<Vec<RewardBreakdown>>), PolicyError> {
+        let group = |(prompt, responses): (&TrainingPrompt, Vec<SampledResponse>)| {
+            let breakdowns = self.rewards.rewards(prompt, &responses)?;
+            let graded = responses.into_iter().zip(&breakdowns).map(|(s, breakdown)| response(s, breakdown));
+            Ok((Group { responses: graded.collect() }, breakdowns))
         };
         prompts.iter().zip(sampled).map(group).collect()
     }
 }
 
 /// A response as a method reads it.
-fn response(sampled: Sampled, earned: &Earned) -> Response {
+fn response(sampled: SampledResponse, breakdown: &RewardBreakdown) -> Response {
     Response {
         tokens: sampled.tokens,
         old_logps: sampled.logps,
         ref_logps: None,
-        reward: earned.total,
+        reward: breakdown.total,
         truncated: sampled.truncated,
         evidence: Evidence { entropies: Some(sampled.entropies), ..Evidence::default() },
     }

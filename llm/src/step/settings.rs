@@ -1,20 +1,20 @@
 //! What stays the same from one step of a run to the next.
 
 use grpo_lambda::group::{EvidenceKind, Group};
-use grpo_lambda_decoder::model::{Decoder, Options};
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_decoder::rollout::SamplingParams;
 
-use super::evidence::{self, Cost, EvidenceError, Pass, Question};
-use super::rollout::Exercise;
+use super::evidence::{self, EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
+use super::rollout::TrainingPrompt;
 use crate::config::{Config, MemoryConfig};
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 
 /// How responses are sampled and scored, and how the weights move.
 #[derive(Clone, Debug)]
 pub struct StepSettings {
     /// How responses are drawn; its temperature divides the logits wherever a response is scored.
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// Tokens that end a response; without any, every response has full length.
     pub eos: Vec<u32>,
     /// Random numbers are addressed by it.
@@ -35,17 +35,17 @@ pub struct StepSettings {
 #[derive(Clone, Debug)]
 pub struct EvidenceSource {
     /// The question.
-    pub question: Question,
+    pub request: EvidenceRequest,
     /// Decodes a response, whose answer is looked for.
-    pub tokens: Tokens,
+    pub tokens: ModelTokenizer,
 }
 
 impl StepSettings {
-    /// Those of a configuration with these end tokens, without a question: that depends on the model, too (see [`Question::of`]).
+    /// Those of a configuration with these end tokens, without a question: that depends on the model, too (see [`EvidenceRequest::of`]).
     pub fn new(config: &Config, eos: &[u32]) -> Self {
         let rl = &config.rl;
         StepSettings {
-            sampling: Sampling {
+            sampling: SamplingParams {
                 max_new_tokens: rl.max_new_tokens,
                 min_new_tokens: 0,
                 temperature: rl.temperature,
@@ -61,8 +61,8 @@ impl StepSettings {
     }
 
     /// How a response is scored.
-    pub(super) fn options(&self) -> Options {
-        Options {
+    pub(super) fn options(&self) -> ForwardOptions {
+        ForwardOptions {
             temperature: self.sampling.temperature,
             entropy: false,
             checkpoint: self.memory.recompute_layers,
@@ -74,28 +74,28 @@ impl StepSettings {
         &self,
         purpose: Purpose,
         step: u64,
-        prompts: &'a [Exercise],
+        prompts: &'a [TrainingPrompt],
     ) -> impl Fn(usize, usize) -> Address + use<'a> {
         let base = Address::new(self.seed, purpose).step(step);
         move |prompt, response| base.prompt(prompts[prompt].number).response(response as u64)
     }
 
     /// Asks `source` about every response of `batch`.
-    pub(super) fn ask(
+    pub(super) fn collect_evidence(
         &self,
         source: &EvidenceSource,
         model: &Decoder<f32>,
         step: u64,
-        prompts: &[Exercise],
+        prompts: &[TrainingPrompt],
         batch: &mut [Group],
-    ) -> Result<Cost, EvidenceError> {
-        let pass = Pass {
+    ) -> Result<EvidenceCost, EvidenceError> {
+        let pass = ForwardSettings {
             temperature: self.sampling.temperature,
             tokens: self.memory.micro_batch_tokens,
             recompute: self.memory.recompute_layers,
         };
-        let prompt = |g: usize| prompts[g].prompt.as_slice();
+        let prompt = |g: usize| prompts[g].tokens.as_slice();
         let address = self.address(Purpose::Perturbation, step, prompts);
-        evidence::ask(model, source.question, &source.tokens, pass, batch, prompt, address)
+        evidence::collect(model, source.request, &source.tokens, pass, batch, prompt, address)
     }
 }

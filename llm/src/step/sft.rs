@@ -1,7 +1,7 @@
 //! Supervised learning: imitate worked solutions, the loss on the response only.
 
-use grpo_lambda_decoder::model::{Error as ModelError, Options, Rows};
-use grpo_lambda_decoder::optim::{OptimError, Update};
+use grpo_lambda_decoder::model::{Error as ModelError, ForwardOptions, Rows};
+use grpo_lambda_decoder::optim::{OptimError, StepOutcome};
 use grpo_lambda_decoder::pack::pack;
 
 use crate::config::MemoryConfig;
@@ -24,7 +24,7 @@ pub struct SftReport {
     /// Tokens learned from.
     pub tokens: usize,
     /// The optimiser's word.
-    pub update: Update,
+    pub update: StepOutcome,
 }
 
 /// Why a step failed.
@@ -55,7 +55,7 @@ pub fn step<E: Engine>(
     let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
     let lengths = examples.iter().map(|e| e.prompt.len() + e.response.len());
     let mut loss = 0.0;
-    let options = Options { checkpoint: memory.recompute_layers, ..Options::default() };
+    let options = ForwardOptions { checkpoint: memory.recompute_layers, ..ForwardOptions::default() };
     for part in pack(lengths, memory.micro_batch_tokens) {
         let mut rows = Rows::new();
         for e in &examples[part] {

@@ -4,7 +4,7 @@ use grpo_lambda::learner;
 use grpo_lambda::methods::Method;
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::drift::Drift;
-use grpo_lambda_decoder::optim::Update;
+use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::engine::Engine;
 use super::observer::Observer;
@@ -32,7 +32,7 @@ pub struct StepReport {
     /// Metrics of the method, of the last inner update.
     pub metrics: Metrics,
     /// What the optimiser did at each inner update.
-    pub updates: Vec<Update>,
+    pub updates: Vec<StepOutcome>,
     /// How far sampler and trainer were apart on the rollout, where both used the same weights.
     pub drift: Drift,
     /// The learning rate.
@@ -41,8 +41,8 @@ pub struct StepReport {
 
 impl StepReport {
     /// The first inner update that was skipped, or else the last: a skipped one is not hidden by those after it.
-    pub fn update(&self) -> Option<&Update> {
-        let skipped = self.updates.iter().find(|u| matches!(u, Update::Skipped { .. }));
+    pub fn update(&self) -> Option<&StepOutcome> {
+        let skipped = self.updates.iter().find(|u| matches!(u, StepOutcome::Skipped { .. }));
         skipped.or(self.updates.last())
     }
 }

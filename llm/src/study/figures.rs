@@ -8,7 +8,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
 use crate::study::curves::{Points, half_window, smooth};
-use crate::study::record::{Record, RecordError};
+use crate::study::record::{RecordError, RunRecord};
 
 /// Why a run was not drawn.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum DrawError {
 }
 
 /// Pixels of a PNG per logical pixel.
-const SHARP: f64 = 2.0;
+const PNG_SCALE: f64 = 2.0;
 
 /// Writes `DIR/name.svg` and `DIR/name.png`, each whole or not at all, and returns the path of the PNG.
 ///
@@ -38,7 +38,7 @@ const SHARP: f64 = 2.0;
 /// [`DrawError`].
 pub fn save(figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, DrawError> {
     let failed = |e: anyhow::Error| DrawError::Figure { name: name.to_owned(), problem: format!("{e:#}") };
-    let (svg, png) = (figure.to_svg().map_err(failed)?, figure.to_png(SHARP).map_err(failed)?);
+    let (svg, png) = (figure.to_svg().map_err(failed)?, figure.to_png(PNG_SCALE).map_err(failed)?);
     let disk = Disk::default();
     disk.create_directories(directory)?;
     disk.replace(&directory.join(format!("{name}.svg")), svg.as_bytes())?;
@@ -52,14 +52,14 @@ pub fn save(figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, Dr
 /// # Errors
 /// [`DrawError`].
 pub fn draw(run: &Path) -> Result<Vec<PathBuf>, DrawError> {
-    draw_record(&Record::read(run)?, run)
+    draw_record(&RunRecord::read(run)?, run)
 }
 
 /// [`draw`] for a run that is already read.
 ///
 /// # Errors
 /// [`DrawError`].
-pub fn draw_record(record: &Record, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
+pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
     let figures = match record.curves.steps("rl") {
         0 => vec![("learning", supervised(record))],
         _ => vec![("learning", learning(record)), ("evidence", evidence(record))],
@@ -70,7 +70,7 @@ pub fn draw_record(record: &Record, run: &Path) -> Result<Vec<PathBuf>, DrawErro
 const STEPS: &str = "RL steps done";
 
 /// What all captions say of a run.
-fn setting(record: &Record) -> String {
+fn setting(record: &RunRecord) -> String {
     let (rl, sft) = (&record.config.rl, &record.config.sft);
     let before = match sft.steps {
         0 => "RL".to_owned(),
@@ -86,14 +86,14 @@ fn setting(record: &Record) -> String {
 }
 
 /// A quantity of the supervised stage.
-fn loss_panel(record: &Record, column: &str, title: &str, unit: &str) -> Panel {
+fn loss_panel(record: &RunRecord, column: &str, title: &str, unit: &str) -> Panel {
     let points = record.curves.points("sft", column);
     let panel = Panel::new(title).x(Axis::new("supervised steps done")).y(unit);
-    both(panel, ("a step", "smoothed"), &points, half_window(points.len()))
+    raw_and_smoothed(panel, ("a step", "smoothed"), &points, half_window(points.len()))
 }
 
 /// A run without an RL step: supervised loss and gradient norm.
-pub fn supervised(record: &Record) -> Figure {
+pub fn supervised(record: &RunRecord) -> Figure {
     let sft = &record.config.sft;
     Figure::new(record.finding())
         .caption(format!(
@@ -112,7 +112,7 @@ pub fn supervised(record: &Record) -> Figure {
 const DOTS: usize = 80;
 
 /// A curve as it is, and smoothed on top.
-fn both(panel: Panel, (raw, smoothed): (&str, &str), points: &Points, half: usize) -> Panel {
+fn raw_and_smoothed(panel: Panel, (raw, smoothed): (&str, &str), points: &Points, half: usize) -> Panel {
     let panel = if points.len() > DOTS {
         panel.line(raw, points.iter().copied())
     } else {
@@ -122,7 +122,7 @@ fn both(panel: Panel, (raw, smoothed): (&str, &str), points: &Points, half: usiz
 }
 
 /// Held-out accuracy with its band, and reward, against RL steps.
-pub fn learning(record: &Record) -> Figure {
+pub fn learning(record: &RunRecord) -> Figure {
     let reward = record.curves.points("rl", "reward");
     let half = half_window(reward.len());
     let [held_out, raw, smoothed] = ["held-out accuracy", "reward of a step", "reward, smoothed"];
@@ -152,7 +152,7 @@ pub fn learning(record: &Record) -> Figure {
                 .line(held_out, accuracy().map(|(x, v)| (x, v.mid)))
                 .points(held_out, accuracy().map(|(x, v)| (x, v.mid))),
         )
-        .panel(both(
+        .panel(raw_and_smoothed(
             Panel::new("Reward in training").x(axis()).y("mean reward of a batch"),
             (raw, smoothed),
             &reward,
@@ -168,20 +168,21 @@ pub fn first_and_last_tenth(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 }
 
 /// The share of groups whose rewards all agree, step by step.
-pub fn zero_variance_share(record: &Record) -> Points {
+pub fn zero_variance_share(record: &RunRecord) -> Points {
     let groups = record.curves.points("rl", "groups");
     let dull = record.curves.points("rl", "zero_variance_groups");
     dull.iter().zip(&groups).filter(|(_, g)| g.1 > 0.0).map(|(d, g)| (d.0, d.1 / g.1)).collect()
 }
 
 /// What went on inside: a panel for each quantity that tells whether training is sound.
-pub fn evidence(record: &Record) -> Figure {
+pub fn evidence(record: &RunRecord) -> Figure {
     let rl = |column| record.curves.points("rl", column);
     let axis = || Axis::new(STEPS).range(0.0, record.config.rl.steps.max(1) as f64);
     let half = half_window(record.curves.steps("rl"));
     let names = ("a step", "smoothed");
-    let panel =
-        |title: &str, y: &str, points: &Points| both(Panel::new(title).x(axis()).y(y), names, points, half);
+    let panel = |title: &str, y: &str, points: &Points| {
+        raw_and_smoothed(Panel::new(title).x(axis()).y(y), names, points, half)
+    };
     let kl = rl("kl");
     let has_kl = kl.iter().any(|p| p.1 != 0.0);
     let kl_title = if has_kl { "KL to the reference" } else { "KL: not computed (beta = 0)" };
@@ -224,7 +225,7 @@ fn with_y_range(mut panel: Panel, low: f64, high: f64) -> Panel {
     panel
 }
 
-fn evidence_finding(record: &Record) -> String {
+fn evidence_finding(record: &RunRecord) -> String {
     let change = |name: &str, column: &str, unit: &str| {
         let (a, b) = first_and_last_tenth(&record.curves.points("rl", column))?;
         Some(format!("{name} {} → {}{unit}", significant(a, 3), significant(b, 3)))

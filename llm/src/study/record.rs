@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::stats::{Interval, two_proportions};
 
 use crate::config::{Config, ConfigError};
-use crate::eval::{Evaluation, LEVEL};
+use crate::eval::{CONFIDENCE_LEVEL, Evaluation};
 use crate::run::{self, RunError};
 use crate::study::curves::{Curves, CurvesError};
-use crate::train::Summary;
+use crate::train::RunSummary;
 
 /// Why a run directory cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub struct Accuracy {
 
 /// A run, read from its directory.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct RunRecord {
     /// Its configuration.
     pub config: Config,
     /// The method's name for a reader.
@@ -76,7 +76,7 @@ pub struct Record {
 ///
 /// # Errors
 /// When `summary.json` cannot be read or is not a summary.
-pub fn summary(run: &Path) -> Result<Option<Summary>, RecordError> {
+pub fn summary(run: &Path) -> Result<Option<RunSummary>, RecordError> {
     let path = run.join("summary.json");
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
@@ -96,12 +96,12 @@ fn before(run: &Path) -> Result<Option<Evaluation>, RunError> {
     Ok(state.ok().and_then(|mut s| serde_json::from_value(s["before"].take()).ok()))
 }
 
-impl Record {
+impl RunRecord {
     /// Reads a run directory.
     ///
     /// # Errors
     /// [`RecordError`].
-    pub fn read(run: &Path) -> Result<Record, RecordError> {
+    pub fn read(run: &Path) -> Result<RunRecord, RecordError> {
         if !run.is_dir() {
             return Err(RecordError::Missing { path: run.to_owned() });
         }
@@ -118,7 +118,7 @@ impl Record {
         let mut accuracy = Vec::new();
         let mut add = |step: u64, mid: f64, [low, high]: [f64; 2]| {
             if [low, mid, high].iter().all(|x| x.is_finite()) {
-                accuracy.push(Accuracy { step, value: Interval { low, mid, high, level: LEVEL } });
+                accuracy.push(Accuracy { step, value: Interval { low, mid, high, level: CONFIDENCE_LEVEL } });
             }
         };
         match &summary {
@@ -137,7 +137,7 @@ impl Record {
             add(config.rl.steps, s.accuracy_after, s.accuracy_after_interval);
         }
         let title = config.configured().spec.title;
-        Ok(Record { title, curves, accuracy, n, finished: summary.is_some(), config })
+        Ok(RunRecord { title, curves, accuracy, n, finished: summary.is_some(), config })
     }
 
     /// First and last held-out accuracy; `None` with fewer than two.
@@ -194,7 +194,7 @@ pub enum Change {
 /// are taken as independent; on the same problems they are not, which makes this cautious.
 pub fn change(before: f64, after: f64, n: u64) -> Change {
     let count = |p: f64| (p * n as f64).round() as u64;
-    match two_proportions(count(after), n, count(before), n).map(|d| d.interval(LEVEL)) {
+    match two_proportions(count(after), n, count(before), n).map(|d| d.interval(CONFIDENCE_LEVEL)) {
         Some(i) if i.low > 0.0 => Change::Rise,
         Some(i) if i.high < 0.0 => Change::Fall,
         _ => Change::Unclear,

@@ -30,7 +30,7 @@ impl Run<'_> {
             };
             // One after the other, so that of a large model there are no two copies at once.
             put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
-            let frozen = engine.frozen()?.map(|frozen| put(&frozen, &directory.join("reference")));
+            let frozen = engine.frozen_weights()?.map(|frozen| put(&frozen, &directory.join("reference")));
             let referred = frozen.transpose().map_err(TrainError::Save)?.is_some();
             if let Some((settings, tensors)) = &adapter {
                 let directory = directory.join("adapter");
@@ -45,7 +45,7 @@ impl Run<'_> {
                     writer.adopt(&format!("reference/{file}"))?;
                 }
             }
-            writer.file("optimiser.safetensors", &engine.optimiser()?)?;
+            writer.file("optimiser.safetensors", &engine.optimiser_state()?)?;
             for (name, bytes) in self.tokens.files() {
                 writer.file(name, bytes)?;
             }

@@ -15,7 +15,7 @@ use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
 use crate::run::RunError;
 use crate::step::PolicyError;
-use crate::step::evidence::{PROVIDED, QuestionError, why_not};
+use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
 
 /// What ends a run early.
@@ -98,7 +98,7 @@ pub enum TrainError {
     },
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
-    Question(#[from] QuestionError),
+    EvidenceSetting(#[from] EvidenceSettingError),
     /// Too many NaN gradients.
     #[error(
         "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
@@ -129,7 +129,7 @@ impl TrainError {
             | TrainError::Evidence(_)
             | TrainError::Device(_)
             | TrainError::OnTheCpuOnly { .. }
-            | TrainError::Question(_) => true,
+            | TrainError::EvidenceSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
             TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
@@ -146,7 +146,7 @@ impl TrainError {
 
 /// Why there is none of the evidence of this name.
 fn lacks(name: &str) -> &'static str {
-    EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_not)
+    EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
 }
 
 fn names(kinds: &[EvidenceKind]) -> String {

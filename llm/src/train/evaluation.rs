@@ -1,6 +1,6 @@
 //! Held-out accuracy during a run.
 
-use grpo_lambda_decoder::rollout::{Sampler, Sampling};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams};
 
 use super::Run;
 use super::error::TrainError;
@@ -12,8 +12,11 @@ use crate::run::progress::Progress;
 impl Run<'_> {
     pub(super) fn evaluate(&mut self, model: &dyn Sampler) -> Result<Evaluation, TrainError> {
         let Config { seed, rl, eval, .. } = self.config;
-        let sampling =
-            Sampling { max_new_tokens: rl.max_new_tokens, min_new_tokens: 0, temperature: eval.temperature };
+        let sampling = SamplingParams {
+            max_new_tokens: rl.max_new_tokens,
+            min_new_tokens: 0,
+            temperature: eval.temperature,
+        };
         // No two problems alike, so that no answer counts twice.
         let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
         let mut progress = Progress::new("evaluation", 0, eval.n as u64);

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use grpo_lambda::stats::{self, Interval};
-use grpo_lambda_decoder::optim::Update;
+use grpo_lambda_decoder::optim::StepOutcome;
 
 use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::plan::memory::peak_rss_mib;
-use crate::reward::{Component, Earned};
+use crate::reward::{RewardBreakdown, RewardComponent};
 use crate::step::sft::SftReport;
 use crate::step::{Rollout, StepReport};
 
@@ -109,8 +109,8 @@ impl StepMetrics {
             groups: Some(m.groups as f64),
             zero_variance_groups: Some(m.zero_variance_groups as f64),
             ungraded: Some(m.ungraded as f64),
-            evidence_forward_tokens: evidence.then_some(rollout.cost.forward as f64),
-            evidence_backward_tokens: evidence.then_some(rollout.cost.backward as f64),
+            evidence_forward_tokens: evidence.then_some(rollout.evidence_cost.forward as f64),
+            evidence_backward_tokens: evidence.then_some(rollout.evidence_cost.backward as f64),
             ..StepMetrics::rollout(rollout)
         };
         match report.update() {
@@ -124,7 +124,7 @@ impl StepMetrics {
         let responses: Vec<_> = rollout.groups.iter().flat_map(|g| &g.responses).collect();
         let mean = |values: Vec<f64>| Some(values.iter().sum::<f64>() / values.len().max(1) as f64);
         let entropies = responses.iter().flat_map(|r| r.evidence.entropies.iter().flatten().copied());
-        let accuracies = rollout.rewards.iter().flatten().filter_map(Earned::accuracy);
+        let accuracies = rollout.rewards.iter().flatten().filter_map(RewardBreakdown::accuracy);
         StepMetrics {
             tokens: Some(responses.iter().map(|r| r.len()).sum::<usize>() as f64),
             reward: mean(responses.iter().filter_map(|r| r.reward).collect()),
@@ -136,15 +136,15 @@ impl StepMetrics {
         }
     }
 
-    fn with_update(self, update: &Update) -> Self {
+    fn with_update(self, update: &StepOutcome) -> Self {
         match update {
-            Update::Applied { grad_norm, scale } => StepMetrics {
+            StepOutcome::Applied { grad_norm, scale } => StepMetrics {
                 grad_norm: Some(*grad_norm),
                 grad_scale: Some(*scale),
                 skipped: Some(0.0),
                 ..self
             },
-            Update::Skipped { .. } => StepMetrics { skipped: Some(1.0), ..self },
+            StepOutcome::Skipped { .. } => StepMetrics { skipped: Some(1.0), ..self },
         }
     }
 
@@ -155,29 +155,29 @@ impl StepMetrics {
 }
 
 /// The last column: how many components of the reward have not moved for `reward.stuck_steps` steps.
-const STUCK: &str = "reward_stuck";
+const STUCK_COLUMN: &str = "reward_stuck";
 
-/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK`].
+/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`].
 pub(super) fn reward_columns(config: &Config) -> Vec<&'static str> {
-    config.reward.active().map(|(_, component)| component.column).chain([STUCK]).collect()
+    config.reward.active().map(|(_, component)| component.column).chain([STUCK_COLUMN]).collect()
 }
 
 /// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RewardMetrics {
-    means: Vec<(&'static Component, f64)>,
+    means: Vec<(&'static RewardComponent, f64)>,
     stuck: u64,
 }
 
 impl RewardMetrics {
     /// The mean of each component over the responses that it has a value for, and how many components are `stuck`.
     pub(super) fn new<'a>(
-        components: impl Iterator<Item = (usize, &'static Component)>,
-        earned: impl Iterator<Item = &'a Earned> + Clone,
+        components: impl Iterator<Item = (usize, &'static RewardComponent)>,
+        breakdowns: impl Iterator<Item = &'a RewardBreakdown> + Clone,
         stuck: u64,
     ) -> Self {
-        let mean = |(i, component): (usize, &'static Component)| {
-            let known: Vec<f64> = earned.clone().filter_map(|e| e.parts[i]).collect();
+        let mean = |(i, component): (usize, &'static RewardComponent)| {
+            let known: Vec<f64> = breakdowns.clone().filter_map(|e| e.components[i]).collect();
             // Nothing, where there is no value: an empty field.
             stats::mean(&known).map(|mean| (component, mean))
         };
@@ -187,7 +187,7 @@ impl RewardMetrics {
     /// The columns that have a value.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
         let means = self.means.iter().map(|(component, mean)| (component.column, *mean));
-        means.chain([(STUCK, self.stuck as f64)])
+        means.chain([(STUCK_COLUMN, self.stuck as f64)])
     }
 }
 
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn a_skipped_step_has_no_norm() {
-        let skipped = Update::Skipped { parameter: "w".to_owned(), not_finite: 1 };
+        let skipped = StepOutcome::Skipped { parameter: "w".to_owned(), not_finite: 1 };
         let row = StepMetrics::default().with_update(&skipped);
         assert_eq!((row.skipped, row.grad_norm, row.grad_scale), (Some(1.0), None, None));
-        let row = StepMetrics::default().with_update(&Update::Applied { grad_norm: 3.0, scale: 0.5 });
+        let row = StepMetrics::default().with_update(&StepOutcome::Applied { grad_norm: 3.0, scale: 0.5 });
         assert_eq!((row.skipped, row.grad_norm, row.grad_scale), (Some(0.0), Some(3.0), Some(0.5)));
     }
 }

@@ -43,30 +43,30 @@ use std::time::Instant;
 use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config as Shape, Decoder};
-use grpo_lambda_gpu::select::Chosen;
+use grpo_lambda_gpu::select::ComputeDevice;
 
 use crate::config::Config;
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 use crate::problems::Problems;
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, RunDir};
-use crate::step::engine::{Cpu, Engine, Gpu};
-use crate::step::evidence::Question;
+use crate::step::engine::{CpuEngine, Engine, GpuEngine};
+use crate::step::evidence::EvidenceRequest;
 
 pub use error::TrainError;
 pub use model::{initial_model, tokens};
 pub use open::device;
-pub use summary::Summary;
+pub use summary::RunSummary;
 
 use open::Inputs;
-use stage::Starter;
-use state::{Position, State};
+use stage::EngineFactory;
+use state::{Position, RunState};
 
 /// Runs `config` in `directory`, from the start or from its latest checkpoint, and returns its summary.
 ///
 /// # Errors
 /// [`TrainError`]; everything up to the last checkpoint is kept.
-pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary, TrainError> {
+pub fn train(config: &Config, directory: &Path, command: &str) -> Result<RunSummary, TrainError> {
     train_on(device(config)?, config, directory, command)
 }
 
@@ -75,11 +75,11 @@ pub fn train(config: &Config, directory: &Path, command: &str) -> Result<Summary
 /// # Errors
 /// As [`train`].
 pub fn train_on(
-    chosen: Chosen,
+    chosen: ComputeDevice,
     config: &Config,
     directory: &Path,
     command: &str,
-) -> Result<Summary, TrainError> {
+) -> Result<RunSummary, TrainError> {
     let started = Instant::now();
     let mut inputs = Inputs::open(config, &chosen, directory)?;
     let position = Position::open(config, directory, command, &inputs.problems)?;
@@ -91,12 +91,14 @@ pub fn train_on(
     run.announce(&chosen);
     run.note_device(&chosen);
     match chosen {
-        Chosen::Cpu => run.stages(parameters, checkpoint, &|shape, parameters, start| {
-            Cpu::start(Decoder::new(shape.clone(), parameters)?, start)
+        ComputeDevice::Cpu => run.stages(parameters, checkpoint, &|shape, parameters, start| {
+            CpuEngine::new(Decoder::new(shape.clone(), parameters)?, start)
         }),
-        Chosen::Cuda(card, dtype) => run.stages(parameters, checkpoint, &|shape, parameters, start| {
-            Gpu::start(&card, dtype, shape, &parameters, start)
-        }),
+        ComputeDevice::Cuda(card, dtype) => {
+            run.stages(parameters, checkpoint, &|shape, parameters, start| {
+                GpuEngine::new(&card, dtype, shape, &parameters, start)
+            })
+        }
     }
 }
 
@@ -104,11 +106,11 @@ pub fn train_on(
 struct Run<'a> {
     config: &'a Config,
     configured: Configured,
-    tokens: Tokens,
+    tokens: ModelTokenizer,
     problems: Problems,
-    question: Option<Question>,
+    request: Option<EvidenceRequest>,
     dir: RunDir,
-    state: State,
+    state: RunState,
     shape: Shape,
     /// Of the stage under way.
     progress: Option<Progress>,
@@ -122,11 +124,10 @@ impl<'a> Run<'a> {
         position: Position,
         started: Instant,
     ) -> (Self, Option<Checkpoint>) {
-        let Inputs { configured, tokens, shape, problems, question, .. } = inputs;
+        let Inputs { configured, tokens, shape, problems, request, .. } = inputs;
         let Position { dir, state, checkpoint } = position;
         let progress = None;
-        let run =
-            Run { config, configured, tokens, problems, question, dir, state, shape, progress, started };
+        let run = Run { config, configured, tokens, problems, request, dir, state, shape, progress, started };
         (run, checkpoint)
     }
 
@@ -135,10 +136,10 @@ impl<'a> Run<'a> {
         &mut self,
         parameters: Parameters<f32>,
         from: Option<Checkpoint>,
-        start: &Starter<'_, E>,
-    ) -> Result<Summary, TrainError> {
-        let left = self.supervised(parameters, from.as_ref(), start)?;
-        let (engine, checkpoint) = self.reinforced(left, from, start)?;
+        new_engine: &EngineFactory<'_, E>,
+    ) -> Result<RunSummary, TrainError> {
+        let start_from = self.run_sft(parameters, from.as_ref(), new_engine)?;
+        let (engine, checkpoint) = self.run_rl(start_from, from, new_engine)?;
         self.finish(&engine, checkpoint.path())
     }
 }

@@ -5,16 +5,16 @@ use grpo_lambda_decoder::model::{self, Decoder};
 
 use super::error::TrainError;
 use crate::config::{Config, ConfigError, ModelSource};
-use crate::input::tokens::{TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 
 /// The tokenizer of a configuration.
 ///
 /// # Errors
 /// When a checkpoint's cannot be read.
-pub fn tokens(config: &Config) -> Result<Tokens, TokenError> {
+pub fn tokens(config: &Config) -> Result<ModelTokenizer, TokenError> {
     match &config.model {
-        ModelSource::Checkpoint(directory) => Tokens::load(directory),
-        ModelSource::Random(_) => Ok(Tokens::tiny()),
+        ModelSource::Checkpoint(directory) => ModelTokenizer::load(directory),
+        ModelSource::Random(_) => Ok(ModelTokenizer::tiny()),
     }
 }
 
@@ -22,7 +22,7 @@ pub fn tokens(config: &Config) -> Result<Tokens, TokenError> {
 ///
 /// # Errors
 /// When a checkpoint cannot be read or does not fit its tokenizer.
-pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, TrainError> {
+pub fn initial_model(config: &Config, tokens: &ModelTokenizer) -> Result<Decoder<f32>, TrainError> {
     let (shape, parameters) = initial_weights(config, tokens)?;
     Ok(Decoder::new(shape, parameters)?)
 }
@@ -30,7 +30,7 @@ pub fn initial_model(config: &Config, tokens: &Tokens) -> Result<Decoder<f32>, T
 /// The shape and the weights a run starts from.
 pub(super) fn initial_weights(
     config: &Config,
-    tokens: &Tokens,
+    tokens: &ModelTokenizer,
 ) -> Result<(model::Config, Parameters<f32>), TrainError> {
     let (shape, parameters) = match &config.model {
         ModelSource::Checkpoint(directory) => {

@@ -1,6 +1,6 @@
 //! Lines of a run for people, and its progress.
 
-use grpo_lambda_gpu::select::Chosen;
+use grpo_lambda_gpu::select::ComputeDevice;
 
 use super::Run;
 use crate::run::progress::say;
@@ -32,9 +32,9 @@ impl Run<'_> {
     }
 
     /// A run that goes on elsewhere is told of: results agree to rounding only.
-    pub(super) fn note_device(&mut self, chosen: &Chosen) {
+    pub(super) fn note_device(&mut self, chosen: &ComputeDevice) {
         let here = chosen.describe();
-        if let Some(there) = self.state.on.replace(here.clone()).filter(|there| *there != here) {
+        if let Some(there) = self.state.device.replace(here.clone()).filter(|there| *there != here) {
             self.say(&format!(
                 "this run was {there} so far and goes on {here}: it rounds and sums differently there, so its numbers are not to the bit those of an unbroken run"
             ));
@@ -42,7 +42,7 @@ impl Run<'_> {
     }
 
     /// What is trained, where, how and into which directory.
-    pub(super) fn announce(&mut self, chosen: &Chosen) {
+    pub(super) fn announce(&mut self, chosen: &ComputeDevice) {
         let c = &self.shape;
         let rl = &self.config.rl;
         let adapter = self.config.lora.as_ref().map_or(String::new(), |lora| {

@@ -7,7 +7,7 @@ use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::rollout::RolloutError;
-use grpo_lambda_gpu::select::{self, Chosen};
+use grpo_lambda_gpu::select::{self, ComputeDevice};
 use grpo_lambda_gpu::{Device, Dtype};
 
 use super::error::TrainError;
@@ -15,49 +15,53 @@ use super::model::{initial_weights, tokens};
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::EvalError;
 use crate::input::task::Split;
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 use crate::plan::synthetic;
-use crate::problems::Longest;
+use crate::problems::MaxLengths;
 use crate::problems::Problems;
 use crate::run;
 use crate::run::progress::say;
-use crate::step::evidence::{self, PROVIDED, Question};
+use crate::step::evidence::{self, EvidenceRequest, PROVIDED};
 
 /// The inputs of a run.
 pub(super) struct Inputs {
     pub(super) configured: Configured,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: ModelTokenizer,
     pub(super) shape: model::Config,
     /// Those a fresh run starts from.
     pub(super) parameters: Parameters<f32>,
     pub(super) problems: Problems,
     /// What the method asks of every response.
-    pub(super) question: Option<Question>,
+    pub(super) request: Option<EvidenceRequest>,
 }
 
 impl Inputs {
     /// Opens them, and refuses what a later step would stumble over.
-    pub(super) fn open(config: &Config, chosen: &Chosen, directory: &Path) -> Result<Inputs, TrainError> {
+    pub(super) fn open(
+        config: &Config,
+        chosen: &ComputeDevice,
+        directory: &Path,
+    ) -> Result<Inputs, TrainError> {
         let configured = config.configured();
         configured.require(PROVIDED)?;
         if let ModelSource::Checkpoint(directory) = &config.model {
-            refuse_a_run(directory)?;
+            refuse_run_directory(directory)?;
         }
         let tokens = tokens(config)?;
         let (shape, parameters) = initial_weights(config, &tokens)?;
         let limit = shape.max_position_embeddings;
         let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
-        let longest = check_room(config, &problems, &tokens, limit)?;
-        let question = Question::of(&configured, &tokens, shape.vocab_size)?;
+        let longest = check_prompt_lengths(config, &problems, &tokens, limit)?;
+        let request = EvidenceRequest::of(&configured, &tokens, shape.vocab_size)?;
         if let Some(lora) = &config.lora {
             lora.shapes(&shape).map_err(ConfigError::Conflict)?;
         }
-        if let (Chosen::Cuda(card, dtype), false) = (chosen, directory.join("summary.json").exists()) {
+        if let (ComputeDevice::Cuda(card, dtype), false) = (chosen, directory.join("summary.json").exists()) {
             let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
-            let longest = Longest { prompt: longest.max(training.prompt), ..training };
-            check_card(card.as_ref(), *dtype, config, &shape, longest)?;
+            let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
+            check_card_memory(card.as_ref(), *dtype, config, &shape, longest)?;
         }
-        Ok(Inputs { configured, tokens, shape, parameters, problems, question })
+        Ok(Inputs { configured, tokens, shape, parameters, problems, request })
     }
 }
 
@@ -65,15 +69,16 @@ impl Inputs {
 ///
 /// # Errors
 /// When a card is demanded and cannot be used, or the numbers are those of a card and there is none.
-pub fn device(config: &Config) -> Result<Chosen, TrainError> {
-    static TOLD: Once = Once::new();
-    let (chosen, told) = select::choose(config.device, config.dtype, |dtype| select::look(dtype, say))?;
+pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
+    static NOTICE: Once = Once::new();
+    let (chosen, told) = select::choose(config.device, config.dtype, |dtype| select::find_card(dtype, say))?;
     if let Some(line) = told {
-        TOLD.call_once(|| say(&line));
+        NOTICE.call_once(|| say(&line));
     }
-    let asked = config.configured().evidence().into_iter().find(|kind| evidence::price(*kind).is_some());
+    let asked =
+        config.configured().evidence().into_iter().find(|kind| evidence::describe_cost(*kind).is_some());
     match (chosen, asked) {
-        (Chosen::Cuda(card, _), Some(kind)) => Err(TrainError::OnTheCpuOnly {
+        (ComputeDevice::Cuda(card, _), Some(kind)) => Err(TrainError::OnTheCpuOnly {
             method: config.method.clone(),
             evidence: kind.name(),
             card: card.name(),
@@ -83,7 +88,7 @@ pub fn device(config: &Config) -> Result<Chosen, TrainError> {
 }
 
 /// A run has several checkpoints and may get others: one of them is to be named, so that the same command means the same.
-fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
+fn refuse_run_directory(directory: &Path) -> Result<(), TrainError> {
     if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
         return Ok(());
     }
@@ -98,10 +103,10 @@ fn refuse_a_run(directory: &Path) -> Result<(), TrainError> {
 }
 
 /// Refuses held-out prompts that leave no room for a response, before any learning rather than after it; the longest of them, in tokens.
-fn check_room(
+fn check_prompt_lengths(
     config: &Config,
     problems: &Problems,
-    tokens: &Tokens,
+    tokens: &ModelTokenizer,
     limit: usize,
 ) -> Result<usize, TrainError> {
     let mut longest = 1;
@@ -118,12 +123,12 @@ fn check_room(
 }
 
 /// Refuses a run of which a step is predicted not to fit the card, before any of it: with rows as long as its longest.
-fn check_card(
+fn check_card_memory(
     card: &dyn Device,
     dtype: Dtype,
     config: &Config,
     shape: &model::Config,
-    longest: Longest,
+    longest: MaxLengths,
 ) -> Result<(), TrainError> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
     let predicted = synthetic::predict(shape, config, dtype, longest).map_err(|e| refused(e.to_string()))?;

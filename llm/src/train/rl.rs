@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::Run;
 use super::error::TrainError;
 use super::metrics::{StepMetrics, Timing};
-use super::stage::{Left, Starter};
-use super::summary::shown;
+use super::stage::{EngineFactory, SftResult};
+use super::summary::describe_accuracy;
 use crate::eval::Evaluation;
 use crate::problems::Stage;
 use crate::run::Checkpoint;
@@ -16,25 +16,27 @@ use crate::step::{EvidenceSource, StepSettings, TextReward, Trainer};
 
 impl Run<'_> {
     /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
-    pub(super) fn reinforced<E: Engine>(
+    pub(super) fn run_rl<E: Engine>(
         &mut self,
-        left: Left<E>,
+        start_from: SftResult<E>,
         from: Option<Checkpoint>,
-        start: &Starter<'_, E>,
+        new_engine: &EngineFactory<'_, E>,
     ) -> Result<(E, Checkpoint), TrainError> {
         let config = self.config;
         let saved = from.filter(|_| self.state.before.is_some());
-        let stage = if config.rl.steps > 0 { Stage::Reinforced } else { Stage::Supervised };
-        let mut engine = match left {
-            Left::Weights(parameters) => self.start(parameters, stage, saved.as_ref(), start)?,
-            Left::Engine(engine) => engine,
+        let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };
+        let mut engine = match start_from {
+            SftResult::Weights(parameters) => {
+                self.build_engine(parameters, stage, saved.as_ref(), new_engine)?
+            }
+            SftResult::Engine(engine) => engine,
         };
         let mut saved = match saved {
             Some(checkpoint) => checkpoint,
             None => self.evaluate_before(&engine)?,
         };
         let (configured, tokens) = (config.configured(), self.tokens.clone());
-        let evidence = self.question.map(|question| EvidenceSource { question, tokens: tokens.clone() });
+        let evidence = self.request.map(|request| EvidenceSource { request, tokens: tokens.clone() });
         let settings = StepSettings { evidence, ..StepSettings::new(config, tokens.eos()) };
         let extraction = self.problems.extraction();
         let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction };
@@ -56,7 +58,7 @@ impl Run<'_> {
     fn evaluate_before<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
         let before = self.evaluate(engine)?;
         let when = if self.config.rl.steps > 0 { " before RL" } else { "" };
-        self.say(&format!("held-out accuracy{when}: {}", shown(&before)));
+        self.say(&format!("held-out accuracy{when}: {}", describe_accuracy(&before)));
         self.state.before = Some(before);
         self.save(engine)
     }
@@ -84,7 +86,7 @@ impl Run<'_> {
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
         let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
         self.dir.record("rl", step, &row, &timing)?;
-        self.keep_samples(step, &rollout)?;
+        self.write_samples(step, &rollout)?;
         let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
         self.step_done(self.state.rl_done, &figures.map(|(n, x)| (n, x.unwrap_or(f64::NAN))), tokens);
         Ok(())

@@ -7,21 +7,23 @@ use super::error::TrainError;
 use crate::step::Rollout;
 
 /// Responses kept of a step.
-const KEPT: usize = 2;
+const SAMPLES_PER_STEP: usize = 2;
 
 impl Run<'_> {
     /// Writes the first responses of a step to `samples.jsonl`.
-    pub(super) fn keep_samples(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
-        let (Some(exercise), Some(group)) = (rollout.prompts.first(), rollout.groups.first()) else {
+    pub(super) fn write_samples(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
+        let (Some(prompt), Some(group)) = (rollout.prompts.first(), rollout.groups.first()) else {
             return Ok(());
         };
         let names: Vec<_> = self.config.reward.active().map(|(i, c)| (i, c.name)).collect();
-        for (response, earned) in group.responses.iter().zip(rollout.rewards.iter().flatten()).take(KEPT) {
+        for (response, breakdown) in
+            group.responses.iter().zip(rollout.rewards.iter().flatten()).take(SAMPLES_PER_STEP)
+        {
             let rewards: BTreeMap<&str, Option<f64>> =
-                names.iter().map(|(i, name)| (*name, earned.parts[*i])).collect();
+                names.iter().map(|(i, name)| (*name, breakdown.components[*i])).collect();
             let sample = serde_json::json!({
                 "step": step,
-                "prompt": self.tokens.text(&exercise.prompt)?,
+                "prompt": self.tokens.text(&prompt.tokens)?,
                 "response": self.tokens.text(&response.tokens)?,
                 "reward": response.reward,
                 "rewards": rewards,

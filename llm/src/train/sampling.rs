@@ -6,12 +6,12 @@ use grpo_lambda::group::Group;
 use super::Run;
 use super::error::TrainError;
 use crate::problems::Stage;
-use crate::reward::Earned;
+use crate::reward::RewardBreakdown;
 use crate::step::engine::Engine;
-use crate::step::{Exercise, Rollout, Trainer};
+use crate::step::{Rollout, Trainer, TrainingPrompt};
 
 /// Rollouts sampled at most for one step of dynamic sampling.
-const MAX_ROUNDS: u64 = 4;
+const MAX_SAMPLING_ROUNDS: u64 = 4;
 
 impl Run<'_> {
     /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
@@ -22,20 +22,21 @@ impl Run<'_> {
         step: u64,
     ) -> Result<Rollout, TrainError> {
         let rl = &self.config.rl;
-        let (wanted, rounds) = (rl.prompts_per_step, if rl.dynamic_sampling { MAX_ROUNDS } else { 1 });
+        let (wanted, rounds) =
+            (rl.prompts_per_step, if rl.dynamic_sampling { MAX_SAMPLING_ROUNDS } else { 1 });
         let mut rollout = Rollout { step, on_policy: true, ..Rollout::default() };
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
         for round in 0..rounds {
-            let first = (step * MAX_ROUNDS + round) * wanted as u64;
+            let first = (step * MAX_SAMPLING_ROUNDS + round) * wanted as u64;
             let prompts =
-                (first..first + wanted as u64).map(|i| self.exercise(i)).collect::<Result<_, _>>()?;
+                (first..first + wanted as u64).map(|i| self.training_prompt(i)).collect::<Result<_, _>>()?;
             let fresh = trainer
                 .sample(engine, prompts, rl.group_size, step)
                 .map_err(|source| TrainError::Rl { step, source })?;
-            rollout.cost += fresh.cost;
+            rollout.evidence_cost += fresh.evidence_cost;
             for answered in answered(fresh) {
                 // Right and wrong decide, not what else is rewarded.
-                let known: Vec<f64> = answered.2.iter().filter_map(Earned::accuracy).collect();
+                let known: Vec<f64> = answered.2.iter().filter_map(RewardBreakdown::accuracy).collect();
                 let agrees = rl.dynamic_sampling && all_equal(&known);
                 if agrees { &mut agreeing } else { &mut kept }.push(answered);
             }
@@ -43,7 +44,7 @@ impl Run<'_> {
                 break;
             }
         }
-        for (prompt, group, rewards) in filled(kept, agreeing, wanted) {
+        for (prompt, group, rewards) in fill_up(kept, agreeing, wanted) {
             rollout.prompts.push(prompt);
             rollout.groups.push(group);
             rollout.rewards.push(rewards);
@@ -51,14 +52,18 @@ impl Run<'_> {
         Ok(rollout)
     }
 
-    fn exercise(&self, number: u64) -> Result<Exercise, TrainError> {
-        let problem = self.problems.problem(Stage::Reinforced, number).map_err(TrainError::Problem)?;
-        Ok(Exercise { prompt: problem.encode(&self.tokens)?.ids().to_vec(), gold: problem.gold, number })
+    fn training_prompt(&self, number: u64) -> Result<TrainingPrompt, TrainError> {
+        let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
+        Ok(TrainingPrompt {
+            tokens: problem.encode(&self.tokens)?.ids().to_vec(),
+            gold: problem.gold,
+            number,
+        })
     }
 }
 
 /// A prompt, its group and what the responses earned.
-type Answered = (Exercise, Group, Vec<Earned>);
+type Answered = (TrainingPrompt, Group, Vec<RewardBreakdown>);
 
 /// A rollout prompt by prompt.
 fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
@@ -67,7 +72,7 @@ fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
 }
 
 /// The first `wanted` of `kept`, made up from those that were passed over where they are too few.
-fn filled<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
+fn fill_up<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
     kept.into_iter().chain(passed_over).take(wanted).collect()
 }
 
@@ -77,8 +82,8 @@ mod tests {
 
     #[test]
     fn groups_that_agree_only_make_up_the_number() {
-        assert_eq!(filled(vec![1, 2, 3], vec![10, 11], 2), [1, 2]);
-        assert_eq!(filled(vec![1], vec![10, 11, 12], 3), [1, 10, 11]);
-        assert_eq!(filled(vec![], vec![10], 1), [10]);
+        assert_eq!(fill_up(vec![1, 2, 3], vec![10, 11], 2), [1, 2]);
+        assert_eq!(fill_up(vec![1], vec![10, 11, 12], 3), [1, 10, 11]);
+        assert_eq!(fill_up(vec![], vec![10], 1), [10]);
     }
 }

@@ -8,7 +8,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use super::Run;
 use super::error::TrainError;
 use super::metrics::{StepMetrics, Timing};
-use super::stage::{Left, Starter};
+use super::stage::{EngineFactory, SftResult};
 use crate::problems::Stage;
 use crate::run::Checkpoint;
 use crate::run::progress::Progress;
@@ -17,17 +17,17 @@ use crate::step::sft::{self, Example};
 
 impl Run<'_> {
     /// Supervised steps that are left, and what they leave.
-    pub(super) fn supervised<E: Engine>(
+    pub(super) fn run_sft<E: Engine>(
         &mut self,
         parameters: Parameters<f32>,
         from: Option<&Checkpoint>,
-        start: &Starter<'_, E>,
-    ) -> Result<Left<E>, TrainError> {
+        new_engine: &EngineFactory<'_, E>,
+    ) -> Result<SftResult<E>, TrainError> {
         let config = self.config;
         if self.state.sft_done == config.sft.steps {
-            return Ok(Left::Weights(parameters));
+            return Ok(SftResult::Weights(parameters));
         }
-        let mut engine = self.start(parameters, Stage::Supervised, from, start)?;
+        let mut engine = self.build_engine(parameters, Stage::Sft, from, new_engine)?;
         self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
         while self.state.sft_done < config.sft.steps {
             self.sft_step(&mut engine)?;
@@ -39,8 +39,8 @@ impl Run<'_> {
         }
         self.stage_done();
         Ok(match config.rl.steps {
-            0 => Left::Engine(engine),
-            _ => Left::Weights(engine.parameters()?.into_owned()),
+            0 => SftResult::Engine(engine),
+            _ => SftResult::Weights(engine.parameters()?.into_owned()),
         })
     }
 
@@ -64,9 +64,9 @@ impl Run<'_> {
         let batch = sft.batch as u64;
         let coin = Address::new(self.config.seed, Purpose::Demonstrations);
         let example = |index| {
-            let problem = self.problems.problem(Stage::Supervised, index).map_err(TrainError::Problem)?;
+            let problem = self.problems.problem(Stage::Sft, index).map_err(TrainError::Problem)?;
             let worked = coin.unit(index) < sft.worked_share;
-            let text = if worked { &problem.solution } else { problem.direct() };
+            let text = if worked { &problem.solution } else { problem.answer_only() };
             let response = self.tokens.target(text)?.ids().to_vec();
             Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
         };

@@ -8,37 +8,39 @@ use serde::{Deserialize, Serialize};
 use super::error::TrainError;
 use super::metrics::{StepMetrics, Timing, reward_columns};
 use super::open::Inputs;
-use super::summary::Summary;
+use super::summary::RunSummary;
 use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::problems::Problems;
-use crate::reward::Watch;
+use crate::reward::StuckDetector;
 use crate::run::progress::say;
-use crate::run::{Checkpoint, Columns, Opened, RunDir};
+use crate::run::{Checkpoint, LogColumns, OpenedRun, RunDir};
 
 const FILE: &str = "state.json";
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub(super) struct State {
+pub(super) struct RunState {
     pub(super) sft_done: u64,
     pub(super) rl_done: u64,
     pub(super) skipped_in_a_row: u64,
-    pub(super) dull_in_a_row: u64,
+    #[serde(rename = "dull_in_a_row")]
+    pub(super) no_signal_in_a_row: u64,
     /// Once a run is enough: a policy that collapsed would repeat it every few steps.
-    pub(super) dull_warned: bool,
-    #[serde(default)]
-    pub(super) watch: Watch,
+    #[serde(rename = "dull_warned")]
+    pub(super) no_signal_warned: bool,
+    #[serde(default, rename = "watch")]
+    pub(super) stuck: StuckDetector,
     pub(super) before: Option<Evaluation>,
-    /// Where it computes: see [`grpo_lambda_gpu::select::Chosen::describe`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) on: Option<String>,
+    /// Where it computes: see [`grpo_lambda_gpu::select::ComputeDevice::describe`].
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "on")]
+    pub(super) device: Option<String>,
     /// What identifies the rows of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
 }
 
-impl State {
+impl RunState {
     pub(super) fn done(&self) -> u64 {
         self.sft_done + self.rl_done
     }
@@ -49,9 +51,9 @@ impl State {
     }
 
     /// That of a checkpoint, which must have met the same rows.
-    fn read(checkpoint: &Checkpoint, problems: &Problems) -> Result<State, TrainError> {
+    fn read(checkpoint: &Checkpoint, problems: &Problems) -> Result<RunState, TrainError> {
         let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
-        let state: State =
+        let state: RunState =
             serde_json::from_slice(&checkpoint.read(FILE)?).map_err(|e| refused(e.to_string()))?;
         let now = problems.fingerprint();
         if state.data == now {
@@ -69,7 +71,7 @@ impl State {
 /// A run directory that is open, and where its run stands.
 pub(super) struct Position {
     pub(super) dir: RunDir,
-    pub(super) state: State,
+    pub(super) state: RunState,
     /// The latest complete one; nothing for a fresh run.
     pub(super) checkpoint: Option<Checkpoint>,
 }
@@ -83,15 +85,15 @@ impl Position {
         problems: &Problems,
     ) -> Result<Position, TrainError> {
         let metrics = [StepMetrics::COLUMNS, &reward_columns(config)].concat();
-        let columns = Columns { command, metrics: &metrics, timing: Timing::COLUMNS };
-        let Opened { run: dir, checkpoint, damaged } =
+        let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
+        let OpenedRun { run: dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
         for path in damaged {
             say(&format!("{} is not complete and was passed over", path.display()));
         }
         let state = match &checkpoint {
-            Some(c) => State::read(c, problems)?,
-            None => State { data: problems.fingerprint(), ..State::default() },
+            Some(c) => RunState::read(c, problems)?,
+            None => RunState { data: problems.fingerprint(), ..RunState::default() },
         };
         Ok(Position { dir, state, checkpoint })
     }
@@ -105,12 +107,12 @@ impl Position {
     }
 
     /// What the run found, if it is done.
-    pub(super) fn finished(&self, config: &Config) -> Option<Summary> {
+    pub(super) fn finished(&self, config: &Config) -> Option<RunSummary> {
         let checkpoint = self.checkpoint.as_ref()?;
         let all = self.state.done() == config.sft.steps + config.rl.steps;
         self.state.before.filter(|_| all)?;
-        let summary: Summary = serde_json::from_value(self.dir.summary().ok()??).ok()?;
+        let summary: RunSummary = serde_json::from_value(self.dir.summary().ok()??).ok()?;
         say("the run is done; this is what it found");
-        Some(Summary { checkpoint: checkpoint.path().to_owned(), ..summary })
+        Some(RunSummary { checkpoint: checkpoint.path().to_owned(), ..summary })
     }
 }

@@ -13,7 +13,7 @@ use crate::eval::Evaluation;
 
 /// What a finished run says.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub struct Summary {
+pub struct RunSummary {
     /// Method with every setting.
     pub method: String,
     /// Its settings.
@@ -44,17 +44,21 @@ pub struct Summary {
 
 impl Run<'_> {
     /// Evaluates what the run found, and writes its summary.
-    pub(super) fn finish(&mut self, model: &dyn Sampler, checkpoint: &Path) -> Result<Summary, TrainError> {
+    pub(super) fn finish(
+        &mut self,
+        model: &dyn Sampler,
+        checkpoint: &Path,
+    ) -> Result<RunSummary, TrainError> {
         let after = match self.state.before {
             Some(before) if self.config.rl.steps == 0 => before, // of these very weights
             _ => self.evaluate(model)?,
         };
         if self.config.rl.steps > 0 {
-            self.say(&format!("held-out accuracy after RL:  {}", shown(&after)));
+            self.say(&format!("held-out accuracy after RL:  {}", describe_accuracy(&after)));
         }
         let before = self.state.before.unwrap_or(after);
         let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
-        let summary = Summary {
+        let summary = RunSummary {
             method: self.configured.spec.title.to_owned(),
             settings: self.configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             seed: self.config.seed,
@@ -75,7 +79,7 @@ impl Run<'_> {
 }
 
 /// An accuracy with its interval, for people.
-pub(super) fn shown(e: &Evaluation) -> String {
+pub(super) fn describe_accuracy(e: &Evaluation) -> String {
     match e.interval() {
         Some(Interval { low, high, .. }) => {
             format!("{:.3} (95 % interval {low:.3} to {high:.3}, {} of {})", e.accuracy(), e.correct, e.n)

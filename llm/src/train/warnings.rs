@@ -2,7 +2,7 @@
 
 use grpo_lambda::group::Group;
 use grpo_lambda::methods;
-use grpo_lambda_decoder::optim::Update;
+use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::Run;
 use super::error::TrainError;
@@ -10,12 +10,12 @@ use super::metrics::RewardMetrics;
 use crate::step::Rollout;
 
 /// Steps in a row in which no group taught anything before a warning.
-const DULL_STEPS: u64 = 5;
+const NO_SIGNAL_STEPS: u64 = 5;
 
 impl Run<'_> {
     /// Tells of a step of the optimiser that was skipped; too many of them in a row stop the run.
-    pub(super) fn note_update(&mut self, step: u64, update: &Update) -> Result<(), TrainError> {
-        let Update::Skipped { parameter, not_finite } = update else {
+    pub(super) fn note_update(&mut self, step: u64, update: &StepOutcome) -> Result<(), TrainError> {
+        let StepOutcome::Skipped { parameter, not_finite } = update else {
             self.state.skipped_in_a_row = 0;
             return Ok(());
         };
@@ -35,12 +35,12 @@ impl Run<'_> {
         let reward = &self.config.reward;
         let earned = rollout.rewards.iter().flatten();
         for (i, component) in reward.active() {
-            let values = earned.clone().map(|e| e.parts[i]);
-            if let Some(stuck) = self.state.watch.step(component.name, values, reward.stuck_steps) {
+            let values = earned.clone().map(|e| e.components[i]);
+            if let Some(stuck) = self.state.stuck.observe(component.name, values, reward.stuck_steps) {
                 self.say(&stuck.to_string());
             }
         }
-        let stuck = self.state.watch.stuck(reward.stuck_steps);
+        let stuck = self.state.stuck.stuck(reward.stuck_steps);
         RewardMetrics::new(reward.active(), earned, stuck as u64)
     }
 
@@ -48,14 +48,14 @@ impl Run<'_> {
     pub(super) fn note_zero_variance(&mut self, batch: &[Group]) {
         let metrics = methods::batch_metrics(batch);
         // A critic, or a baseline of the whole batch, teaches in groups that agree, too.
-        let taught =
+        let has_signal =
             || self.configured.method.credit(batch).iter().any(|c| c.advantages.iter().any(|a| *a != 0.0));
-        let dull = metrics.zero_variance_groups == metrics.groups && !taught();
-        self.state.dull_in_a_row = if dull { self.state.dull_in_a_row + 1 } else { 0 };
-        if self.state.dull_in_a_row == DULL_STEPS && !self.state.dull_warned {
-            self.state.dull_warned = true;
+        let no_signal = metrics.zero_variance_groups == metrics.groups && !has_signal();
+        self.state.no_signal_in_a_row = if no_signal { self.state.no_signal_in_a_row + 1 } else { 0 };
+        if self.state.no_signal_in_a_row == NO_SIGNAL_STEPS && !self.state.no_signal_warned {
+            self.state.no_signal_warned = true;
             self.say(&format!(
-                "for {DULL_STEPS} steps every group's rewards were equal, so nothing was learned: the task may be too hard or too \
+                "for {NO_SIGNAL_STEPS} steps every group's rewards were equal, so nothing was learned: the task may be too hard or too \
                  easy for this model, the grader may not find its answers (see samples.jsonl), or responses are cut off before them"
             ));
         }

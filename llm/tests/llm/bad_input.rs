@@ -7,7 +7,7 @@ use std::process::Command;
 
 use grpo_lambda_decoder::model::config::EMBEDDING;
 use grpo_lambda_decoder::model::{Config, weights};
-use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use grpo_lambda_llm::run;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -81,7 +81,7 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
         true,
     ),
     (
-        |d| one_tensor(d, Dtype::I64, 8, vec![Tokens::tiny().len(), 32]),
+        |d| one_tensor(d, Dtype::I64, 8, vec![ModelTokenizer::tiny().len(), 32]),
         &[
             "model.safetensors: tensor `model.embed_tokens.weight`: expected dtype F32, BF16 or F16, found I64",
         ],
@@ -126,7 +126,7 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
     ),
     (
         |d| {
-            let small = Config { vocab_size: Tokens::tiny().len() - 1, ..shape() };
+            let small = Config { vocab_size: ModelTokenizer::tiny().len() - 1, ..shape() };
             checkpoint(d, &small, usize::MAX);
         },
         &["tokenizer and model do not fit: token `", "has id 199, but the model's vocabulary ends at 198"],

@@ -6,17 +6,17 @@ use std::time::Duration;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::{self, Policy, Scored};
 use grpo_lambda::methods::{self, Configured, Method};
-use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows, Tape, weights};
-use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Update};
-use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, Tape, weights};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
+use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_llm::config::MemoryConfig;
-use grpo_lambda_llm::step::collective::lesson::{Lesson, Taught, teach};
-use grpo_lambda_llm::step::collective::threads::{Broken, run};
+use grpo_lambda_llm::step::collective::threads::{TeamFailure, run};
+use grpo_lambda_llm::step::collective::training::{DistributedReport, DistributedRun, train};
 use grpo_lambda_llm::step::collective::{
-    Collective, CollectiveError, Fold, Pace, ShardPolicy, Shards, Single, Threads, Updated, Worker,
-    WorkerError,
+    Collective, CollectiveError, ShardPolicy, Shards, SingleWorker, Threads, TreeSum, UpdateReport,
+    UpdateSettings, Worker, WorkerError,
 };
-use grpo_lambda_llm::step::engine::{Cpu, Engine, Stage};
+use grpo_lambda_llm::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_llm::step::sft::{self, Example};
 use proptest::prelude::*;
 
@@ -80,26 +80,26 @@ fn taught<C: Collective>(
     shards: usize,
     method: &Configured,
     inner_updates: usize,
-) -> Result<(Taught, usize), WorkerError> {
+) -> Result<(DistributedReport, usize), WorkerError> {
     let batches: Vec<Vec<Example>> = [13, 3, 1].into_iter().map(|rows| examples(rows, rows)).collect();
     let prompts: Vec<Vec<Vec<u32>>> =
         [3, 1, 5].into_iter().map(|n| (0..n).map(|p| tokens(p + 40 * n, 2 + p)).collect()).collect();
     let reference = model(shape, 2);
     let mut worker = worker(shape, side, shards)?;
-    let lesson = Lesson {
+    let plan = DistributedRun {
         examples: &batches,
-        imitation_rate: 1e-2,
+        sft_rate: 1e-2,
         prompts: &prompts,
         group_size: 5,
-        sampling: Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 1.3 },
+        sampling: SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 1.3 },
         eos: &[4, 9],
         grade: &grade,
         method: method.method.as_ref(),
         reference: Some(&reference),
-        pace: Pace { rate: 3e-3, temperature: 1.3, inner_updates },
+        settings: UpdateSettings { rate: 3e-3, temperature: 1.3, inner_updates },
         seed: 5,
     };
-    Ok((teach(&mut worker, &lesson)?, worker.buffers()))
+    Ok((train(&mut worker, &plan)?, worker.buffers()))
 }
 
 fn grpo_lambda() -> Configured {
@@ -107,11 +107,12 @@ fn grpo_lambda() -> Configured {
 }
 
 /// What a worker's update reads of a lesson.
-fn lesson(method: &dyn Method, pace: Pace) -> Lesson<'_> {
-    let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: pace.temperature };
-    Lesson {
+fn plan(method: &dyn Method, settings: UpdateSettings) -> DistributedRun<'_> {
+    let sampling =
+        SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: settings.temperature };
+    DistributedRun {
         examples: &[],
-        imitation_rate: 1e-2,
+        sft_rate: 1e-2,
         prompts: &[],
         group_size: 5,
         sampling,
@@ -119,7 +120,7 @@ fn lesson(method: &dyn Method, pace: Pace) -> Lesson<'_> {
         grade: &grade,
         method,
         reference: None,
-        pace,
+        settings,
         seed: 5,
     }
 }
@@ -131,14 +132,14 @@ fn any_number_of_workers_learns_to_the_bits_of_one() {
         let cases = [(true, grpo_lambda(), 2), (false, methods::parse("dapo", "").unwrap(), 1)];
         for (tied, method, inner) in cases {
             let shape = shape(tied);
-            let (alone, _) = taught(Single, &shape, 8, &method, inner).unwrap();
+            let (alone, _) = taught(SingleWorker, &shape, 8, &method, inner).unwrap();
             let lengths: Vec<usize> =
                 alone.batches.iter().flatten().flat_map(|g| &g.responses).map(Response::len).collect();
             assert!(lengths.iter().max() > lengths.iter().min(), "rows are not ragged: {lengths:?}");
             let updates = alone.updates.iter().flat_map(|u| &u.updates);
-            assert_eq!(updates.filter(|u| matches!(u, Update::Applied { .. })).count(), 3 * inner);
+            assert_eq!(updates.filter(|u| matches!(u, StepOutcome::Applied { .. })).count(), 3 * inner);
             // Before the first update of a batch, whoever scores a response gives it the numbers of whoever sampled it.
-            let moved = |u: &Updated| u.metrics.log_ratio_max > 0.0;
+            let moved = |u: &UpdateReport| u.metrics.log_ratio_max > 0.0;
             assert!(alone.updates.iter().all(|u| moved(u) == (inner > 1)));
             for workers in [1usize, 2, 4, 8] {
                 let all = run(workers, |side| taught(side, &shape, 8, &method, inner)).unwrap();
@@ -149,7 +150,7 @@ fn any_number_of_workers_learns_to_the_bits_of_one() {
                 }
             }
             // The number of shards is another matter: the test above could fail.
-            let (other, _) = taught(Single, &shape, 2, &method, inner).unwrap();
+            let (other, _) = taught(SingleWorker, &shape, 2, &method, inner).unwrap();
             assert_ne!(other.digest, alone.digest);
         }
     });
@@ -157,9 +158,9 @@ fn any_number_of_workers_learns_to_the_bits_of_one() {
 
 /// The plain learner's policy: one gradient, rows one after the other, no shards.
 struct Plain {
-    engine: Cpu,
-    pace: Pace,
-    updates: Vec<Update>,
+    engine: CpuEngine,
+    settings: UpdateSettings,
+    updates: Vec<StepOutcome>,
 }
 
 impl Policy for Plain {
@@ -182,7 +183,7 @@ impl Policy for Plain {
             group.responses.iter().for_each(|r| rows.push(&[&prompt[..], &r.tokens].concat(), prompt.len()));
         }
         assert_eq!(part, 0..rows.len());
-        let options = Options { temperature: self.pace.temperature, ..Options::default() };
+        let options = ForwardOptions { temperature: self.settings.temperature, ..ForwardOptions::default() };
         let (scores, tape) = self.engine.forward(&rows, options)?;
         Ok((scores.logps, tape))
     }
@@ -192,19 +193,19 @@ impl Policy for Plain {
     }
 
     fn step(&mut self) -> Result<(), WorkerError> {
-        let update = self.engine.step(self.pace.rate)?;
+        let update = self.engine.step(self.settings.rate)?;
         self.updates.push(update);
         Ok(())
     }
 }
 
-fn plain(shape: &Config, pace: Pace) -> Plain {
-    let engine = Cpu::start(model(shape, 1), Stage::new(adam())).unwrap();
-    Plain { engine, pace, updates: Vec::new() }
+fn plain(shape: &Config, settings: UpdateSettings) -> Plain {
+    let engine = CpuEngine::new(model(shape, 1), TrainingSetup::new(adam())).unwrap();
+    Plain { engine, settings, updates: Vec::new() }
 }
 
 /// Groups of these sizes with rewards, and their prompts; log-probabilities of the sampler are near those of the model.
-fn batch(shape: &Config, sizes: &[usize], pace: Pace) -> (Vec<Vec<u32>>, Vec<Group>) {
+fn batch(shape: &Config, sizes: &[usize], settings: UpdateSettings) -> (Vec<Vec<u32>>, Vec<Group>) {
     let prompts: Vec<Vec<u32>> = (0..sizes.len()).map(|p| tokens(p, 1 + p % 4)).collect();
     let model = model(shape, 1);
     let group = |(p, size): (usize, &usize)| {
@@ -212,7 +213,7 @@ fn batch(shape: &Config, sizes: &[usize], pace: Pace) -> (Vec<Vec<u32>>, Vec<Gro
             let mut rows = Rows::new();
             let answer = tokens(10 * p + i, 1 + (3 * i + p) % 8);
             rows.push(&[&prompts[p][..], &answer].concat(), prompts[p].len());
-            let options = Options { temperature: pace.temperature, ..Options::default() };
+            let options = ForwardOptions { temperature: settings.temperature, ..ForwardOptions::default() };
             let mut logps = model.score(&rows, options).unwrap().logps.remove(0);
             logps.iter_mut().enumerate().for_each(|(t, l)| *l += 0.05 * ((t + i) as f64).sin());
             Response { tokens: answer, ..Response::graded(logps, (i % 3) as f64 + 0.25 * p as f64) }
@@ -223,21 +224,21 @@ fn batch(shape: &Config, sizes: &[usize], pace: Pace) -> (Vec<Vec<u32>>, Vec<Gro
     (prompts, groups)
 }
 
-const PACE: Pace = Pace { rate: 1e-2, temperature: 0.9, inner_updates: 2 };
+const UPDATE_SETTINGS: UpdateSettings = UpdateSettings { rate: 1e-2, temperature: 0.9, inner_updates: 2 };
 
 /// So the loss over workers is the loss: B6, B7 and B9 with the theory crate's learner as judge.
 #[test]
 fn one_shard_has_the_bits_of_the_plain_learner_and_many_its_losses_and_its_gradient() {
     let shape = shape(true);
     let method = methods::parse("grpo_lambda", "lambda=0.9 reduction=token_mean").unwrap().method;
-    let (prompts, groups) = batch(&shape, &[5, 2, 4], PACE);
-    let mut judge = plain(&shape, PACE);
+    let (prompts, groups) = batch(&shape, &[5, 2, 4], UPDATE_SETTINGS);
+    let mut judge = plain(&shape, UPDATE_SETTINGS);
     let metrics = learner::update(&mut judge, method.as_ref(), &prompts, &groups, 2).unwrap();
-    let update = |shards: usize, inner_updates: usize| -> (Updated, u32, AdamW) {
-        let mut worker = worker(&shape, Single, shards).unwrap();
-        let pace = Pace { inner_updates, ..PACE };
-        let lesson = lesson(method.as_ref(), pace);
-        let updated = ShardPolicy::new(&mut worker, &lesson, 0).update(&prompts, &groups).unwrap();
+    let update = |shards: usize, inner_updates: usize| -> (UpdateReport, u32, AdamW) {
+        let mut worker = worker(&shape, SingleWorker, shards).unwrap();
+        let settings = UpdateSettings { inner_updates, ..UPDATE_SETTINGS };
+        let plan = plan(method.as_ref(), settings);
+        let updated = ShardPolicy::new(&mut worker, &plan, 0).update(&prompts, &groups).unwrap();
         (updated, worker.digest(), worker.optimiser().clone())
     };
     let (one, _, after) = update(1, 2);
@@ -245,9 +246,9 @@ fn one_shard_has_the_bits_of_the_plain_learner_and_many_its_losses_and_its_gradi
     assert_eq!(after, judge.engine.optimiser);
 
     // More shards: the first loss from the very same log-probabilities, the gradient but for the last digits.
-    let norm = |update: &Update| match update {
-        Update::Applied { grad_norm, .. } => *grad_norm,
-        Update::Skipped { .. } => panic!("{update:?}"),
+    let norm = |update: &StepOutcome| match update {
+        StepOutcome::Applied { grad_norm, .. } => *grad_norm,
+        StepOutcome::Skipped { .. } => panic!("{update:?}"),
     };
     let first = update(1, 1).0;
     for shards in [2, 8, 32] {
@@ -261,13 +262,13 @@ fn one_shard_has_the_bits_of_the_plain_learner_and_many_its_losses_and_its_gradi
 #[test]
 fn one_shard_imitates_to_the_bits_of_the_plain_step() {
     let shape = shape(true);
-    let mut judge = plain(&shape, PACE);
-    let mut worker = worker(&shape, Single, 1).unwrap();
+    let mut judge = plain(&shape, UPDATE_SETTINGS);
+    let mut worker = worker(&shape, SingleWorker, 1).unwrap();
     for step in 0..3 {
         let examples = examples(7, step);
         let whole = MemoryConfig { micro_batch_tokens: 10_000, ..MEMORY };
         let theirs = sft::step(&mut judge.engine, &examples, 1e-2, whole).unwrap();
-        let ours = worker.imitate(&examples, 1e-2).unwrap();
+        let ours = worker.sft_step(&examples, 1e-2).unwrap();
         assert_eq!(ours, theirs);
     }
     assert_eq!(worker.optimiser(), &judge.engine.optimiser);
@@ -280,21 +281,21 @@ fn a_gradient_that_is_not_finite_in_one_worker_skips_the_step_of_all() {
     within(60, || {
         let shape = shape(true);
         let method = methods::parse("grpo", "").unwrap();
-        let (prompts, good) = batch(&shape, &[2, 2, 2, 2], PACE);
+        let (prompts, good) = batch(&shape, &[2, 2, 2, 2], UPDATE_SETTINGS);
         let mut bad = good.clone();
         bad[2].responses[1].reward = Some(f64::NAN);
         let steps = |side: &mut Threads| {
             let mut worker = worker(&shape, side, 4)?;
-            let lesson = lesson(method.method.as_ref(), PACE);
+            let plan = plan(method.method.as_ref(), UPDATE_SETTINGS);
             let start = worker.digest();
-            let skipped = ShardPolicy::new(&mut worker, &lesson, 0).update(&prompts, &bad)?.updates;
+            let skipped = ShardPolicy::new(&mut worker, &plan, 0).update(&prompts, &bad)?.updates;
             assert_eq!(worker.digest(), start);
-            let applied = ShardPolicy::new(&mut worker, &lesson, 1).update(&prompts, &good)?.updates;
+            let applied = ShardPolicy::new(&mut worker, &plan, 1).update(&prompts, &good)?.updates;
             Ok::<_, WorkerError>((skipped, applied, worker.digest()))
         };
         let alone = run(1, steps).unwrap().remove(0);
-        assert!(alone.0.iter().all(|u| matches!(u, Update::Skipped { .. })), "{:?}", alone.0);
-        assert!(alone.1.iter().all(|u| matches!(u, Update::Applied { .. })), "{:?}", alone.1);
+        assert!(alone.0.iter().all(|u| matches!(u, StepOutcome::Skipped { .. })), "{:?}", alone.0);
+        assert!(alone.1.iter().all(|u| matches!(u, StepOutcome::Applied { .. })), "{:?}", alone.1);
         for workers in [2, 4] {
             assert_eq!(run(workers, steps).unwrap(), vec![alone.clone(); workers]);
         }
@@ -315,7 +316,7 @@ fn a_worker_that_fails_panics_or_leaves_breaks_the_calls_of_all_others_and_is_na
         for (culprit, call) in (0..4).zip(calls) {
             let seen = within(20, move || {
                 let (send, receive) = mpsc::channel();
-                let outcome: Result<Vec<()>, Broken<String>> = run(4, |side| {
+                let outcome: Result<Vec<()>, TeamFailure<String>> = run(4, |side| {
                     side.barrier().map_err(|e| e.to_string())?;
                     if side.rank() == culprit {
                         match how {
@@ -372,7 +373,7 @@ fn an_error_in_one_workers_rows_ends_training_for_all() {
         let shape = shape(true);
         let mut bad = examples(8, 0);
         bad[5].response[0] = VOCABULARY;
-        run(4, |side| worker(&shape, side, 4)?.imitate(&bad, 1e-2)).expect_err("a token is impossible")
+        run(4, |side| worker(&shape, side, 4)?.sft_step(&bad, 1e-2)).expect_err("a token is impossible")
     });
     assert_eq!(broken.rank, 2);
     assert!(matches!(broken.error.as_deref(), Some(WorkerError::Model(_))), "{broken}");
@@ -437,7 +438,7 @@ fn workers_at_different_calls_are_told_so() {
         let refused = run(workers, |_| Ok::<_, String>(())).unwrap_err();
         assert_eq!(refused.reason, format!("workers = {workers}; must be a power of two"));
     }
-    assert_eq!(Single.broadcast(1, &mut []), Err(CollectiveError::Root { root: 1, workers: 1 }));
+    assert_eq!(SingleWorker.broadcast(1, &mut []), Err(CollectiveError::Root { root: 1, workers: 1 }));
 }
 
 /// Eight numbers whose sum has three values under three associations.
@@ -526,7 +527,7 @@ fn the_kernel_that_adds_on_a_gpu_adds_along_the_same_tree() {
     for (workers, n) in [(1usize, 5usize), (2, 8), (4, 17), (8, 3)] {
         let value = |r: usize, i: usize| ADVERSARIAL[r] * (1.0 + i as f32 / 7.0);
         let parts: Vec<Vec<f32>> = (0..workers).map(|r| (0..n).map(|i| value(r, i)).collect()).collect();
-        let mut fold = Fold::default();
+        let mut fold = TreeSum::default();
         parts.iter().for_each(|part| fold.push(part));
         let input = directory.path().join("input");
         std::fs::write(&input, bytemuck::cast_slice::<f32, u8>(&parts.concat())).unwrap();
@@ -547,7 +548,7 @@ struct Step {
 fn steps<C: Collective>(side: C, shards: usize, examples: &[Example]) -> Result<Vec<Step>, WorkerError> {
     let mut worker = worker(&shape(true), side, shards)?;
     let step = |_| {
-        let report = worker.imitate(examples, 1e-2)?;
+        let report = worker.sft_step(examples, 1e-2)?;
         Ok(Step { loss: report.loss.to_bits(), digest: worker.digest() })
     };
     (0..2).map(step).collect()
@@ -566,7 +567,7 @@ proptest! {
         let (shards, workers) = (1usize << s.max(n), 1usize << n);
         let one = |(i, (p, r)): (usize, &(usize, usize))| Example { prompt: tokens(i, *p), response: tokens(i + 50, *r) };
         let examples: Vec<Example> = lengths.iter().enumerate().map(one).collect();
-        let alone = steps(Single, shards, &examples).unwrap();
+        let alone = steps(SingleWorker, shards, &examples).unwrap();
         let cut = Shards::new(shards, workers).unwrap();
         prop_assert_eq!((0..workers).map(|r| cut.rows_of(r, examples.len()).len()).sum::<usize>(), examples.len());
         let all = {

@@ -3,9 +3,9 @@
 use grpo_lambda::methods;
 use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
-use grpo_lambda_llm::input::tokens::Tokens;
-use grpo_lambda_llm::step::evidence::{PROVIDED, why_not};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_llm::step::evidence::{PROVIDED, why_unavailable};
 use serde_json::Value;
 
 use crate::common::{checkpoint, llm_train, shape};
@@ -41,7 +41,7 @@ fn numbers(line: &Value, field: &str) -> Vec<f64> {
 #[test]
 fn text_and_its_ids_are_the_same_prompt_and_greedy_takes_the_largest_logit() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), Tokens::tiny());
+    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), ModelTokenizer::tiny());
     let text = "Tom has 3 apples.";
     let prompt = tokens.prompt(text).unwrap().ids().to_vec();
     let file = dir.path().join("prompts.jsonl");
@@ -77,7 +77,7 @@ fn text_and_its_ids_are_the_same_prompt_and_greedy_takes_the_largest_logit() {
 fn responses_end_with_the_end_token_or_at_the_limit_and_not_too_early() {
     let dir = tempfile::tempdir().unwrap();
     checkpoint(dir.path(), &shape(), usize::MAX);
-    let (at, eos) = (dir.path().to_str().unwrap(), Tokens::tiny().eos()[0]);
+    let (at, eos) = (dir.path().to_str().unwrap(), ModelTokenizer::tiny().eos()[0]);
     let generate = |more: &[&str]| {
         let args = ["generate", "--model", at, "--task", "40", "--max-new-tokens", "90"];
         llm_train(&[&args[..], more].concat(), "").json()
@@ -111,12 +111,13 @@ fn responses_end_with_the_end_token_or_at_the_limit_and_not_too_early() {
 #[test]
 fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), Tokens::tiny());
+    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), ModelTokenizer::tiny());
     let at = dir.path().to_str().unwrap();
     let prompt = tokens.prompt("3 + 4").unwrap().ids().to_vec();
-    let sampling = Sampling { max_new_tokens: 9, min_new_tokens: 0, temperature: 0.7 };
+    let sampling = SamplingParams { max_new_tokens: 9, min_new_tokens: 0, temperature: 0.7 };
     let address = |_, _| Address::new(5, Purpose::Rollout);
-    let sampled = model.respond(&Ask::new(&[&prompt], 1, tokens.eos(), sampling, &address)).unwrap();
+    let sampled =
+        model.generate(&SamplingRequest::new(&[&prompt], 1, tokens.eos(), sampling, &address)).unwrap();
     let row: Vec<u32> = [&prompt[..], &sampled[0][0].tokens].concat();
     let stdin = format!("{}\n{}\n", serde_json::json!({"ids": row}), serde_json::json!({"ids": [7]}));
     for temperature in [0.7, 1.0] {
@@ -293,7 +294,7 @@ fn a_bench_without_a_device_counts() {
 #[test]
 fn the_estimated_memory_is_near_the_measured_peak() {
     let dir = tempfile::tempdir().unwrap();
-    let shape = grpo_lambda_decoder::model::Config::qwen2(Tokens::tiny().len(), 256, 5, 4, 2);
+    let shape = grpo_lambda_decoder::model::Config::qwen2(ModelTokenizer::tiny().len(), 256, 5, 4, 2);
     checkpoint(dir.path(), &shape, usize::MAX);
     let at = dir.path().to_str().unwrap();
     let bench = ["bench", "--model", at, "--threads", "2", "--steps", "1", "--warmup", "1"];
@@ -303,7 +304,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         return;
     };
     // What bench does by default: 4 prompts of 16 tokens, 8 responses of 64 to each, in one forward pass.
-    let step = grpo_lambda_llm::plan::memory::Step {
+    let step = grpo_lambda_llm::plan::memory::StepShape {
         prompts: 4,
         group: 8,
         prompt_tokens: 16,
@@ -369,9 +370,9 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
                 spec.name,
                 missing.name(),
                 missing.provided_by(),
-                why_not(*missing)
+                why_unavailable(*missing)
             );
-            assert!(!why_not(*missing).is_empty(), "{}", missing.name());
+            assert!(!why_unavailable(*missing).is_empty(), "{}", missing.name());
             done.refused(2, &[&line]);
             assert!(!run.exists(), "{}", spec.name);
         }
@@ -449,7 +450,7 @@ fn held_out_problems_are_those_of_the_run() {
         let done = llm_train(&args, "");
         assert_eq!(done.json().len(), 2);
         for problem in &problems {
-            let said = format!("{}answer: {}", problem.prompt, problem.direct());
+            let said = format!("{}answer: {}", problem.prompt, problem.answer_only());
             assert!(done.stderr.contains(&said), "{said} is not in {}", done.stderr);
         }
     }

@@ -325,7 +325,7 @@ fn published_gsm8k_is_gradable_to_the_last_row() {
                 assert_eq!(grade(&said, &row.gold), Verdict::Equal, "{name}:{}: {target}", row.line);
             }
             let wrong = Gold::math(&format!("{}1", row.answers[0])).unwrap();
-            let said = Prediction::extract(&templates[0].direct(&row.answers[0]), Extraction::Boxed);
+            let said = Prediction::extract(&templates[0].answer_only(&row.answers[0]), Extraction::Boxed);
             assert_eq!(grade(&said, &wrong), Verdict::Different, "{name}:{}", row.line);
         }
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_grade::{Prediction, grade};
-use grpo_lambda_llm::eval::completion::{Completion, Outcome};
+use grpo_lambda_llm::eval::completion::{CompletionRecord, ResponseOutcome};
 use grpo_lambda_llm::input::task::{Split, Task, TaskSource};
-use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use serde_json::Value;
 
 use crate::common::{Done, checkpoint, llm_train, shape};
@@ -46,7 +46,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn completions(&self, out: &str, benchmark: &str) -> Vec<Completion> {
+    fn completions(&self, out: &str, benchmark: &str) -> Vec<CompletionRecord> {
         let text = self.read(&format!("{out}/{benchmark}/completions.jsonl"));
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -88,23 +88,25 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
         let parameters = weights::load(&path, &config).unwrap();
         grpo_lambda_decoder::model::Decoder::new(config, parameters).unwrap()
     };
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     let config = grpo_lambda_llm::config::Config::resolve("tiny", &[""; 0]).unwrap();
     let TaskSource::Embedded(task) = config.task else { panic!("the preset tiny is embedded") };
     let problems = task.distinct(0, Split::Test, 40);
     assert_eq!(found.len(), 40);
-    let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
+    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
     for (problem, completion) in problems.iter().zip(&found) {
         let prompt = tokens.prompt(&problem.prompt).unwrap();
         let address = |_, _| Address::new(0, Purpose::Evaluation);
-        let alone = model.respond(&Ask::new(&[prompt.ids()], 1, tokens.eos(), sampling, &address)).unwrap();
+        let alone = model
+            .generate(&SamplingRequest::new(&[prompt.ids()], 1, tokens.eos(), sampling, &address))
+            .unwrap();
         let text = tokens.text(&alone[0][0].tokens).unwrap();
         assert_eq!((completion.text.as_str(), completion.tokens), (text.as_str(), alone[0][0].tokens.len()));
         let verdict = grade(&Prediction::of(&text), &problem.gold);
-        assert_eq!(completion.verdict, Outcome::from(&verdict));
+        assert_eq!(completion.verdict, ResponseOutcome::from(&verdict));
     }
     let summary = place.json("out/summary.json");
-    let right = found.iter().filter(|c| c.verdict == Outcome::Right).count();
+    let right = found.iter().filter(|c| c.verdict == ResponseOutcome::Right).count();
     let counted = found.iter().filter(|c| c.verdict.score().is_some()).count();
     let accuracy = &summary["benchmarks"][0]["accuracy"];
     assert_eq!(accuracy["value"].as_f64().unwrap(), right as f64 / counted as f64);
@@ -332,7 +334,7 @@ fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
     let text = out.output();
     assert!(text.contains("20 of 20 prompts leave no room in a context of 16 tokens"), "{text}");
     let found = place.completions("out", "tiny-stories");
-    assert!(found.iter().all(|c| c.verdict == Outcome::NoRoom && c.tokens == 0));
+    assert!(found.iter().all(|c| c.verdict == ResponseOutcome::NoRoom && c.tokens == 0));
     let summary = place.json("out/summary.json");
     assert_eq!(summary["benchmarks"][0]["accuracy"], Value::Null);
     assert_eq!(summary["average"]["accuracy"], Value::Null, "an average over nothing is not made up");
@@ -340,11 +342,11 @@ fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
     for (found, problem) in
         place.completions("out", "tiny-addition").iter().zip(Task::Addition.distinct(0, Split::Test, 20))
     {
-        let prompt = Tokens::tiny().prompt(&problem.prompt).unwrap().ids().len();
+        let prompt = ModelTokenizer::tiny().prompt(&problem.prompt).unwrap().ids().len();
         assert!(
             found.tokens + prompt <= 16
                 && (found.tokens + prompt == 16)
-                    == (found.finish == grpo_lambda_llm::eval::completion::Finish::Length)
+                    == (found.finish == grpo_lambda_llm::eval::completion::RecordedFinish::Length)
         );
     }
 }
@@ -465,7 +467,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     let model =
         grpo_lambda_decoder::model::Decoder::new(config.clone(), weights::load(&path, &config).unwrap())
             .unwrap();
-    let tokens = Tokens::load(&path).unwrap();
+    let tokens = ModelTokenizer::load(&path).unwrap();
     let problems = grpo_lambda_llm::eval::benchmark::resolve(
         &[file.to_str().unwrap().to_owned()],
         None,
@@ -489,15 +491,15 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         seed: 0,
         numbers: "f32".into(),
     };
-    let respondent = grpo_lambda_llm::eval::respond::Respondent {
+    let sampler = grpo_lambda_llm::eval::sampler::BenchmarkSampler {
         model: &model,
         tokens: &tokens,
         settings: &settings,
         stops: std::slice::from_ref(&stop),
     };
     let prompts = [tokens.prompt("What is $1+1$?").unwrap()];
-    let found = respondent.respond(&problems[0], 0, &prompts).unwrap().remove(0).remove(0);
-    assert_eq!(found.finish, grpo_lambda_llm::eval::completion::Finish::Stop);
+    let found = sampler.generate(&problems[0], 0, &prompts).unwrap().remove(0).remove(0);
+    assert_eq!(found.finish, grpo_lambda_llm::eval::completion::RecordedFinish::Stop);
     let end = plain.text.find(&stop).unwrap() + stop.len();
     assert_eq!(found.text, plain.text[..end], "up to the stop string and with it");
     assert!(found.tokens < plain.tokens);
@@ -565,9 +567,9 @@ fn two_evaluations_are_compared_in_pairs() {
         for benchmark in ["tiny-addition", "tiny-stories"] {
             let verdict = |i: usize| {
                 if benchmark == "tiny-addition" && right.contains(&i) {
-                    Outcome::Right
+                    ResponseOutcome::Right
                 } else {
-                    Outcome::Wrong
+                    ResponseOutcome::Wrong
                 }
             };
             let mut all = place.completions("a", benchmark);

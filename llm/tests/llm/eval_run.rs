@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler, Sampling};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::eval::completion::Completion;
+use grpo_lambda_llm::eval::completion::CompletionRecord;
 use grpo_lambda_llm::input::task::{Problem, Split};
-use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use grpo_lambda_llm::problems::{Problems, Stage};
 use grpo_lambda_llm::run;
 use serde_json::Value;
@@ -101,7 +101,7 @@ impl Place {
     /// The problems of training, as training opens them.
     fn problems(&self, more: &[&str]) -> Problems {
         let config = Config::resolve("tiny", &self.settings(more)).unwrap();
-        Problems::open(&config, &Tokens::tiny(), 4096, &mut |_| ()).unwrap()
+        Problems::open(&config, &ModelTokenizer::tiny(), 4096, &mut |_| ()).unwrap()
     }
 }
 
@@ -110,12 +110,14 @@ fn responses(run: &Path, problems: &[Problem]) -> Vec<String> {
     let checkpoint = run::latest(run).unwrap().unwrap();
     let shape = model::Config::load(checkpoint.path()).unwrap();
     let model = Decoder::new(shape.clone(), weights::load(checkpoint.path(), &shape).unwrap()).unwrap();
-    let tokens = Tokens::load(checkpoint.path()).unwrap();
-    let sampling = Sampling { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
+    let tokens = ModelTokenizer::load(checkpoint.path()).unwrap();
+    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
     let address = |_, _| Address::new(0, Purpose::Evaluation);
     let one = |problem: &Problem| {
         let prompt = problem.encode(&tokens).unwrap();
-        let sampled = model.respond(&Ask::new(&[prompt.ids()], 1, tokens.eos(), sampling, &address)).unwrap();
+        let sampled = model
+            .generate(&SamplingRequest::new(&[prompt.ids()], 1, tokens.eos(), sampling, &address))
+            .unwrap();
         tokens.text(&sampled[0][0].tokens).unwrap()
     };
     problems.iter().map(one).collect()
@@ -124,8 +126,9 @@ fn responses(run: &Path, problems: &[Problem]) -> Vec<String> {
 /// Ids of the prompts that an evaluation recorded.
 fn prompt_ids(place: &Place, benchmark: &str) -> Vec<Vec<u32>> {
     let problems: Vec<Value> = place.lines(&format!("{benchmark}/problems.jsonl"));
-    let ids =
-        |problem: &Value| Tokens::tiny().prompt(problem["prompt"].as_str().unwrap()).unwrap().ids().to_vec();
+    let ids = |problem: &Value| {
+        ModelTokenizer::tiny().prompt(problem["prompt"].as_str().unwrap()).unwrap().ids().to_vec()
+    };
     problems.iter().map(ids).collect()
 }
 
@@ -145,8 +148,7 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
         let settings = [settings, &["sft.lr=0.05"]].concat();
         place.train(name, &settings);
         let problems = place.problems(&settings);
-        let trained: Vec<Problem> =
-            (0..65).map(|i| problems.problem(Stage::Supervised, i).unwrap()).collect();
+        let trained: Vec<Problem> = (0..65).map(|i| problems.problem(Stage::Sft, i).unwrap()).collect();
         for (model, out) in [(name.to_owned(), "run"), (format!("{name}/checkpoints/step-00000003"), "step")]
         {
             let out = format!("{name}-{out}");
@@ -155,13 +157,13 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
                 place.lines::<Value>(&format!("{out}/sums/problems.jsonl")),
                 prompt_ids(&place, &format!("{out}/sums")),
             );
-            let said: Vec<Completion> = place.lines(&format!("{out}/sums/completions.jsonl"));
+            let said: Vec<CompletionRecord> = place.lines(&format!("{out}/sums/completions.jsonl"));
             let expected = responses(&place.at(name), &trained);
             for (problem, response) in trained.iter().zip(expected) {
                 let at = asked.iter().position(|a| a["problem"] == problem.canonical.as_str()).unwrap();
                 assert_eq!(
                     ids[at],
-                    problem.encode(&Tokens::tiny()).unwrap().ids(),
+                    problem.encode(&ModelTokenizer::tiny()).unwrap().ids(),
                     "{out}: {}",
                     asked[at]["prompt"]
                 );
@@ -199,7 +201,7 @@ fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
     let problems: Vec<&str> = asked.iter().map(|problem| problem["problem"].as_str().unwrap()).collect();
     assert_eq!(problems, held_out.iter().map(|p| p.canonical.as_str()).collect::<Vec<_>>());
     assert!(asked.iter().all(|problem| !problem["golds"].as_array().unwrap().is_empty()));
-    let said: Vec<Completion> = place.lines("out/run-held-out/completions.jsonl");
+    let said: Vec<CompletionRecord> = place.lines("out/run-held-out/completions.jsonl");
     assert_eq!(
         said.iter().map(|c| c.text.clone()).collect::<Vec<_>>(),
         responses(&place.at("run"), &held_out)
@@ -407,7 +409,7 @@ fn generate_asks_a_run_as_it_was_trained() {
     };
     let problems = place.problems(&settings);
     let problem = problems.distinct(Split::Test, 1).unwrap().remove(0);
-    let ids: Vec<u32> = problem.encode(&Tokens::tiny()).unwrap().ids().to_vec();
+    let ids: Vec<u32> = problem.encode(&ModelTokenizer::tiny()).unwrap().ids().to_vec();
     std::fs::write(place.at("ids.jsonl"), serde_json::json!({ "ids": ids }).to_string()).unwrap();
     let asked = generate(&["--prompt", &problem.canonical]);
     let expected = generate(&["--prompts", &place.text("ids.jsonl")]);

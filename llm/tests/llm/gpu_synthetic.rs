@@ -5,9 +5,9 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::plan::synthetic::{made_up, predict, step};
-use grpo_lambda_llm::problems::Longest;
-use grpo_lambda_llm::step::engine::Made;
+use grpo_lambda_llm::plan::synthetic::{predict, step, synthetic_engine};
+use grpo_lambda_llm::problems::MaxLengths;
+use grpo_lambda_llm::step::engine::SyntheticWeights;
 
 use crate::emulator::Emulated;
 
@@ -23,10 +23,10 @@ fn a_step_takes_the_memory_that_was_predicted() {
     ] {
         let config = Config::resolve("tiny", &[&base[..], more].concat()).unwrap();
         let Some(device) = Emulated::start() else { return };
-        let mut engine = made_up(&device, &shape, &config, dtype, Made::Random).unwrap();
+        let mut engine = synthetic_engine(&device, &shape, &config, dtype, SyntheticWeights::Random).unwrap();
         let phases = step(&mut engine, &config, Some(&device), 6, 0).unwrap();
         assert!(phases.reference > 0.0 && phases.optimiser > 0.0);
-        let prediction = predict(&shape, &config, dtype, Longest { prompt: 6, example: 0 }).unwrap();
+        let prediction = predict(&shape, &config, dtype, MaxLengths { prompt: 6, example: 0 }).unwrap();
         assert_eq!(device.ledger().peak(), *prediction.peak(), "{more:?}");
         drop(engine);
         assert_eq!(device.ledger().total(), 0);
@@ -40,9 +40,9 @@ fn made_up_weights_are_those_of_the_reference_and_rounded_master_weights() {
     let config = Config::resolve("tiny", &["method.beta=0.04"]).unwrap();
     let Some(device) = Emulated::start() else { return };
     let device: Arc<dyn Device> = device;
-    let engine = made_up(&device, &shape, &config, Dtype::Bf16, Made::Random).unwrap();
+    let engine = synthetic_engine(&device, &shape, &config, Dtype::Bf16, SyntheticWeights::Random).unwrap();
     use grpo_lambda_llm::step::engine::Engine;
-    let (master, reference) = (engine.parameters().unwrap(), engine.frozen().unwrap().unwrap());
+    let (master, reference) = (engine.parameters().unwrap(), engine.frozen_weights().unwrap().unwrap());
     let mut spread = 0.0;
     for (name, tensor) in master.iter() {
         for (a, b) in tensor.data.iter().zip(&reference[name].data) {

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use grpo_lambda_gpu::select::Chosen;
+use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::train::{Summary, train_on};
+use grpo_lambda_llm::train::{RunSummary, train_on};
 
 use crate::emulator::{Emulated, Order};
 
@@ -37,8 +37,8 @@ fn config(more: &[&str]) -> Config {
     Config::resolve("tiny", &[&RUN[..], more].concat()).unwrap()
 }
 
-fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> Summary {
-    train_on(Chosen::Cuda(device.clone(), dtype), config, directory, "test").unwrap()
+fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> RunSummary {
+    train_on(ComputeDevice::Cuda(device.clone(), dtype), config, directory, "test").unwrap()
 }
 
 /// A column of `metrics.csv`, of one stage.
@@ -52,7 +52,7 @@ fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
     rows.filter(|r| r[at("stage")] == stage).map(|r| r[at(name)].parse().unwrap_or(f64::NAN)).collect()
 }
 
-fn state(summary: &Summary) -> Vec<Vec<u8>> {
+fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
     ["model.safetensors", "reference/model.safetensors", "optimiser.safetensors"]
         .iter()
         .map(|file| fs::read(summary.checkpoint.join(file)).unwrap())
@@ -66,7 +66,7 @@ fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
         let config = config(adapter);
         let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let on_device = run(&device, Dtype::F32, &config, there.path());
-        let on_cpu = train_on(Chosen::Cpu, &config, here.path(), "test").unwrap();
+        let on_cpu = train_on(ComputeDevice::Cpu, &config, here.path(), "test").unwrap();
         for (stage, name) in
             [("sft", "loss"), ("sft", "grad_norm"), ("rl", "loss"), ("rl", "kl"), ("rl", "entropy")]
         {
@@ -112,7 +112,7 @@ fn a_run_that_was_stopped_on_a_device_goes_on_to_the_bit_and_on_the_cpu_too() {
         assert!(state(&resumed) == state(&unbroken), "resumed after step {step}");
         // The files are those of a run on the CPU.
         let stopped = stopped_after(step, whole.path());
-        let elsewhere = train_on(Chosen::Cpu, &config, stopped.path(), "test").unwrap();
+        let elsewhere = train_on(ComputeDevice::Cpu, &config, stopped.path(), "test").unwrap();
         assert_eq!(elsewhere.steps, unbroken.steps);
     }
 }
@@ -140,7 +140,7 @@ fn in_bf16_sampler_and_trainer_differ_by_rounding_and_too_much_of_it_stops_the_r
     println!("bf16: mean error {mean:?}, largest {max:?}");
     assert!(mean.iter().zip(&max).all(|(mean, max)| 1.0 < *mean && mean <= max && *mean < 1.05));
     let strict = tempfile::tempdir().unwrap();
-    let chosen = Chosen::Cuda(device, Dtype::Bf16);
+    let chosen = ComputeDevice::Cuda(device, Dtype::Bf16);
     let error = train_on(chosen, &config(&["rl.max_logp_error=1"]), strict.path(), "test").unwrap_err();
     let error = error.to_string();
     assert!(
@@ -157,7 +157,7 @@ fn a_run_that_will_not_fit_the_card_is_refused_before_it_writes_anything() {
     let Some(card) = Emulated::new(Order::Forward, 1 << 30) else { return };
     let directory = tempfile::tempdir().unwrap();
     let run = directory.path().join("run");
-    let chosen = Chosen::Cuda(Arc::new(card), Dtype::Bf16);
+    let chosen = ComputeDevice::Cuda(Arc::new(card), Dtype::Bf16);
     let error = train_on(chosen, &config(&[]), &run, "test").unwrap_err();
     assert!(error.refused() && !run.exists(), "{error}");
     let line = error.to_string();

@@ -6,15 +6,17 @@ use std::path::Path;
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::{self, Method};
-use grpo_lambda_decoder::model::{self, Decoder, Options, Rows, weights};
-use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, Rows, weights};
+use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::eval;
 use grpo_lambda_llm::input::task::{Split, Task};
-use grpo_lambda_llm::input::tokens::Tokens;
-use grpo_lambda_llm::step::engine::{Cpu, Stage};
-use grpo_lambda_llm::step::{Exercise, LlmPolicy, PolicyError, Rollout, StepSettings, TextReward, Trainer};
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_llm::step::engine::{CpuEngine, TrainingSetup};
+use grpo_lambda_llm::step::{
+    LlmPolicy, PolicyError, Rollout, StepSettings, TextReward, Trainer, TrainingPrompt,
+};
 
 use crate::common::shape;
 
@@ -26,13 +28,13 @@ fn run(settings: &[&str]) -> RunConfig {
     RunConfig::resolve("tiny", &[settings, &["rl.max_new_tokens=24"]].concat()).unwrap()
 }
 
-fn engine(model: Decoder<f32>, config: &RunConfig) -> Cpu {
-    Cpu::start(model, Stage::new(config.rl.adam.clone())).unwrap()
+fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
+    CpuEngine::new(model, TrainingSetup::new(config.rl.adam.clone())).unwrap()
 }
 
 /// Does `work` with the trainer of a configuration and of this method.
 fn with_trainer<T>(config: &RunConfig, method: &dyn Method, work: impl FnOnce(Trainer<'_>) -> T) -> T {
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction: Extraction::Boxed };
     work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
@@ -45,30 +47,30 @@ fn seeded(config: &RunConfig, seed: u64) -> RunConfig {
 }
 
 /// What the test's model samples with this configuration at this step.
-fn drawn(config: &RunConfig, exercises: &[Exercise], group_size: usize, step: u64) -> Rollout {
+fn drawn(config: &RunConfig, prompts: &[TrainingPrompt], group_size: usize, step: u64) -> Rollout {
     let configured = config.configured();
     let mut engine = engine(decoder(&shape()), config);
     with_trainer(config, configured.method.as_ref(), |trainer| {
-        trainer.sample(&mut engine, exercises.to_vec(), group_size, step).unwrap()
+        trainer.sample(&mut engine, prompts.to_vec(), group_size, step).unwrap()
     })
 }
 
 /// Prompts of different lengths.
-fn exercises() -> Vec<Exercise> {
+fn training_prompts() -> Vec<TrainingPrompt> {
     let texts = ["3 + 4", "Tom has 3 apples.", "12"];
     let gold: Vec<Gold> = (0..3).map(|i| Task::Addition.problem(0, Split::Train, i).gold).collect();
     let one = |(number, (text, gold)): (usize, (&&str, Gold))| {
-        let prompt = Tokens::tiny().prompt(text).unwrap().ids().to_vec();
-        Exercise { prompt, gold, number: number as u64 }
+        let prompt = ModelTokenizer::tiny().prompt(text).unwrap().ids().to_vec();
+        TrainingPrompt { tokens: prompt, gold, number: number as u64 }
     };
     texts.iter().zip(gold).enumerate().map(one).collect()
 }
 
 /// A rollout with rewards that differ within every group.
-fn sampled(engine: &mut Cpu, config: &RunConfig, exercises: &[Exercise]) -> Rollout {
+fn sampled(engine: &mut CpuEngine, config: &RunConfig, prompts: &[TrainingPrompt]) -> Rollout {
     let configured = config.configured();
     let mut rollout = with_trainer(config, configured.method.as_ref(), |trainer| {
-        trainer.sample(engine, exercises.to_vec(), 4, 0).unwrap()
+        trainer.sample(engine, prompts.to_vec(), 4, 0).unwrap()
     });
     for group in &mut rollout.groups {
         for (i, response) in group.responses.iter_mut().enumerate() {
@@ -83,7 +85,11 @@ fn old(batch: &[Group]) -> Vec<Vec<f64>> {
 }
 
 /// The trainer's log-probabilities.
-fn trained(engine: &mut Cpu, config: &RunConfig, rollout: &Rollout) -> Result<Vec<Vec<f64>>, PolicyError> {
+fn trained(
+    engine: &mut CpuEngine,
+    config: &RunConfig,
+    rollout: &Rollout,
+) -> Result<Vec<Vec<f64>>, PolicyError> {
     let all = rollout.groups.iter().map(|g| g.responses.len()).sum();
     let configured = config.configured();
     with_trainer(config, configured.method.as_ref(), |trainer| {
@@ -94,11 +100,11 @@ fn trained(engine: &mut Cpu, config: &RunConfig, rollout: &Rollout) -> Result<Ve
 
 #[test]
 fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
-    let exercises = exercises();
+    let prompts = training_prompts();
     for temperature in ["0.3", "0.6", "1", "1.5"] {
         let config = run(&["seed=1", &format!("rl.temperature={temperature}")]);
         let mut engine = engine(decoder(&shape()), &config);
-        let rollout = sampled(&mut engine, &config, &exercises);
+        let rollout = sampled(&mut engine, &config, &prompts);
         assert_eq!(
             trained(&mut engine, &config, &rollout).unwrap(),
             old(&rollout.groups),
@@ -107,9 +113,9 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
         // A trainer that forgot the temperature would be far off.
         let response = &rollout.groups[0].responses[0];
         let mut rows = Rows::new();
-        let prompt = &exercises[0].prompt;
+        let prompt = &prompts[0].tokens;
         rows.push(&[&prompt[..], &response.tokens].concat(), prompt.len());
-        let plain = engine.model.score(&rows, Options::default()).unwrap();
+        let plain = engine.model.score(&rows, ForwardOptions::default()).unwrap();
         let differences = plain.logps[0].iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
         let largest = differences.fold(0.0, f64::max);
         assert!(
@@ -121,10 +127,10 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
 
 #[test]
 fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
-    let exercises = exercises();
+    let prompts = training_prompts();
     let config = seeded(&run(&[]), 1);
     let mut engine = engine(decoder(&shape()), &config);
-    let rollout = sampled(&mut engine, &config, &exercises);
+    let rollout = sampled(&mut engine, &config, &prompts);
     let mut swapped = rollout.clone();
     swapped.prompts.swap(0, 1);
     let drift = |result: Result<_, PolicyError>| match result {
@@ -143,15 +149,15 @@ fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
 
 #[test]
 fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
-    let exercises = exercises();
-    let eos = Tokens::tiny().eos()[0];
+    let prompts = training_prompts();
+    let eos = ModelTokenizer::tiny().eos()[0];
     let (mut ends, mut cuts) = (0, 0);
     let long = RunConfig::resolve("tiny", &["seed=2", "rl.max_new_tokens=90"]).unwrap();
     // Whatever is declared as padding, the end token for one: lengths decide, not ids.
     for pad in [None, Some(eos)] {
         let model = decoder(&model::Config { pad_token_id: pad, ..shape() });
         let mut engine = engine(model, &long);
-        let rollout = sampled(&mut engine, &long, &exercises);
+        let rollout = sampled(&mut engine, &long, &prompts);
         let logps = trained(&mut engine, &long, &rollout).unwrap();
         let batch = rollout.groups;
         let method = methods::parse("grpo", "reduction=token_mean").unwrap().method;
@@ -175,7 +181,7 @@ fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
 
 #[test]
 fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction() {
-    let exercises = exercises();
+    let prompts = training_prompts();
     for settings in ["", "reduction=response_mean", "reduction=constant", "lambda=0.9 normalise=mean"] {
         let method = methods::parse("grpo_lambda", settings).unwrap().method;
         let step = |tokens: &str, again: bool| {
@@ -184,10 +190,10 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
             let more = ["seed=3", "rl.inner_updates=2", &memory[0], &memory[1]];
             let config = run(&more);
             let mut engine = engine(decoder(&shape()), &config);
-            let rollout = sampled(&mut engine, &config, &exercises);
+            let rollout = sampled(&mut engine, &config, &prompts);
             let parts = with_trainer(&config, method.as_ref(), |trainer| {
                 trainer.step(&mut engine, &rollout, 1e-2).unwrap();
-                LlmPolicy::new(&mut engine, trainer, &rollout, 0.0).parts(&exercises, &rollout.groups).len()
+                LlmPolicy::new(&mut engine, trainer, &rollout, 0.0).parts(&prompts, &rollout.groups).len()
             });
             (parts, engine.model.parameters().clone())
         };
@@ -205,29 +211,29 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
 
 #[test]
 fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
-    let exercises = exercises();
+    let prompts = training_prompts();
     let tokens = |batch: &[Group]| -> Vec<Vec<Vec<u32>>> {
         batch.iter().map(|g| g.responses.iter().map(|r| r.tokens.clone()).collect()).collect()
     };
     let (first, other) = (seeded(&run(&[]), 1), seeded(&run(&[]), 2));
-    let whole = tokens(&drawn(&first, &exercises, 4, 0).groups);
-    for (i, exercise) in exercises.iter().enumerate() {
-        let alone = tokens(&drawn(&first, std::slice::from_ref(exercise), 4, 0).groups);
+    let whole = tokens(&drawn(&first, &prompts, 4, 0).groups);
+    for (i, prompt) in prompts.iter().enumerate() {
+        let alone = tokens(&drawn(&first, std::slice::from_ref(prompt), 4, 0).groups);
         assert_eq!(alone[0], whole[i], "prompt {i} alone");
-        let fewer = tokens(&drawn(&first, std::slice::from_ref(exercise), 2, 0).groups);
+        let fewer = tokens(&drawn(&first, std::slice::from_ref(prompt), 2, 0).groups);
         assert_eq!(fewer[0], whole[i][..2], "prompt {i} in a smaller group");
         for a in 0..4 {
             assert!((0..a).all(|b| whole[i][a] != whole[i][b]), "two responses of group {i} are one");
         }
     }
-    assert_ne!(tokens(&drawn(&first, &exercises, 4, 1).groups), whole);
-    assert_ne!(tokens(&drawn(&other, &exercises, 4, 0).groups), whole);
+    assert_ne!(tokens(&drawn(&first, &prompts, 4, 1).groups), whole);
+    assert_ne!(tokens(&drawn(&other, &prompts, 4, 0).groups), whole);
 }
 
 #[test]
 fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
-    let (model, tokens) = (decoder(&shape()), Tokens::tiny());
-    let sampling = Sampling { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
+    let (model, tokens) = (decoder(&shape()), ModelTokenizer::tiny());
+    let sampling = SamplingParams { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
     let evaluate = |seed| {
         let problems = Task::Addition.distinct(seed, Split::Test, 30);
         eval::evaluate(&model, &tokens, (&problems, seed), sampling, &mut |_| ()).unwrap()

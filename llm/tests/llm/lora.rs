@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::learner::Policy;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows};
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows};
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::input::task::{Split, Task};
-use grpo_lambda_llm::input::tokens::Tokens;
-use grpo_lambda_llm::step::engine::{Cpu, Engine, Stage};
-use grpo_lambda_llm::step::{Exercise, LlmPolicy, StepSettings, TextReward, Trainer};
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_llm::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_llm::step::{LlmPolicy, StepSettings, TextReward, Trainer, TrainingPrompt};
 
 use crate::common::{Done, llm_train, shape};
 
@@ -213,24 +213,24 @@ fn without_rl_the_adapter_of_supervised_learning_is_delivered() {
 }
 
 /// An engine with an adapter over random weights, and problems.
-fn engine(settings: &[&str]) -> (Cpu, Vec<Exercise>, RunConfig, Decoder<f32>) {
+fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Decoder<f32>) {
     let config = RunConfig::resolve("tiny", &[SMALL, settings].concat()).unwrap();
     let shape = shape();
     let base = Decoder::new(shape.clone(), weights::initialise(&shape, 3, 0.3)).unwrap();
     let copy = Decoder::new(shape, base.parameters().clone()).unwrap();
-    let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.rl.adam.clone()) };
-    let engine = Cpu::start(copy, stage).unwrap();
+    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.rl.adam.clone()) };
+    let engine = CpuEngine::new(copy, setup).unwrap();
     let problem = |i| {
         let problem = Task::Addition.problem(0, Split::Train, i);
-        let prompt = Tokens::tiny().prompt(&problem.prompt).unwrap().ids().to_vec();
-        Exercise { prompt, gold: problem.gold, number: i }
+        let prompt = ModelTokenizer::tiny().prompt(&problem.prompt).unwrap().ids().to_vec();
+        TrainingPrompt { tokens: prompt, gold: problem.gold, number: i }
     };
     (engine, (0..3).map(problem).collect(), config, base)
 }
 
 /// Does `work` with the trainer of a configuration.
 fn with_trainer<T>(config: &RunConfig, work: impl FnOnce(Trainer<'_>) -> T) -> T {
-    let (tokens, configured) = (Tokens::tiny(), config.configured());
+    let (tokens, configured) = (ModelTokenizer::tiny(), config.configured());
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction: Extraction::Boxed };
     let method = configured.method.as_ref();
@@ -239,16 +239,16 @@ fn with_trainer<T>(config: &RunConfig, work: impl FnOnce(Trainer<'_>) -> T) -> T
 
 #[test]
 fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
-    let (mut engine, exercises, config, base) = engine(&["rl.inner_updates=2"]);
+    let (mut engine, prompts, config, base) = engine(&["rl.inner_updates=2"]);
     with_trainer(&config, |trainer| {
         for round in 0..3 {
-            let mut rollout = trainer.sample(&mut engine, exercises.clone(), 4, round).unwrap();
+            let mut rollout = trainer.sample(&mut engine, prompts.clone(), 4, round).unwrap();
             let mut off: f64 = 0.0;
-            for (group, exercise) in rollout.groups.iter_mut().zip(&exercises) {
+            for (group, prompt) in rollout.groups.iter_mut().zip(&prompts) {
                 for (i, response) in group.responses.iter_mut().enumerate() {
                     let mut row = Rows::new();
-                    row.push(&[&exercise.prompt[..], &response.tokens].concat(), exercise.prompt.len());
-                    let alone = base.score(&row, Options::default()).unwrap().logps.remove(0);
+                    row.push(&[&prompt.tokens[..], &response.tokens].concat(), prompt.tokens.len());
+                    let alone = base.score(&row, ForwardOptions::default()).unwrap().logps.remove(0);
                     assert_eq!(response.ref_logps.as_ref(), Some(&alone), "round {round}");
                     let gaps = alone.iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
                     off = gaps.fold(off, f64::max);
@@ -264,16 +264,16 @@ fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
 /// B35: dropout in scoring gives every pass another policy. There is none, and no setting for it.
 #[test]
 fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sampler() {
-    let (mut engine, exercises, config, _) = engine(&["rl.inner_updates=1"]);
+    let (mut engine, prompts, config, _) = engine(&["rl.inner_updates=1"]);
     with_trainer(&config, |trainer| {
         for round in 0..2 {
-            let mut rollout = trainer.sample(&mut engine, exercises.clone(), 4, round).unwrap();
+            let mut rollout = trainer.sample(&mut engine, prompts.clone(), 4, round).unwrap();
             let batch = &rollout.groups;
             let old: Vec<Vec<f64>> =
                 batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
             let policy = LlmPolicy::new(&mut engine, trainer, &rollout, 0.0);
             for _ in 0..2 {
-                let again = policy.log_probs(&exercises, batch, 0..old.len()).unwrap().0;
+                let again = policy.log_probs(&prompts, batch, 0..old.len()).unwrap().0;
                 assert_eq!(again, old, "round {round}");
             }
             for (i, response) in rollout.groups.iter_mut().flat_map(|g| &mut g.responses).enumerate() {

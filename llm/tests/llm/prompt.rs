@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_llm::input::prompt::{ChatTemplate, Clock, Message, NAMES, Template};
-use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::input::prompt::{ChatTemplate, Clock, Message, NAMED_TEMPLATES, Template};
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use serde::Deserialize;
 
 fn fixtures() -> PathBuf {
@@ -85,7 +85,7 @@ fn the_shipped_qwen_math_is_the_chat_template_of_qwen_math() {
 #[test]
 fn shipped_templates_keep_their_format() {
     let dir = deepseek();
-    for named in NAMES {
+    for named in NAMED_TEMPLATES {
         let template = Template::load(named.name, Some(dir.path())).unwrap();
         let prompt = template.prompt("PROBLEM").unwrap();
         assert_eq!(prompt.text.matches("PROBLEM").count(), 1, "{}", named.name);
@@ -108,7 +108,7 @@ fn shipped_templates_keep_their_format() {
 /// A chat template writes its BOS itself; the tokenizer must not write a second one.
 #[test]
 fn special_tokens_are_written_once() {
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     let dir =
         checkpoint(r#"{"bos_token": "<eos>", "chat_template": "{{ bos_token }}{{ messages[0].content }}"}"#);
     let ids = |name: &str| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_llm::config::{Config, FIELDS};
-use grpo_lambda_llm::reward::{REGISTRY, Seen};
+use grpo_lambda_llm::reward::{REGISTRY, RewardInput};
 
 use crate::common::llm_train;
 
@@ -23,11 +23,15 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
     let mut seen_both = [0, 0];
     for case in &cases {
         let text = case["text"].as_str().unwrap();
-        let earned =
-            reward.score(&Seen { text, length: 1, gold: &Gold::from(1), extraction: Extraction::Boxed });
-        assert_eq!(earned.parts[format], case["format"].as_f64(), "{text:?}");
-        assert_eq!(earned.parts[tags], case["tag_count"].as_f64(), "{text:?}");
-        seen_both[usize::from(earned.parts[format] == Some(1.0))] += 1;
+        let breakdown = reward.score(&RewardInput {
+            text,
+            length: 1,
+            gold: &Gold::from(1),
+            extraction: Extraction::Boxed,
+        });
+        assert_eq!(breakdown.components[format], case["format"].as_f64(), "{text:?}");
+        assert_eq!(breakdown.components[tags], case["tag_count"].as_f64(), "{text:?}");
+        seen_both[usize::from(breakdown.components[format] == Some(1.0))] += 1;
     }
     assert!(seen_both.iter().all(|n| *n > 100), "the cases must know both values: {seen_both:?}");
 }
@@ -46,7 +50,9 @@ fn the_overlong_penalty_is_dapos() {
     let settings = ["rl.max_new_tokens=20480", "reward.overlong=1"];
     let reward = Config::resolve("tiny", &settings).unwrap().reward;
     let at = |length| {
-        reward.score(&Seen { text: "", length, gold: &Gold::from(1), extraction: Extraction::Boxed }).total
+        reward
+            .score(&RewardInput { text: "", length, gold: &Gold::from(1), extraction: Extraction::Boxed })
+            .total
     };
     assert_eq!([16384, 18432, 20480, 30000].map(at), [Some(0.0), Some(-0.5), Some(-1.0), Some(-1.0)]);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_grade::{Prediction, Verdict, grade};
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::input::task::Split;
-use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use grpo_lambda_llm::problems::{Problems, Stage, TaskError};
 use grpo_lambda_llm::run;
 
@@ -79,7 +79,7 @@ impl Inputs {
 
     fn problems(&self, more: &[&str]) -> Result<(Problems, Vec<String>), TaskError> {
         let mut said = Vec::new();
-        let problems = Problems::open(&self.config(more), &Tokens::tiny(), 1000, &mut |line| {
+        let problems = Problems::open(&self.config(more), &ModelTokenizer::tiny(), 1000, &mut |line| {
             said.push(line.to_owned())
         })?;
         Ok((problems, said))
@@ -156,14 +156,14 @@ fn every_epoch_has_every_row_once_and_stages_have_their_own_order() {
         (first..first + n as u64).map(|i| problems.problem(stage, i).unwrap().prompt).collect()
     };
     let set = |prompts: &[String]| prompts.iter().cloned().collect::<BTreeSet<_>>();
-    let (first, second) = (read(Stage::Supervised, 0), read(Stage::Supervised, 1));
+    let (first, second) = (read(Stage::Sft, 0), read(Stage::Sft, 1));
     assert_eq!((set(&first).len(), set(&first)), (n, set(&second)));
-    assert!(first != second && first != read(Stage::Reinforced, 0));
+    assert!(first != second && first != read(Stage::Rl, 0));
     assert!(held_out.iter().chain(&validation).all(|p| !set(&first).contains(&p.prompt)));
     assert!(!held_out.is_empty() && !validation.is_empty());
     // Another run's seed reads in another order and is measured on the same problems.
     let (other, _) = inputs.problems(&["seed=5"]).unwrap();
-    assert_ne!(other.problem(Stage::Supervised, 0).unwrap().prompt, first[0]);
+    assert_ne!(other.problem(Stage::Sft, 0).unwrap().prompt, first[0]);
     assert_eq!(other.distinct(Split::Test, 100).unwrap(), held_out);
     // Fewer of them are the first of them.
     assert_eq!(problems.distinct(Split::Test, 2).unwrap(), held_out[..2]);
@@ -182,7 +182,7 @@ fn held_out_rows_of_a_file_are_not_trained_on() {
     let held_out = problems.distinct(Split::Test, 100).unwrap();
     assert_eq!((held_out.len(), problems.distinct(Split::Validation, 9).unwrap().len()), (15, 0));
     for i in 0..55 {
-        let problem = problems.problem(Stage::Supervised, i).unwrap();
+        let problem = problems.problem(Stage::Sft, i).unwrap();
         assert!(held_out.iter().all(|p| p.prompt != problem.prompt), "{problem:?}");
     }
 }
@@ -192,11 +192,11 @@ fn what_is_imitated_is_graded_right_under_every_template() {
     let inputs = Inputs::new();
     for template in ["no", "line", "qwen_math", "r1", "open_reasoner"] {
         let (problems, _) = inputs.problems(&[&format!("task.template={template}")]).unwrap();
-        let problem = problems.problem(Stage::Supervised, 3).unwrap();
-        for response in [problem.solution.as_str(), problem.direct()] {
+        let problem = problems.problem(Stage::Sft, 3).unwrap();
+        for response in [problem.solution.as_str(), problem.answer_only()] {
             let said = Prediction::extract(response, problems.extraction());
             assert_eq!(grade(&said, &problem.gold), Verdict::Equal, "{template}: {response}");
         }
-        assert!(!problem.solution.contains("<<") && problem.solution.len() > problem.direct().len());
+        assert!(!problem.solution.contains("<<") && problem.solution.len() > problem.answer_only().len());
     }
 }

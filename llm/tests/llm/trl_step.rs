@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
-use grpo_lambda_decoder::optim::Update;
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
+use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_llm::config::Config as RunConfig;
-use grpo_lambda_llm::input::tokens::Tokens;
-use grpo_lambda_llm::step::engine::{Cpu, Stage};
-use grpo_lambda_llm::step::{Exercise, Rollout, StepSettings, TextReward, Trainer};
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_llm::step::engine::{CpuEngine, TrainingSetup};
+use grpo_lambda_llm::step::{Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 
@@ -117,7 +117,8 @@ fn advantages_log_probs_entropies_loss_and_gradients_are_those_of_trl() {
     }
     let reference = Decoder::new(config.clone(), shifted).unwrap();
     for (name, case) in &recorded.cases {
-        let options = Options { temperature: case.temperature, entropy: true, ..Options::default() };
+        let options =
+            ForwardOptions { temperature: case.temperature, entropy: true, ..ForwardOptions::default() };
         let (scores, tape) = model.forward(&rows(&recorded), options).unwrap();
         close("log-probabilities", &scores.logps, &case.logps, 1e-5);
         close("entropies", &scores.entropies, &case.entropies, 1e-5);
@@ -167,13 +168,13 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         // TRL decays matrices only: its second group, biases and norms, has none.
         assert_eq!(case.weight_decay[1], 0.0);
         let run = RunConfig::resolve("tiny", &settings).unwrap();
-        let mut engine = Cpu::start(model, Stage::new(run.rl.adam.clone())).unwrap();
-        let prompts: Vec<Exercise> = (0..)
+        let mut engine = CpuEngine::new(model, TrainingSetup::new(run.rl.adam.clone())).unwrap();
+        let prompts: Vec<TrainingPrompt> = (0..)
             .zip(&recorded.prompts)
-            .map(|(number, prompt)| Exercise { prompt: prompt.clone(), gold: Gold::from(0), number })
+            .map(|(number, prompt)| TrainingPrompt { tokens: prompt.clone(), gold: Gold::from(0), number })
             .collect();
         let configured = case.method(name, recorded.max_completion_length);
-        let tokens = Tokens::tiny();
+        let tokens = ModelTokenizer::tiny();
         let settings = StepSettings::new(&run, tokens.eos());
         let rewards = TextReward { tokens: &tokens, reward: &run.reward, extraction: Extraction::Boxed };
         let method = configured.method.as_ref();
@@ -181,7 +182,7 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         // TRL's numbers, and so off-policy: they are not this sampler's to the bit.
         let rollout = Rollout { prompts, groups: case.batch(&recorded), ..Rollout::default() };
         let report = trainer.step(&mut engine, &rollout, case.lr).unwrap();
-        let [Update::Applied { grad_norm, .. }] = &report.updates[..] else {
+        let [StepOutcome::Applied { grad_norm, .. }] = &report.updates[..] else {
             panic!("{name}: {:?}", report.updates);
         };
         assert!((grad_norm / case.grad_norm - 1.0).abs() < 1e-5, "{name}: {grad_norm}, {}", case.grad_norm);

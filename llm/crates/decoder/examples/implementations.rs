@@ -7,7 +7,7 @@
 //! activations.
 
 use cpu_time::ProcessTime;
-use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
 
 const REPETITIONS: usize = 3;
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let slope = -1.0 / (16.0 * 255.0);
     let mut pass: Box<dyn FnMut() -> Result<f64, Box<dyn std::error::Error>>> = match name.as_str() {
         "own" | "recompute" => {
-            let options = Options { checkpoint: name == "recompute", ..Options::default() };
+            let options = ForwardOptions { checkpoint: name == "recompute", ..ForwardOptions::default() };
             let mut gradients = Gradients::new(&config, |_| true);
             let decoder = Decoder::new(config, parameters)?;
             Box::new(move || {

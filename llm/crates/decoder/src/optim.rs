@@ -95,7 +95,7 @@ pub enum OptimError {
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Update {
+pub enum StepOutcome {
     /// Weights moved.
     Applied {
         /// Joint norm of all gradients before clipping.
@@ -113,7 +113,7 @@ pub enum Update {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Slot {
+struct ParameterState {
     weights: Vec<f32>,
     /// What the weights are short of: the exact sum is `weights + residual`. Empty unless compensated.
     residual: Vec<f32>,
@@ -131,7 +131,7 @@ struct Slot {
 pub struct AdamW {
     settings: AdamWSettings,
     steps: u64,
-    slots: BTreeMap<String, Slot>,
+    slots: BTreeMap<String, ParameterState>,
 }
 
 impl AdamW {
@@ -140,7 +140,7 @@ impl AdamW {
         let slots = parameters.into_iter().map(|(name, weights)| {
             let zeros = vec![0.0; weights.len()];
             let residual = if settings.compensated { zeros.clone() } else { Vec::new() };
-            (name, Slot { weights, residual, first: zeros.clone(), second: zeros })
+            (name, ParameterState { weights, residual, first: zeros.clone(), second: zeros })
         });
         let slots = slots.collect();
         AdamW { settings, steps: 0, slots }
@@ -165,7 +165,7 @@ impl AdamW {
     ///
     /// # Errors
     /// [`OptimError`] when a gradient is missing, unknown or of the wrong size. Nothing has changed then.
-    pub fn step(&mut self, lr: f64, gradients: &[(&str, &[f32])]) -> Result<Update, OptimError> {
+    pub fn step(&mut self, lr: f64, gradients: &[(&str, &[f32])]) -> Result<StepOutcome, OptimError> {
         let by_name: BTreeMap<&str, &[f32]> = gradients.iter().copied().collect();
         if let Some(name) = by_name.keys().find(|name| !self.slots.contains_key(**name)) {
             return Err(OptimError::Unknown((*name).to_owned()));
@@ -187,23 +187,23 @@ impl AdamW {
                 .map(|n| (n, not_finite(n)))
                 .find(|(_, n)| *n > 0)
                 .expect("f32 squares fit f64");
-            return Ok(Update::Skipped { parameter: name.clone(), not_finite });
+            return Ok(StepOutcome::Skipped { parameter: name.clone(), not_finite });
         }
         let grad_norm = squares.sqrt();
         let scale = self.settings.scale(grad_norm);
         self.steps += 1;
-        let rates = Rates::new(&self.settings, lr, self.steps, scale);
+        let rates = StepConstants::new(&self.settings, lr, self.steps, scale);
         for (name, slot) in &mut self.slots {
             let decay = if self.settings.decay.applies(name) { lr * self.settings.weight_decay } else { 0.0 };
             rates.update(slot, by_name[name.as_str()], decay as f32);
         }
-        Ok(Update::Applied { grad_norm, scale })
+        Ok(StepOutcome::Applied { grad_norm, scale })
     }
 
     /// CRC-32C of step count, names, weights and moments: replicas that have the same are the same.
     pub fn digest(&self) -> u32 {
         let mut sum = crc32c::crc32c(&self.steps.to_le_bytes());
-        for (name, Slot { weights, residual, first, second }) in &self.slots {
+        for (name, ParameterState { weights, residual, first, second }) in &self.slots {
             sum = crc32c::crc32c_append(sum, name.as_bytes());
             for values in [weights, residual, first, second] {
                 sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(values));
@@ -214,12 +214,12 @@ impl AdamW {
 
     /// Step count, weights and moments as a safetensors file, the same bytes for the same state.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut tensors = vec![("steps".to_owned(), Saved::count(self.steps))];
+        let mut tensors = vec![("steps".to_owned(), StateTensor::count(self.steps))];
         for (name, slot) in &self.slots {
-            let Slot { weights, residual, first, second } = slot;
-            for (part, values) in PARTS.into_iter().zip([weights, residual, first, second]) {
+            let ParameterState { weights, residual, first, second } = slot;
+            for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
                 if !values.is_empty() || part != "residual" {
-                    tensors.push((format!("{part}/{name}"), Saved::values(values)));
+                    tensors.push((format!("{part}/{name}"), StateTensor::values(values)));
                 }
             }
         }
@@ -232,11 +232,11 @@ impl AdamW {
     /// [`OptimError::State`] when the bytes are not such a file, or are of other parameters. Nothing has changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), OptimError> {
         let sizes = self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.len()));
-        let state = State::open(bytes, sizes, self.settings.compensated)?;
+        let state = SavedState::open(bytes, sizes, self.settings.compensated)?;
         let steps = state.steps;
         for (name, slot) in &mut self.slots {
-            let Slot { weights, residual, first, second } = slot;
-            for (part, values) in PARTS.into_iter().zip([weights, residual, first, second]) {
+            let ParameterState { weights, residual, first, second } = slot;
+            for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
                 if !values.is_empty() || part != "residual" {
                     *values = state.values(part, name);
                 }
@@ -248,16 +248,16 @@ impl AdamW {
 }
 
 /// The numbers of a parameter in a state: `residual` only where it is compensated.
-pub const PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
+pub const STATE_PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
 
 /// A state that [`AdamW::to_bytes`] wrote, found to fit.
-pub struct State<'a> {
+pub struct SavedState<'a> {
     /// Steps taken.
     pub steps: u64,
     file: safetensors::SafeTensors<'a>,
 }
 
-impl<'a> State<'a> {
+impl<'a> SavedState<'a> {
     /// Reads a state of parameters with these names and sizes.
     ///
     /// # Errors
@@ -275,7 +275,8 @@ impl<'a> State<'a> {
         let mut expected = 1;
         for (name, len) in parameters {
             // A parameter of no numbers has no residual to keep.
-            for part in PARTS.into_iter().filter(|part| *part != "residual" || (compensated && len > 0)) {
+            for part in STATE_PARTS.into_iter().filter(|part| *part != "residual" || (compensated && len > 0))
+            {
                 expected += 1;
                 let tensor = file.tensor(&format!("{part}/{name}")).map_err(|e| bad(e.to_string()))?;
                 if tensor.dtype() != safetensors::Dtype::F32 || tensor.shape() != [len] {
@@ -287,7 +288,7 @@ impl<'a> State<'a> {
         if file.len() != expected {
             return Err(bad(format!("{} tensors where this model has {expected}", file.len())));
         }
-        Ok(State { steps: u64::from_le_bytes(steps), file })
+        Ok(SavedState { steps: u64::from_le_bytes(steps), file })
     }
 
     /// A part of a parameter; empty where there is none.
@@ -299,30 +300,30 @@ impl<'a> State<'a> {
 }
 
 /// A tensor on its way into a file.
-struct Saved<'a> {
+struct StateTensor<'a> {
     shape: [usize; 1],
-    numbers: Numbers<'a>,
+    numbers: TensorData<'a>,
 }
 
-enum Numbers<'a> {
+enum TensorData<'a> {
     Count(u64),
     Values(&'a [f32]),
 }
 
-impl<'a> Saved<'a> {
+impl<'a> StateTensor<'a> {
     fn count(n: u64) -> Self {
-        Saved { shape: [1], numbers: Numbers::Count(n) }
+        StateTensor { shape: [1], numbers: TensorData::Count(n) }
     }
     fn values(values: &'a [f32]) -> Self {
-        Saved { shape: [values.len()], numbers: Numbers::Values(values) }
+        StateTensor { shape: [values.len()], numbers: TensorData::Values(values) }
     }
 }
 
-impl safetensors::View for Saved<'_> {
+impl safetensors::View for StateTensor<'_> {
     fn dtype(&self) -> safetensors::Dtype {
         match self.numbers {
-            Numbers::Count(_) => safetensors::Dtype::U64,
-            Numbers::Values(_) => safetensors::Dtype::F32,
+            TensorData::Count(_) => safetensors::Dtype::U64,
+            TensorData::Values(_) => safetensors::Dtype::F32,
         }
     }
     fn shape(&self) -> &[usize] {
@@ -330,22 +331,22 @@ impl safetensors::View for Saved<'_> {
     }
     fn data(&self) -> std::borrow::Cow<'_, [u8]> {
         match self.numbers {
-            Numbers::Count(n) => n.to_le_bytes().to_vec().into(),
-            Numbers::Values(values) => {
+            TensorData::Count(n) => n.to_le_bytes().to_vec().into(),
+            TensorData::Values(values) => {
                 values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
             }
         }
     }
     fn data_len(&self) -> usize {
         match self.numbers {
-            Numbers::Count(_) => 8,
-            Numbers::Values(values) => 4 * values.len(),
+            TensorData::Count(_) => 8,
+            TensorData::Values(values) => 4 * values.len(),
         }
     }
 }
 
 /// One step's constants.
-struct Rates {
+struct StepConstants {
     beta2: f32,
     fresh1: f32,
     fresh2: f32,
@@ -357,10 +358,10 @@ struct Rates {
     scale: f32,
 }
 
-impl Rates {
-    fn new(settings: &AdamWSettings, lr: f64, step: u64, scale: f64) -> Rates {
+impl StepConstants {
+    fn new(settings: &AdamWSettings, lr: f64, step: u64, scale: f64) -> StepConstants {
         let power = |beta: f64| beta.powf(step as f64);
-        Rates {
+        StepConstants {
             beta2: settings.beta2 as f32,
             fresh1: (1.0 - settings.beta1) as f32,
             fresh2: (1.0 - settings.beta2) as f32,
@@ -371,8 +372,8 @@ impl Rates {
         }
     }
 
-    fn update(&self, slot: &mut Slot, gradient: &[f32], decay: f32) {
-        let Slot { weights, residual, first, second } = slot;
+    fn update(&self, slot: &mut ParameterState, gradient: &[f32], decay: f32) {
+        let ParameterState { weights, residual, first, second } = slot;
         let moments = first.iter_mut().zip(second).zip(gradient);
         let change = |w: f32, ((m, v), g): ((&mut f32, &mut f32), &f32)| {
             let g = g * self.scale;
@@ -428,7 +429,11 @@ mod tests {
         json.as_object().expect("tensors").iter().map(|(n, t)| (n.clone(), numbers(t))).collect()
     }
 
-    fn step(optimiser: &mut AdamW, lr: f64, gradients: &[(String, Vec<f32>)]) -> Result<Update, OptimError> {
+    fn step(
+        optimiser: &mut AdamW,
+        lr: f64,
+        gradients: &[(String, Vec<f32>)],
+    ) -> Result<StepOutcome, OptimError> {
         let views: Vec<(&str, &[f32])> = gradients.iter().map(|(n, g)| (n.as_str(), g.as_slice())).collect();
         optimiser.step(lr, &views)
     }
@@ -450,7 +455,7 @@ mod tests {
                     let lr = torch["lr"].as_f64().expect("a number");
                     let update = step(&mut ours, lr, &tensors(&torch["gradients"][k])).expect("fits");
                     let norm = theirs["grad_norm"].as_f64().expect("a number");
-                    let Update::Applied { grad_norm, scale } = update else { panic!("{update:?}") };
+                    let StepOutcome::Applied { grad_norm, scale } = update else { panic!("{update:?}") };
                     assert!((grad_norm / norm - 1.0).abs() < 1e-6, "{grad_norm} {norm}");
                     assert_eq!(scale < 1.0, k != 1);
                     for (name, after) in tensors(&theirs["after"]) {
@@ -547,12 +552,12 @@ mod tests {
             let mut optimiser = two();
             let update =
                 optimiser.step(0.1, &[("a", &[1.0, 2.0]), ("b.bias", &[bad, 4.0, bad])]).expect("fits");
-            assert_eq!(update, Update::Skipped { parameter: "b.bias".to_owned(), not_finite: 2 });
+            assert_eq!(update, StepOutcome::Skipped { parameter: "b.bias".to_owned(), not_finite: 2 });
             assert_eq!(optimiser, two());
         }
         // The largest finite gradients are not mistaken for it.
         let huge = two().step(0.1, &[("a", &[f32::MAX; 2]), ("b.bias", &[f32::MAX; 3])]).expect("fits");
-        assert!(matches!(huge, Update::Applied { .. }));
+        assert!(matches!(huge, StepOutcome::Applied { .. }));
     }
 
     #[test]

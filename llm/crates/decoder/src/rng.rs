@@ -87,7 +87,7 @@ impl Address {
     }
 
     /// A generator that starts at `position`, for things that need many numbers in a row.
-    pub fn stream(self, position: u64) -> ChaCha8Rng {
+    pub fn generator(self, position: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
         key[8..16].copy_from_slice(&self.purpose.tag());
@@ -101,7 +101,7 @@ impl Address {
 
     /// The 64 random bits of `position`.
     pub fn bits(self, position: u64) -> u64 {
-        self.stream(position).next_u64()
+        self.generator(position).next_u64()
     }
 
     /// A number in `[0, 1)`: the top 53 bits of [`Address::bits`].
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_stream_reads_the_same_numbers_as_single_positions() {
         let a = Address::new(9, Purpose::Problems).prompt(5);
-        let mut stream = a.stream(0);
+        let mut stream = a.generator(0);
         for position in 0..40 {
             assert_eq!(stream.next_u64(), a.bits(position));
         }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn normal_numbers_have_the_moments_of_the_normal_distribution() {
         let n = 40_000;
-        let mut rng = Address::new(3, Purpose::Perturbation).stream(0);
+        let mut rng = Address::new(3, Purpose::Perturbation).generator(0);
         let draws: Vec<f64> = (0..n).map(|_| normal(&mut rng)).collect();
         let moment = |k: i32| draws.iter().map(|x| x.powi(k)).sum::<f64>() / f64::from(n);
         for (k, want, error) in [(1, 0.0, 0.02), (2, 1.0, 0.03), (3, 0.0, 0.08), (4, 3.0, 0.2)] {

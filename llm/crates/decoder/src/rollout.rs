@@ -10,13 +10,13 @@ use crate::rng::{Address, ScoreError, categorical, greedy};
 use crate::truncation::Truncation;
 
 /// The lowest temperature above 0: logits divided by less could leave the range of f32.
-pub const LEAST_TEMPERATURE: f64 = 1e-6;
+pub const MIN_TEMPERATURE: f64 = 1e-6;
 /// The highest temperature, at which every token is as probable as another.
-pub const MOST_TEMPERATURE: f64 = 1e6;
+pub const MAX_TEMPERATURE: f64 = 1e6;
 
 /// How tokens are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampling {
+pub struct SamplingParams {
     /// Length limit of a response, at least 1.
     pub max_new_tokens: usize,
     /// No end token among the first so many tokens, as `min_new_tokens` of transformers; 0 in training, where it would make the sampler's distribution another than the trainer's.
@@ -27,7 +27,7 @@ pub struct Sampling {
 
 /// A sampled response.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sampled {
+pub struct SampledResponse {
     /// Its tokens, the end token included.
     pub tokens: Vec<u32>,
     /// `log pi(token)` of each, at the sampling temperature (1 for greedy), in nats: the trainer's numbers to the bit.
@@ -79,7 +79,7 @@ pub enum RolloutError {
 
 /// What is asked of a sampler.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct SamplingRequest<'a> {
     /// Token ids of the prompts.
     pub prompts: &'a [&'a [u32]],
     /// Responses to each.
@@ -87,26 +87,26 @@ pub struct Ask<'a> {
     /// End tokens.
     pub eos: &'a [u32],
     /// How tokens are chosen.
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// From which tokens.
     pub truncation: Truncation,
     /// What else ends a response.
-    pub ending: Ending<'a>,
+    pub stopping: StoppingCriteria<'a>,
     /// Where the random numbers of a response are: `address(prompt, response)`.
     pub address: &'a dyn Fn(usize, usize) -> Address,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> SamplingRequest<'a> {
     /// `group` responses to each prompt, from the whole distribution.
     pub fn new(
         prompts: &'a [&'a [u32]],
         group: usize,
         eos: &'a [u32],
-        sampling: Sampling,
+        sampling: SamplingParams,
         address: &'a dyn Fn(usize, usize) -> Address,
     ) -> Self {
-        let (truncation, ending) = (Truncation::default(), Ending::default());
-        Ask { prompts, group, eos, sampling, truncation, ending, address }
+        let (truncation, stopping) = (Truncation::default(), StoppingCriteria::default());
+        SamplingRequest { prompts, group, eos, sampling, truncation, stopping, address }
     }
 }
 
@@ -116,18 +116,18 @@ pub trait Sampler {
     ///
     /// # Errors
     /// [`RolloutError`].
-    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError>;
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError>;
 }
 
 impl Sampler for Decoder<f32> {
-    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        ask.check(self.config().max_position_embeddings)?;
-        ask.run(&mut Host::start(self, ask)?)
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        request.check(self.config().max_position_embeddings)?;
+        request.run(&mut CpuBackend::start(self, request)?)
     }
 }
 
 /// What decodes the responses of a rollout, which are numbered `prompt * group + response`.
-pub trait Decode {
+pub trait DecodeBackend {
     /// Log-probabilities, at the sampling temperature, of the token after a response that has not ended.
     fn scores(&self, response: usize) -> &[f32];
 
@@ -138,11 +138,11 @@ pub trait Decode {
     fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError>;
 }
 
-impl Ask<'_> {
+impl SamplingRequest<'_> {
     /// The length limit of a response to `prompt`.
     pub fn limit(&self, prompt: usize) -> usize {
         let most = self.sampling.max_new_tokens;
-        self.ending.limits.get(prompt).map_or(most, |own| most.min(*own))
+        self.stopping.max_lengths.get(prompt).map_or(most, |own| most.min(*own))
     }
 
     /// What divides the logits of the reported log-probabilities.
@@ -167,8 +167,8 @@ impl Ask<'_> {
     }
 
     /// Chooses tokens until every response has ended.
-    pub fn run(&self, decode: &mut impl Decode) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        let mut out = vec![vec![Sampled::default(); self.group]; self.prompts.len()];
+    pub fn run(&self, decode: &mut impl DecodeBackend) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        let mut out = vec![vec![SampledResponse::default(); self.group]; self.prompts.len()];
         let mut live: Vec<usize> = (0..self.responses()).collect();
         while !live.is_empty() {
             let (mut still, mut tokens) = (Vec::new(), Vec::new());
@@ -184,7 +184,7 @@ impl Ask<'_> {
                 made.logps.push(f64::from(scores[token]));
                 made.entropies.push(entropy(scores));
                 let ended = self.eos.contains(&(token as u32))
-                    || self.ending.complete.is_some_and(|complete| complete(&made.tokens));
+                    || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
                 made.truncated = !ended && position + 1 == self.limit(prompt);
                 if ended || made.truncated {
                     decode.end(one);
@@ -224,7 +224,7 @@ impl Ask<'_> {
 }
 
 /// The decoder of this process's processor, which leaves out the rows that have ended.
-struct Host<'m> {
+struct CpuBackend<'m> {
     decoding: Decoding<'m, f32>,
     next: NextTokens<f32>,
     temperature: f64,
@@ -233,24 +233,24 @@ struct Host<'m> {
     lines: Vec<usize>,
 }
 
-impl<'m> Host<'m> {
-    fn start(model: &'m Decoder<f32>, ask: &Ask<'_>) -> Result<Self, RolloutError> {
+impl<'m> CpuBackend<'m> {
+    fn start(model: &'m Decoder<f32>, request: &SamplingRequest<'_>) -> Result<Self, RolloutError> {
         let mut decoding = Decoding::new(model);
-        let (prompts, mut next) = decoding.prefill(ask.prompts)?;
+        let (prompts, mut next) = decoding.prefill(request.prompts)?;
         let (mut rows, mut lines) = (Vec::new(), Vec::new());
         for (prompt, &row) in prompts.iter().enumerate() {
-            for response in 0..ask.group {
-                rows.push(if response + 1 == ask.group { row } else { decoding.fork(row) });
+            for response in 0..request.group {
+                rows.push(if response + 1 == request.group { row } else { decoding.fork(row) });
                 lines.push(prompt);
             }
         }
-        let temperature = ask.temperature();
+        let temperature = request.temperature();
         next.log_softmax(temperature);
-        Ok(Host { decoding, next, temperature, rows, lines })
+        Ok(CpuBackend { decoding, next, temperature, rows, lines })
     }
 }
 
-impl Decode for Host<'_> {
+impl DecodeBackend for CpuBackend<'_> {
     fn scores(&self, response: usize) -> &[f32] {
         self.next.row(self.lines[response])
     }
@@ -267,15 +267,15 @@ impl Decode for Host<'_> {
 }
 
 /// Whether a response of these tokens is complete.
-pub type Complete<'a> = dyn Fn(&[u32]) -> bool + 'a;
+pub type CompletionTest<'a> = dyn Fn(&[u32]) -> bool + 'a;
 
-/// What ends a response beside an end token and [`Sampling::max_new_tokens`]: for evaluation, not for training.
+/// What ends a response beside an end token and [`SamplingParams::max_new_tokens`]: for evaluation, not for training.
 #[derive(Clone, Copy, Default)]
-pub struct Ending<'a> {
+pub struct StoppingCriteria<'a> {
     /// A lower length limit for the responses to each prompt, at least 1; empty for none.
-    pub limits: &'a [usize],
+    pub max_lengths: &'a [usize],
     /// Whether a response of these tokens is complete without an end token.
-    pub complete: Option<&'a Complete<'a>>,
+    pub complete: Option<&'a CompletionTest<'a>>,
 }
 
 /// `-sum p log p` of log-probabilities, in f64 in id order.

@@ -18,7 +18,7 @@ use super::array::Array;
 use super::gemm::{Gemm, Matrix, MatrixMut};
 use super::kernels::{HeadShape, Kernels, Softmax, SoftmaxBackward};
 use super::ptr::{Access, Element, Float, Ptr, PtrMut, Read, Real, Write};
-use super::spans::Span;
+use super::spans::RowSpan;
 
 /// Use of the scores in the ledger.
 const SCORES: &str = "attention scores";
@@ -79,7 +79,7 @@ impl Chunk {
 }
 
 /// Cuts spans so that the `f32` scores of a chunk take at most `bytes`, where one key head does not take more.
-fn chunks(heads: HeadShape, spans: &[Span], bytes: usize) -> Vec<Chunk> {
+fn chunks(heads: HeadShape, spans: &[RowSpan], bytes: usize) -> Vec<Chunk> {
     let (query, key, dim) = (heads.query as usize, heads.key as usize, heads.dim as usize);
     let mut chunks = Vec::new();
     for span in spans {
@@ -114,7 +114,7 @@ struct Workspace {
 
 impl<'a> Attention<'a> {
     /// Over these rows. `bytes` is what the scores may take at a time.
-    pub(super) fn new(kernels: &'a Kernels, heads: HeadShape, spans: &[Span], bytes: usize) -> Self {
+    pub(super) fn new(kernels: &'a Kernels, heads: HeadShape, spans: &[RowSpan], bytes: usize) -> Self {
         let scale = (1.0 / f64::from(heads.dim).sqrt()) as f32;
         Attention { kernels, chunks: chunks(heads, spans, bytes), scale }
     }

@@ -9,7 +9,7 @@ use super::array::Array;
 use super::device::Device;
 use super::kernels::Ragged;
 use super::ptr::Ptr;
-use super::spans::{Span, spans};
+use super::spans::{RowSpan, spans};
 
 /// Lists of indices end to end in one array, sent as one.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) struct Batch {
     /// As they lie on the device.
     tokens: Vec<u32>,
     lists: IndexLists,
-    spans: Vec<Span>,
+    spans: Vec<RowSpan>,
     scored: usize,
 }
 
@@ -124,7 +124,7 @@ impl Batch {
     }
 
     /// Runs of rows of equal length.
-    pub(super) fn spans(&self) -> &[Span] {
+    pub(super) fn spans(&self) -> &[RowSpan] {
         &self.spans
     }
 

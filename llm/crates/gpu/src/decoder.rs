@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::decoder::inverse;
-use grpo_lambda_decoder::model::{Config, Options, Rows, Scores};
+use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows, TokenScores};
 
 use super::array::Array;
 use super::batch::{Batch, IndexLists, TokensById};
@@ -176,8 +176,8 @@ impl GpuDecoder {
         &self,
         network: impl Into<Network<'a>>,
         rows: &Rows,
-        options: Options,
-    ) -> Result<Scores, Error> {
+        options: ForwardOptions,
+    ) -> Result<TokenScores, Error> {
         let mut unused = |_: Activations| {};
         let (scores, ..) = self.pass(network.into(), rows, options, &mut unused)?;
         Ok(scores)
@@ -191,8 +191,8 @@ impl GpuDecoder {
         &self,
         network: impl Into<Network<'a>>,
         rows: &Rows,
-        options: Options,
-    ) -> Result<(Scores, Tape), Error> {
+        options: ForwardOptions,
+    ) -> Result<(TokenScores, Tape), Error> {
         let mut layers = Vec::with_capacity(self.config().num_hidden_layers);
         let mut keep = |activations: Activations| {
             layers.push(match options.checkpoint {
@@ -208,9 +208,9 @@ impl GpuDecoder {
         &self,
         network: Network,
         rows: &Rows,
-        options: Options,
+        options: ForwardOptions,
         keep: &mut dyn FnMut(Activations),
-    ) -> Result<(Scores, Batch, SavedHead), Error> {
+    ) -> Result<(TokenScores, Batch, SavedHead), Error> {
         rows.check(self.config())?;
         let batch = Batch::packed(&self.kernels.device, rows)?;
         let table = self.table(batch.longest())?;
@@ -232,7 +232,7 @@ impl GpuDecoder {
         network: Network,
         batch: &Batch,
         x: Array<Real>,
-        options: Options,
+        options: ForwardOptions,
     ) -> Result<SavedHead, DeviceError> {
         let (k, scored, width) = (&self.kernels, batch.scored(), self.config().hidden_size);
         let (rows, row) = (scored as u32, width as u32);
@@ -371,10 +371,10 @@ impl GpuDecoder {
 }
 
 /// Log-probabilities, and entropies if they are asked for, by row, of the output of [`LmHead::forward`].
-fn scores(batch: &Batch, saved: &[f32], entropy: bool) -> Scores {
+fn scores(batch: &Batch, saved: &[f32], entropy: bool) -> TokenScores {
     let mut each = saved.chunks_exact(4);
     let rows = batch.rows();
-    let mut scores = Scores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
+    let mut scores = TokenScores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
     for i in 0..rows.len() {
         let row = each.by_ref().take(rows.scored(i));
         let (logps, entropies) = row.map(|s| (f64::from(s[0]), f64::from(s[1]))).unzip();

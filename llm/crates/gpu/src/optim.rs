@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::optim::{AdamWSettings, Decay, OptimError, PARTS, State, Update};
+use grpo_lambda_decoder::optim::{AdamWSettings, Decay, OptimError, STATE_PARTS, SavedState, StepOutcome};
 
 use super::array::Array;
 use super::gradients::Gradients;
@@ -89,7 +89,7 @@ impl GpuAdamW {
         rate: f64,
         gradients: &Gradients,
         weights: &Tensors,
-    ) -> Result<Update, DeviceError> {
+    ) -> Result<StepOutcome, DeviceError> {
         let (flat, gradients) = (self.master.flat(), gradients.tensors());
         assert!(gradients.flat() == flat && weights.flat() == flat, "gradients or weights of another model");
         let (squares, not_finite) = self.squares(gradients.at(0), flat.len())?;
@@ -127,7 +127,7 @@ impl GpuAdamW {
                 })?;
             }
         }
-        Ok(Update::Applied { grad_norm, scale })
+        Ok(StepOutcome::Applied { grad_norm, scale })
     }
 
     /// Sum of squares of the numbers that are finite, and how many are not.
@@ -139,11 +139,14 @@ impl GpuAdamW {
     }
 
     /// Names the first tensor with a gradient that is not finite.
-    fn skipped(&self, gradients: &Tensors<f32>) -> Result<Update, DeviceError> {
+    fn skipped(&self, gradients: &Tensors<f32>) -> Result<StepOutcome, DeviceError> {
         for (name, tensor) in gradients.flat().tensors() {
             let (_, not_finite) = self.squares(gradients.at(tensor.offset), tensor.elements() as u64)?;
             if not_finite > 0 {
-                return Ok(Update::Skipped { parameter: name.to_owned(), not_finite: not_finite as usize });
+                return Ok(StepOutcome::Skipped {
+                    parameter: name.to_owned(),
+                    not_finite: not_finite as usize,
+                });
             }
         }
         let call = "counting the gradients that are not finite".to_owned();
@@ -151,7 +154,7 @@ impl GpuAdamW {
         Err(DeviceError::Call { call, device: self.kernels.device.name(), reason })
     }
 
-    /// The arrays in the order of [`PARTS`].
+    /// The arrays in the order of [`STATE_PARTS`].
     fn arrays(&self) -> [Option<&Tensors<f32>>; 4] {
         [Some(&self.master), self.compensation.as_ref(), Some(&self.first), Some(&self.second)]
     }
@@ -162,14 +165,14 @@ impl GpuAdamW {
     /// When the device fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
         let failed = Cell::new(None);
-        let steps = Saved {
+        let steps = StateTensor {
             kind: safetensors::Dtype::U64,
             shape: [1],
             read: Box::new(|| self.steps.to_le_bytes().to_vec()),
         };
         let mut tensors = vec![("steps".to_owned(), steps)];
         for (name, info) in self.master.flat().tensors() {
-            for (part, array) in PARTS.into_iter().zip(self.arrays()) {
+            for (part, array) in STATE_PARTS.into_iter().zip(self.arrays()) {
                 let Some(array) = array else { continue };
                 let failed = &failed;
                 let read = move || match array.read_tensor(name) {
@@ -179,8 +182,11 @@ impl GpuAdamW {
                         vec![0; size_of::<f32>() * info.elements()]
                     }
                 };
-                let saved =
-                    Saved { kind: safetensors::Dtype::F32, shape: [info.elements()], read: Box::new(read) };
+                let saved = StateTensor {
+                    kind: safetensors::Dtype::F32,
+                    shape: [info.elements()],
+                    read: Box::new(read),
+                };
                 tensors.push((format!("{part}/{name}"), saved));
             }
         }
@@ -196,9 +202,9 @@ impl GpuAdamW {
     pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
         let flat = self.master.flat();
         let sizes = flat.tensors().map(|(name, tensor)| (name, tensor.elements()));
-        let state = State::open(bytes, sizes, self.settings.compensated)?;
+        let state = SavedState::open(bytes, sizes, self.settings.compensated)?;
         for (name, _) in flat.tensors() {
-            for (part, array) in PARTS.into_iter().zip(self.arrays()) {
+            for (part, array) in STATE_PARTS.into_iter().zip(self.arrays()) {
                 if let Some(array) = array {
                     array.write_tensor(name, &state.values(part, name))?;
                 }
@@ -211,13 +217,13 @@ impl GpuAdamW {
 }
 
 /// A tensor on its way into a file; it is fetched from the device when it is written.
-struct Saved<'a> {
+struct StateTensor<'a> {
     kind: safetensors::Dtype,
     shape: [usize; 1],
     read: Box<dyn Fn() -> Vec<u8> + 'a>,
 }
 
-impl safetensors::View for Saved<'_> {
+impl safetensors::View for StateTensor<'_> {
     fn dtype(&self) -> safetensors::Dtype {
         self.kind
     }

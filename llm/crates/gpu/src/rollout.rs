@@ -18,8 +18,8 @@ use grpo_lambda_decoder::model::decoder::inverse;
 use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::rows::check_tokens;
 use grpo_lambda_decoder::rng::{ScoreError, unit};
-use grpo_lambda_decoder::rollout::Ask;
-use grpo_lambda_decoder::rollout::{Decode, RolloutError, Sampled};
+use grpo_lambda_decoder::rollout::SamplingRequest;
+use grpo_lambda_decoder::rollout::{DecodeBackend, RolloutError, SampledResponse};
 use rand_chacha::rand_core::Rng;
 
 use super::array::Array;
@@ -67,39 +67,40 @@ pub struct Times {
 pub fn run(
     decoder: &GpuDecoder,
     network: Network<'_>,
-    ask: &Ask<'_>,
+    request: &SamplingRequest<'_>,
     options: RolloutOptions,
-) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
+) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
     let config = decoder.config();
-    ask.check(config.max_position_embeddings)?;
-    for (i, prompt) in ask.prompts.iter().enumerate() {
+    request.check(config.max_position_embeddings)?;
+    for (i, prompt) in request.prompts.iter().enumerate() {
         check_tokens(i, prompt, config)?;
     }
-    if ask.responses() == 0 {
-        return Ok((vec![Vec::new(); ask.prompts.len()], Times::default()));
+    if request.responses() == 0 {
+        return Ok((vec![Vec::new(); request.prompts.len()], Times::default()));
     }
     let clock = Instant::now();
-    let decoding = Decoding::new(decoder, network, ask.responses(), capacity(ask))?;
-    decoding.prefill(ask.prompts, options.prefill_tokens)?;
+    let decoding = Decoding::new(decoder, network, request.responses(), capacity(request))?;
+    decoding.prefill(request.prompts, options.prefill_tokens)?;
     decoder.kernels().device.synchronize()?;
     let prefill = clock.elapsed();
     let clock = Instant::now();
-    let on_device =
-        ask.truncation.is_none() && ask.sampling.min_new_tokens == 0 && ask.ending.complete.is_none();
+    let on_device = request.truncation.is_none()
+        && request.sampling.min_new_tokens == 0
+        && request.stopping.complete.is_none();
     let (responses, steps) = if on_device {
-        sample_on_device(&decoding, ask, options)?
+        sample_on_device(&decoding, request, options)?
     } else {
-        let mut sampler = HostSampler::new(&decoding, ask, config)?;
-        let responses = ask.run(&mut sampler)?;
+        let mut sampler = HostSampler::new(&decoding, request, config)?;
+        let responses = request.run(&mut sampler)?;
         (responses, sampler.steps)
     };
     Ok((responses, Times { prefill, decode: clock.elapsed(), steps }))
 }
 
 /// Tokens that a row of the KV cache must hold: the longest prompt with its most new tokens.
-pub fn capacity(ask: &Ask<'_>) -> usize {
-    let row = |(i, prompt): (usize, &&[u32])| prompt.len() + ask.limit(i);
-    ask.prompts.iter().enumerate().map(row).max().unwrap_or(0)
+pub fn capacity(request: &SamplingRequest<'_>) -> usize {
+    let row = |(i, prompt): (usize, &&[u32])| prompt.len() + request.limit(i);
+    request.prompts.iter().enumerate().map(row).max().unwrap_or(0)
 }
 
 /// Arrays that the sampling kernels work on.
@@ -122,13 +123,13 @@ struct DeviceSampler<'d> {
 }
 
 impl<'d> DeviceSampler<'d> {
-    fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>) -> Result<Self, DeviceError> {
+    fn new(decoding: &'d Decoding<'d>, request: &SamplingRequest<'_>) -> Result<Self, DeviceError> {
         let device = &decoding.kernels().device;
-        let limits = limits(ask);
+        let limits = limits(request);
         let rows = limits.len();
         let max_new_tokens = limits.iter().max().map_or(1, |&most| most.max(1) as usize);
-        let greedy = ask.sampling.temperature <= 0.0;
-        let uniforms = if greedy { vec![0.0; max_new_tokens] } else { uniforms(ask, max_new_tokens) };
+        let greedy = request.sampling.temperature <= 0.0;
+        let uniforms = if greedy { vec![0.0; max_new_tokens] } else { uniforms(request, max_new_tokens) };
         Ok(DeviceSampler {
             decoding,
             rows,
@@ -141,9 +142,9 @@ impl<'d> DeviceSampler<'d> {
             entropies: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
             limits: Array::of(device, SAMPLER, &limits)?,
             uniforms: Array::of(device, SAMPLER, &uniforms)?,
-            eos: Array::of(device, SAMPLER, ask.eos)?,
-            eos_len: ask.eos.len(),
-            inverse_temperature: inverse(ask.temperature()),
+            eos: Array::of(device, SAMPLER, request.eos)?,
+            eos_len: request.eos.len(),
+            inverse_temperature: inverse(request.temperature()),
             greedy,
         })
     }
@@ -190,11 +191,11 @@ impl<'d> DeviceSampler<'d> {
         Ok(self.active.read()?[0] > 0)
     }
 
-    fn responses(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+    fn responses(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let (status, produced) = (self.status.read()?, self.produced.read()?);
         let broken = |row: usize| RolloutError::Scores {
-            prompt: row / ask.group,
-            response: row % ask.group,
+            prompt: row / request.group,
+            response: row % request.group,
             position: produced[row] as usize,
             source: ScoreError::Somewhere,
         };
@@ -202,46 +203,46 @@ impl<'d> DeviceSampler<'d> {
             return Err(broken(row));
         }
         // With no end token it is known, also where nothing was computed.
-        let produced = if ask.eos.is_empty() { limits(ask) } else { produced };
+        let produced = if request.eos.is_empty() { limits(request) } else { produced };
         let (tokens, logps, entropies) = (self.tokens.read()?, self.logps.read()?, self.entropies.read()?);
         let wide = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect();
         let response = |row: usize| {
             let start = row * self.max_new_tokens;
             let range = start..start + produced[row] as usize;
-            Sampled {
+            SampledResponse {
                 tokens: tokens[range.clone()].to_vec(),
                 logps: wide(&logps[range.clone()]),
                 entropies: wide(&entropies[range]),
                 truncated: status[row] == Status::Truncated as u32,
             }
         };
-        let all: Vec<Sampled> = (0..self.rows).map(response).collect();
-        Ok(all.chunks(ask.group).map(<[Sampled]>::to_vec).collect())
+        let all: Vec<SampledResponse> = (0..self.rows).map(response).collect();
+        Ok(all.chunks(request.group).map(<[SampledResponse]>::to_vec).collect())
     }
 }
 
 /// The random numbers of every response, `[rows, max_new_tokens]`.
-fn uniforms(ask: &Ask<'_>, max_new_tokens: usize) -> Vec<f64> {
+fn uniforms(request: &SamplingRequest<'_>, max_new_tokens: usize) -> Vec<f64> {
     let row = |row: usize| {
-        let mut rng = (ask.address)(row / ask.group, row % ask.group).stream(0);
+        let mut rng = (request.address)(row / request.group, row % request.group).generator(0);
         (0..max_new_tokens).map(move |_| unit(rng.next_u64()))
     };
-    (0..ask.responses()).flat_map(row).collect()
+    (0..request.responses()).flat_map(row).collect()
 }
 
 /// The length limit of every response.
-fn limits(ask: &Ask<'_>) -> Vec<u32> {
-    (0..ask.responses()).map(|row| ask.limit(row / ask.group) as u32).collect()
+fn limits(request: &SamplingRequest<'_>) -> Vec<u32> {
+    (0..request.responses()).map(|row| request.limit(row / request.group) as u32).collect()
 }
 
 fn sample_on_device(
     decoding: &Decoding<'_>,
-    ask: &Ask<'_>,
+    request: &SamplingRequest<'_>,
     options: RolloutOptions,
-) -> Result<(Vec<Vec<Sampled>>, usize), RolloutError> {
+) -> Result<(Vec<Vec<SampledResponse>>, usize), RolloutError> {
     let device = &decoding.kernels().device;
-    let sampler = DeviceSampler::new(decoding, ask)?;
-    let source: Vec<u32> = (0..ask.responses()).map(|row| (row / ask.group) as u32).collect();
+    let sampler = DeviceSampler::new(decoding, request)?;
+    let source: Vec<u32> = (0..request.responses()).map(|row| (row / request.group) as u32).collect();
     let source = Array::of(device, SAMPLER, &source)?;
     sampler.draw(Some(source.ptr()))?;
     let mut steps = 0;
@@ -262,12 +263,15 @@ fn sample_on_device(
         }
         steps += 1;
         // With no end token every response runs to its limit.
-        if !ask.eos.is_empty() && steps.is_multiple_of(options.poll_every.max(1)) && !sampler.is_active()? {
+        if !request.eos.is_empty()
+            && steps.is_multiple_of(options.poll_every.max(1))
+            && !sampler.is_active()?
+        {
             break;
         }
     }
     device.synchronize()?;
-    Ok((sampler.responses(ask)?, steps))
+    Ok((sampler.responses(request)?, steps))
 }
 
 /// The logits of every step are copied to the host, where the CPU's code chooses.
@@ -284,20 +288,24 @@ struct HostSampler<'d> {
 }
 
 impl<'d> HostSampler<'d> {
-    fn new(decoding: &'d Decoding<'d>, ask: &Ask<'_>, config: &Config) -> Result<Self, DeviceError> {
-        let prompt = |row: usize| row / ask.group;
-        let rows = 0..ask.responses();
+    fn new(
+        decoding: &'d Decoding<'d>,
+        request: &SamplingRequest<'_>,
+        config: &Config,
+    ) -> Result<Self, DeviceError> {
+        let prompt = |row: usize| row / request.group;
+        let rows = 0..request.responses();
         let mut sampler = HostSampler {
             decoding,
             vocabulary: config.vocab_size,
-            inverse_temperature: inverse(ask.temperature()),
-            lengths: rows.clone().map(|row| ask.prompts[prompt(row)].len() as u32).collect(),
-            next: vec![0; ask.responses()],
+            inverse_temperature: inverse(request.temperature()),
+            lengths: rows.clone().map(|row| request.prompts[prompt(row)].len() as u32).collect(),
+            next: vec![0; request.responses()],
             scores: Vec::new(),
             lines: rows.map(prompt).collect(),
             steps: 0,
         };
-        sampler.fetch(0..ask.prompts.len())?;
+        sampler.fetch(0..request.prompts.len())?;
         Ok(sampler)
     }
 
@@ -315,7 +323,7 @@ impl<'d> HostSampler<'d> {
     }
 }
 
-impl Decode for HostSampler<'_> {
+impl DecodeBackend for HostSampler<'_> {
     fn scores(&self, response: usize) -> &[f32] {
         let line = self.lines[response];
         &self.scores[line * self.vocabulary..(line + 1) * self.vocabulary]

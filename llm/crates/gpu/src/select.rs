@@ -8,7 +8,7 @@ use super::device::{Device, Report};
 
 /// The setting `device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DevicePreference {
     /// A CUDA card if there is one, else the CPU.
     Auto,
     /// The CPU.
@@ -17,14 +17,14 @@ pub enum Wanted {
     Cuda,
 }
 
-impl Wanted {
+impl DevicePreference {
     /// Their names.
     pub const NAMES: [&str; 3] = ["auto", "cpu", "cuda"];
 
-    /// One of [`Wanted::NAMES`].
+    /// One of [`DevicePreference::NAMES`].
     pub fn parse(name: &str) -> Option<Self> {
         let place = Self::NAMES.iter().position(|n| *n == name)?;
-        Some([Wanted::Auto, Wanted::Cpu, Wanted::Cuda][place])
+        Some([DevicePreference::Auto, DevicePreference::Cpu, DevicePreference::Cuda][place])
     }
 }
 
@@ -38,44 +38,44 @@ pub fn parse_dtype(name: &str) -> Option<Dtype> {
 
 /// What looking for a card found.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum CardSearch {
     /// This program was built without CUDA.
     NotBuilt,
     /// Something is missing; one line.
-    Nothing(DeviceError),
+    Unusable(DeviceError),
     /// A card.
     Card(Arc<dyn Device>),
 }
 
 /// Looks for the first card, and prepares it for weights of this type.
-pub fn look(dtype: Dtype, report: Report) -> Found {
+pub fn find_card(dtype: Dtype, report: Report) -> CardSearch {
     #[cfg(feature = "cuda")]
     return match super::cuda::Cuda::open(0, dtype, report) {
-        Ok(card) => Found::Card(Arc::new(card)),
-        Err(error) => Found::Nothing(error),
+        Ok(card) => CardSearch::Card(Arc::new(card)),
+        Err(error) => CardSearch::Unusable(error),
     };
     #[cfg(not(feature = "cuda"))]
     {
         let _ = (dtype, report); // only a card has a choice, and something to say
-        Found::NotBuilt
+        CardSearch::NotBuilt
     }
 }
 
 /// Where a run computes.
 #[derive(Clone, Debug)]
-pub enum Chosen {
+pub enum ComputeDevice {
     /// The CPU, in `f32`.
     Cpu,
     /// A card, with weights and activations of this type.
     Cuda(Arc<dyn Device>, Dtype),
 }
 
-impl Chosen {
+impl ComputeDevice {
     /// For people: `on the CPU`, `on NVIDIA H200 in bf16`.
     pub fn describe(&self) -> String {
         match self {
-            Chosen::Cpu => "on the CPU".to_owned(),
-            Chosen::Cuda(card, dtype) => format!("on {} in {}", card.name(), dtype.name()),
+            ComputeDevice::Cpu => "on the CPU".to_owned(),
+            ComputeDevice::Cuda(card, dtype) => format!("on {} in {}", card.name(), dtype.name()),
         }
     }
 }
@@ -103,26 +103,28 @@ pub enum SelectError {
 
 /// The choice, and a line to tell the user when a card was looked for in vain.
 ///
-/// `look` is asked only when a card would be used, with the type to prepare for.
+/// `find_card` is asked only when a card would be used, with the type to prepare for.
 ///
 /// # Errors
 /// [`SelectError`].
 pub fn choose(
-    wanted: Wanted,
+    preference: DevicePreference,
     dtype: Option<Dtype>,
-    look: impl FnOnce(Dtype) -> Found,
-) -> Result<(Chosen, Option<String>), SelectError> {
+    find_card: impl FnOnce(Dtype) -> CardSearch,
+) -> Result<(ComputeDevice, Option<String>), SelectError> {
     let on_a_card = dtype.unwrap_or(Dtype::Bf16);
-    let found = match wanted {
-        Wanted::Cpu => None,
-        Wanted::Auto | Wanted::Cuda => Some(look(on_a_card)),
+    let found = match preference {
+        DevicePreference::Cpu => None,
+        DevicePreference::Auto | DevicePreference::Cuda => Some(find_card(on_a_card)),
     };
-    let (because, told) = match (found, wanted) {
-        (Some(Found::Card(card)), _) => return Ok((Chosen::Cuda(card, on_a_card), None)),
-        (Some(Found::NotBuilt), Wanted::Cuda) => return Err(SelectError::NotBuilt),
-        (Some(Found::Nothing(error)), Wanted::Cuda) => return Err(SelectError::Unusable(error)),
-        (Some(Found::NotBuilt), _) => ("this llm-train was built without CUDA".to_owned(), None),
-        (Some(Found::Nothing(error)), _) => {
+    let (because, told) = match (found, preference) {
+        (Some(CardSearch::Card(card)), _) => return Ok((ComputeDevice::Cuda(card, on_a_card), None)),
+        (Some(CardSearch::NotBuilt), DevicePreference::Cuda) => return Err(SelectError::NotBuilt),
+        (Some(CardSearch::Unusable(error)), DevicePreference::Cuda) => {
+            return Err(SelectError::Unusable(error));
+        }
+        (Some(CardSearch::NotBuilt), _) => ("this llm-train was built without CUDA".to_owned(), None),
+        (Some(CardSearch::Unusable(error)), _) => {
             (error.to_string(), Some(format!("device = auto: the CPU is used: {error}")))
         }
         (None, _) => ("device = cpu".to_owned(), None),
@@ -130,7 +132,7 @@ pub fn choose(
     if dtype == Some(Dtype::Bf16) {
         return Err(SelectError::NotOnTheCpu { because });
     }
-    Ok((Chosen::Cpu, told))
+    Ok((ComputeDevice::Cpu, told))
 }
 
 #[cfg(test)]
@@ -138,16 +140,20 @@ mod tests {
     use super::*;
     use crate::dry::Dry;
 
-    fn card() -> Found {
-        Found::Card(Arc::new(Dry::default()))
+    fn card() -> CardSearch {
+        CardSearch::Card(Arc::new(Dry::default()))
     }
 
-    fn nothing() -> Found {
-        Found::Nothing(DeviceError::Missing("no NVIDIA driver".to_owned()))
+    fn nothing() -> CardSearch {
+        CardSearch::Unusable(DeviceError::Missing("no NVIDIA driver".to_owned()))
     }
 
-    fn outcome(wanted: Wanted, dtype: Option<Dtype>, found: Found) -> (String, Option<String>) {
-        match choose(wanted, dtype, |_| found) {
+    fn outcome(
+        preference: DevicePreference,
+        dtype: Option<Dtype>,
+        found: CardSearch,
+    ) -> (String, Option<String>) {
+        match choose(preference, dtype, |_| found) {
             Ok((chosen, told)) => (chosen.describe(), told),
             Err(error) => (error.to_string(), None),
         }
@@ -155,62 +161,71 @@ mod tests {
 
     #[test]
     fn a_card_is_used_when_it_is_there_and_not_forbidden() {
-        for wanted in [Wanted::Auto, Wanted::Cuda] {
-            assert_eq!(outcome(wanted, None, card()), ("on dry run in bf16".to_owned(), None));
-            assert_eq!(outcome(wanted, Some(Dtype::F32), card()), ("on dry run in f32".to_owned(), None));
-            assert_eq!(outcome(wanted, Some(Dtype::Bf16), card()), ("on dry run in bf16".to_owned(), None));
+        for preference in [DevicePreference::Auto, DevicePreference::Cuda] {
+            assert_eq!(outcome(preference, None, card()), ("on dry run in bf16".to_owned(), None));
+            assert_eq!(outcome(preference, Some(Dtype::F32), card()), ("on dry run in f32".to_owned(), None));
+            assert_eq!(
+                outcome(preference, Some(Dtype::Bf16), card()),
+                ("on dry run in bf16".to_owned(), None)
+            );
         }
-        assert_eq!(outcome(Wanted::Cpu, None, card()), ("on the CPU".to_owned(), None));
+        assert_eq!(outcome(DevicePreference::Cpu, None, card()), ("on the CPU".to_owned(), None));
     }
 
     #[test]
     fn the_card_is_prepared_for_the_type_and_not_looked_for_in_vain() {
         for (asked, expected) in [(None, Dtype::Bf16), (Some(Dtype::F32), Dtype::F32)] {
             let mut prepared = None;
-            let look = |dtype| {
+            let find_card = |dtype| {
                 prepared = Some(dtype);
                 card()
             };
-            assert!(choose(Wanted::Auto, asked, look).is_ok());
+            assert!(choose(DevicePreference::Auto, asked, find_card).is_ok());
             assert_eq!(prepared, Some(expected));
         }
-        let looked = choose(Wanted::Cpu, None, |_| panic!("device = cpu looks for no card"));
-        assert!(matches!(looked, Ok((Chosen::Cpu, None))));
+        let looked = choose(DevicePreference::Cpu, None, |_| panic!("device = cpu looks for no card"));
+        assert!(matches!(looked, Ok((ComputeDevice::Cpu, None))));
     }
 
     #[test]
     fn auto_falls_back_to_the_cpu_and_says_so_once_where_cuda_is_built_in() {
         let told = "device = auto: the CPU is used: no NVIDIA driver".to_owned();
-        assert_eq!(outcome(Wanted::Auto, None, nothing()), ("on the CPU".to_owned(), Some(told)));
-        assert_eq!(outcome(Wanted::Auto, None, Found::NotBuilt), ("on the CPU".to_owned(), None));
+        assert_eq!(outcome(DevicePreference::Auto, None, nothing()), ("on the CPU".to_owned(), Some(told)));
+        assert_eq!(
+            outcome(DevicePreference::Auto, None, CardSearch::NotBuilt),
+            ("on the CPU".to_owned(), None)
+        );
     }
 
     #[test]
     fn cuda_that_is_not_there_is_refused_in_one_line() {
-        let missing = outcome(Wanted::Cuda, None, nothing()).0;
+        let missing = outcome(DevicePreference::Cuda, None, nothing()).0;
         assert_eq!(missing, "device = cuda: no NVIDIA driver");
-        let built = outcome(Wanted::Cuda, None, Found::NotBuilt).0;
+        let built = outcome(DevicePreference::Cuda, None, CardSearch::NotBuilt).0;
         assert!(built.contains("built without CUDA: build it with --features cuda"), "{built}");
     }
 
     #[test]
     fn bf16_on_the_cpu_is_refused_with_the_reason_why_it_would_be_there() {
-        for (wanted, found, because) in [
-            (Wanted::Cpu, card(), "device = cpu"),
-            (Wanted::Auto, Found::NotBuilt, "built without CUDA"),
-            (Wanted::Auto, nothing(), "no NVIDIA driver"),
+        for (preference, found, because) in [
+            (DevicePreference::Cpu, card(), "device = cpu"),
+            (DevicePreference::Auto, CardSearch::NotBuilt, "built without CUDA"),
+            (DevicePreference::Auto, nothing(), "no NVIDIA driver"),
         ] {
-            let line = outcome(wanted, Some(Dtype::Bf16), found).0;
+            let line = outcome(preference, Some(Dtype::Bf16), found).0;
             assert!(line.starts_with("dtype = bf16: ") && line.contains(because), "{line}");
             assert!(!line.contains('\n'));
         }
-        assert_eq!(outcome(Wanted::Cpu, Some(Dtype::F32), card()).0, "on the CPU");
+        assert_eq!(outcome(DevicePreference::Cpu, Some(Dtype::F32), card()).0, "on the CPU");
     }
 
     #[test]
     fn every_name_is_read() {
-        assert_eq!(Wanted::NAMES.map(Wanted::parse), [Wanted::Auto, Wanted::Cpu, Wanted::Cuda].map(Some));
-        assert_eq!(Wanted::parse("gpu"), None);
+        assert_eq!(
+            DevicePreference::NAMES.map(DevicePreference::parse),
+            [DevicePreference::Auto, DevicePreference::Cpu, DevicePreference::Cuda].map(Some)
+        );
+        assert_eq!(DevicePreference::parse("gpu"), None);
         assert_eq!(DTYPES.map(parse_dtype), [None, Some(Dtype::F32), Some(Dtype::Bf16)]);
     }
 }

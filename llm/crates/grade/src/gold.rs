@@ -7,10 +7,10 @@ use super::integer::Integer;
 
 /// The right answer. Its type keeps it from being swapped with a [`Prediction`](super::Prediction).
 #[derive(Clone, Debug)]
-pub struct Gold(pub(super) Kind);
+pub struct Gold(pub(super) GoldKind);
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum GoldKind {
     /// An integer of the embedded task: only an integer answers it.
     Integer(Integer),
     /// Answers of any kind, each of them right, with their texts.
@@ -34,7 +34,7 @@ impl Gold {
     /// # Errors
     /// When it is not an integer.
     pub fn parse(text: &str) -> Result<Gold, GoldError> {
-        let integer = Integer::parse(text).map(|n| Gold(Kind::Integer(n)));
+        let integer = Integer::parse(text).map(|n| Gold(GoldKind::Integer(n)));
         integer.ok_or_else(|| GoldError::NotAnInteger(text.to_owned()))
     }
 
@@ -62,13 +62,13 @@ impl Gold {
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {
             return Err(GoldError::Empty);
         }
-        Ok(Gold(Kind::Any(golds)))
+        Ok(Gold(GoldKind::Any(golds)))
     }
 }
 
 impl From<i64> for Gold {
     fn from(n: i64) -> Self {
-        Gold(Kind::Integer(n.into()))
+        Gold(GoldKind::Integer(n.into()))
     }
 }
 
@@ -76,8 +76,8 @@ impl From<i64> for Gold {
 impl PartialEq for Gold {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kind::Integer(a), Kind::Integer(b)) => a == b,
-            (Kind::Any(a), Kind::Any(b)) => a.iter().map(|g| &g.0).eq(b.iter().map(|g| &g.0)),
+            (GoldKind::Integer(a), GoldKind::Integer(b)) => a == b,
+            (GoldKind::Any(a), GoldKind::Any(b)) => a.iter().map(|g| &g.0).eq(b.iter().map(|g| &g.0)),
             _ => false,
         }
     }
@@ -88,8 +88,8 @@ impl Eq for Gold {}
 impl fmt::Display for Gold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Integer(n) => n.fmt(f),
-            Kind::Any(golds) => {
+            GoldKind::Integer(n) => n.fmt(f),
+            GoldKind::Any(golds) => {
                 let texts: Vec<&str> = golds.iter().map(|(text, _)| text.as_str()).collect();
                 f.write_str(&texts.join(" or "))
             }

@@ -45,7 +45,7 @@ pub use extract::{BOXED, Extraction, Prediction, answer_place};
 pub use gold::{Gold, GoldError};
 pub use verdict::{Reason, Verdict};
 
-use gold::Kind;
+use gold::GoldKind;
 use integer::Integer;
 
 /// Compares an answer with the reference.
@@ -60,12 +60,12 @@ pub fn grade(prediction: &Prediction, gold: &Gold) -> Verdict {
         return Verdict::Ungradable(Reason::NoAnswer);
     };
     match &gold.0 {
-        Kind::Integer(gold) => match Integer::parse(text) {
+        GoldKind::Integer(gold) => match Integer::parse(text) {
             None => Verdict::Ungradable(Reason::NotAnInteger(text.to_owned())),
             Some(answer) if answer == *gold => Verdict::Equal,
             Some(_) => Verdict::Different,
         },
-        Kind::Any(golds) => {
+        GoldKind::Any(golds) => {
             let answer = Answer::read(text);
             let mut verdict = Verdict::Different;
             for (_, gold) in golds {

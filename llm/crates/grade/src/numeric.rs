@@ -24,14 +24,14 @@ pub(super) enum Symbols {
 
 /// Where and how precisely to evaluate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EvaluationPoint {
     pub(super) symbols: Symbols,
     pub(super) seed: u64,
     /// Bits.
     pub(super) precision: usize,
 }
 
-impl Place {
+impl EvaluationPoint {
     fn symbol(self, name: &str) -> Ball {
         let h = hash(name, self.seed.wrapping_add(101));
         let fraction = (h >> 12) as f64 / (1u64 << 52) as f64;

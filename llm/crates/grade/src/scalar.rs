@@ -10,7 +10,7 @@ use super::budget::Budget;
 use super::exact;
 use super::field::{self, Value};
 use super::node::{Function, Node, Number, Sign};
-use super::numeric::{Place, Symbols};
+use super::numeric::{EvaluationPoint, Symbols};
 use super::verdict::Reason;
 
 /// Bits of the first evaluation, and of the one that confirms that two constants agree.
@@ -45,7 +45,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
                 continue;
             };
             if significant >= ROUNDED {
-                let place = Place { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
+                let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
                 let p = place.precision;
                 let distance =
                     Ball::rational(value, p)?.plus(&place.value(other, budget)?.negated(), p)?.abs(p)?;
@@ -137,7 +137,7 @@ fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Re
 
 fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     for precision in PRECISION {
-        let place = Place { symbols: Symbols::Positive, seed: 0, precision };
+        let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision };
         let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
         let difference = x.plus(&y.negated(), precision)?;
         if !difference.may_be_zero() {
@@ -181,7 +181,7 @@ fn at_points(
     let wanted = if symbols == Symbols::Positive { POINTS } else { 3 * POINTS };
     let (mut seen, mut last) = (0, None);
     for seed in 0..6 * wanted as u64 {
-        let place = Place { symbols, seed, precision: PRECISION[0] };
+        let place = EvaluationPoint { symbols, seed, precision: PRECISION[0] };
         let mut values = Vec::with_capacity(nodes.len());
         for node in nodes {
             match place.value(node, budget) {
@@ -232,7 +232,7 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
                 .all(|(_, u, v)| point.multiply(*x, *v) == point.multiply(*u, *y))
         }));
     }
-    let place = |seed| Place { symbols: domain(&[a, b]), seed, precision: PRECISION[0] };
+    let place = |seed| EvaluationPoint { symbols: domain(&[a, b]), seed, precision: PRECISION[0] };
     let base = place(1000);
     let p = base.precision;
     let (x, y) = (base.value(a, budget)?, base.value(b, budget)?);
@@ -260,7 +260,7 @@ pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         (None, Some(y)) => return Ok(y),
         (None, None) => {}
     }
-    let place = Place { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
+    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
     let difference = place.value(a, budget)?.plus(&place.value(b, budget)?.negated(), PRECISION[0])?;
     difference.is_negative().ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
 }

@@ -11,7 +11,7 @@ use crate::eval::origin::Origin;
 use crate::eval::settings::Protocol;
 use crate::input::data::OnBadRow;
 use crate::input::task::{Task, TaskSource};
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 use crate::run::progress::say;
 
 /// The benchmarks that are asked, in order.
@@ -55,7 +55,7 @@ fn names(args: &EvalArgs, origin: Option<&Origin>) -> Vec<String> {
 
 fn held_out(origin: &Origin, checkpoint: &Path, limit: usize) -> Result<Benchmark, Failure> {
     let positions = model::Config::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
-    let tokens = Tokens::load(checkpoint).map_err(Failure::refused)?;
+    let tokens = ModelTokenizer::load(checkpoint).map_err(Failure::refused)?;
     let rows =
         origin.held_out(checkpoint, (&tokens, positions), limit, &mut say).map_err(Failure::refused)?;
     say(&format!(

@@ -5,26 +5,29 @@ use grpo_lambda_decoder::rollout::Sampler;
 use super::store_failure;
 use crate::commands::Failure;
 use crate::eval::benchmark::{self, Benchmark};
-use crate::eval::completion::{Completion, Outcome};
-use crate::eval::respond::{RespondError, Respondent};
+use crate::eval::completion::{CompletionRecord, ResponseOutcome};
+use crate::eval::sampler::{BenchmarkSampler, SamplerError};
 use crate::eval::settings::Settings;
-use crate::eval::store::{EvalDir, Problem};
-use crate::input::prompt::{Rendered, Template};
-use crate::input::tokens::{Prompt, Tokens};
+use crate::eval::store::{EvalDir, ProblemRecord};
+use crate::input::prompt::{RenderedPrompt, Template};
+use crate::input::tokens::{ModelTokenizer, PromptTokens};
 use crate::run::progress::{Progress, say};
 
 /// A model with what is asked of it.
-pub(super) struct Work<'a> {
+pub(super) struct EvalJob<'a> {
     pub(super) model: &'a dyn Sampler,
-    pub(super) tokens: &'a Tokens,
+    pub(super) tokens: &'a ModelTokenizer,
     pub(super) settings: &'a Settings,
     pub(super) template: &'a Template,
     pub(super) batch: usize,
 }
 
-impl Work<'_> {
+impl EvalJob<'_> {
     /// Every problem as it is asked.
-    pub(super) fn prompts(&self, benchmark: &Benchmark) -> Result<(Vec<Problem>, Vec<Prompt>), Failure> {
+    pub(super) fn prompts(
+        &self,
+        benchmark: &Benchmark,
+    ) -> Result<(Vec<ProblemRecord>, Vec<PromptTokens>), Failure> {
         let mut problems = Vec::new();
         let mut prompts = Vec::new();
         let mut misspelt = 0;
@@ -32,7 +35,7 @@ impl Work<'_> {
             let refused =
                 |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
             let rendered = match benchmark.embedded {
-                true => Rendered { text: item.problem.clone(), special_tokens: true },
+                true => RenderedPrompt { text: item.problem.clone(), special_tokens: true },
                 false => self.template.prompt(&item.problem).map_err(|e| refused(&e.to_string()))?,
             };
             let prompt = self.tokens.rendered(&rendered).map_err(|e| {
@@ -44,7 +47,7 @@ impl Work<'_> {
             }
             prompts.push(prompt);
             let (id, problem, golds) = (item.id.clone(), item.problem.clone(), item.golds.clone());
-            problems.push(Problem { id, problem, golds, prompt: rendered.text });
+            problems.push(ProblemRecord { id, problem, golds, prompt: rendered.text });
         }
         if misspelt > 0 {
             let (name, all) = (&benchmark.name, problems.len());
@@ -67,9 +70,9 @@ impl Work<'_> {
         &self,
         dir: &EvalDir,
         benchmark: &Benchmark,
-        problems: &[Problem],
-        prompts: &[Prompt],
-    ) -> Result<Vec<Vec<Completion>>, Failure> {
+        problems: &[ProblemRecord],
+        prompts: &[PromptTokens],
+    ) -> Result<Vec<Vec<CompletionRecord>>, Failure> {
         let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;
         if all.len() == problems.len() {
             return Ok(all);
@@ -79,23 +82,23 @@ impl Work<'_> {
         if benchmark.embedded {
             (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
         }
-        let respondent = Respondent { model: self.model, tokens: self.tokens, settings: &settings, stops };
+        let sampler = BenchmarkSampler { model: self.model, tokens: self.tokens, settings: &settings, stops };
         let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
         let together = (self.batch / settings.samples).max(1);
         while all.len() < problems.len() {
             let start = all.len();
             let end = problems.len().min(start + together);
-            let fresh = respondent.respond(benchmark, start, &prompts[start..end]).map_err(|e| match e {
-                RespondError::Rollout(e) => {
+            let fresh = sampler.generate(benchmark, start, &prompts[start..end]).map_err(|e| match e {
+                SamplerError::Rollout(e) => {
                     Failure::broke(format!("{}, problems from {start} on: {e}", benchmark.name))
                 }
-                RespondError::Token(e) => Failure::broke(e),
+                SamplerError::Token(e) => Failure::broke(e),
             })?;
             log.append(&fresh.concat()).map_err(store_failure)?;
             let tokens: usize = fresh.iter().flatten().map(|c| c.tokens).sum();
             all.extend(fresh);
             let counted = || all.iter().flatten().filter(|c| c.verdict.score().is_some());
-            let right = counted().filter(|c| c.verdict == Outcome::Right).count() as f64;
+            let right = counted().filter(|c| c.verdict == ResponseOutcome::Right).count() as f64;
             let share = right / counted().count().max(1) as f64;
             progress.step(end as u64, &[("right", share)], tokens as u64);
         }

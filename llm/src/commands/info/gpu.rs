@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::ledger::Uses;
-use grpo_lambda_gpu::select::{Found, look};
+use grpo_lambda_gpu::select::{CardSearch, find_card};
 
 use crate::config::Config;
-use crate::plan::synthetic::{ALLOWANCE, Prediction, TrialError, memory_check, predict};
-use crate::problems::Longest;
+use crate::plan::synthetic::{ALLOWANCE, StepPrediction, SyntheticStepError, memory_check, predict};
+use crate::problems::MaxLengths;
 use crate::run::progress::say;
 
 /// The settings of an adapter where those of `config` have none.
@@ -20,7 +20,7 @@ const ALL_WEIGHTS: &str = "lora.rank=0";
 struct Case {
     name: String,
     config: Config,
-    found: Result<Prediction, TrialError>,
+    found: Result<StepPrediction, SyntheticStepError>,
 }
 
 fn cases(shape: &Shape, config: &Config, prompt_tokens: usize) -> Vec<Case> {
@@ -32,7 +32,7 @@ fn cases(shape: &Shape, config: &Config, prompt_tokens: usize) -> Vec<Case> {
     let case = |(config, dtype): (&Config, Dtype)| {
         let trained =
             config.lora.as_ref().map_or("all weights".to_owned(), |l| format!("lora.rank={}", l.rank));
-        let found = predict(shape, config, dtype, Longest { prompt: prompt_tokens, example: 0 });
+        let found = predict(shape, config, dtype, MaxLengths { prompt: prompt_tokens, example: 0 });
         Case { name: format!("{}, {trained}", dtype.name()), config: config.clone(), found }
     };
     configs.iter().flat_map(|c| [(c, Dtype::Bf16), (c, Dtype::F32)]).map(case).collect()
@@ -73,12 +73,12 @@ pub(super) fn section(shape: &Shape, config: &Config, prompt_tokens: usize) -> S
 
 /// Which of them fit the card, if there is one.
 fn card(cases: &[Case]) -> String {
-    let (device, free) = match look(Dtype::Bf16, say) {
-        Found::NotBuilt => {
+    let (device, free) = match find_card(Dtype::Bf16, say) {
+        CardSearch::NotBuilt => {
             return "card: none looked for, as this llm-train was built without CUDA\n".to_owned();
         }
-        Found::Nothing(reason) => return format!("card: {reason}\n"),
-        Found::Card(device) => match device.memory() {
+        CardSearch::Unusable(reason) => return format!("card: {reason}\n"),
+        CardSearch::Card(device) => match device.memory() {
             Ok((free, _)) => (device, free),
             Err(reason) => return format!("card: {reason}\n"),
         },

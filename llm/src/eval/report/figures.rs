@@ -3,10 +3,10 @@
 use grpo_lambda::stats::pass_at_k;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
-use crate::eval::LEVEL;
-use crate::eval::completion::{Completion, Finish, Outcome};
+use crate::eval::CONFIDENCE_LEVEL;
+use crate::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use crate::eval::score::Tally;
-use crate::eval::summary::Summary;
+use crate::eval::summary::EvalSummary;
 
 /// Bars of a histogram.
 const BINS: usize = 16;
@@ -16,7 +16,7 @@ const RIGHT: &str = "right";
 const OTHER: &str = "not right";
 
 /// Accuracy of every benchmark with its interval.
-pub fn accuracy(summary: &Summary) -> Figure {
+pub fn accuracy(summary: &EvalSummary) -> Figure {
     let names = summary.scores.iter().map(|s| s.name.clone());
     let names: Vec<String> = names.chain(summary.average.as_ref().map(|_| "average".to_owned())).collect();
     let bars = |values: Vec<Option<grpo_lambda::stats::Interval>>| {
@@ -48,7 +48,7 @@ pub fn accuracy(summary: &Summary) -> Figure {
             "{}, {}; bars: {:.0} % intervals {}.",
             summary.settings.template_in_words(),
             summary.settings.decoding(),
-            100.0 * LEVEL,
+            100.0 * CONFIDENCE_LEVEL,
             intervals(summary)
         ))
         .columns(1)
@@ -56,7 +56,7 @@ pub fn accuracy(summary: &Summary) -> Figure {
         .panel(panel)
 }
 
-fn intervals(summary: &Summary) -> &'static str {
+fn intervals(summary: &EvalSummary) -> &'static str {
     if summary.settings.samples == 1 {
         "(Wilson; of an average, from those of the benchmarks)"
     } else {
@@ -65,20 +65,20 @@ fn intervals(summary: &Summary) -> &'static str {
 }
 
 /// How long responses are, right ones and others.
-pub fn lengths(benchmarks: &[(&str, &[Vec<Completion>])]) -> Figure {
-    let all: Vec<(String, Vec<&Completion>)> = if benchmarks.len() <= PANELS {
+pub fn lengths(benchmarks: &[(&str, &[Vec<CompletionRecord>])]) -> Figure {
+    let all: Vec<(String, Vec<&CompletionRecord>)> = if benchmarks.len() <= PANELS {
         benchmarks.iter().map(|(name, c)| ((*name).to_owned(), c.iter().flatten().collect())).collect()
     } else {
         vec![("all benchmarks".to_owned(), benchmarks.iter().flat_map(|(_, c)| c.iter().flatten()).collect())]
     };
-    let made = |of: &[&Completion]| -> Vec<(bool, f64)> {
-        let made = of.iter().filter(|c| c.finish != Finish::NoRoom);
-        made.map(|c| (c.verdict == Outcome::Right, c.tokens as f64)).collect()
+    let made = |of: &[&CompletionRecord]| -> Vec<(bool, f64)> {
+        let made = of.iter().filter(|c| c.finish != RecordedFinish::NoRoom);
+        made.map(|c| (c.verdict == ResponseOutcome::Right, c.tokens as f64)).collect()
     };
     let columns = all.len().clamp(1, 3);
-    let responses: Vec<&&Completion> =
-        all.iter().flat_map(|(_, c)| c).filter(|c| c.finish != Finish::NoRoom).collect();
-    let cut = responses.iter().filter(|c| c.finish == Finish::Length).count();
+    let responses: Vec<&&CompletionRecord> =
+        all.iter().flat_map(|(_, c)| c).filter(|c| c.finish != RecordedFinish::NoRoom).collect();
+    let cut = responses.iter().filter(|c| c.finish == RecordedFinish::Length).count();
     let title = match responses.len() {
         0 => "No prompt left room for a response".to_owned(),
         n if cut == 0 => format!("None of {n} responses was cut off at the length limit"),
@@ -120,7 +120,7 @@ pub fn lengths(benchmarks: &[(&str, &[Vec<Completion>])]) -> Figure {
 }
 
 /// pass@k against k; nothing with one sample.
-pub fn attempts(summary: &Summary, benchmarks: &[(&str, &[Vec<Completion>])]) -> Option<Figure> {
+pub fn attempts(summary: &EvalSummary, benchmarks: &[(&str, &[Vec<CompletionRecord>])]) -> Option<Figure> {
     let samples = summary.settings.samples;
     if samples < 2 {
         return None;

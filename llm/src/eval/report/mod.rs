@@ -7,10 +7,10 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
-use super::completion::{Completion, Finish, Outcome};
+use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::score::Tally;
-use super::store::Problem;
-use super::summary::{Summary, digits, percent};
+use super::store::ProblemRecord;
+use super::summary::{EvalSummary, digits, percent};
 
 const PAGE: &str = include_str!("page.html");
 
@@ -24,13 +24,13 @@ const LONGEST: usize = 6000;
 
 /// A benchmark as the report needs it.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct ReportBenchmark<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its problems.
-    pub problems: &'a [Problem],
+    pub problems: &'a [ProblemRecord],
     /// The responses to each.
-    pub completions: &'a [Vec<Completion>],
+    pub completions: &'a [Vec<CompletionRecord>],
 }
 
 /// The report cannot be made; a mistake of this program.
@@ -122,9 +122,10 @@ struct ShownCompletion {
 ///
 /// # Errors
 /// [`ReportError`].
-pub fn page(summary: &Summary, parts: &[Part<'_>]) -> Result<String, ReportError> {
+pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<String, ReportError> {
     let failed = |e: &dyn std::fmt::Display| ReportError(e.to_string());
-    let benchmarks: Vec<(&str, &[Vec<Completion>])> = parts.iter().map(|p| (p.name, p.completions)).collect();
+    let benchmarks: Vec<(&str, &[Vec<CompletionRecord>])> =
+        parts.iter().map(|p| (p.name, p.completions)).collect();
     let mut figures = vec![figures::accuracy(summary)];
     figures.extend(figures::attempts(summary, &benchmarks));
     figures.push(figures::lengths(&benchmarks));
@@ -167,7 +168,7 @@ fn inline(svg: &str, number: usize) -> String {
         .replace("href=\"#", &format!("href=\"#{own}"))
 }
 
-fn headers(summary: &Summary) -> Vec<String> {
+fn headers(summary: &EvalSummary) -> Vec<String> {
     let mut headers = vec![summary.measure(), "not counted as wrong".to_owned()];
     headers.extend(summary.scores.iter().take(1).flat_map(|s| &s.pass).map(|p| format!("pass@{}", p.k)));
     if summary.settings.samples > 1 {
@@ -176,7 +177,7 @@ fn headers(summary: &Summary) -> Vec<String> {
     headers
 }
 
-fn rows(summary: &Summary) -> Vec<Row> {
+fn rows(summary: &EvalSummary) -> Vec<Row> {
     let shown = |i: Option<Interval>| match i {
         Some(i) => {
             Shown { value: percent(i.mid), ends: format!("{} to {}", percent(i.low), percent(i.high)) }
@@ -193,7 +194,7 @@ fn rows(summary: &Summary) -> Vec<Row> {
             n: s.problems.to_string(),
             cells,
             uncounted: s.uncounted().to_string(),
-            no_answer: s.count(Outcome::NoAnswer).to_string(),
+            no_answer: s.count(ResponseOutcome::NoAnswer).to_string(),
             cut_off: s.cut_off.to_string(),
             tokens: s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}")),
         });
@@ -216,24 +217,24 @@ fn rows(summary: &Summary) -> Vec<Row> {
     rows
 }
 
-fn class(outcome: Outcome) -> &'static str {
+fn class(outcome: ResponseOutcome) -> &'static str {
     match outcome {
-        Outcome::Right => "right",
-        Outcome::Wrong => "wrong",
-        Outcome::NoAnswer => "silent",
-        Outcome::Unreadable => "unreadable",
-        Outcome::NoRoom => "noroom",
+        ResponseOutcome::Right => "right",
+        ResponseOutcome::Wrong => "wrong",
+        ResponseOutcome::NoAnswer => "silent",
+        ResponseOutcome::Unreadable => "unreadable",
+        ResponseOutcome::NoRoom => "noroom",
     }
 }
 
-fn section(part: &Part<'_>, limits: String) -> Section {
-    let all: Vec<&Completion> = part.completions.iter().flatten().collect();
+fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
+    let all: Vec<&CompletionRecord> = part.completions.iter().flatten().collect();
     let share_of = |count: usize| percent(count as f64 / all.len() as f64);
-    let share = |outcome: &Outcome| {
+    let share = |outcome: &ResponseOutcome| {
         let count = all.iter().filter(|c| c.verdict == *outcome).count();
         Share { class: class(*outcome), words: outcome.words(), count, percent: share_of(count) }
     };
-    let square = |(problem, samples): (&Problem, &Vec<Completion>)| {
+    let square = |(problem, samples): (&ProblemRecord, &Vec<CompletionRecord>)| {
         let tally = Tally::of(samples);
         let tenths = tally.score().map(|s| (10.0 * s).round() as u32);
         let score = tally.score().map_or("not counted".to_owned(), |s| format!("{} %", digits(100.0 * s)));
@@ -247,7 +248,7 @@ fn section(part: &Part<'_>, limits: String) -> Section {
     Section {
         name: part.name.to_owned(),
         anchor: super::store::slug(part.name),
-        shares: Outcome::ALL.iter().map(share).filter(|s| s.count > 0).collect(),
+        shares: ResponseOutcome::ALL.iter().map(share).filter(|s| s.count > 0).collect(),
         reasons: reasons(&all),
         cells: part.problems.iter().zip(part.completions).map(square).collect(),
         worst: worst.iter().map(full).collect(),
@@ -257,7 +258,7 @@ fn section(part: &Part<'_>, limits: String) -> Section {
 }
 
 /// Problems from the lowest score to the highest, in their own order where equal; of the highest the first comes last.
-fn order(part: &Part<'_>) -> Vec<usize> {
+fn order(part: &ReportBenchmark<'_>) -> Vec<usize> {
     let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
     let mut order: Vec<usize> = (0..part.completions.len()).collect();
     let top = order.iter().map(|&i| score(i)).fold(0.0, f64::max);
@@ -269,13 +270,13 @@ fn order(part: &Part<'_>) -> Vec<usize> {
 }
 
 /// The problems of the lowest score in turns by what went wrong, so that a reader sees every kind; then the others.
-fn mixed(part: &Part<'_>, order: &[usize]) -> Vec<usize> {
+fn mixed(part: &ReportBenchmark<'_>, order: &[usize]) -> Vec<usize> {
     let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
     let Some(&first) = order.first() else { return Vec::new() };
     let (lowest, rest): (Vec<usize>, Vec<usize>) = order.iter().partition(|&&i| score(i) == score(first));
     let kind = |i: usize| {
-        let wrong = part.completions[i].iter().find(|c| c.verdict != Outcome::Right);
-        wrong.map(|c| (c.verdict, c.finish == Finish::Length))
+        let wrong = part.completions[i].iter().find(|c| c.verdict != ResponseOutcome::Right);
+        wrong.map(|c| (c.verdict, c.finish == RecordedFinish::Length))
     };
     let mut kinds: Vec<Vec<usize>> = Vec::new();
     for i in lowest {
@@ -290,15 +291,15 @@ fn mixed(part: &Part<'_>, order: &[usize]) -> Vec<usize> {
 }
 
 /// Why responses were not right, most frequent first.
-fn reasons(all: &[&Completion]) -> Vec<ReasonCount> {
+fn reasons(all: &[&CompletionRecord]) -> Vec<ReasonCount> {
     let mut counts: Vec<ReasonCount> = Vec::new();
-    for completion in all.iter().filter(|c| c.verdict != Outcome::Right) {
-        let cut = completion.finish == Finish::Length;
+    for completion in all.iter().filter(|c| c.verdict != ResponseOutcome::Right) {
+        let cut = completion.finish == RecordedFinish::Length;
         // What stands before a colon names the kind, what stands after it the case.
         let kind = match completion.verdict {
-            Outcome::Wrong => "another value than the reference",
-            Outcome::NoAnswer => "no complete answer where one was looked for",
-            Outcome::NoRoom => "no room for a response",
+            ResponseOutcome::Wrong => "another value than the reference",
+            ResponseOutcome::NoAnswer => "no complete answer where one was looked for",
+            ResponseOutcome::NoRoom => "no room for a response",
             _ if completion.reason.ends_with("is not an integer") => "not an integer",
             _ => completion.reason.split(':').next().unwrap_or_default(),
         };
@@ -320,13 +321,13 @@ fn reasons(all: &[&Completion]) -> Vec<ReasonCount> {
     counts
 }
 
-fn shown_problem(problem: &Problem, samples: &[Completion]) -> ShownProblem {
+fn shown_problem(problem: &ProblemRecord, samples: &[CompletionRecord]) -> ShownProblem {
     let tally = Tally::of(samples);
     let score = match tally.samples {
         1 => String::new(),
         n => format!("{} of {n} right", tally.right),
     };
-    let one = |c: &Completion| {
+    let one = |c: &CompletionRecord| {
         let (text, left_out) = clip(&c.text, LONGEST);
         ShownCompletion {
             class: class(c.verdict),
@@ -334,10 +335,10 @@ fn shown_problem(problem: &Problem, samples: &[Completion]) -> ShownProblem {
             answer: c.answer.as_deref().map(|a| clip(a, 200).0),
             reason: clip(&c.reason, 300).0,
             finish: match c.finish {
-                Finish::Eos => "ended by itself",
-                Finish::Stop => "ended with a stop string",
-                Finish::Length => "cut off",
-                Finish::NoRoom => "not asked",
+                RecordedFinish::Eos => "ended by itself",
+                RecordedFinish::Stop => "ended with a stop string",
+                RecordedFinish::Length => "cut off",
+                RecordedFinish::NoRoom => "not asked",
             },
             tokens: c.tokens,
             text,

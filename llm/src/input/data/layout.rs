@@ -31,17 +31,17 @@ pub enum AnswerForm {
 
 /// Where a text stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TextSource {
     /// In a column.
     Column(String),
     /// In the conversation of a column: the user's turn for the problem, the assistant's for the rest.
     Turn(String),
 }
 
-impl Part {
+impl TextSource {
     fn column(&self) -> &str {
         match self {
-            Part::Column(name) | Part::Turn(name) => name,
+            TextSource::Column(name) | TextSource::Turn(name) => name,
         }
     }
 }
@@ -59,24 +59,24 @@ impl Part {
 /// A text with `####` answers what follows its last one, a text with `\boxed{}` what is in its last one, any other text answers itself. What
 /// the first row has, every row must have: one without `####` in a data set of the GSM8K layout is a bad row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    problem: Part,
-    answer: Part,
+pub struct DatasetLayout {
+    problem: TextSource,
+    answer: TextSource,
     form: AnswerForm,
     is_list: bool,
-    solution: Option<Part>,
+    solution: Option<TextSource>,
     mapped: bool,
 }
 
 /// What a row says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Content {
+pub(super) struct RowContent {
     pub(super) problem: String,
     pub(super) answers: Vec<String>,
     pub(super) solution: Option<String>,
 }
 
-impl Content {
+impl RowContent {
     /// All of it as bytes, for checksums: no two contents have the same.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -215,9 +215,9 @@ fn form_of(text: &str) -> AnswerForm {
     }
 }
 
-impl Layout {
+impl DatasetLayout {
     /// The layout of a data set by its first row.
-    pub(super) fn find(fields: &Fields, columns: &Columns) -> Result<Layout, String> {
+    pub(super) fn find(fields: &Fields, columns: &Columns) -> Result<DatasetLayout, String> {
         let known: Vec<&str> = fields.keys().map(String::as_str).collect();
         let listed = known.join(", ");
         let choose = |what: &str, given: &Option<String>, names: &[&str]| match given {
@@ -241,22 +241,22 @@ impl Layout {
         let problem =
             choose("problem", &columns.problem, &PROBLEMS)?.ok_or_else(|| missing("problem", &PROBLEMS))?;
         let is_turns = value(&problem).is_some_and(|v| is_conversation(&v));
-        let solution = choose("solution", &columns.solution, &SOLUTIONS)?.map(Part::Column);
+        let solution = choose("solution", &columns.solution, &SOLUTIONS)?.map(TextSource::Column);
         let answer = choose("answer", &columns.answer, &ANSWERS)?;
         let answer = match (answer, &solution) {
-            (Some(name), _) => Part::Column(name),
+            (Some(name), _) => TextSource::Column(name),
             (None, Some(solution)) => solution.clone(),
             // Many data sets keep the problem in a column of its own beside the conversation.
-            (None, None) if is_turns => Part::Turn(problem.clone()),
+            (None, None) if is_turns => TextSource::Turn(problem.clone()),
             (None, None) => {
                 let chat = PROBLEMS.iter().find(|name| value(name).is_some_and(|v| is_conversation(&v)));
-                Part::Turn((*chat.ok_or_else(|| missing("answer", &ANSWERS))?).to_owned())
+                TextSource::Turn((*chat.ok_or_else(|| missing("answer", &ANSWERS))?).to_owned())
             }
         };
-        let problem = if is_turns { Part::Turn(problem) } else { Part::Column(problem) };
+        let problem = if is_turns { TextSource::Turn(problem) } else { TextSource::Column(problem) };
         let mapped = columns != &Columns::default();
         let mut layout =
-            Layout { problem, answer, form: AnswerForm::Whole, is_list: false, solution, mapped };
+            DatasetLayout { problem, answer, form: AnswerForm::Whole, is_list: false, solution, mapped };
         let (texts, is_list) = layout.answer_texts(fields)?;
         layout.is_list = is_list;
         layout.form = texts.first().map_or(AnswerForm::Whole, |text| form_of(text));
@@ -278,8 +278,8 @@ impl Layout {
         let name = self.answer.column();
         let value = column(fields, name).ok_or_else(|| absent(fields, name))?;
         let value = match &self.answer {
-            Part::Column(_) => value,
-            Part::Turn(_) => {
+            TextSource::Column(_) => value,
+            TextSource::Turn(_) => {
                 let turn = turn_of(&value, name, ASSISTANT.0, ASSISTANT.1)?;
                 let truth = turn.ground_truth.map(|truth| {
                     let inner = serde_json::from_str::<Fields>(truth.get()).ok();
@@ -303,7 +303,7 @@ impl Layout {
     }
 
     /// A row's content, or what is wrong with it.
-    pub(super) fn read(&self, fields: &Fields) -> Result<Content, String> {
+    pub(super) fn read(&self, fields: &Fields) -> Result<RowContent, String> {
         let problem = self.text(&self.problem, fields, USER)?;
         if problem.trim().is_empty() {
             return Err(format!("{}: empty; must be the problem", self.problem.column()));
@@ -320,15 +320,20 @@ impl Layout {
                 Err(reason) => return Err(reason),
             },
         };
-        Ok(Content { problem, answers, solution })
+        Ok(RowContent { problem, answers, solution })
     }
 
-    fn text(&self, part: &Part, fields: &Fields, (roles, who): (&[&str], &str)) -> Result<String, String> {
+    fn text(
+        &self,
+        part: &TextSource,
+        fields: &Fields,
+        (roles, who): (&[&str], &str),
+    ) -> Result<String, String> {
         let name = part.column();
         let value = column(fields, name).ok_or_else(|| absent(fields, name))?;
         let value = match part {
-            Part::Column(_) => value,
-            Part::Turn(_) => {
+            TextSource::Column(_) => value,
+            TextSource::Turn(_) => {
                 let turn = turn_of(&value, name, roles, who)?;
                 turn.content.ok_or_else(|| format!("{name}: the turn of the {who} is empty"))?
             }
@@ -366,8 +371,8 @@ impl Layout {
     pub fn name(&self) -> &'static str {
         match (&self.problem, &self.answer, self.form) {
             _ if self.mapped => "mapped columns",
-            (Part::Turn(_), Part::Turn(_), _) => "conversations, as ORZ",
-            (Part::Turn(_), ..) => "conversations",
+            (TextSource::Turn(_), TextSource::Turn(_), _) => "conversations, as ORZ",
+            (TextSource::Turn(_), ..) => "conversations",
             (_, _, AnswerForm::Hashes) => "GSM8K",
             (_, _, AnswerForm::Boxed) => "MATH",
             (_, _, AnswerForm::Whole) if self.is_list => "benchmark",
@@ -399,12 +404,12 @@ fn absent(fields: &Fields, name: &str) -> String {
     format!("no column `{name}`; the columns are {}", known.join(", "))
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for DatasetLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = |part: &Part, who: &str| match part {
-            Part::Column(name) => format!("`{name}`"),
-            Part::Turn(name) if name == BARE => format!("the {who}'s turn"),
-            Part::Turn(name) => format!("the {who}'s turn of `{name}`"),
+        let part = |part: &TextSource, who: &str| match part {
+            TextSource::Column(name) => format!("`{name}`"),
+            TextSource::Turn(name) if name == BARE => format!("the {who}'s turn"),
+            TextSource::Turn(name) => format!("the {who}'s turn of `{name}`"),
         };
         let form = match self.form {
             AnswerForm::Whole if self.is_list => "each of ",
@@ -413,7 +418,7 @@ impl fmt::Display for Layout {
             AnswerForm::Boxed => "the last \\boxed{} of ",
         };
         let answer = match &self.answer {
-            Part::Turn(_) if self.solution.is_none() => {
+            TextSource::Turn(_) if self.solution.is_none() => {
                 format!("ground_truth of {}", part(&self.answer, "assistant"))
             }
             other => part(other, "assistant"),

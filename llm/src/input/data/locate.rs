@@ -9,7 +9,7 @@ use super::DataError;
 
 /// The files of one split of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct DatasetFiles {
     /// The file or directory they were found at; for a name of the hub its snapshot in the cache.
     pub root: PathBuf,
     /// The files, in the order in which they are read: by name.
@@ -66,7 +66,7 @@ pub fn hub_cache() -> PathBuf {
 /// # Errors
 /// [`DataError::NotFound`], with the command that downloads a data set of the hub, or with the splits and subsets there are;
 /// [`DataError::Damaged`] when a shard (`-00001-of-00002`) is missing or a split is there in two formats.
-pub fn locate(at: &str) -> Result<Located, DataError> {
+pub fn locate(at: &str) -> Result<DatasetFiles, DataError> {
     let path = Path::new(at);
     if path.exists() {
         return at_path(path, None);
@@ -85,7 +85,7 @@ pub fn locate(at: &str) -> Result<Located, DataError> {
     }
 }
 
-fn at_path(path: &Path, choice: Option<&str>) -> Result<Located, DataError> {
+fn at_path(path: &Path, choice: Option<&str>) -> Result<DatasetFiles, DataError> {
     if path.is_dir() {
         return directory(path, &path.display().to_string(), choice);
     }
@@ -94,7 +94,7 @@ fn at_path(path: &Path, choice: Option<&str>) -> Result<Located, DataError> {
         (_, Some(choice)) => {
             not_found(format!("{}: a file has no split `{choice}`; leave it out", path.display()))
         }
-        (Some(_), None) => Ok(Located {
+        (Some(_), None) => Ok(DatasetFiles {
             root: path.to_owned(),
             files: vec![path.to_owned()],
             subset: None,
@@ -155,7 +155,7 @@ struct Entry {
 }
 
 /// Directories inside each other at most.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 fn walk(directory: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
     let read = |source| DataError::Read { path: directory.to_owned(), source };
@@ -169,7 +169,7 @@ fn walk(directory: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<(), Da
             continue;
         }
         if path.is_dir() {
-            if depth < DEEPEST {
+            if depth < MAX_DEPTH {
                 walk(&path, depth + 1, out)?;
             }
         } else {
@@ -204,7 +204,7 @@ fn entry(root: &Path, path: PathBuf) -> Option<Entry> {
     Some(Entry { path, subset, split, ending })
 }
 
-fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<Located, DataError> {
+fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<DatasetFiles, DataError> {
     let mut all = Vec::new();
     walk(root, 0, &mut all)?;
     let others = all.len();
@@ -281,7 +281,7 @@ fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<Located, D
     check_shards(&entries)?;
     let subset = entries.first().and_then(|e| e.subset.clone());
     let files: Vec<PathBuf> = entries.into_iter().map(|e| e.path).collect();
-    Ok(Located { root: root.to_owned(), others: all - files.len(), files, subset, split: wanted })
+    Ok(DatasetFiles { root: root.to_owned(), others: all - files.len(), files, subset, split: wanted })
 }
 
 /// A split that is there as JSON and as Parquet would be read twice.

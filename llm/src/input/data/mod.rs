@@ -28,7 +28,7 @@
 //! use grpo_lambda_llm::input::data::{Columns, OnBadRow, open};
 //! use grpo_lambda_grade::Gold;
 //! let path = std::env::temp_dir().join(format!("grpo-lambda-doc-{}.jsonl", std::process::id()));
-//! std::fs::write(&path, r##"{"question": "2 and 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}"##)?;
+//! std::fs::write(&path, r##"{"request": "2 and 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}"##)?;
 //! let data = open(&path.display().to_string(), &Columns::default(), OnBadRow::Refuse)?;
 //! let row = data.row(0)?;
 //! assert_eq!((data.len(), row.problem.as_str(), row.answers), (1, "2 and 3?", vec!["5".to_owned()]));
@@ -48,12 +48,12 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-pub use layout::{AnswerForm, Columns, Layout};
-pub use locate::{Located, hub_cache, locate};
+pub use layout::{AnswerForm, Columns, DatasetLayout};
+pub use locate::{DatasetFiles, hub_cache, locate};
 pub use shuffle::{Shuffled, permutation};
 
 use grpo_lambda_grade::Gold;
-use spans::Span;
+use spans::RowSpan;
 
 /// What happens to a row that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl OnBadRow {
 
 /// Where a row stands: file and line, or file and row for a format without lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RowLocation {
     /// The file.
     pub file: PathBuf,
     /// The line its text begins at, from 1; for Parquet the number of the row, from 1.
@@ -90,7 +90,7 @@ pub struct Place {
     pub is_row: bool,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for RowLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (file, line) = (self.file.display(), self.line);
         if self.is_row { write!(f, "{file}, row {line}") } else { write!(f, "{file}:{line}") }
@@ -101,7 +101,7 @@ impl std::fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
     /// Where it stands.
-    pub place: Place,
+    pub place: RowLocation,
     /// Why: field, value and what would be right.
     pub reason: String,
 }
@@ -160,7 +160,7 @@ pub enum DataError {
     #[error("{place}: {problem}")]
     Columns {
         /// The row that was looked at.
-        place: Place,
+        place: RowLocation,
         /// What is missing, what there is, and what to do.
         problem: String,
     },
@@ -181,11 +181,11 @@ pub enum DataError {
     #[error(
         "{0}: the row is not what it was when the file was opened; files must not change while they are used"
     )]
-    Changed(Place),
+    Changed(RowLocation),
 }
 
 /// Bad rows of which the reason is kept; the others are counted.
-const KEPT: usize = 100;
+const MAX_REASONS: usize = 100;
 
 /// A file of rows, open.
 #[derive(Debug)]
@@ -199,11 +199,11 @@ struct Source {
 }
 
 impl Source {
-    fn place(&self, line: u64) -> Place {
-        Place { file: self.path.clone(), line, is_row: self.is_row }
+    fn place(&self, line: u64) -> RowLocation {
+        RowLocation { file: self.path.clone(), line, is_row: self.is_row }
     }
 
-    fn text(&self, span: Span) -> Result<Vec<u8>, DataError> {
+    fn text(&self, span: RowSpan) -> Result<Vec<u8>, DataError> {
         let mut bytes = vec![0; span.length as usize];
         let mut read = || {
             // A panic elsewhere leaves a file that is as good as any: every read seeks first.
@@ -219,10 +219,10 @@ impl Source {
 /// A data set: rows that were all looked at once, each of which is read again when it is asked for.
 #[derive(Debug)]
 pub struct DataSet {
-    located: Located,
+    located: DatasetFiles,
     sources: Vec<Source>,
-    rows: Vec<Span>,
-    layout: Layout,
+    rows: Vec<RowSpan>,
+    layout: DatasetLayout,
     bad: Vec<BadRow>,
     bad_count: u64,
     fingerprint: u32,
@@ -231,14 +231,14 @@ pub struct DataSet {
 /// Opens a data set: a file, a directory, or `owner/name` in the Hugging Face cache; `:SPLIT` or `:SUBSET/SPLIT` after it chooses
 /// among several splits (see [`locate`]).
 ///
-/// Which columns hold what is found by their names, unless `columns` says it: see [`Layout`].
+/// Which columns hold what is found by their names, unless `columns` says it: see [`DatasetLayout`].
 ///
 /// # Errors
 /// [`DataError`]: nothing there, a damaged file, unknown columns, and a row that cannot be used unless such rows are skipped.
 pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet, DataError> {
     let located = locate(at)?;
     let mut opened =
-        Opening { columns, layout: None, rows: Vec::new(), bad: Vec::new(), bad_count: 0, crc: 0 };
+        DataSetBuilder { columns, layout: None, rows: Vec::new(), bad: Vec::new(), bad_count: 0, crc: 0 };
     let mut sources = Vec::new();
     for path in &located.files {
         let source = source(path)?;
@@ -252,7 +252,7 @@ pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet
         }
         sources.push(source);
     }
-    let Opening { layout, rows, bad, bad_count, crc, .. } = opened;
+    let DataSetBuilder { layout, rows, bad, bad_count, crc, .. } = opened;
     let all = rows.len() as u64 + bad_count;
     let Some(layout) = layout.filter(|_| !rows.is_empty()) else {
         let why = bad.first().map_or(String::new(), |row| format!(" that can be used; the first: {row}"));
@@ -284,17 +284,17 @@ fn source(path: &Path) -> Result<Source, DataError> {
 }
 
 /// A data set under construction.
-struct Opening<'a> {
+struct DataSetBuilder<'a> {
     columns: &'a Columns,
-    layout: Option<Layout>,
-    rows: Vec<Span>,
+    layout: Option<DatasetLayout>,
+    rows: Vec<RowSpan>,
     bad: Vec<BadRow>,
     bad_count: u64,
     crc: u32,
 }
 
-impl Opening<'_> {
-    fn take(&mut self, source: &Source, file: u32, found: spans::Found) -> Result<(), DataError> {
+impl DataSetBuilder<'_> {
+    fn take(&mut self, source: &Source, file: u32, found: spans::RawRow) -> Result<(), DataError> {
         let parsed = match layout::parse(&found.text) {
             Ok(parsed) => parsed,
             Err(reason) => {
@@ -306,7 +306,7 @@ impl Opening<'_> {
             Some(layout) => layout,
             // The first row that can be read at all decides what the columns are.
             None => {
-                let found = Layout::find(&parsed, self.columns)
+                let found = DatasetLayout::find(&parsed, self.columns)
                     .map_err(|problem| DataError::Columns { place: source.place(found.line), problem })?;
                 self.layout.insert(found)
             }
@@ -314,16 +314,16 @@ impl Opening<'_> {
         match layout.read(&parsed) {
             Ok(content) => {
                 self.crc = crc32c::crc32c_append(self.crc, &content.bytes());
-                self.rows.push(Span { file, ..found.span() });
+                self.rows.push(RowSpan { file, ..found.span() });
             }
             Err(reason) => self.refuse(source.place(found.line), reason),
         }
         Ok(())
     }
 
-    fn refuse(&mut self, place: Place, reason: String) {
+    fn refuse(&mut self, place: RowLocation, reason: String) {
         self.bad_count += 1;
-        if self.bad.len() < KEPT {
+        if self.bad.len() < MAX_REASONS {
             self.bad.push(BadRow { place, reason });
         }
     }
@@ -341,12 +341,12 @@ impl DataSet {
     }
 
     /// Where its files are, and which split they belong to.
-    pub fn located(&self) -> &Located {
+    pub fn located(&self) -> &DatasetFiles {
         &self.located
     }
 
     /// Which columns hold what.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &DatasetLayout {
         &self.layout
     }
 
@@ -379,7 +379,7 @@ impl DataSet {
         let text = source.text(span)?;
         let changed = || DataError::Changed(source.place(span.line));
         let content = layout::parse(&text).and_then(|row| self.layout.read(&row)).map_err(|_| changed())?;
-        let layout::Content { problem, answers, solution } = content;
+        let layout::RowContent { problem, answers, solution } = content;
         let gold = Gold::any_of(answers.iter().map(String::as_str)).map_err(|_| changed())?;
         Ok(Row { index, file: source.path.clone(), line: span.line, problem, answers, gold, solution })
     }

@@ -15,7 +15,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose, below};
 /// assert_eq!(order, [0, 1, 2, 3, 4]);
 /// ```
 pub fn permutation(seed: u64, epoch: u64, rows: u32) -> Vec<u32> {
-    let mut rng = Address::new(seed, Purpose::Order).step(epoch).stream(0);
+    let mut rng = Address::new(seed, Purpose::Order).step(epoch).generator(0);
     let mut order: Vec<u32> = (0..rows).collect();
     for last in (1..order.len()).rev() {
         let other = below(&mut rng, last as u64 + 1) as usize;

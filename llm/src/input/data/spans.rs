@@ -8,7 +8,7 @@ use super::DataError;
 
 /// The place of a row's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct RowSpan {
     /// Number of its file.
     pub(super) file: u32,
     /// Bytes.
@@ -21,16 +21,16 @@ pub(super) struct Span {
 
 /// A row's text with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RawRow {
     pub(super) text: Vec<u8>,
     pub(super) start: u64,
     pub(super) line: u64,
 }
 
-impl Found {
+impl RawRow {
     /// Its place in file 0.
-    pub(super) fn span(&self) -> Span {
-        Span { file: 0, length: self.text.len() as u32, start: self.start, line: self.line }
+    pub(super) fn span(&self) -> RowSpan {
+        RowSpan { file: 0, length: self.text.len() as u32, start: self.start, line: self.line }
     }
 }
 
@@ -60,14 +60,14 @@ impl SpanError {
 const LONGEST: usize = 1 << 28;
 
 /// The rows of a file: the elements of its array, or its lines that are not blank.
-pub(super) fn rows(mut file: File, array: bool) -> io::Result<Rows> {
+pub(super) fn rows(mut file: File, array: bool) -> io::Result<RowReader> {
     file.seek(SeekFrom::Start(0))?;
     let input = BufReader::with_capacity(1 << 16, file);
-    Ok(Rows { bytes: Bytes { input, at: 0, line: 1 }, array, state: State::Start })
+    Ok(RowReader { bytes: Bytes { input, at: 0, line: 1 }, array, state: State::Start })
 }
 
 /// An iterator over the rows of a file.
-pub(super) struct Rows {
+pub(super) struct RowReader {
     bytes: Bytes,
     array: bool,
     state: State,
@@ -128,8 +128,8 @@ fn damaged<T>(problem: String) -> Result<T, SpanError> {
     Err(SpanError::Damaged(problem))
 }
 
-impl Rows {
-    fn line(&mut self) -> Result<Option<Found>, SpanError> {
+impl RowReader {
+    fn line(&mut self) -> Result<Option<RawRow>, SpanError> {
         let bytes = &mut self.bytes;
         if self.state == State::Start {
             bytes.skip_mark()?;
@@ -150,10 +150,10 @@ impl Rows {
         }
         let end = text.trim_ascii_end().len();
         text.truncate(end);
-        Ok(Some(Found { text, start, line }))
+        Ok(Some(RawRow { text, start, line }))
     }
 
-    fn element(&mut self) -> Result<Option<Found>, SpanError> {
+    fn element(&mut self) -> Result<Option<RawRow>, SpanError> {
         let bytes = &mut self.bytes;
         if self.state == State::Start {
             bytes.skip_mark()?;
@@ -228,12 +228,12 @@ impl Rows {
         }
         let end = text.trim_ascii_end().len();
         text.truncate(end);
-        Ok(Some(Found { text, start, line }))
+        Ok(Some(RawRow { text, start, line }))
     }
 }
 
-impl Iterator for Rows {
-    type Item = Result<Found, SpanError>;
+impl Iterator for RowReader {
+    type Item = Result<RawRow, SpanError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.state == State::Done {

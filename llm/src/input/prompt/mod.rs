@@ -1,6 +1,6 @@
 //! From a problem to the text a model is given.
 //!
-//! A [`Template`] is one of the shipped ones ([`NAMES`]), a checkpoint's own chat template, or a Jinja file. It also knows what the response
+//! A [`Template`] is one of the shipped ones ([`NAMED_TEMPLATES`]), a checkpoint's own chat template, or a Jinja file. It also knows what the response
 //! looks like: where the answer stands ([`Template::extraction`]), which texts end it ([`Template::stop`]), and how a worked solution is written
 //! to be imitated ([`Template::target`]).
 //!
@@ -22,11 +22,11 @@ mod target;
 use std::path::{Path, PathBuf};
 
 pub use chat::{ChatTemplate, Clock, Message};
-pub use named::{NAMES, Named};
+pub use named::{NAMED_TEMPLATES, NamedTemplate};
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Extraction;
-use target::Style;
+use target::TargetStyle;
 
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub enum PromptError {
 
 /// A prompt as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedPrompt {
     /// The text.
     pub text: String,
     /// Whether the tokenizer puts its own special tokens around it. A chat template has written them already: a second BOS is a
@@ -87,8 +87,8 @@ pub struct Rendered {
 }
 
 #[derive(Clone, Debug)]
-enum How {
-    Named(&'static Named),
+enum TemplateKind {
+    Named(&'static NamedTemplate),
     Chat(ChatTemplate),
 }
 
@@ -96,18 +96,18 @@ enum How {
 #[derive(Clone, Debug)]
 pub struct Template {
     name: String,
-    how: How,
+    kind: TemplateKind,
     system: Option<String>,
     stop: Vec<String>,
     extraction: Extraction,
-    style: Style,
+    style: TargetStyle,
 }
 
 /// The word for the checkpoint's own chat template.
 pub const CHAT: &str = "chat";
 
 impl Template {
-    /// A template by its name ([`NAMES`], or `chat` for the chat template of the checkpoint `model`), or a Jinja file, or a directory with a
+    /// A template by its name ([`NAMED_TEMPLATES`], or `chat` for the chat template of the checkpoint `model`), or a Jinja file, or a directory with a
     /// `chat_template.jinja` or `tokenizer_config.json`. It is tried on a problem, so that one that fails is refused here.
     ///
     /// # Errors
@@ -116,10 +116,14 @@ impl Template {
         let checkpoint = || -> Result<ChatTemplate, PromptError> {
             ChatTemplate::load(model.ok_or_else(|| PromptError::NoCheckpoint(name.to_owned()))?)
         };
-        let template = match NAMES.iter().find(|n| n.name == name) {
+        let template = match NAMED_TEMPLATES.iter().find(|n| n.name == name) {
             Some(named) => Template {
                 name: name.to_owned(),
-                how: if named.is_chat { How::Chat(checkpoint()?) } else { How::Named(named) },
+                kind: if named.is_chat {
+                    TemplateKind::Chat(checkpoint()?)
+                } else {
+                    TemplateKind::Named(named)
+                },
                 system: named.system.map(str::to_owned),
                 stop: named.stop.iter().map(|s| (*s).to_owned()).collect(),
                 extraction: named.extraction,
@@ -132,7 +136,7 @@ impl Template {
                     path if path.is_dir() => ChatTemplate::load(path)?,
                     path if path.is_file() => ChatTemplate::file(path, model)?,
                     _ => {
-                        let known = NAMES.iter().map(|n| n.name).chain([CHAT]);
+                        let known = NAMED_TEMPLATES.iter().map(|n| n.name).chain([CHAT]);
                         return Err(PromptError::Unknown {
                             name: name.to_owned(),
                             hint: did_you_mean(name, known),
@@ -141,11 +145,11 @@ impl Template {
                 };
                 Template {
                     name: name.to_owned(),
-                    how: How::Chat(chat),
+                    kind: TemplateKind::Chat(chat),
                     system: None,
                     stop: Vec::new(),
                     extraction: Extraction::Boxed,
-                    style: Style::BOXED,
+                    style: TargetStyle::BOXED,
                 }
             }
         };
@@ -158,7 +162,7 @@ impl Template {
     /// # Errors
     /// When the template has no place for one, or refuses it.
     pub fn with_system(self, system: &str) -> Result<Template, PromptError> {
-        if matches!(self.how, How::Named(named) if named.system.is_none()) {
+        if matches!(self.kind, TemplateKind::Named(named) if named.system.is_none()) {
             return Err(PromptError::NoSystem(self.name));
         }
         let template = Template { system: Some(system.to_owned()), ..self };
@@ -170,16 +174,17 @@ impl Template {
     ///
     /// # Errors
     /// When the template refuses it.
-    pub fn prompt(&self, problem: &str) -> Result<Rendered, PromptError> {
-        match &self.how {
-            How::Named(named) => {
-                Ok(Rendered { text: named.render(self.system.as_deref(), problem), special_tokens: true })
-            }
-            How::Chat(chat) => {
+    pub fn prompt(&self, problem: &str) -> Result<RenderedPrompt, PromptError> {
+        match &self.kind {
+            TemplateKind::Named(named) => Ok(RenderedPrompt {
+                text: named.render(self.system.as_deref(), problem),
+                special_tokens: true,
+            }),
+            TemplateKind::Chat(chat) => {
                 let system = self.system.as_deref().map(|text| Message::new("system", text));
                 let messages: Vec<Message> =
                     system.into_iter().chain([Message::new("user", problem)]).collect();
-                Ok(Rendered { text: chat.render(&messages, true)?, special_tokens: false })
+                Ok(RenderedPrompt { text: chat.render(&messages, true)?, special_tokens: false })
             }
         }
     }
@@ -207,7 +212,7 @@ impl Template {
     }
 
     /// The answer alone as a response to imitate.
-    pub fn direct(&self, answer: &str) -> String {
-        self.style.direct(answer)
+    pub fn answer_only(&self, answer: &str) -> String {
+        self.style.answer_only(answer)
     }
 }

@@ -7,11 +7,11 @@
 
 use grpo_lambda_grade::Extraction;
 
-use super::target::Style;
+use super::target::TargetStyle;
 
 /// A shipped template.
 #[derive(Clone, Copy, Debug)]
-pub struct Named {
+pub struct NamedTemplate {
     /// Its name.
     pub name: &'static str,
     /// What it is, one line.
@@ -24,12 +24,12 @@ pub struct Named {
     pub stop: &'static [&'static str],
     /// Where the answer stands in a response.
     pub extraction: Extraction,
-    pub(super) style: Style,
+    pub(super) style: TargetStyle,
     /// `{system}` and `{problem}` are filled in.
     text: &'static str,
 }
 
-impl Named {
+impl NamedTemplate {
     pub(super) fn render(&self, system: Option<&str>, problem: &str) -> String {
         // The problem last, and once: one that holds `{system}` or `{problem}` itself stays as it is.
         let (before, after) = self.text.split_once("{problem}").unwrap_or((self.text, ""));
@@ -38,66 +38,66 @@ impl Named {
 }
 
 pub(super) fn listed() -> String {
-    NAMES.iter().map(|n| n.name).collect::<Vec<_>>().join(", ")
+    NAMED_TEMPLATES.iter().map(|n| n.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Every shipped template.
-pub static NAMES: &[Named] = &[
-    Named {
+pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
+    NamedTemplate {
         name: "no",
         about: "the problem and nothing else",
         is_chat: false,
         system: None,
         stop: &[],
         extraction: Extraction::Boxed,
-        style: Style::BOXED,
+        style: TargetStyle::BOXED,
         text: "{problem}",
     },
-    Named {
+    NamedTemplate {
         name: "line",
         about: "the problem and a line break, as the embedded task has it",
         is_chat: false,
         system: None,
         stop: &[],
         extraction: Extraction::Boxed,
-        style: Style::BOXED,
+        style: TargetStyle::BOXED,
         text: "{problem}\n",
     },
-    Named {
+    NamedTemplate {
         name: "qwen_math",
         about: "what the chat template of Qwen2.5-Math makes of a problem, for any tokenizer",
         is_chat: false,
         system: Some("Please reason step by step, and put your final answer within \\boxed{}."),
         stop: &[],
         extraction: Extraction::Boxed,
-        style: Style::BOXED,
+        style: TargetStyle::BOXED,
         text: "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n",
     },
-    Named {
+    NamedTemplate {
         name: "r1",
         about: "a conversation described to a base model, <think> prefilled, the answer in <answer> tags",
         is_chat: false,
         system: None,
         stop: &["</answer>"],
         extraction: Extraction::Tag,
-        style: Style::R1,
+        style: TargetStyle::R1,
         text: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
                and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n\
                User: {problem}\nAssistant: <think>",
     },
-    Named {
+    NamedTemplate {
         name: "open_reasoner",
         about: "as r1, with the answer boxed inside its tags",
         is_chat: false,
         system: None,
         stop: &["</answer>"],
         extraction: Extraction::LenientTag,
-        style: Style::OPEN_REASONER,
+        style: TargetStyle::OPEN_REASONER,
         text: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
                and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n\
                User: Write the answer as \\boxed{} inside <answer> </answer>; it is read from there. {problem}\nAssistant: <think>",
     },
-    Named {
+    NamedTemplate {
         name: "open_r1",
         about: "the checkpoint's chat template with a system prompt for open-r1's layout of thought and answer",
         is_chat: true,
@@ -107,7 +107,7 @@ pub static NAMES: &[Named] = &[
         ),
         stop: &[],
         extraction: Extraction::LenientTag,
-        style: Style::OPEN_R1,
+        style: TargetStyle::OPEN_R1,
         text: "",
     },
 ];
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_template_has_one_place_for_the_problem_and_one_for_its_system_prompt() {
-        for named in NAMES.iter().filter(|n| !n.is_chat) {
+        for named in NAMED_TEMPLATES.iter().filter(|n| !n.is_chat) {
             assert_eq!(named.text.matches("{problem}").count(), 1, "{}", named.name);
             assert_eq!(
                 named.text.matches("{system}").count(),
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_problem_that_looks_like_a_place_stays_as_it_is() {
         let problem = r"{system} {problem} \boxed{} {{ x }} é";
-        let qwen = NAMES.iter().find(|n| n.name == "qwen_math").expect("shipped");
+        let qwen = NAMED_TEMPLATES.iter().find(|n| n.name == "qwen_math").expect("shipped");
         assert_eq!(
             qwen.render(Some("{problem}"), problem),
             format!(

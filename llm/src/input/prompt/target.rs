@@ -4,7 +4,7 @@ use grpo_lambda_grade::{Extraction, Prediction};
 
 /// How a template wants a response to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Style {
+pub(crate) struct TargetStyle {
     before: &'static str,
     between: &'static str,
     after: &'static str,
@@ -14,16 +14,22 @@ pub(crate) struct Style {
     free: bool,
 }
 
-impl Style {
+impl TargetStyle {
     /// The reasoning, and the answer in a box at its end.
-    pub(crate) const BOXED: Style = Style { before: "", between: "\n", after: "", boxed: true, free: true };
+    pub(crate) const BOXED: TargetStyle =
+        TargetStyle { before: "", between: "\n", after: "", boxed: true, free: true };
     /// After a prefilled `<think>`: the reasoning, then the answer in tags.
-    pub(crate) const R1: Style =
-        Style { before: " ", between: " </think> <answer> ", after: " </answer>", boxed: false, free: false };
-    /// As [`Style::R1`], the answer boxed.
-    pub(crate) const OPEN_REASONER: Style = Style { boxed: true, ..Style::R1 };
+    pub(crate) const R1: TargetStyle = TargetStyle {
+        before: " ",
+        between: " </think> <answer> ",
+        after: " </answer>",
+        boxed: false,
+        free: false,
+    };
+    /// As [`TargetStyle::R1`], the answer boxed.
+    pub(crate) const OPEN_REASONER: TargetStyle = TargetStyle { boxed: true, ..TargetStyle::R1 };
     /// Both in tags on lines of their own.
-    pub(crate) const OPEN_R1: Style = Style {
+    pub(crate) const OPEN_R1: TargetStyle = TargetStyle {
         before: "<think>\n",
         between: "\n</think>\n<answer>\n",
         after: "\n</answer>",
@@ -35,7 +41,7 @@ impl Style {
         let solution = tidy(solution);
         let has_box = || Prediction::extract(&solution, Extraction::Boxed).answer().is_some();
         if solution.is_empty() {
-            return self.direct(answer);
+            return self.answer_only(answer);
         }
         if self.free && has_box() {
             return solution;
@@ -43,7 +49,7 @@ impl Style {
         self.put(&solution, answer)
     }
 
-    pub(super) fn direct(self, answer: &str) -> String {
+    pub(super) fn answer_only(self, answer: &str) -> String {
         match self.free {
             true => self.answer(answer),
             false => self.put("", answer),
@@ -89,10 +95,10 @@ mod tests {
         let gsm8k = "She has 16 - 3 = <<16-3=13>>13 eggs.\nThat is $<<13*2=26>>26.\n#### 26";
         let math = "So $x = 26$, hence $\\boxed{26}$.";
         for (style, how) in [
-            (Style::BOXED, Extraction::Boxed),
-            (Style::R1, Extraction::Tag),
-            (Style::OPEN_REASONER, Extraction::LenientTag),
-            (Style::OPEN_R1, Extraction::LenientTag),
+            (TargetStyle::BOXED, Extraction::Boxed),
+            (TargetStyle::R1, Extraction::Tag),
+            (TargetStyle::OPEN_REASONER, Extraction::LenientTag),
+            (TargetStyle::OPEN_R1, Extraction::LenientTag),
         ] {
             let how = |text: &str| {
                 let text = if how == Extraction::Tag { format!("<think>{text}") } else { text.to_owned() };
@@ -102,15 +108,21 @@ mod tests {
                 style.worked(gsm8k, "26"),
                 style.worked(math, "26"),
                 style.worked(" ", "26"),
-                style.direct("26"),
+                style.answer_only("26"),
             ] {
                 assert_eq!(how(&text), Verdict::Equal, "{text}");
                 assert!(!text.contains("<<") && !text.contains("####"), "{text}");
             }
         }
-        assert_eq!(Style::BOXED.worked(gsm8k, "26"), "She has 16 - 3 = 13 eggs.\nThat is $26.\n\\boxed{26}");
-        assert_eq!(Style::BOXED.worked(math, "26"), math);
-        assert_eq!(Style::OPEN_R1.worked("a", "b"), "<think>\na\n</think>\n<answer>\n\\boxed{b}\n</answer>");
+        assert_eq!(
+            TargetStyle::BOXED.worked(gsm8k, "26"),
+            "She has 16 - 3 = 13 eggs.\nThat is $26.\n\\boxed{26}"
+        );
+        assert_eq!(TargetStyle::BOXED.worked(math, "26"), math);
+        assert_eq!(
+            TargetStyle::OPEN_R1.worked("a", "b"),
+            "<think>\na\n</think>\n<answer>\n\\boxed{b}\n</answer>"
+        );
     }
 
     #[test]

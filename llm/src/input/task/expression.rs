@@ -56,7 +56,7 @@ impl From<i64> for Expression {
 
 /// One line of a worked solution, `left sign right = result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SolutionStep {
     /// Left operand.
     pub left: i64,
     /// What is done.
@@ -67,7 +67,7 @@ pub struct Step {
     pub result: i64,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SolutionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{}={}", self.left, self.operator.sign(), self.right, self.result)
     }
@@ -83,18 +83,19 @@ impl Expression {
     ///
     /// # Panics
     /// If a division is not exact.
-    pub fn work_out(&self) -> (i64, Vec<Step>) {
+    pub fn solve(&self) -> (i64, Vec<SolutionStep>) {
         let mut steps = Vec::new();
         let value = self.collect(&mut steps);
         (value, steps)
     }
 
-    fn collect(&self, steps: &mut Vec<Step>) -> i64 {
+    fn collect(&self, steps: &mut Vec<SolutionStep>) -> i64 {
         match self {
             Expression::Number(n) => *n,
             Expression::Combined(operator, left, right) => {
                 let (left, right) = (left.collect(steps), right.collect(steps));
-                let step = Step { left, operator: *operator, right, result: operator.apply(left, right) };
+                let step =
+                    SolutionStep { left, operator: *operator, right, result: operator.apply(left, right) };
                 if !steps.contains(&step) {
                     steps.push(step);
                 }

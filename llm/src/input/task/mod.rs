@@ -18,15 +18,15 @@ mod expression;
 mod source;
 mod stories;
 
-pub use expression::{Expression, Operator, Step};
+pub use expression::{Expression, Operator, SolutionStep};
 pub use source::{DatasetTask, TaskSource};
 
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
 use grpo_lambda_grade::{Extraction, Gold};
-use stories::{Draw, STORIES, Story};
+use stories::{STORIES, Story, StoryRng};
 
-use crate::input::prompt::Rendered;
-use crate::input::tokens::{Prompt, TokenError, Tokens};
+use crate::input::prompt::RenderedPrompt;
+use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 
 /// Parts of the problem space that share no problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +95,7 @@ pub struct Problem {
     /// A worked solution to imitate; of the embedded task: one line per step, then `\boxed{answer}`.
     pub solution: String,
     /// The solution without its working.
-    pub direct: String,
+    pub answer_only: String,
     /// The answer.
     pub gold: Gold,
     /// Where the answer stands in a response.
@@ -108,13 +108,13 @@ pub struct Problem {
 
 impl Problem {
     fn new(name: &str, text: &str, expression: Expression) -> Problem {
-        let (value, steps) = expression.work_out();
+        let (value, steps) = expression.solve();
         let lines: String = steps.iter().map(|step| format!("{step}\n")).collect();
         Problem {
             prompt: format!("{text}\n"),
             special_tokens: true,
             solution: format!("{lines}\\boxed{{{value}}}"),
-            direct: format!("\\boxed{{{value}}}"),
+            answer_only: format!("\\boxed{{{value}}}"),
             gold: Gold::from(value),
             extraction: Extraction::Boxed,
             canonical: format!("{name} {expression}"),
@@ -123,21 +123,21 @@ impl Problem {
     }
 
     /// The solution without its working: the answer alone, in its box or tags.
-    pub fn direct(&self) -> &str {
-        &self.direct
+    pub fn answer_only(&self) -> &str {
+        &self.answer_only
     }
 
     /// Number of steps of the solution; 0 where it is not known.
     pub fn steps(&self) -> usize {
-        self.expression.as_ref().map_or(0, |e| e.work_out().1.len())
+        self.expression.as_ref().map_or(0, |e| e.solve().1.len())
     }
 
     /// The prompt as token ids.
     ///
     /// # Errors
     /// [`TokenError::Encode`].
-    pub fn encode(&self, tokens: &Tokens) -> Result<Prompt, TokenError> {
-        tokens.rendered(&Rendered { text: self.prompt.clone(), special_tokens: self.special_tokens })
+    pub fn encode(&self, tokens: &ModelTokenizer) -> Result<PromptTokens, TokenError> {
+        tokens.rendered(&RenderedPrompt { text: self.prompt.clone(), special_tokens: self.special_tokens })
     }
 }
 
@@ -164,7 +164,7 @@ impl Task {
         let address = Address::new(seed, Purpose::Problems).prompt(split as u64);
         match self {
             Task::Addition => {
-                let mut rng = address.response(index).stream(0);
+                let mut rng = address.response(index).generator(0);
                 let pair = below(&mut rng, 100) as i64;
                 let (a, b) = (pair / 10, pair % 10);
                 let sum = Expression::from(a).then(Operator::Plus, b);
@@ -211,15 +211,15 @@ fn story(address: Address, split: Split, level: Level, index: u64) -> Problem {
         Level::MAX_OPERAND
     );
     let code = (steps as u64) << 32 | u64::from(max_operand);
-    let mut rng = address.step(code).response(index).stream(0);
+    let mut rng = address.step(code).response(index).generator(0);
     // Every pass draws afresh from one stream; about one in ten of the rarest split is kept, so a few thousand
     // passes without success mean that this level has no problem in this split.
     for _ in 0..100_000 {
-        let mut draw = Draw::new(&mut rng, max_operand);
-        let Story { name, tell } = draw.pick(&STORIES.each_ref());
+        let mut draw = StoryRng::new(&mut rng, max_operand);
+        let Story { name, write } = draw.pick(&STORIES.each_ref());
         // Numbers that do not work out are drawn again for the same story, or stories that often fail would be rare.
-        let Some(told) = (0..20).find_map(|_| tell(&mut draw, steps)) else { continue };
-        let problem = Problem::new(name, &told.text, told.expression);
+        let Some(drawn) = (0..20).find_map(|_| write(&mut draw, steps)) else { continue };
+        let problem = Problem::new(name, &drawn.text, drawn.expression);
         // Fewer steps: the same product happened to be asked for twice.
         if problem.steps() == steps && Split::of(&problem.canonical) == split {
             return problem;

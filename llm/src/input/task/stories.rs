@@ -8,7 +8,7 @@ use rand::Rng;
 use super::expression::{Expression, Operator};
 
 /// A problem before it is worked out.
-pub(super) struct Told {
+pub(super) struct StoryProblem {
     pub(super) text: String,
     pub(super) expression: Expression,
 }
@@ -16,20 +16,20 @@ pub(super) struct Told {
 /// A story: its name, and how it is told in so many steps. `None` when the numbers drawn do not work out; draw again then.
 pub(super) struct Story {
     pub(super) name: &'static str,
-    pub(super) tell: fn(&mut Draw<'_>, steps: usize) -> Option<Told>,
+    pub(super) write: fn(&mut StoryRng<'_>, steps: usize) -> Option<StoryProblem>,
 }
 
 pub(super) static STORIES: [Story; 6] = [
-    Story { name: "collect", tell: collect },
-    Story { name: "boxes", tell: boxes },
-    Story { name: "shop", tell: shop },
-    Story { name: "share", tell: share },
-    Story { name: "compare", tell: compare },
-    Story { name: "earn", tell: earn },
+    Story { name: "collect", write: collect },
+    Story { name: "boxes", write: boxes },
+    Story { name: "shop", write: shop },
+    Story { name: "share", write: share },
+    Story { name: "compare", write: compare },
+    Story { name: "earn", write: earn },
 ];
 
 /// Where a story's random choices come from.
-pub(super) struct Draw<'a> {
+pub(super) struct StoryRng<'a> {
     rng: &'a mut dyn Rng,
     max_operand: u32,
 }
@@ -54,9 +54,9 @@ const THINGS: [&str; 12] = [
     "toys",
 ];
 
-impl<'a> Draw<'a> {
+impl<'a> StoryRng<'a> {
     pub(super) fn new(rng: &'a mut dyn Rng, max_operand: u32) -> Self {
-        Draw { rng, max_operand }
+        StoryRng { rng, max_operand }
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -111,13 +111,13 @@ impl<'a> Draw<'a> {
     /// `n` changes up or down, each a sentence made by `gain` or `loss`; the amount never reaches 0.
     fn changes(
         &mut self,
-        mut story: Told,
+        mut story: StoryProblem,
         n: usize,
         gain: impl Fn(&mut Self, i64) -> String,
         loss: impl Fn(&mut Self, i64) -> String,
-    ) -> Told {
+    ) -> StoryProblem {
         for _ in 0..n {
-            let now = story.expression.work_out().0;
+            let now = story.expression.solve().0;
             let up = now < 3 || self.coin();
             let by =
                 if up { self.count() } else { self.between(2, (now - 1).min(i64::from(self.max_operand))) };
@@ -132,11 +132,14 @@ fn product(a: i64, b: i64) -> Expression {
     Expression::from(a).then(Operator::Times, b)
 }
 
-fn collection(draw: &mut Draw<'_>, changes: usize) -> (Told, (&'static str, &'static str), &'static str) {
+fn collection(
+    draw: &mut StoryRng<'_>,
+    changes: usize,
+) -> (StoryProblem, (&'static str, &'static str), &'static str) {
     let [(name, pronoun), (other, _)] = draw.people();
     let [things] = draw.things("");
     let start = draw.count();
-    let story = Told { text: format!("{name} has {start} {things}."), expression: start.into() };
+    let story = StoryProblem { text: format!("{name} has {start} {things}."), expression: start.into() };
     let story = draw.changes(
         story,
         changes,
@@ -155,16 +158,16 @@ fn collection(draw: &mut Draw<'_>, changes: usize) -> (Told, (&'static str, &'st
 }
 
 /// A number of things goes up and down.
-fn collect(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
+fn collect(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let (mut story, (name, _), things) = collection(draw, steps);
     story.text += &format!(" How many {things} does {name} have now?");
     Some(story)
 }
 
 /// As [`collect`], then equal shares.
-fn share(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
+fn share(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let (mut story, (_, pronoun), _) = collection(draw, steps - 1);
-    let total = story.expression.work_out().0;
+    let total = story.expression.solve().0;
     let shares: Vec<i64> = (2..=draw.largest_factor()).filter(|&n| total % n == 0 && total != n).collect();
     if shares.is_empty() {
         return None;
@@ -177,11 +180,11 @@ fn share(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
 }
 
 /// Full boxes, then more and fewer.
-fn boxes(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
+fn boxes(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let [things] = draw.things("");
     let holder = draw.pick(&["bags", "boxes", "jars", "rows"]);
     let (holders, each) = (draw.factor(), draw.count());
-    let story = Told {
+    let story = StoryProblem {
         text: format!("There are {holders} {holder} with {each} {things} in each."),
         expression: product(holders, each),
     };
@@ -202,7 +205,7 @@ fn boxes(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
 }
 
 /// A bill.
-fn shop(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
+fn shop(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let [(name, pronoun)] = draw.people();
     let [things, others] = draw.things("coins");
     let (number, price) = (draw.factor(), draw.count());
@@ -213,7 +216,7 @@ fn shop(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
         text += &format!(" {pronoun} also buys {number} {others} for {price} coins each.");
         expression = expression.then(Operator::Plus, product(number, price));
     }
-    let mut story = Told { text, expression };
+    let mut story = StoryProblem { text, expression };
     if steps.is_multiple_of(2) {
         story = draw.changes(
             story,
@@ -227,7 +230,7 @@ fn shop(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
 }
 
 /// One has so many times as many as another.
-fn compare(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
+fn compare(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let [(first, _), (second, _), (third, _)] = draw.people();
     let [things] = draw.things("");
     let (start, times, more) = (draw.count(), draw.factor(), draw.count());
@@ -253,11 +256,11 @@ fn compare(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
             one.then(Operator::Plus, two).then(Operator::Plus, three),
         ),
     };
-    Some(Told { text: format!("{text} {question}"), expression })
+    Some(StoryProblem { text: format!("{text} {question}"), expression })
 }
 
 /// Wages, then spending.
-fn earn(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
+fn earn(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let [(name, pronoun)] = draw.people();
     let (each, days) = (draw.count(), draw.factor());
     let mut text = format!("{name} earns {each} coins each day for {days} days.");
@@ -281,5 +284,5 @@ fn earn(draw: &mut Draw<'_>, steps: usize) -> Option<Told> {
         0 => " How many coins is that?".to_owned(),
         _ => format!(" How many coins does {name} have left?"),
     };
-    (spent < earned).then_some(Told { text, expression })
+    (spent < earned).then_some(StoryProblem { text, expression })
 }

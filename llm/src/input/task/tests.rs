@@ -10,7 +10,7 @@ fn each_level() -> impl Iterator<Item = (usize, u32, Task)> {
     (1..=4).flat_map(|steps| [3, 9, 20, 99].map(|operand| (steps, operand, level(steps, operand))))
 }
 
-/// Evaluates the infix spelling, sharing no code with [`Expression::work_out`].
+/// Evaluates the infix spelling, sharing no code with [`Expression::solve`].
 fn evaluate(text: &mut &str) -> f64 {
     if let Some(rest) = text.strip_prefix('(') {
         *text = rest;
@@ -41,10 +41,10 @@ fn numbers(text: &str) -> BTreeSet<i64> {
 fn the_direct_solution_is_the_box_alone() {
     for (_, _, task) in each_level() {
         let problem = task.problem(1, Split::Train, 3);
-        assert_eq!(problem.direct(), format!("\\boxed{{{}}}", problem.gold));
+        assert_eq!(problem.answer_only(), format!("\\boxed{{{}}}", problem.gold));
     }
     assert_eq!(
-        Task::Addition.problem(1, Split::Train, 3).direct(),
+        Task::Addition.problem(1, Split::Train, 3).answer_only(),
         Task::Addition.problem(1, Split::Train, 3).solution
     );
 }

@@ -1,8 +1,8 @@
 //! Whether a run fits a card, and what to change where it does not.
 
-use super::predict::Prediction;
+use super::predict::StepPrediction;
 use crate::config::Config;
-use crate::eval::TOGETHER as EVALUATED;
+use crate::eval::EVAL_BATCH;
 
 /// What a card holds beside what is counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
@@ -12,7 +12,7 @@ pub const ALLOWANCE: u64 = 1 << 30;
 ///
 /// # Errors
 /// One line that says what to change.
-pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Result<(), String> {
+pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> Result<(), String> {
     let (peak, _) = predicted.peak();
     if peak.saturating_add(ALLOWANCE) <= free {
         return Ok(());
@@ -22,7 +22,7 @@ pub fn memory_check(predicted: &Prediction, free: u64, config: &Config) -> Resul
     let mut ways = Vec::new();
     // What decides is named first.
     let responses = rl.prompts_per_step * rl.group_size;
-    let (evaluated, half) = (config.eval.n.min(EVALUATED), |n: usize| (n / 2).max(1));
+    let (evaluated, half) = (config.eval.n.min(EVAL_BATCH), |n: usize| (n / 2).max(1));
     let sampling = *peak == predicted.sampling.0;
     let stage = if sampling {
         "sampling"

@@ -17,12 +17,12 @@ use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
 pub use memory_check::{ALLOWANCE, memory_check};
-pub use predict::{Prediction, predict};
-pub use step::{AlternatingRewards, Phases, RATE, made_up, step};
+pub use predict::{StepPrediction, predict};
+pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
 /// Why a trial failed.
 #[derive(Debug, thiserror::Error)]
-pub enum TrialError {
+pub enum SyntheticStepError {
     /// The step failed.
     #[error(transparent)]
     Step(#[from] PolicyError),

@@ -8,18 +8,18 @@ use grpo_lambda_gpu::dry::{Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 
-use super::TrialError;
-use super::step::{RATE, made_up, prompts, respond, run};
+use super::SyntheticStepError;
+use super::step::{RATE, generate, prompts, run, synthetic_engine};
 use crate::config::Config;
-use crate::eval::TOGETHER as EVALUATED;
-use crate::problems::Longest;
-use crate::step::engine::{Gpu, Made, Stage};
+use crate::eval::EVAL_BATCH;
+use crate::problems::MaxLengths;
+use crate::step::engine::{GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::sft::{self, Example};
 use crate::step::{Observer, Phase};
 
 /// What a step takes, counted before it is run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prediction {
+pub struct StepPrediction {
     /// Bytes held all the time, by use.
     pub state: Uses,
     /// The most that is held while responses are sampled, in training or in an evaluation, and what it is made of.
@@ -34,7 +34,7 @@ pub struct Prediction {
     pub decode: Work,
 }
 
-impl Prediction {
+impl StepPrediction {
     /// The most that is held at once, and what it is made of.
     pub fn peak(&self) -> &(u64, Uses) {
         let others = [Some(&self.update), self.supervised.as_ref()];
@@ -64,30 +64,30 @@ impl Observer for SamplingPeak<'_> {
 /// Counts a step of `config` on a model of this shape, the sampling of an evaluation and, where examples have a length, a supervised step.
 ///
 /// # Errors
-/// [`TrialError`], when the settings do not fit together.
+/// [`SyntheticStepError`], when the settings do not fit together.
 pub fn predict(
     shape: &Shape,
     config: &Config,
     dtype: Dtype,
-    longest: Longest,
-) -> Result<Prediction, TrialError> {
+    longest: MaxLengths,
+) -> Result<StepPrediction, SyntheticStepError> {
     let prompt_tokens = longest.prompt;
-    let supervised = imitate(shape, config, dtype, longest.example)?;
+    let supervised = supervised_peak(shape, config, dtype, longest.example)?;
     let dry = Arc::new(Dry::default());
     let device: Arc<dyn Device> = dry.clone();
-    let mut engine = made_up(&device, shape, config, dtype, Made::Nothing)?;
+    let mut engine = synthetic_engine(&device, shape, config, dtype, SyntheticWeights::Uninitialised)?;
     let (_, state) = device.ledger().peak();
     let rl = &config.rl;
     if config.eval.n > 0 {
-        let evaluated = prompts(config.eval.n.min(EVALUATED), prompt_tokens, shape.vocab_size, 0);
-        respond(&engine, config, &evaluated, (1, rl.max_new_tokens), 0)?;
+        let evaluated = prompts(config.eval.n.min(EVAL_BATCH), prompt_tokens, shape.vocab_size, 0);
+        generate(&engine, config, &evaluated, (1, rl.max_new_tokens), 0)?;
     }
     // Two tokens take one step more than one: none is recorded yet.
     let trained = prompts(rl.prompts_per_step, prompt_tokens, shape.vocab_size, 0);
     let work_of = |new: usize| {
         let before = dry.work();
-        respond(&engine, config, &trained, (rl.group_size, new), 0)?;
-        Ok::<_, TrialError>(difference(dry.work(), before))
+        generate(&engine, config, &trained, (rl.group_size, new), 0)?;
+        Ok::<_, SyntheticStepError>(difference(dry.work(), before))
     };
     let decode = difference(work_of(2)?, work_of(1)?);
     let before = dry.work();
@@ -95,22 +95,23 @@ pub fn predict(
     run(&mut engine, config, Some(&device), (prompt_tokens, 0), &sampling)?;
     let operations = difference(dry.work(), before).operations;
     let (sampling, update) = (sampling.peak.into_inner(), device.ledger().peak());
-    Ok(Prediction { state, sampling, update, supervised, operations, decode })
+    Ok(StepPrediction { state, sampling, update, supervised, operations, decode })
 }
 
 /// Counts a supervised step on examples of this many tokens, as many together as a micro-batch takes.
-fn imitate(
+fn supervised_peak(
     shape: &Shape,
     config: &Config,
     dtype: Dtype,
     example: usize,
-) -> Result<Option<(u64, Uses)>, TrialError> {
+) -> Result<Option<(u64, Uses)>, SyntheticStepError> {
     if config.sft.steps == 0 || example < 2 {
         return Ok(None);
     }
     let device: Arc<dyn Device> = Arc::new(Dry::default());
-    let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.sft.adam.clone()) };
-    let mut engine = Gpu::made_up(&device, dtype, shape, stage, false, Made::Nothing)?;
+    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.sft.adam.clone()) };
+    let mut engine =
+        GpuEngine::synthetic(&device, dtype, shape, setup, false, SyntheticWeights::Uninitialised)?;
     let together = (config.memory.micro_batch_tokens / example).clamp(1, config.sft.batch);
     let example = Example { prompt: vec![0], response: vec![0; example - 1] };
     sft::step(&mut engine, &vec![example; together], RATE, config.memory)?;

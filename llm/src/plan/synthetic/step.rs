@@ -8,16 +8,16 @@ use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::model::{Config as Shape, Error};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{RolloutError, Sampled};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse};
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 use grpo_lambda_grade::Gold;
 
-use super::TrialError;
+use super::SyntheticStepError;
 use crate::config::Config;
 use crate::input::tokens::TokenError;
-use crate::reward::Earned;
-use crate::step::engine::{Engine, Gpu, Made, Stage};
-use crate::step::{Exercise, Observer, Phase, RewardFunction, StepReport, StepSettings, Trainer};
+use crate::reward::RewardBreakdown;
+use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
+use crate::step::{Observer, Phase, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt};
 
 /// The learning rate: too small to matter.
 pub const RATE: f64 = 1e-6;
@@ -27,7 +27,7 @@ const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropie
 
 /// Seconds of a step, and how its two computations of a log-probability agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Phases {
+pub struct StepTimings {
     /// Reading the prompts and drawing a first token.
     pub prefill: f64,
     /// The other tokens.
@@ -51,9 +51,16 @@ pub struct Phases {
 pub struct AlternatingRewards;
 
 impl RewardFunction for AlternatingRewards {
-    fn rewards(&self, _: &Exercise, responses: &[Sampled]) -> Result<Vec<Earned>, TokenError> {
-        let earned = |i: usize| Earned { total: Some(f64::from(i.is_multiple_of(2))), parts: Vec::new() };
-        Ok((0..responses.len()).map(earned).collect())
+    fn rewards(
+        &self,
+        _: &TrainingPrompt,
+        responses: &[SampledResponse],
+    ) -> Result<Vec<RewardBreakdown>, TokenError> {
+        let breakdowns = |i: usize| RewardBreakdown {
+            total: Some(f64::from(i.is_multiple_of(2))),
+            components: Vec::new(),
+        };
+        Ok((0..responses.len()).map(breakdowns).collect())
     }
 }
 
@@ -61,7 +68,7 @@ impl RewardFunction for AlternatingRewards {
 struct PhaseClock<'a> {
     device: Option<&'a Arc<dyn Device>>,
     began: Cell<Instant>,
-    phases: Cell<Phases>,
+    phases: Cell<StepTimings>,
 }
 
 impl Observer for PhaseClock<'_> {
@@ -95,19 +102,19 @@ fn since(clock: Instant, device: Option<&Arc<dyn Device>>) -> Result<f64, Device
 /// One step of `config` on prompts of this many tokens; `number` is the step's.
 ///
 /// # Errors
-/// [`TrialError`].
+/// [`SyntheticStepError`].
 pub fn step<E: Engine>(
     engine: &mut E,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     prompt_tokens: usize,
     number: u64,
-) -> Result<Phases, TrialError> {
+) -> Result<StepTimings, SyntheticStepError> {
     let clock = PhaseClock { device, began: Cell::new(Instant::now()), phases: Cell::default() };
     let (report, prefill, step) = run(engine, config, device, (prompt_tokens, number), &clock)?;
     let timed = clock.phases.get();
     let decode = (timed.decode - prefill).max(0.0);
-    Ok(Phases { prefill, decode, step, drift: report.drift, ..timed })
+    Ok(StepTimings { prefill, decode, step, drift: report.drift, ..timed })
 }
 
 /// What the step reports, and the seconds of its prefill and of all of it.
@@ -117,15 +124,15 @@ pub(super) fn run<E: Engine>(
     device: Option<&Arc<dyn Device>>,
     (prompt_tokens, number): (usize, u64),
     observer: &dyn Observer,
-) -> Result<(StepReport, f64, f64), TrialError> {
+) -> Result<(StepReport, f64, f64), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
     if let Some(asked) = configured.evidence().iter().find(|kind| !GIVEN.contains(kind)) {
-        return Err(TrialError::Evidence { method: config.method.clone(), asked: *asked });
+        return Err(SyntheticStepError::Evidence { method: config.method.clone(), asked: *asked });
     }
     let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
     // The prompts are read once more, to know how long that takes.
     let clock = Instant::now();
-    respond(engine, config, &prompts, (rl.group_size, 1), number)?;
+    generate(engine, config, &prompts, (rl.group_size, 1), number)?;
     let prefill = since(clock, device)?;
     let settings = settings(config);
     let (method, rewards) = (configured.method.as_ref(), &AlternatingRewards);
@@ -142,26 +149,26 @@ fn settings(config: &Config) -> StepSettings {
 }
 
 /// `group` responses of `new` tokens to each prompt.
-pub(super) fn respond<E: Engine>(
+pub(super) fn generate<E: Engine>(
     engine: &E,
     config: &Config,
-    prompts: &[Exercise],
+    prompts: &[TrainingPrompt],
     (group, new): (usize, usize),
     number: u64,
-) -> Result<Vec<Vec<Sampled>>, RolloutError> {
+) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
     let mut settings = settings(config);
     settings.sampling.max_new_tokens = new;
     let (configured, rewards) = (config.configured(), &AlternatingRewards);
     let method = configured.method.as_ref();
-    Trainer { settings: &settings, method, rewards, observer: &() }.respond(engine, prompts, group, number)
+    Trainer { settings: &settings, method, rewards, observer: &() }.generate(engine, prompts, group, number)
 }
 
 /// Random prompts, whose answers nobody reads.
-pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -> Vec<Exercise> {
+pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -> Vec<TrainingPrompt> {
     let base = Address::new(1, Purpose::Rollout).step(number);
     let token = |i: usize, t: usize| (base.prompt(i as u64).bits(t as u64) % vocabulary as u64) as u32;
-    let prompt = |i: usize| Exercise {
-        prompt: (0..tokens).map(|t| token(i, t)).collect(),
+    let prompt = |i: usize| TrainingPrompt {
+        tokens: (0..tokens).map(|t| token(i, t)).collect(),
         gold: Gold::from(0),
         number: i as u64,
     };
@@ -172,14 +179,14 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
 ///
 /// # Errors
 /// When the adapter does not fit the shape, there is too little memory or the device fails.
-pub fn made_up(
+pub fn synthetic_engine(
     device: &Arc<dyn Device>,
     shape: &Shape,
     config: &Config,
     dtype: Dtype,
-    made: Made,
-) -> Result<Gpu, Error> {
-    let stage = Stage { lora: config.lora.clone(), ..Stage::new(config.rl.adam.clone()) };
+    weights: SyntheticWeights,
+) -> Result<GpuEngine, Error> {
+    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.rl.adam.clone()) };
     let reference = config.configured().evidence().contains(&EvidenceKind::RefLogps);
-    Gpu::made_up(device, dtype, shape, stage, reference, made)
+    GpuEngine::synthetic(device, dtype, shape, setup, reference, weights)
 }

@@ -3,16 +3,16 @@ use grpo_lambda_gpu::Dtype;
 
 use super::*;
 use crate::config::Config;
-use crate::problems::Longest;
+use crate::problems::MaxLengths;
 
-const PROMPT: Longest = Longest { prompt: 7, example: 0 };
+const PROMPT: MaxLengths = MaxLengths { prompt: 7, example: 0 };
 
 fn config(more: &[&str]) -> Config {
     let base = ["rl.prompts_per_step=3", "rl.group_size=4", "rl.max_new_tokens=9", "method.name=grpo"];
     Config::resolve("tiny", &base).and_then(|config| config.with(more)).expect("accepted")
 }
 
-fn predicted(more: &[&str]) -> Prediction {
+fn predicted(more: &[&str]) -> StepPrediction {
     let shape = Shape::qwen2(61, 32, 2, 4, 2);
     predict(&shape, &config(more), Dtype::Bf16, PROMPT).expect("counted")
 }
@@ -21,14 +21,14 @@ fn predicted(more: &[&str]) -> Prediction {
 fn long_demonstrations_are_counted_where_they_are_imitated() {
     let shape = Shape::qwen2(61, 32, 2, 4, 2);
     let peak = |example: usize, more: &[&str]| {
-        let longest = Longest { example, ..PROMPT };
+        let longest = MaxLengths { example, ..PROMPT };
         predict(&shape, &config(more), Dtype::Bf16, longest).expect("counted")
     };
     let few = ["eval.n=1", "sft.batch=2"];
     assert_eq!(peak(0, &few).supervised, None);
     assert_eq!(peak(900, &["sft.steps=0"]).supervised, None);
     let (short, long) = (peak(30, &few), peak(900, &few));
-    let of = |p: &Prediction| p.supervised.as_ref().expect("counted").0;
+    let of = |p: &StepPrediction| p.supervised.as_ref().expect("counted").0;
     assert!(of(&short) < short.update.0 && of(&long) > long.update.0);
     assert_eq!(long.peak().0, of(&long));
     let line = memory_check(&long, 0, &config(&few)).expect_err("refused");
@@ -78,9 +78,11 @@ fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
         .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
         .map(|config| predict(&shape, &config, Dtype::F32, PROMPT))
         .collect();
-    assert!(found.iter().any(|f| matches!(f, Err(TrialError::Evidence { .. }))));
+    assert!(found.iter().any(|f| matches!(f, Err(SyntheticStepError::Evidence { .. }))));
     assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
-    let other = |f: &&Result<Prediction, TrialError>| !matches!(f, Ok(_) | Err(TrialError::Evidence { .. }));
+    let other = |f: &&Result<StepPrediction, SyntheticStepError>| {
+        !matches!(f, Ok(_) | Err(SyntheticStepError::Evidence { .. }))
+    };
     assert!(found.iter().find(other).is_none());
 }
 

@@ -10,7 +10,10 @@ use super::{Collective, CollectiveError};
 ///
 /// # Errors
 /// [`CollectiveError`].
-pub fn share<C: Collective>(collective: &mut C, own: &[Group]) -> Result<Vec<Group>, CollectiveError> {
+pub fn gather_groups<C: Collective>(
+    collective: &mut C,
+    own: &[Group],
+) -> Result<Vec<Group>, CollectiveError> {
     let rows: Vec<Vec<f64>> = own.iter().flat_map(write_group).collect();
     let mut rows = collective.gather(&rows)?.into_iter();
     let mut groups = Vec::new();
@@ -106,7 +109,7 @@ fn read_response(rows: &mut impl Iterator<Item = Vec<f64>>) -> Option<Response> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::collective::{Single, threads};
+    use crate::step::collective::{SingleWorker, threads};
 
     /// Numbers that a detour through text or `f32` would not survive.
     fn awkward(seed: usize) -> Response {
@@ -137,10 +140,10 @@ mod tests {
             |k: usize| Group { responses: (k..k + k % 4).map(awkward).chain([bare.clone()]).collect() };
         let mut whole: Vec<Group> = (1..6).map(group).collect();
         whole[3] = Group::default();
-        assert_eq!(share(&mut Single, &whole), Ok(whole.clone()));
+        assert_eq!(gather_groups(&mut SingleWorker, &whole), Ok(whole.clone()));
         // One worker has nothing, one has most.
         let own = |rank: usize| [&whole[..1], &whole[1..4], &whole[4..4], &whole[4..]][rank];
-        let all = threads::run(4, |side| share(side, own(side.rank()))).expect("no failure");
+        let all = threads::run(4, |side| gather_groups(side, own(side.rank()))).expect("no failure");
         assert_eq!(all, vec![whole.clone(); 4]);
         // Equal as numbers is not enough for zeros.
         let zero = |groups: &[Group]| groups[0].responses[0].ref_logps.as_ref().map(|l| l[2].to_bits());
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_no_batch_are_refused() {
-        struct Garbled(Single);
+        struct Garbled(SingleWorker);
         impl Collective for Garbled {
             fn rank(&self) -> usize {
                 0
@@ -172,6 +175,6 @@ mod tests {
             fn abort(&mut self, _reason: &str) {}
         }
         let batch = [Group { responses: vec![awkward(1)] }];
-        assert!(matches!(share(&mut Garbled(Single), &batch), Err(CollectiveError::Rows(_))));
+        assert!(matches!(gather_groups(&mut Garbled(SingleWorker), &batch), Err(CollectiveError::Rows(_))));
     }
 }

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`Collective`] | the seam: sums, gathered rows, broadcast, barrier |
-//! | [`Single`] | one worker |
+//! | [`SingleWorker`] | one worker |
 //! | [`threads`] | workers that are threads of one process |
 //! | `nccl` (feature `nccl`) | a GPU per worker; compiled, never run: see there |
 //! | [`tree`] | the one order of additions |
@@ -11,7 +11,7 @@
 //! | [`batch`] | what workers sampled, made known to all |
 //! | [`worker`] | a replica: its shards, and a step of imitation |
 //! | [`policy`] | a worker as the learner's policy: the update of any method |
-//! | [`lesson`] | a short run of both |
+//! | [`training`] | a short run of both |
 //!
 //! # The equation
 //!
@@ -33,13 +33,13 @@
 //!
 //! What else would depend on `N` does not: random numbers are addressed by step, prompt and response; micro-batches, which change no
 //! bit, are packed anew in each shard; baselines and normalisers are those of the whole batch, which every worker holds
-//! ([`share`]); the loss that is logged is summed row by row from gathered log-probabilities. A gradient that is not finite
+//! ([`gather_groups`]); the loss that is logged is summed row by row from gathered log-probabilities. A gradient that is not finite
 //! reaches every worker's sum, so that all skip the step or none. After every step replicas compare a digest of weights and
 //! optimiser ([`CollectiveError::Diverged`]).
 //!
 //! # Memory
 //!
-//! A worker adds up its subtree as shards complete ([`Fold`]): it holds `log2(S/N) + 1` buffers of the gradient's size, one where
+//! A worker adds up its subtree as shards complete ([`TreeSum`]): it holds `log2(S/N) + 1` buffers of the gradient's size, one where
 //! `S = N`. Call by call the collective adds a bounded chunk per worker.
 //!
 //! # Failures
@@ -61,23 +61,23 @@
 
 pub mod batch;
 pub mod error;
-pub mod lesson;
 #[cfg(feature = "nccl")]
 pub mod nccl;
 pub mod policy;
 pub mod shards;
 pub mod single;
 pub mod threads;
+pub mod training;
 pub mod tree;
 pub mod worker;
 
-pub use batch::share;
+pub use batch::gather_groups;
 pub use error::CollectiveError;
-pub use policy::{Pace, ShardPolicy, Updated};
+pub use policy::{ShardPolicy, UpdateReport, UpdateSettings};
 pub use shards::Shards;
-pub use single::Single;
+pub use single::SingleWorker;
 pub use threads::Threads;
-pub use tree::{Fold, Summand};
+pub use tree::{Summand, TreeSum};
 pub use worker::{Worker, WorkerError};
 
 /// One worker's side of a team: every call is made by all workers, in the same order, and returns when all have made it.
@@ -88,7 +88,7 @@ pub trait Collective {
     /// How many there are: a power of two.
     fn size(&self) -> usize;
 
-    /// Replaces `values` by their sum over all workers, added along the complete binary tree over ranks (see [`Fold`]).
+    /// Replaces `values` by their sum over all workers, added along the complete binary tree over ranks (see [`TreeSum`]).
     ///
     /// # Errors
     /// [`CollectiveError`]: when another worker failed, makes another call, or has another number of values.

@@ -1,7 +1,7 @@
 //! Workers that are GPUs, over NCCL.
 //!
 //! **Compiled and linted, never run**: no machine with two GPUs, or with NCCL, has been at hand. What stands elsewhere: the kernel
-//! `tree_sum` is compiled by a C compiler in the tests and equals [`Fold`](super::Fold) to the bit; the trait's contract is that of
+//! `tree_sum` is compiled by a C compiler in the tests and equals [`TreeSum`](super::TreeSum) to the bit; the trait's contract is that of
 //! [`Threads`](super::Threads), which is tested. What only hardware can show: every call into NCCL and the driver below.
 //!
 //! NCCL's own sum may take any association, and takes another for another number of GPUs. So it only moves numbers here
@@ -46,7 +46,7 @@ const GATHER: u64 = 2;
 const BROADCAST: u64 = 3;
 const BARRIER: u64 = 4;
 
-fn spell([call, root, len]: Header) -> String {
+fn describe_call([call, root, len]: Header) -> String {
     match call {
         ALL_REDUCE => format!("all_reduce of {len} numbers"),
         GATHER => "gather".to_owned(),
@@ -223,7 +223,7 @@ impl Nccl {
             match headers.iter().position(|h| key(h) != key(&headers[0])) {
                 None => Ok(headers),
                 Some(rank) => {
-                    let (expected, found) = (spell(headers[0]), spell(headers[rank]));
+                    let (expected, found) = (describe_call(headers[0]), describe_call(headers[rank]));
                     Err(CollectiveError::Parted { rank, expected, found })
                 }
             }

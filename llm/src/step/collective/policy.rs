@@ -6,27 +6,27 @@ use grpo_lambda::group::Group;
 use grpo_lambda::learner::{self, Policy, Scored};
 use grpo_lambda::methods::{Method, batch_metrics};
 use grpo_lambda::metrics::Metrics;
-use grpo_lambda_decoder::optim::Update;
+use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::Collective;
-use super::lesson::Lesson;
+use super::training::DistributedRun;
 use super::worker::{Row, ShardTape, Worker, WorkerError};
 use crate::step::micro_batch;
 
 /// What an update did; the same for every worker.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Updated {
+pub struct UpdateReport {
     /// The loss of the whole batch before the last inner update.
     pub loss: f64,
     /// Metrics of the whole batch, of the last inner update.
     pub metrics: Metrics,
     /// The optimiser's word on each inner update.
-    pub updates: Vec<Update>,
+    pub updates: Vec<StepOutcome>,
 }
 
 /// How an update runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct UpdateSettings {
     /// Learning rate.
     pub rate: f64,
     /// Divides the logits; that of the sampler.
@@ -41,19 +41,19 @@ pub struct Pace {
 /// the loss needs, beside its credit, its own log-probabilities alone (see [`Method`]), so that its gradient need not wait for the others.
 pub struct ShardPolicy<'a, C: Collective> {
     worker: &'a mut Worker<C>,
-    lesson: &'a Lesson<'a>,
+    plan: &'a DistributedRun<'a>,
     /// Of the next sample.
     step: u64,
-    updates: Vec<Update>,
+    updates: Vec<StepOutcome>,
     /// Log-probabilities of all rows before the last inner update.
     gathered: Vec<Vec<f64>>,
 }
 
 impl<'a, C: Collective> ShardPolicy<'a, C> {
-    /// `worker` at a step of `lesson`.
-    pub fn new(worker: &'a mut Worker<C>, lesson: &'a Lesson<'a>, step: u64) -> Self {
+    /// `worker` at a step of `plan`.
+    pub fn new(worker: &'a mut Worker<C>, plan: &'a DistributedRun<'a>, step: u64) -> Self {
         worker.begin();
-        ShardPolicy { worker, lesson, step, updates: Vec::new(), gathered: Vec::new() }
+        ShardPolicy { worker, plan, step, updates: Vec::new(), gathered: Vec::new() }
     }
 
     /// The update of [`learner::update`] over shards: group `i` of the batch answers prompt `i`.
@@ -63,11 +63,11 @@ impl<'a, C: Collective> ShardPolicy<'a, C> {
     ///
     /// # Errors
     /// [`WorkerError`].
-    pub fn update(mut self, prompts: &[Vec<u32>], batch: &[Group]) -> Result<Updated, WorkerError> {
-        let (method, inner_updates) = (self.lesson.method, self.lesson.pace.inner_updates);
+    pub fn update(mut self, prompts: &[Vec<u32>], batch: &[Group]) -> Result<UpdateReport, WorkerError> {
+        let (method, inner_updates) = (self.plan.method, self.plan.settings.inner_updates);
         learner::update(&mut self, method, prompts, batch, inner_updates)?;
         let (loss, metrics) = evaluated(method, batch, &self.gathered);
-        Ok(Updated { loss, metrics, updates: self.updates })
+        Ok(UpdateReport { loss, metrics, updates: self.updates })
     }
 }
 
@@ -93,7 +93,7 @@ impl<C: Collective> Policy for ShardPolicy<'_, C> {
     type Error = WorkerError;
 
     fn sample(&mut self, prompts: &[Vec<u32>], group_size: usize) -> Result<Vec<Group>, WorkerError> {
-        let batch = self.lesson.sample(self.worker, prompts, group_size, self.step)?;
+        let batch = self.plan.sample(self.worker, prompts, group_size, self.step)?;
         self.step += 1;
         Ok(batch)
     }
@@ -108,7 +108,7 @@ impl<C: Collective> Policy for ShardPolicy<'_, C> {
         batch: &[Group],
         part: Range<usize>,
     ) -> Result<Scored<ShardTape>, WorkerError> {
-        Ok(self.worker.forward(&rows(prompts, batch), part, self.lesson.pace.temperature)?)
+        Ok(self.worker.forward(&rows(prompts, batch), part, self.plan.settings.temperature)?)
     }
 
     fn backward(&mut self, tape: ShardTape, dlogps: &[Vec<f64>]) -> Result<(), WorkerError> {
@@ -117,7 +117,7 @@ impl<C: Collective> Policy for ShardPolicy<'_, C> {
     }
 
     fn step(&mut self) -> Result<(), WorkerError> {
-        let (update, logps) = self.worker.step(self.lesson.pace.rate)?;
+        let (update, logps) = self.worker.step(self.plan.settings.rate)?;
         self.updates.push(update);
         self.gathered = logps;
         Ok(())

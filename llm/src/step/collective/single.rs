@@ -4,9 +4,9 @@ use super::{Collective, CollectiveError};
 
 /// Nobody else: every call gives back what it was given.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Single;
+pub struct SingleWorker;
 
-impl Collective for Single {
+impl Collective for SingleWorker {
     fn rank(&self) -> usize {
         0
     }

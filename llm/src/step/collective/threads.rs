@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{Collective, CollectiveError, Fold, Shards};
+use super::{Collective, CollectiveError, Shards, TreeSum};
 
 /// Numbers that are added at a time: what a call holds beside its arguments is this much per worker.
 const CHUNK: usize = 1 << 16;
@@ -32,18 +32,18 @@ struct State {
     /// Rounds completed.
     rounds: u64,
     /// What has been laid down in this round, by rank.
-    laid: Vec<Option<Part>>,
+    contributions: Vec<Option<Contribution>>,
     /// All of the last round. The next cannot complete before everyone has taken it, for everyone must lay something down first.
-    whole: Arc<Vec<Part>>,
+    completed: Arc<Vec<Contribution>>,
     /// The first failure, and what was said of it.
     failed: Option<(usize, String)>,
     /// The first worker to leave: no failure unless somebody waits for it.
-    left: Option<usize>,
+    departed: Option<usize>,
 }
 
 impl State {
     fn broken(&mut self) -> Result<(), CollectiveError> {
-        if let Some(rank) = self.left {
+        if let Some(rank) = self.departed {
             self.failed.get_or_insert_with(|| (rank, "it left while others needed it".to_owned()));
         }
         match &self.failed {
@@ -55,7 +55,7 @@ impl State {
 
 /// What a worker lays down.
 #[derive(Clone, Debug)]
-struct Part {
+struct Contribution {
     call: Call,
     numbers: Vec<f32>,
     rows: Vec<Vec<f64>>,
@@ -92,13 +92,13 @@ impl Team {
         self.changed.notify_all();
     }
 
-    fn round(&self, rank: usize, part: Part) -> Result<Arc<Vec<Part>>, CollectiveError> {
+    fn round(&self, rank: usize, part: Contribution) -> Result<Arc<Vec<Contribution>>, CollectiveError> {
         let mut state = self.lock();
         state.broken()?;
         let round = state.rounds;
-        state.laid[rank] = Some(part);
-        if state.laid.iter().all(Option::is_some) {
-            state.whole = Arc::new(state.laid.iter_mut().filter_map(Option::take).collect());
+        state.contributions[rank] = Some(part);
+        if state.contributions.iter().all(Option::is_some) {
+            state.completed = Arc::new(state.contributions.iter_mut().filter_map(Option::take).collect());
             state.rounds += 1;
             self.changed.notify_all();
         }
@@ -106,7 +106,7 @@ impl Team {
             state.broken()?;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(state.whole.clone())
+        Ok(state.completed.clone())
     }
 }
 
@@ -117,7 +117,7 @@ impl Threads {
     /// [`CollectiveError::Workers`].
     pub fn team(workers: usize) -> Result<Vec<Threads>, CollectiveError> {
         Shards::new(workers, workers)?;
-        let state = State { laid: vec![None; workers], ..State::default() };
+        let state = State { contributions: vec![None; workers], ..State::default() };
         let team = Arc::new(Team { state: Mutex::new(state), changed: Condvar::new() });
         Ok((0..workers).map(|rank| Threads { rank, size: workers, team: team.clone() }).collect())
     }
@@ -127,12 +127,12 @@ impl Threads {
         call: Call,
         numbers: Vec<f32>,
         rows: Vec<Vec<f64>>,
-    ) -> Result<Arc<Vec<Part>>, CollectiveError> {
-        let whole = self.team.round(self.rank, Part { call, numbers, rows })?;
-        match whole.iter().position(|part| part.call != whole[0].call) {
-            None => Ok(whole),
+    ) -> Result<Arc<Vec<Contribution>>, CollectiveError> {
+        let completed = self.team.round(self.rank, Contribution { call, numbers, rows })?;
+        match completed.iter().position(|part| part.call != completed[0].call) {
+            None => Ok(completed),
             Some(rank) => {
-                let (expected, found) = (whole[0].call.to_string(), whole[rank].call.to_string());
+                let (expected, found) = (completed[0].call.to_string(), completed[rank].call.to_string());
                 Err(CollectiveError::Parted { rank, expected, found })
             }
         }
@@ -154,11 +154,11 @@ impl Collective for Threads {
         if values.is_empty() {
             self.round(call, Vec::new(), Vec::new())?;
         }
-        let mut sum = Fold::default();
+        let mut sum = TreeSum::default();
         for chunk in values.chunks_mut(CHUNK) {
-            let whole = self.round(call, chunk.to_vec(), Vec::new())?;
+            let completed = self.round(call, chunk.to_vec(), Vec::new())?;
             sum.clear();
-            whole.iter().for_each(|part| sum.push(&part.numbers));
+            completed.iter().for_each(|part| sum.push(&part.numbers));
             if let Some(root) = sum.root() {
                 chunk.copy_from_slice(root);
             }
@@ -167,8 +167,8 @@ impl Collective for Threads {
     }
 
     fn gather(&mut self, rows: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, CollectiveError> {
-        let whole = self.round(Call::Gather, Vec::new(), rows.to_vec())?;
-        Ok(whole.iter().flat_map(|part| part.rows.iter().cloned()).collect())
+        let completed = self.round(Call::Gather, Vec::new(), rows.to_vec())?;
+        Ok(completed.iter().flat_map(|part| part.rows.iter().cloned()).collect())
     }
 
     fn broadcast(&mut self, root: usize, values: &mut [f32]) -> Result<(), CollectiveError> {
@@ -176,8 +176,8 @@ impl Collective for Threads {
             return Err(CollectiveError::Root { root, workers: self.size });
         }
         let mine = if self.rank == root { values.to_vec() } else { Vec::new() };
-        let whole = self.round(Call::Broadcast { root, len: values.len() }, mine, Vec::new())?;
-        values.copy_from_slice(&whole[root].numbers);
+        let completed = self.round(Call::Broadcast { root, len: values.len() }, mine, Vec::new())?;
+        values.copy_from_slice(&completed[root].numbers);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Drop for Threads {
         if std::thread::panicking() {
             self.team.fail(self.rank, "it panicked");
         }
-        self.team.lock().left.get_or_insert(self.rank);
+        self.team.lock().departed.get_or_insert(self.rank);
         self.team.changed.notify_all();
     }
 }
@@ -204,7 +204,7 @@ impl Drop for Threads {
 /// A team that broke: which worker failed first, and of what.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("worker {rank} failed: {reason}")]
-pub struct Broken<E> {
+pub struct TeamFailure<E> {
     /// The worker that failed first.
     pub rank: usize,
     /// What it said, or how it panicked.
@@ -218,12 +218,13 @@ pub struct Broken<E> {
 /// Every worker ends: an error or a panic in one is an error in those that wait for it.
 ///
 /// # Errors
-/// [`Broken`] with the failure that came first; of [`CollectiveError::Workers`] for a number of workers that is no power of two.
+/// [`TeamFailure`] with the failure that came first; of [`CollectiveError::Workers`] for a number of workers that is no power of two.
 pub fn run<T: Send, E: Display + Send>(
     workers: usize,
     work: impl Fn(&mut Threads) -> Result<T, E> + Sync,
-) -> Result<Vec<T>, Broken<E>> {
-    let team = Threads::team(workers).map_err(|e| Broken { rank: 0, reason: e.to_string(), error: None })?;
+) -> Result<Vec<T>, TeamFailure<E>> {
+    let team =
+        Threads::team(workers).map_err(|e| TeamFailure { rank: 0, reason: e.to_string(), error: None })?;
     let shared = team.first().map(|t| t.team.clone()).unwrap_or_default();
     let one = |mut side: Threads| {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut side)));
@@ -251,5 +252,5 @@ pub fn run<T: Send, E: Display + Send>(
     }
     let (rank, reason) = shared.lock().failed.clone().unwrap_or_default();
     let error = std::mem::replace(&mut outcomes[rank], Err(None)).err().flatten();
-    Err(Broken { rank, reason, error: error.map(Box::new) })
+    Err(TeamFailure { rank, reason, error: error.map(Box::new) })
 }

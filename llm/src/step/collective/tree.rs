@@ -40,9 +40,9 @@ impl Summand for Parameters<f32> {
 /// buffer is kept per 1 in the binary digits of `n`: at most `log2(n)` for `n` leaves, a power of two, beside the leaf itself.
 ///
 /// ```
-/// use grpo_lambda_llm::step::collective::Fold;
+/// use grpo_lambda_llm::step::collective::TreeSum;
 ///
-/// let mut fold = Fold::default();
+/// let mut fold = TreeSum::default();
 /// for leaf in [1e8f32, 1.0, -1e8, 1.0] {
 ///     fold.push(&vec![leaf]);
 /// }
@@ -51,20 +51,20 @@ impl Summand for Parameters<f32> {
 /// assert_eq!(((1e8f32 + 1.0) - 1e8) + 1.0, 1.0);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Fold<B> {
+pub struct TreeSum<B> {
     /// Complete subtrees, each larger than the one after it.
     open: Vec<B>,
     spare: Vec<B>,
     leaves: usize,
 }
 
-impl<B> Default for Fold<B> {
+impl<B> Default for TreeSum<B> {
     fn default() -> Self {
-        Fold { open: Vec::new(), spare: Vec::new(), leaves: 0 }
+        TreeSum { open: Vec::new(), spare: Vec::new(), leaves: 0 }
     }
 }
 
-impl<B: Summand> Fold<B> {
+impl<B: Summand> TreeSum<B> {
     /// Adds the next leaf.
     pub fn push(&mut self, leaf: &B) {
         let subtrees = self.leaves.trailing_ones();
@@ -123,7 +123,7 @@ mod tests {
         let chain = l.iter().fold(0.0, |a, b| a + b);
         let halves = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
         assert!(tree != chain && tree != halves && chain != halves, "{tree} {chain} {halves}: no test");
-        let mut fold = Fold::default();
+        let mut fold = TreeSum::default();
         l.iter().for_each(|x| fold.push(&vec![*x]));
         assert_eq!(fold.root().map(|r| r[0].to_bits()), Some(tree.to_bits()));
     }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_tree_of_two_to_the_k_leaves_keeps_k_buffers_and_uses_them_again() {
         for k in 0..7usize {
-            let mut fold = Fold::default();
+            let mut fold = TreeSum::default();
             for _ in 0..3 {
                 fold.clear();
                 (0..1usize << k).for_each(|i| fold.push(&vec![i as f32]));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_incomplete_tree_has_no_root() {
-        let mut fold = Fold::default();
+        let mut fold = TreeSum::default();
         for leaves in 0..20usize {
             assert_eq!(fold.root().is_some(), leaves.is_power_of_two(), "{leaves} leaves");
             fold.push(&vec![1.0]);

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use grpo_lambda::learner::Scored;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Decoder, Error as ModelError, Gradients, Options, Rows, Tape};
-use grpo_lambda_decoder::optim::{AdamW, OptimError, Update};
+use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions, Gradients, Rows, Tape};
+use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome};
 use grpo_lambda_decoder::pack::pack;
 use grpo_lambda_decoder::rollout::RolloutError;
 
-use super::{Collective, CollectiveError, Fold, Shards};
+use super::{Collective, CollectiveError, Shards, TreeSum};
 use crate::config::MemoryConfig;
 use crate::step::engine::take_weights;
 use crate::step::sft::{Example, SftReport};
@@ -43,7 +43,7 @@ pub struct Worker<C: Collective> {
     /// The gradient of the shard at hand.
     leaf: Gradients<f32>,
     /// The gradients of the shards before it.
-    fold: Fold<Parameters<f32>>,
+    fold: TreeSum<Parameters<f32>>,
     /// The shard at hand.
     shard: usize,
     /// Log-probabilities of the rows so far.
@@ -75,7 +75,7 @@ impl<C: Collective> Worker<C> {
     ) -> Result<Self, WorkerError> {
         let shards = Shards::new(shards, collective.size())?;
         let leaf = Gradients::new(model.config(), |name| optimiser.weights(name).is_some());
-        let (fold, shard, own) = (Fold::default(), 0, Vec::new());
+        let (fold, shard, own) = (TreeSum::default(), 0, Vec::new());
         let mut worker = Worker { model, optimiser, collective, shards, memory, leaf, fold, shard, own };
         worker.begin();
         worker.check()?;
@@ -130,7 +130,7 @@ impl<C: Collective> Worker<C> {
     ///
     /// # Errors
     /// [`WorkerError`].
-    pub fn imitate(&mut self, examples: &[Example], rate: f64) -> Result<SftReport, WorkerError> {
+    pub fn sft_step(&mut self, examples: &[Example], rate: f64) -> Result<SftReport, WorkerError> {
         let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
         let rows: Vec<Row<'_>> =
             examples.iter().map(|e| (e.prompt.as_slice(), e.response.as_slice())).collect();
@@ -176,7 +176,8 @@ impl<C: Collective> Worker<C> {
         part: Range<usize>,
         temperature: f64,
     ) -> Result<Scored<ShardTape>, ModelError> {
-        let options = Options { temperature, entropy: false, checkpoint: self.memory.recompute_layers };
+        let options =
+            ForwardOptions { temperature, entropy: false, checkpoint: self.memory.recompute_layers };
         let owner = |shard: &usize| self.shards.rows(*shard, rows.len()).contains(&part.start);
         let shard = self.own_shards().find(owner).expect("a part of the own rows");
         let mut packed = Rows::new();
@@ -206,7 +207,7 @@ impl<C: Collective> Worker<C> {
 
     /// Gathers the log-probabilities of all rows, adds the subtrees of all workers, moves the weights against the sum, and compares
     /// replicas. Returns what the optimiser did, and the log-probabilities.
-    pub(super) fn step(&mut self, rate: f64) -> Result<(Update, Vec<Vec<f64>>), WorkerError> {
+    pub(super) fn step(&mut self, rate: f64) -> Result<(StepOutcome, Vec<Vec<f64>>), WorkerError> {
         let logps = self.collective.gather(&self.own)?;
         let own = self.own_shards();
         // A single shard is its own subtree and stays where it is.
@@ -224,7 +225,7 @@ impl<C: Collective> Worker<C> {
         }
         let by_name: Vec<(&str, &[f32])> = sum.iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
         let update = self.optimiser.step(rate, &by_name)?;
-        if let Update::Applied { .. } = update {
+        if let StepOutcome::Applied { .. } = update {
             take_weights(&mut self.model, &self.optimiser);
         }
         self.check()?;

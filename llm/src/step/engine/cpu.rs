@@ -4,14 +4,16 @@ use std::borrow::Cow;
 
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
-use grpo_lambda_decoder::model::{Config, Decoder, Error, Gradients, Options, Rows, Scores, Tape};
-use grpo_lambda_decoder::optim::{AdamW, OptimError, Update};
-use grpo_lambda_decoder::rollout::{Ask, RolloutError, Sampled, Sampler};
+use grpo_lambda_decoder::model::{
+    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
+};
+use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
-use super::{Engine, Stage};
+use super::{Engine, TrainingSetup};
 
 /// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
-pub struct Cpu {
+pub struct CpuEngine {
     /// The policy.
     pub model: Decoder<f32>,
     /// Moments, and what is trained in full precision.
@@ -21,28 +23,28 @@ pub struct Cpu {
     lora: Option<Lora>,
 }
 
-impl Cpu {
+impl CpuEngine {
     /// A stage that begins with `model`.
     ///
     /// # Errors
     /// When the adapter does not fit the model, or the reference does not.
-    pub fn start(model: Decoder<f32>, stage: Stage) -> Result<Self, Error> {
+    pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
         let shape = model.config().clone();
-        let reference = stage.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
-        let lora = match stage.lora {
+        let reference = setup.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
+        let lora = match setup.lora {
             Some(settings) => Some(Lora::new(settings, &model).map_err(Error::Adapter)?),
             None => None,
         };
         let trained = match &lora {
-            Some(lora) => lora.settings().initialise(&shape, stage.seed).map_err(Error::Adapter)?,
+            Some(lora) => lora.settings().initialise(&shape, setup.seed).map_err(Error::Adapter)?,
             None => model.parameters().clone(),
         };
-        let optimiser = AdamW::new(stage.adam, trained.into_iter().map(|(name, t)| (name, t.data)));
+        let optimiser = AdamW::new(setup.adam, trained.into_iter().map(|(name, t)| (name, t.data)));
         let gradients = match &lora {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
             None => Gradients::new(&shape, |_| true),
         };
-        Ok(Cpu { model, optimiser, gradients, reference, lora })
+        Ok(CpuEngine { model, optimiser, gradients, reference, lora })
     }
 
     /// The gradient under way, complete.
@@ -71,13 +73,13 @@ pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
     });
 }
 
-impl Sampler for Cpu {
-    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        self.model.respond(ask)
+impl Sampler for CpuEngine {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        self.model.generate(request)
     }
 }
 
-impl Engine for Cpu {
+impl Engine for CpuEngine {
     type Tape = Tape<f32>;
 
     fn shape(&self) -> &Config {
@@ -88,11 +90,11 @@ impl Engine for Cpu {
         true
     }
 
-    fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, Tape<f32>), Error> {
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<f32>), Error> {
         self.model.forward(rows, options)
     }
 
-    fn reference(&mut self, rows: &[Rows], options: Options) -> Result<Vec<Scores>, Error> {
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
         let score = |model: &Decoder<f32>| rows.iter().map(|rows| model.score(rows, options)).collect();
         match (&self.reference, &self.lora) {
             (Some(reference), _) => score(reference),
@@ -106,7 +108,7 @@ impl Engine for Cpu {
         Ok(())
     }
 
-    fn step(&mut self, rate: f64) -> Result<Update, OptimError> {
+    fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
         let update = match &self.lora {
             Some(lora) => {
                 let optimiser = &self.optimiser;
@@ -117,7 +119,7 @@ impl Engine for Cpu {
             }
             None => self.optimiser.step(rate, &self.gradients.by_name())?,
         };
-        if let Update::Applied { .. } = update {
+        if let StepOutcome::Applied { .. } = update {
             self.take_weights();
         }
         self.gradients.clear();
@@ -128,7 +130,7 @@ impl Engine for Cpu {
         Ok(Cow::Borrowed(self.model.parameters()))
     }
 
-    fn frozen(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
         Ok(match (&self.reference, &self.lora) {
             (Some(reference), _) => Some(Cow::Borrowed(reference.parameters())),
             (None, Some(lora)) => Some(Cow::Owned(lora.under(&self.model))),
@@ -145,17 +147,17 @@ impl Engine for Cpu {
         Ok(Some((lora.settings().clone(), self.optimiser.parameters().map(tensor).collect())))
     }
 
-    fn optimiser(&self) -> Result<Vec<u8>, Error> {
+    fn optimiser_state(&self) -> Result<Vec<u8>, Error> {
         Ok(self.optimiser.to_bytes())
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), OptimError> {
+    fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
         self.optimiser.restore(state)?;
         self.take_weights();
         Ok(())
     }
 
-    fn decoder(&self) -> Option<&Decoder<f32>> {
+    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
         Some(&self.model)
     }
 }

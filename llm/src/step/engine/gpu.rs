@@ -1,8 +1,8 @@
 //! The engine of a device: [`GpuDecoder`] with [`GpuAdamW`].
 
-mod made_up;
+mod synthetic;
 
-pub use made_up::Made;
+pub use synthetic::SyntheticWeights;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::config::QkNorm;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Error, Options, Rows, Scores};
-use grpo_lambda_decoder::optim::{OptimError, Update};
-use grpo_lambda_decoder::rollout::{Ask, RolloutError, Sampled, Sampler};
+use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::optim::{OptimError, StepOutcome};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::optim::RestoreError;
 use grpo_lambda_gpu::rollout::{self, RolloutOptions};
@@ -22,7 +22,7 @@ use grpo_lambda_gpu::{
     Weights,
 };
 
-use super::{Engine, Stage};
+use super::{Engine, TrainingSetup};
 
 /// Refuses a shape that the kernels do not compute.
 fn implemented(shape: &Config) -> Result<(), Error> {
@@ -73,15 +73,15 @@ impl GpuModel {
 }
 
 impl Sampler for GpuModel {
-    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        Ok(rollout::run(&self.decoder, self.network(), ask, RolloutOptions::default())?.0)
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        Ok(rollout::run(&self.decoder, self.network(), request, RolloutOptions::default())?.0)
     }
 }
 
 /// A model in training on a device. Weights and activations have its dtype; what is trained is kept in `f32` beside them, and the policy
 /// is what they round to. With an adapter the weights stay as they are, and without it they are the reference.
 #[derive(Debug)]
-pub struct Gpu {
+pub struct GpuEngine {
     model: GpuModel,
     reference: Option<Weights>,
     optimiser: GpuAdamW,
@@ -89,21 +89,21 @@ pub struct Gpu {
     gradients: Option<Gradients>,
 }
 
-impl Gpu {
+impl GpuEngine {
     /// A stage that begins with these parameters.
     ///
     /// # Errors
     /// When parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
-    pub fn start(
+    pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
         shape: &Config,
         parameters: &Parameters<f32>,
-        stage: Stage,
+        setup: TrainingSetup,
     ) -> Result<Self, Error> {
         let mut model = GpuModel::new(device, dtype, shape, parameters)?;
         let layout = model.weights.layout().clone();
-        let reference = match &stage.reference {
+        let reference = match &setup.reference {
             Some(reference) => {
                 weights::check(shape, reference)?;
                 Some(Weights::upload(device, "reference", &layout, reference, dtype)?)
@@ -111,18 +111,18 @@ impl Gpu {
             None => None,
         };
         let kernels = model.decoder.kernels().clone();
-        let optimiser = match &stage.lora {
+        let optimiser = match &setup.lora {
             Some(settings) => {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
-                let first = settings.initialise(shape, stage.seed).map_err(Error::Adapter)?;
+                let first = settings.initialise(shape, setup.seed).map_err(Error::Adapter)?;
                 let adapter = Adapter::upload(device, "weights", &layout, &first, dtype)?;
-                let optimiser = GpuAdamW::new(kernels, stage.adam, adapter.tensors(), &first)?;
+                let optimiser = GpuAdamW::new(kernels, setup.adam, adapter.tensors(), &first)?;
                 model.adapter = Some(adapter);
                 optimiser
             }
-            None => GpuAdamW::new(kernels, stage.adam, model.weights.tensors(), parameters)?,
+            None => GpuAdamW::new(kernels, setup.adam, model.weights.tensors(), parameters)?,
         };
-        Ok(Gpu { model, reference, optimiser, gradients: None })
+        Ok(GpuEngine { model, reference, optimiser, gradients: None })
     }
 
     /// The gradient under way, at zero when there is none.
@@ -138,13 +138,13 @@ impl Gpu {
     }
 }
 
-impl Sampler for Gpu {
-    fn respond(&self, ask: &Ask<'_>) -> Result<Vec<Vec<Sampled>>, RolloutError> {
-        self.model.respond(ask)
+impl Sampler for GpuEngine {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        self.model.generate(request)
     }
 }
 
-impl Engine for Gpu {
+impl Engine for GpuEngine {
     type Tape = grpo_lambda_gpu::Tape;
 
     fn shape(&self) -> &Config {
@@ -155,11 +155,15 @@ impl Engine for Gpu {
         false
     }
 
-    fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, grpo_lambda_gpu::Tape), Error> {
+    fn forward(
+        &self,
+        rows: &Rows,
+        options: ForwardOptions,
+    ) -> Result<(TokenScores, grpo_lambda_gpu::Tape), Error> {
         Ok(self.model.decoder.forward(self.model.network(), rows, options)?)
     }
 
-    fn reference(&mut self, rows: &[Rows], options: Options) -> Result<Vec<Scores>, Error> {
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
         let weights = match (&self.reference, &self.model.adapter) {
             (Some(reference), _) => reference,
             (None, Some(_)) => &self.model.weights,
@@ -175,7 +179,7 @@ impl Engine for Gpu {
         Ok(())
     }
 
-    fn step(&mut self, rate: f64) -> Result<Update, OptimError> {
+    fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
         let gradients = self.take_gradients()?;
         Ok(self.optimiser.step(rate, &gradients, self.model.trained())?)
     }
@@ -189,7 +193,7 @@ impl Engine for Gpu {
         Ok(Cow::Owned(parameters))
     }
 
-    fn frozen(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
         let frozen = match (&self.reference, &self.model.adapter) {
             (Some(reference), _) => Some(reference),
             (None, Some(_)) => Some(&self.model.weights),
@@ -203,18 +207,18 @@ impl Engine for Gpu {
         Ok(Some((adapter.layout().settings().clone(), self.optimiser.master().read()?)))
     }
 
-    fn optimiser(&self) -> Result<Vec<u8>, Error> {
+    fn optimiser_state(&self) -> Result<Vec<u8>, Error> {
         Ok(self.optimiser.to_bytes()?)
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), OptimError> {
+    fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
         self.optimiser.restore(state, self.model.trained()).map_err(|e| match e {
             RestoreError::State(e) => e,
             RestoreError::Device(e) => OptimError::Device(e),
         })
     }
 
-    fn decoder(&self) -> Option<&Decoder<f32>> {
+    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
         None
     }
 }

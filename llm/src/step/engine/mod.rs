@@ -1,6 +1,6 @@
 //! [`Engine`]: a model in training on some device, as a training loop sees it.
 //!
-//! The loop, the policy and supervised learning are written once over this trait. [`Cpu`] is the exact engine: own decoder in f32, where
+//! The loop, the policy and supervised learning are written once over this trait. [`CpuEngine`] is the exact engine: own decoder in f32, where
 //! sampler and trainer agree to the bit. Others may round; the policy then measures how far the two are apart.
 
 mod cpu;
@@ -8,25 +8,25 @@ mod gpu;
 
 use std::borrow::Cow;
 
-pub use cpu::{Cpu, take_weights};
-pub use gpu::{Gpu, GpuModel, Made};
+pub use cpu::{CpuEngine, take_weights};
+pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
 
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, Error, Options, Rows, Scores};
-use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, Update};
+use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome};
 use grpo_lambda_decoder::rollout::Sampler;
 
-impl Stage {
+impl TrainingSetup {
     /// All weights are trained, and compared with no reference.
     pub fn new(adam: AdamWSettings) -> Self {
-        Stage { adam, lora: None, reference: None, seed: 0 }
+        TrainingSetup { adam, lora: None, reference: None, seed: 0 }
     }
 }
 
 /// How a stage of training begins.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct TrainingSetup {
     /// The optimiser.
     pub adam: AdamWSettings,
     /// The adapter that is trained instead of the weights.
@@ -52,7 +52,7 @@ pub trait Engine: Sampler + Sized {
     ///
     /// # Errors
     /// When the rows do not suit the model or the device fails.
-    fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, Self::Tape), Error>;
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Self::Tape), Error>;
 
     /// Log-probabilities under the frozen reference, batch by batch.
     ///
@@ -61,7 +61,7 @@ pub trait Engine: Sampler + Sized {
     ///
     /// # Panics
     /// If the stage began without a reference and without an adapter.
-    fn reference(&mut self, rows: &[Rows], options: Options) -> Result<Vec<Scores>, Error>;
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error>;
 
     /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
     ///
@@ -73,7 +73,7 @@ pub trait Engine: Sampler + Sized {
     ///
     /// # Errors
     /// [`OptimError`].
-    fn step(&mut self, rate: f64) -> Result<Update, OptimError>;
+    fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError>;
 
     /// The weights in full precision, with the adapter merged: the policy that is sampled.
     ///
@@ -85,7 +85,7 @@ pub trait Engine: Sampler + Sized {
     ///
     /// # Errors
     /// When the device fails.
-    fn frozen(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error>;
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error>;
 
     /// The adapter, where one is trained.
     ///
@@ -97,15 +97,15 @@ pub trait Engine: Sampler + Sized {
     ///
     /// # Errors
     /// When the device fails.
-    fn optimiser(&self) -> Result<Vec<u8>, Error>;
+    fn optimiser_state(&self) -> Result<Vec<u8>, Error>;
 
-    /// Continues from what [`Engine::optimiser`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the
+    /// Continues from what [`Engine::optimiser_state`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the
     /// weights under its adapter.
     ///
     /// # Errors
     /// When the state is of another model. Nothing has changed then.
-    fn restore(&mut self, state: &[u8]) -> Result<(), OptimError>;
+    fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError>;
 
     /// The model as a CPU decoder, where it is one: what evidence is asked of.
-    fn decoder(&self) -> Option<&Decoder<f32>>;
+    fn cpu_decoder(&self) -> Option<&Decoder<f32>>;
 }

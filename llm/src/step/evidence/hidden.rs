@@ -5,16 +5,16 @@ use grpo_lambda::group::Group;
 use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::pack::pack;
 
-use super::{Cost, EvidenceError, Pass, tokens_of};
+use super::{EvidenceCost, EvidenceError, ForwardSettings, tokens_of};
 
 /// Writes the last layer's state at every token of every response whose group has something to compare.
 pub(super) fn hidden<'a>(
     model: &Decoder<f32>,
-    pass: Pass,
+    pass: ForwardSettings,
     batch: &mut [Group],
     prompt: impl Fn(usize) -> &'a [u32],
-) -> Result<Cost, EvidenceError> {
-    let mut cost = Cost::default();
+) -> Result<EvidenceCost, EvidenceError> {
+    let mut cost = EvidenceCost::default();
     let mut wanted = Vec::new();
     for (g, group) in batch.iter_mut().enumerate() {
         let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();

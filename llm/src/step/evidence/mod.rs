@@ -6,7 +6,7 @@
 //! | `hidden` (SHEAR) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
-//! The answer is what stands in the last closed `\boxed{}` ([`Span`]); its distribution is that of the policy, logits divided by the
+//! The answer is what stands in the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
 //! sampling temperature. A response that answers nothing has no reasoning token to ask about: its list of scores is empty, which leaves
 //! every token its plain advantage. So has every response of a group whose rewards agree: its advantages are 0 whatever the scores are. (Of
 //! hidden states such a group has empty ones.)
@@ -14,10 +14,10 @@
 //! A score depends on its response alone, on the weights and on random numbers addressed by (step, prompt, response, draw): it has the
 //! same bits in any batch, with any number of threads and after an interruption.
 
-mod ask;
+mod collect;
 mod hidden;
 mod provided;
-mod question;
+mod request;
 pub mod saliencies;
 pub mod shifts;
 mod span;
@@ -27,22 +27,22 @@ use grpo_lambda_decoder::rng::Address;
 
 use crate::input::tokens::TokenError;
 
-pub use ask::ask;
-pub use provided::{PROVIDED, price, why_not};
-pub use question::{Question, QuestionError};
-pub use span::Span;
+pub use collect::collect;
+pub use provided::{PROVIDED, describe_cost, why_unavailable};
+pub use request::{EvidenceRequest, EvidenceSettingError};
+pub use span::ResponseSpan;
 
 /// What asking cost beyond sampling and training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct EvidenceCost {
     /// Tokens read in forward passes.
     pub forward: usize,
     /// Tokens differentiated in backward passes.
     pub backward: usize,
 }
 
-impl std::ops::AddAssign for Cost {
-    fn add_assign(&mut self, other: Cost) {
+impl std::ops::AddAssign for EvidenceCost {
+    fn add_assign(&mut self, other: EvidenceCost) {
         self.forward += other.forward;
         self.backward += other.backward;
     }
@@ -73,7 +73,7 @@ pub enum EvidenceError {
 
 /// How to compute: none of it changes a result, but for the temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pass {
+pub struct ForwardSettings {
     /// Divides the logits.
     pub temperature: f64,
     /// Tokens per forward pass; a longer row is a pass of its own.
@@ -84,18 +84,18 @@ pub struct Pass {
 
 /// A response to ask about.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Item<'a> {
+pub struct EvidenceInput<'a> {
     /// Its prompt.
     pub prompt: &'a [u32],
     /// Its tokens.
     pub response: &'a [u32],
     /// Its parts.
-    pub span: Span,
+    pub span: ResponseSpan,
     /// Where its random numbers are.
     pub address: Address,
 }
 
-impl Item<'_> {
+impl EvidenceInput<'_> {
     /// Prompt and response up to `end` tokens of it.
     fn row(&self, end: usize) -> Vec<u32> {
         self.prompt.iter().chain(&self.response[..end]).copied().collect()

@@ -13,7 +13,7 @@ pub const PROVIDED: &[EvidenceKind] = &[
 ];
 
 /// Why the language model has none of this evidence; empty for what it provides.
-pub fn why_not(kind: EvidenceKind) -> &'static str {
+pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Values => "llm-train trains no critic beside the policy",
         EvidenceKind::Collisions => "llm-train keeps the entropy of a distribution, not its sum of squares",
@@ -29,7 +29,7 @@ pub fn why_not(kind: EvidenceKind) -> &'static str {
 }
 
 /// What it takes to find this evidence, for a reader of the objective; `None` where it comes with sampling.
-pub fn price(kind: EvidenceKind) -> Option<&'static str> {
+pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
     match kind {
         EvidenceKind::Shifts => Some(
             "one forward pass over prompt and response up to the answer per reasoning token, and one more, of every response that ends in \

@@ -4,10 +4,12 @@ use grpo_lambda::assignment::Answer;
 use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::rng::normal;
 
-use super::{Cost, EvidenceError, Item, Pass, log_softmax_of_mean, packed, tokens_of};
+use super::{
+    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, log_softmax_of_mean, packed, tokens_of,
+};
 
 /// Draws lie so many random numbers apart: more than a response has numbers in its embeddings.
-const APART: u64 = 1 << 40;
+const DRAW_STRIDE: u64 = 1 << 40;
 
 /// The saliency of every reasoning token of every item, the mean over `draws` perturbations of standard deviation `noise`.
 ///
@@ -23,14 +25,14 @@ const APART: u64 = 1 << 40;
 /// When the model refuses a row.
 pub fn saliencies(
     model: &Decoder<f32>,
-    items: &[Item],
+    items: &[EvidenceInput],
     answer: Answer,
     (noise, draws): (f64, u64),
-    pass: Pass,
-) -> Result<(Vec<Vec<f64>>, Cost), EvidenceError> {
+    pass: ForwardSettings,
+) -> Result<(Vec<Vec<f64>>, EvidenceCost), EvidenceError> {
     let vocabulary = model.config().vocab_size;
     let mut scores: Vec<Vec<f64>> = items.iter().map(|i| vec![0.0; i.span.reasoning]).collect();
-    let mut cost = Cost::default();
+    let mut cost = EvidenceCost::default();
     for part in packed(items.iter().map(|item| size(item, answer)), pass.tokens, vocabulary) {
         let (items, scores) = (&items[part.clone()], &mut scores[part]);
         let clean = clean(model, items, answer, pass, &mut cost)?;
@@ -53,7 +55,7 @@ pub fn saliencies(
 type Job = (usize, u64);
 
 /// Tokens of the row of an item, and how many of them are scored.
-fn size(item: &Item, answer: Answer) -> (usize, usize) {
+fn size(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
     let (end, from) = borders(item, answer);
     (item.prompt.len() + end, end - from)
 }
@@ -61,10 +63,10 @@ fn size(item: &Item, answer: Answer) -> (usize, usize) {
 /// The answer's distribution without noise, as log-probabilities; nothing where it is not needed.
 fn clean(
     model: &Decoder<f32>,
-    items: &[Item],
+    items: &[EvidenceInput],
     answer: Answer,
-    pass: Pass,
-    cost: &mut Cost,
+    pass: ForwardSettings,
+    cost: &mut EvidenceCost,
 ) -> Result<Vec<Vec<f64>>, EvidenceError> {
     if answer == Answer::Joint {
         return Ok(vec![Vec::new(); items.len()]);
@@ -80,10 +82,10 @@ fn clean(
 /// The rows of some jobs, and `dJ/de` of all their tokens under noise.
 fn gradients(
     model: &Decoder<f32>,
-    items: &[Item],
+    items: &[EvidenceInput],
     jobs: &[Job],
     (clean, answer, noise): (&[Vec<f64>], Answer, f64),
-    pass: Pass,
+    pass: ForwardSettings,
 ) -> Result<(Rows, Vec<f32>), EvidenceError> {
     let mut rows = Rows::new();
     let mut shift = Vec::new();
@@ -107,7 +109,7 @@ fn gradients(
 /// Adds a draw's `| sum_h dJ/de_{t,h} e_{t,h} |` to the scores of an item, whose row starts at token `start`.
 fn add_products(
     model: &Decoder<f32>,
-    item: &Item,
+    item: &EvidenceInput,
     gradient: &[f32],
     start: usize,
     draws: u64,
@@ -125,7 +127,7 @@ fn add_products(
 
 /// Where the row of an item ends and its scored tokens begin, in tokens of the response. What closes the box is scored for `last`: the
 /// logits that predict it are those after the answer.
-fn borders(item: &Item, answer: Answer) -> (usize, usize) {
+fn borders(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
     let place = &item.span.answer;
     match answer {
         Answer::Mean | Answer::Joint => (place.end, place.start),
@@ -134,15 +136,15 @@ fn borders(item: &Item, answer: Answer) -> (usize, usize) {
 }
 
 /// The row of an item, and from where its tokens are scored.
-fn row_of(item: &Item, answer: Answer) -> (Vec<u32>, usize) {
+fn row_of(item: &EvidenceInput, answer: Answer) -> (Vec<u32>, usize) {
     let (end, from) = borders(item, answer);
     (item.row(end), item.prompt.len() + from)
 }
 
 /// Normal numbers on the embeddings of the reasoning tokens, 0 elsewhere.
-fn perturbation(model: &Decoder<f32>, item: &Item, len: usize, noise: f64, draw: u64) -> Vec<f32> {
+fn perturbation(model: &Decoder<f32>, item: &EvidenceInput, len: usize, noise: f64, draw: u64) -> Vec<f32> {
     let h = model.config().hidden_size;
-    let mut rng = item.address.stream(draw * APART);
+    let mut rng = item.address.generator(draw * DRAW_STRIDE);
     let mut shift = vec![0.0; len * h];
     let reasoning = item.prompt.len() * h..(item.prompt.len() + item.span.reasoning) * h;
     shift[reasoning].iter_mut().for_each(|x| *x = (noise * normal(&mut rng)) as f32);
@@ -164,7 +166,7 @@ fn each_row<'a>(
 }
 
 /// The derivative of `KL(p || softmax(mean logits / temperature))` by each logit.
-fn divergence_slope(logits: &[f32], rows: usize, log_p: &[f64], pass: Pass) -> Vec<f32> {
+fn divergence_slope(logits: &[f32], rows: usize, log_p: &[f64], pass: ForwardSettings) -> Vec<f32> {
     let now = log_softmax_of_mean(logits, rows, pass.temperature);
     let scale = 1.0 / (rows as f64 * pass.temperature);
     let one: Vec<f32> = now.iter().zip(log_p).map(|(q, p)| ((q.exp() - p.exp()) * scale) as f32).collect();
@@ -172,7 +174,7 @@ fn divergence_slope(logits: &[f32], rows: usize, log_p: &[f64], pass: Pass) -> V
 }
 
 /// The derivative of minus the mean log-probability of `targets` by each logit.
-fn likelihood_slope(logits: &[f32], targets: &[u32], pass: Pass) -> Vec<f32> {
+fn likelihood_slope(logits: &[f32], targets: &[u32], pass: ForwardSettings) -> Vec<f32> {
     let vocabulary = logits.len() / targets.len();
     let scale = 1.0 / (targets.len() as f64 * pass.temperature);
     let of = |(z, &target): (&[f32], &u32)| {

@@ -1,10 +1,12 @@
 //! OAR-P: how far the answer moves when a reasoning token is masked.
 
 use grpo_lambda::assignment::Answer;
-use grpo_lambda_decoder::model::{Decoder, Options, Rows};
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
 use rayon::prelude::*;
 
-use super::{Cost, EvidenceError, Item, Pass, log_softmax_of_mean, packed, tokens_of};
+use super::{
+    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, log_softmax_of_mean, packed, tokens_of,
+};
 
 /// The shift of every reasoning token of every item.
 ///
@@ -19,17 +21,17 @@ use super::{Cost, EvidenceError, Item, Pass, log_softmax_of_mean, packed, tokens
 /// When the model refuses a row.
 pub fn shifts(
     model: &Decoder<f32>,
-    items: &[Item],
+    items: &[EvidenceInput],
     answer: Answer,
     mask: u32,
-    pass: Pass,
-) -> Result<(Vec<Vec<f64>>, Cost), EvidenceError> {
-    let end = |item: &Item| match answer {
+    pass: ForwardSettings,
+) -> Result<(Vec<Vec<f64>>, EvidenceCost), EvidenceError> {
+    let end = |item: &EvidenceInput| match answer {
         Answer::Last => item.span.answer.start + 1,
         Answer::Mean | Answer::Joint => item.span.answer.end,
     };
     // The clean row of an item stands before its masked rows.
-    let masked = |item: &Item| (0..item.span.reasoning).map(Some);
+    let masked = |item: &EvidenceInput| (0..item.span.reasoning).map(Some);
     let jobs: Vec<(usize, Option<usize>)> = (0..items.len())
         .flat_map(|i| std::iter::once(None).chain(masked(&items[i])).map(move |t| (i, t)))
         .collect();
@@ -38,7 +40,7 @@ pub fn shifts(
         (item.prompt.len() + end, end - item.span.answer.start)
     });
     let mut scores: Vec<Vec<f64>> = items.iter().map(|_| Vec::new()).collect();
-    let mut cost = Cost::default();
+    let mut cost = EvidenceCost::default();
     let mut clean = Vec::new();
     for part in packed(sizes, pass.tokens, model.config().vocab_size) {
         let jobs = &jobs[part];
@@ -67,10 +69,10 @@ fn answers(
     model: &Decoder<f32>,
     rows: &Rows,
     answer: Answer,
-    pass: Pass,
+    pass: ForwardSettings,
 ) -> Result<Vec<Vec<f64>>, EvidenceError> {
     if answer == Answer::Joint {
-        let options = Options { temperature: pass.temperature, ..Options::default() };
+        let options = ForwardOptions { temperature: pass.temperature, ..ForwardOptions::default() };
         return Ok(model.score(rows, options)?.logps.iter().map(|row| vec![row.iter().sum()]).collect());
     }
     let logits = model.target_logits(rows, None)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use grpo_lambda_grade::{BOXED, answer_place};
 
-use crate::input::tokens::{TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 
 /// The parts of a response: `[reasoning | conclude | answer | rest]`.
 ///
@@ -16,14 +16,14 @@ use crate::input::tokens::{TokenError, Tokens};
 /// tokens before them are reasoning. A token on a border belongs to the later part on its left, to the answer on its right: ` \boxed`
 /// concludes, `{5` and `5}` answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ResponseSpan {
     /// The first so many tokens are reasoning; 0 where the response begins with its box.
     pub reasoning: usize,
     /// The tokens of the answer, at least one.
     pub answer: Range<usize>,
 }
 
-impl Span {
+impl ResponseSpan {
     /// The parts of a response; none where no box is closed or it is empty.
     ///
     /// Token borders are found by decoding the response up to them, a few times in all.
@@ -32,13 +32,13 @@ impl Span {
     /// When the tokens cannot be decoded.
     ///
     /// ```
-    /// use grpo_lambda_llm::{evidence::Span, tokens::Tokens};
-    /// let tokens = Tokens::tiny();
+    /// use grpo_lambda_llm::{evidence::ResponseSpan, tokens::ModelTokenizer};
+    /// let tokens = ModelTokenizer::tiny();
     /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap().ids().to_vec(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
-    /// assert_eq!(Span::of(&tokens, &ids).unwrap(), Some(Span { reasoning: 7, answer: 9..11 }));
-    /// assert_eq!(Span::of(&tokens, &ids[..9]).unwrap(), None); // the box is open
+    /// assert_eq!(ResponseSpan::of(&tokens, &ids).unwrap(), Some(ResponseSpan { reasoning: 7, answer: 9..11 }));
+    /// assert_eq!(ResponseSpan::of(&tokens, &ids[..9]).unwrap(), None); // the box is open
     /// ```
-    pub fn of(tokens: &Tokens, ids: &[u32]) -> Result<Option<Span>, TokenError> {
+    pub fn of(tokens: &ModelTokenizer, ids: &[u32]) -> Result<Option<ResponseSpan>, TokenError> {
         let text = tokens.text(ids)?;
         let Some(place) = answer_place(&text).filter(|place| !place.is_empty()) else { return Ok(None) };
         // The fewest tokens whose text satisfies `reached`, which longer texts do, too.
@@ -54,7 +54,7 @@ impl Span {
         let reasoning = fewest(&|len| len > open)?.saturating_sub(1);
         let start = fewest(&|len| len > place.start)?.saturating_sub(1);
         let end = fewest(&|len| len >= place.end)?;
-        Ok((start < end).then_some(Span { reasoning, answer: start..end }))
+        Ok((start < end).then_some(ResponseSpan { reasoning, answer: start..end }))
     }
 }
 
@@ -63,11 +63,11 @@ mod tests {
     use super::*;
 
     fn parts(text: &str) -> Option<[String; 4]> {
-        let tokens = Tokens::tiny();
+        let tokens = ModelTokenizer::tiny();
         let ids = tokens.target(text).expect("encodes").ids().to_vec();
-        let span = Span::of(&tokens, &ids).expect("decodes")?;
+        let span = ResponseSpan::of(&tokens, &ids).expect("decodes")?;
         let of = |range: Range<usize>| tokens.text(&ids[range]).expect("decodes");
-        let Span { reasoning, answer } = span;
+        let ResponseSpan { reasoning, answer } = span;
         Some([of(0..reasoning), of(reasoning..answer.start), of(answer.clone()), of(answer.end..ids.len())])
     }
 
@@ -87,10 +87,11 @@ mod tests {
 
     #[test]
     fn a_cut_off_response_without_its_closing_brace_has_no_answer() {
-        let tokens = Tokens::tiny();
+        let tokens = ModelTokenizer::tiny();
         let ids = tokens.target("1+2=3\n\\boxed{3}").expect("encodes").ids().to_vec();
-        let found: Vec<bool> =
-            (0..=ids.len()).map(|n| Span::of(&tokens, &ids[..n]).expect("decodes").is_some()).collect();
+        let found: Vec<bool> = (0..=ids.len())
+            .map(|n| ResponseSpan::of(&tokens, &ids[..n]).expect("decodes").is_some())
+            .collect();
         assert_eq!(found.iter().filter(|f| **f).count(), 2, "the closing brace and the end token");
     }
 }

@@ -5,14 +5,14 @@ use grpo_lambda_decoder::model::{Config, Decoder, weights};
 use grpo_lambda_decoder::rng::{Purpose, normal};
 
 use super::*;
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 
 const ANSWERS: [Answer; 3] = [Answer::Mean, Answer::Joint, Answer::Last];
 const MASK: u32 = 0;
-const PASS: Pass = Pass { temperature: 0.8, tokens: 8192, recompute: false };
+const PASS: ForwardSettings = ForwardSettings { temperature: 0.8, tokens: 8192, recompute: false };
 
 fn model() -> Decoder<f32> {
-    let config = Config { intermediate_size: 32, ..Config::qwen2(Tokens::tiny().len(), 16, 2, 4, 2) };
+    let config = Config { intermediate_size: 32, ..Config::qwen2(ModelTokenizer::tiny().len(), 16, 2, 4, 2) };
     Decoder::new(config.clone(), weights::initialise(&config, 5, 0.4)).expect("fits")
 }
 
@@ -27,24 +27,31 @@ const TEXTS: [&str; 4] =
     ["1+2=3\n\\boxed{13}", "7\\boxed{5}", "no box, then \\boxed{406}.", "3*4=12\n2+2=4\n\\boxed{4}"];
 
 fn responses() -> Vec<Vec<u32>> {
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     TEXTS.map(|text| tokens.target(text).expect("encodes").ids().to_vec()).to_vec()
 }
 
-fn items(responses: &[Vec<u32>]) -> Vec<Item<'_>> {
-    let tokens = Tokens::tiny();
+fn items(responses: &[Vec<u32>]) -> Vec<EvidenceInput<'_>> {
+    let tokens = ModelTokenizer::tiny();
     let mut items = Vec::new();
     for (i, response) in (0..).zip(responses) {
-        let span = Span::of(&tokens, response).expect("decodes").expect("has an answer");
+        let span = ResponseSpan::of(&tokens, response).expect("decodes").expect("has an answer");
         let address = Address::new(3, Purpose::Perturbation).response(i);
-        items.push(Item { prompt: &PROMPT, response, span, address });
+        items.push(EvidenceInput { prompt: &PROMPT, response, span, address });
     }
     items
 }
 
 /// What stands for the answer, from the logits of a whole row alone, by its definition: log-probabilities, or a log-likelihood. `joint`
 /// is what divides the log-likelihood.
-fn by_definition(z: &[f64], v: usize, item: &Item, answer: Answer, last: usize, joint: f64) -> Vec<f64> {
+fn by_definition(
+    z: &[f64],
+    v: usize,
+    item: &EvidenceInput,
+    answer: Answer,
+    last: usize,
+    joint: f64,
+) -> Vec<f64> {
     let log_softmax = |z: Vec<f64>| {
         let sum = z.iter().map(|z| z.exp()).sum::<f64>().ln();
         z.into_iter().map(|z| z - sum).collect::<Vec<f64>>()
@@ -104,7 +111,7 @@ fn shifts_are_those_of_masking_one_token_at_a_time_in_whole_responses() {
             let end = if answer == Answer::Last { item.span.answer.start + 1 } else { item.span.answer.end };
             forward += (item.span.reasoning + 1) * (PROMPT.len() + end);
         }
-        assert_eq!(cost, Cost { forward, backward: 0 });
+        assert_eq!(cost, EvidenceCost { forward, backward: 0 });
         assert!(largest > 1e-2, "{answer:?}: masking moves nothing");
         assert_eq!(least < 0.0, answer == Answer::Joint, "{answer:?}: {least}");
     }
@@ -132,7 +139,7 @@ fn saliencies_are_gradient_times_input_by_finite_differences_in_double_precision
             let clean = answered(&vec![0.0; row.len() * h]);
             let mut want = vec![0.0; item.span.reasoning];
             for draw in 0..draws {
-                let mut rng = item.address.stream(draw * (1 << 40));
+                let mut rng = item.address.generator(draw * (1 << 40));
                 let mut shift = vec![0.0; row.len() * h];
                 for x in &mut shift[PROMPT.len() * h..(PROMPT.len() + item.span.reasoning) * h] {
                     *x = f64::from((noise * normal(&mut rng)) as f32);
@@ -160,7 +167,7 @@ fn saliencies_are_gradient_times_input_by_finite_differences_in_double_precision
             forward += (clean_pass + draws as usize) * (PROMPT.len() + end);
             backward += draws as usize * (PROMPT.len() + end);
         }
-        assert_eq!(cost, Cost { forward, backward });
+        assert_eq!(cost, EvidenceCost { forward, backward });
     }
 }
 
@@ -183,7 +190,7 @@ fn a_saliency_at_the_usual_noise_is_right_to_a_percent_in_single_precision() {
             mean.iter().map(|z| z.exp() / sum).collect::<Vec<f64>>()
         };
         let clean = softmax(&exact.target_logits(&rows, None).expect("fits"));
-        let mut rng = item.address.stream(0);
+        let mut rng = item.address.generator(0);
         let mut shift = vec![0.0; row.len() * h];
         for x in &mut shift[PROMPT.len() * h..(PROMPT.len() + item.span.reasoning) * h] {
             *x = f64::from((1e-3 * normal(&mut rng)) as f32);
@@ -208,7 +215,7 @@ fn a_saliency_at_the_usual_noise_is_right_to_a_percent_in_single_precision() {
 fn scores_have_the_same_bits_in_any_micro_batch_beside_anyone_and_with_any_number_of_threads() {
     let (model, responses) = (model(), responses());
     let items = items(&responses);
-    let both = |items: &[Item], answer: Answer, pass: Pass| {
+    let both = |items: &[EvidenceInput], answer: Answer, pass: ForwardSettings| {
         let shifts = shifts::shifts(&model, items, answer, MASK, pass).expect("fits").0;
         let saliencies = saliencies::saliencies(&model, items, answer, (1e-3, 3), pass).expect("fits").0;
         (shifts, saliencies)
@@ -216,7 +223,10 @@ fn scores_have_the_same_bits_in_any_micro_batch_beside_anyone_and_with_any_numbe
     for answer in ANSWERS {
         let whole = both(&items, answer, PASS);
         for tokens in [1, 40, 111] {
-            assert_eq!(both(&items, answer, Pass { tokens, recompute: tokens == 40, ..PASS }), whole);
+            assert_eq!(
+                both(&items, answer, ForwardSettings { tokens, recompute: tokens == 40, ..PASS }),
+                whole
+            );
         }
         for (i, item) in items.iter().enumerate() {
             let alone = both(std::slice::from_ref(item), answer, PASS);
@@ -232,7 +242,7 @@ fn scores_have_the_same_bits_in_any_micro_batch_beside_anyone_and_with_any_numbe
 /// A group of the test responses, and a response without a box, with these rewards.
 fn group(rewards: [Option<f64>; 5]) -> Group {
     let mut all = responses();
-    all.push(Tokens::tiny().target("1+2=3").expect("encodes").ids().to_vec());
+    all.push(ModelTokenizer::tiny().target("1+2=3").expect("encodes").ids().to_vec());
     let response = |(tokens, reward): (Vec<u32>, Option<f64>)| Response {
         old_logps: vec![-1.0; tokens.len()],
         tokens,
@@ -246,16 +256,16 @@ fn group(rewards: [Option<f64>; 5]) -> Group {
 
 #[test]
 fn what_has_no_answer_no_reward_or_nothing_to_compare_has_no_scores_and_costs_nothing() {
-    let (model, tokens) = (model(), Tokens::tiny());
-    for question in [
-        Question::Shifts { answer: Answer::Mean, mask: MASK },
-        Question::Saliencies { answer: Answer::Mean, noise: 1e-3, draws: 2 },
+    let (model, tokens) = (model(), ModelTokenizer::tiny());
+    for request in [
+        EvidenceRequest::Shifts { answer: Answer::Mean, mask: MASK },
+        EvidenceRequest::Saliencies { answer: Answer::Mean, noise: 1e-3, draws: 2 },
     ] {
         let asked = |batch: &mut [Group]| {
             let address = |g: usize, i: usize| {
                 Address::new(1, Purpose::Perturbation).prompt(g as u64).response(i as u64)
             };
-            let cost = ask(&model, question, &tokens, PASS, batch, |_| &PROMPT, address).expect("fits");
+            let cost = collect(&model, request, &tokens, PASS, batch, |_| &PROMPT, address).expect("fits");
             let lengths = |g: &Group| {
                 let of = |r: &Response| {
                     r.evidence.shifts.as_ref().or(r.evidence.saliencies.as_ref()).expect("asked").len()
@@ -268,11 +278,14 @@ fn what_has_no_answer_no_reward_or_nothing_to_compare_has_no_scores_and_costs_no
         let mixed = group([Some(1.0), Some(0.0), None, Some(1.0), Some(0.0)]);
         let (lengths, cost) = asked(&mut [agreeing.clone(), mixed.clone()]);
         let of = |i: usize| {
-            Span::of(&tokens, &mixed.responses[i].tokens).expect("decodes").expect("answers").reasoning
+            ResponseSpan::of(&tokens, &mixed.responses[i].tokens)
+                .expect("decodes")
+                .expect("answers")
+                .reasoning
         };
         assert_eq!(lengths, [vec![0; 5], vec![of(0), of(1), 0, of(3), 0]]);
         assert_eq!(cost, asked(&mut [mixed]).1);
-        assert!(cost.forward > 0 && asked(&mut [agreeing]).1 == Cost::default());
+        assert!(cost.forward > 0 && asked(&mut [agreeing]).1 == EvidenceCost::default());
     }
 }
 
@@ -301,21 +314,21 @@ fn scores_of_a_group_that_agrees_would_change_nothing() {
 
 #[test]
 fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     let of = |words: &str| {
         let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
-        Question::of(&methods::parse(name, settings).expect("valid"), &tokens, 100)
+        EvidenceRequest::of(&methods::parse(name, settings).expect("valid"), &tokens, 100)
     };
     assert_eq!(of("grpo_lambda"), Ok(None));
     let pad = tokens.pad().expect("tiny has one");
-    assert_eq!(of("oar_p"), Ok(Some(Question::Shifts { answer: Answer::Mean, mask: pad })));
+    assert_eq!(of("oar_p"), Ok(Some(EvidenceRequest::Shifts { answer: Answer::Mean, mask: pad })));
     assert_eq!(
         of("oar_p mask_token=7 pfinal=last"),
-        Ok(Some(Question::Shifts { answer: Answer::Last, mask: 7 }))
+        Ok(Some(EvidenceRequest::Shifts { answer: Answer::Last, mask: 7 }))
     );
     assert_eq!(
         of("oar_g n_noise=3 pfinal=answer_joint"),
-        Ok(Some(Question::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 }))
+        Ok(Some(EvidenceRequest::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 }))
     );
     for (words, line) in [
         (

@@ -1,25 +1,25 @@
 use grpo_lambda::group::Response;
-use grpo_lambda_decoder::model::{Config as Shape, Decoder, Options, Rows, weights};
+use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_grade::Extraction;
 
 use super::*;
 use crate::config::Config;
 use crate::input::task::{Problem, Split, Task};
-use crate::input::tokens::Tokens;
-use crate::step::engine::{Cpu, Stage};
+use crate::input::tokens::ModelTokenizer;
+use crate::step::engine::{CpuEngine, TrainingSetup};
 use crate::step::{StepSettings, TextReward, sft};
 
-fn start(model: Decoder<f32>, adam: AdamWSettings) -> Cpu {
-    Cpu::start(model, Stage::new(adam)).unwrap()
+fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
+    CpuEngine::new(model, TrainingSetup::new(adam)).unwrap()
 }
 
-fn exercise(tokens: &Tokens, number: u64, problem: &Problem) -> Exercise {
+fn training_prompt(tokens: &ModelTokenizer, number: u64, problem: &Problem) -> TrainingPrompt {
     let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
-    Exercise { prompt, gold: problem.gold.clone(), number }
+    TrainingPrompt { tokens: prompt, gold: problem.gold.clone(), number }
 }
 
-fn gradient(engine: &mut Cpu) -> Vec<f64> {
+fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
     engine.gradients().by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect()
 }
 
@@ -27,14 +27,15 @@ fn gradient(engine: &mut Cpu) -> Vec<f64> {
 /// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
 #[test]
 fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     let task = Task::Addition;
     let problems: Vec<Problem> = (0..200)
         .map(|i| task.problem(0, Split::Train, i))
         .filter(|p| p.solution.len() == 9)
         .take(8)
         .collect();
-    let exercises: Vec<Exercise> = (0..).zip(&problems).map(|(n, p)| exercise(&tokens, n, p)).collect();
+    let prompts: Vec<TrainingPrompt> =
+        (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
     let answers: Vec<Vec<u32>> =
         problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
     let config = Config::resolve("tiny", &["seed=7", "rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
@@ -42,22 +43,22 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
 
     let mut answered = Rows::new();
-    for (e, answer) in exercises.iter().zip(&answers) {
-        let row: Vec<u32> = e.prompt.iter().chain(answer).copied().collect();
-        answered.push(&row, e.prompt.len());
+    for (e, answer) in prompts.iter().zip(&answers) {
+        let row: Vec<u32> = e.tokens.iter().chain(answer).copied().collect();
+        answered.push(&row, e.tokens.len());
     }
     // Far enough from the random start that an answer comes up: a few steps of imitation.
-    let examples: Vec<_> = exercises
+    let examples: Vec<_> = prompts
         .iter()
         .zip(&answers)
-        .map(|(e, a)| sft::Example { prompt: e.prompt.clone(), response: a.clone() })
+        .map(|(e, a)| sft::Example { prompt: e.tokens.clone(), response: a.clone() })
         .collect();
     let mut engine = start(model, config.sft.adam.clone());
     for _ in 0..40 {
         sft::step(&mut engine, &examples, 5e-3, config.memory).unwrap();
     }
 
-    let (scores, tape) = engine.forward(&answered, Options::default()).unwrap();
+    let (scores, tape) = engine.forward(&answered, ForwardOptions::default()).unwrap();
     let chances: Vec<f64> = scores.logps.iter().map(|row| row.iter().sum::<f64>().exp()).collect();
     let pull: Vec<Vec<f64>> = chances.iter().map(|p| vec![-p / chances.len() as f64; 4]).collect();
     engine.backward(tape, &pull).unwrap();
@@ -71,14 +72,14 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
     let (batches, group) = (24, 64);
     let mut reward = 0.0;
     for step in 0..batches {
-        let rollout = trainer.sample(&mut engine, exercises.clone(), group, step).unwrap();
+        let rollout = trainer.sample(&mut engine, prompts.clone(), group, step).unwrap();
         let batch = &rollout.groups;
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
         reward += responses.iter().filter_map(|r| r.reward).sum::<f64>();
         let credits = method.credit(batch);
         let mut policy = LlmPolicy::new(&mut engine, trainer, &rollout, 0.0);
-        for part in policy.parts(&exercises, batch) {
-            let (logps, tape) = policy.log_probs(&exercises, batch, part.clone()).unwrap();
+        for part in policy.parts(&prompts, batch) {
+            let (logps, tape) = policy.log_probs(&prompts, batch, part.clone()).unwrap();
             let dlogps: Vec<Vec<f64>> = part
                 .zip(&logps)
                 .map(|(i, logps)| method.loss(responses[i], &credits[i], logps).dlogps)
@@ -101,29 +102,32 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
 /// With several updates on a rollout, one that is skipped is reported although a good one follows; the next rollout starts afresh.
 #[test]
 fn a_skipped_inner_update_is_not_hidden_by_the_next() {
-    let tokens = Tokens::tiny();
+    let tokens = ModelTokenizer::tiny();
     let config = Config::resolve("tiny", &["rl.max_new_tokens=4"]).unwrap();
     let shape = Shape::qwen2(tokens.len(), 32, 1, 2, 1);
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
-    let exercises = vec![exercise(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
+    let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
     let mut engine = start(model, config.rl.adam.clone());
     let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
     let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction: Extraction::Boxed };
     let method = configured.method.as_ref();
     let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
-    let rollout = trainer.sample(&mut engine, exercises.clone(), 2, 0).unwrap();
+    let rollout = trainer.sample(&mut engine, prompts.clone(), 2, 0).unwrap();
     let mut policy = LlmPolicy::new(&mut engine, trainer, &rollout, 1e-3);
     for pull in [f64::NAN, 1.0] {
-        let (logps, tape) = policy.log_probs(&exercises, &rollout.groups, 0..2).unwrap();
+        let (logps, tape) = policy.log_probs(&prompts, &rollout.groups, 0..2).unwrap();
         let dlogps: Vec<Vec<f64>> = logps.iter().map(|row| vec![pull; row.len()]).collect();
         policy.backward(tape, &dlogps).unwrap();
         policy.step().unwrap();
     }
     let report = policy.report(Metrics::default());
-    assert!(matches!(report.updates[..], [Update::Skipped { .. }, Update::Applied { .. }]), "{report:?}");
-    assert!(matches!(report.update(), Some(Update::Skipped { .. })));
+    assert!(
+        matches!(report.updates[..], [StepOutcome::Skipped { .. }, StepOutcome::Applied { .. }]),
+        "{report:?}"
+    );
+    assert!(matches!(report.update(), Some(StepOutcome::Skipped { .. })));
     assert_eq!(engine.optimiser.steps(), 1);
-    let rollout = trainer.sample(&mut engine, exercises.clone(), 2, 1).unwrap();
+    let rollout = trainer.sample(&mut engine, prompts.clone(), 2, 1).unwrap();
     assert_eq!(
         LlmPolicy::new(&mut engine, trainer, &rollout, 1e-3).report(Metrics::default()).update(),
         None
@@ -131,6 +135,6 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
     // So it does where the policy samples for itself.
     let mut policy = LlmPolicy::new(&mut engine, trainer, &rollout, 1e-3);
     policy.step().unwrap();
-    policy.sample(&exercises, 2).unwrap();
+    policy.sample(&prompts, 2).unwrap();
     assert_eq!(policy.report(Metrics::default()).update(), None);
 }

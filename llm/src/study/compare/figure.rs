@@ -3,13 +3,13 @@
 use grpo_lambda::table::significant;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
-use super::members::{Outcome, Scores};
+use super::members::{ComparisonResult, MethodScores};
 use super::report::{finding, plural, too_few_seeds};
-use super::statistics::{Spread, spread};
+use super::statistics::{IqmEstimate, spread};
 use crate::study::curves::{Points, half_window, smooth};
 
 /// Interquartile mean and interval over seeds at every step that all curves have.
-pub(super) fn bands(curves: &[Points]) -> Vec<(f64, Spread)> {
+pub(super) fn bands(curves: &[Points]) -> Vec<(f64, IqmEstimate)> {
     let Some(first) = curves.first() else { return Vec::new() };
     let at = |x: f64| {
         let value = |c: &Points| c.iter().find(|p| p.0 == x).map(|p| p.1);
@@ -18,13 +18,13 @@ pub(super) fn bands(curves: &[Points]) -> Vec<(f64, Spread)> {
     first.iter().filter_map(|p| Some((p.0, spread(&at(p.0)?)))).collect()
 }
 
-fn draw(panel: Panel, name: &str, bands: &[(f64, Spread)]) -> Panel {
+fn draw(panel: Panel, name: &str, bands: &[(f64, IqmEstimate)]) -> Panel {
     let edges = bands.iter().filter_map(|(x, s)| s.ends.map(|[low, high]| (*x, low, high)));
     panel.band(name, edges).line(name, bands.iter().map(|(x, s)| (*x, s.mid)))
 }
 
 /// Held-out accuracy and reward against RL steps, a line and a band for each method.
-pub fn figure(outcome: &Outcome) -> Figure {
+pub fn figure(outcome: &ComparisonResult) -> Figure {
     let steps = outcome.plan.base.rl.steps as f64;
     let axis = || Axis::new("RL steps done").range(0.0, steps);
     let longest = outcome.scores.iter().flat_map(|s| &s.reward).map(Vec::len).max().unwrap_or(0);
@@ -60,7 +60,7 @@ pub fn figure(outcome: &Outcome) -> Figure {
         .panel(reward)
 }
 
-fn shown(score: &Scores) -> String {
+fn shown(score: &MethodScores) -> String {
     match score.twin_of.is_empty() {
         false => format!("{} (twin of {})", score.entrant.label, score.twin_of.join(" and ")),
         true => format!("{}, rate {}", score.entrant.label, significant(score.rate, 3)),

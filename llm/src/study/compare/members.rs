@@ -9,11 +9,11 @@ use super::entrant::Entrant;
 use super::plan::{Plan, PlanError};
 use crate::config::{Config, ConfigError};
 use crate::plan::token_weights::mean_token_weight;
-use crate::run::progress::{say, spell};
+use crate::run::progress::{format_duration, say};
 use crate::run::{self, RunError};
 use crate::study::curves::{Curves, CurvesError, Points};
 use crate::study::record::{RecordError, summary};
-use crate::train::{Summary, TrainError, train};
+use crate::train::{RunSummary, TrainError, train};
 
 /// What ends a comparison early.
 #[derive(Debug, thiserror::Error)]
@@ -71,14 +71,14 @@ impl CompareError {
 
 /// What the runs of a method scored, a value or curve for each seed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scores {
+pub struct MethodScores {
     /// The method.
     pub entrant: Entrant,
     /// For a twin of the first method, the methods whose rate times mean weight it has.
     pub twin_of: Vec<String>,
     /// Its peak learning rate.
     pub rate: f64,
-    /// Its mean on-policy token weight ([`mean_token_weight`]) at the length of [`Outcome::length`].
+    /// Its mean on-policy token weight ([`mean_token_weight`]) at the length of [`ComparisonResult::length`].
     pub weight: f64,
     /// Held-out problems with a verdict after RL; the others had an answer that could not be read, and count neither way.
     pub n: Vec<u64>,
@@ -94,11 +94,11 @@ pub struct Scores {
 
 /// What a comparison found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ComparisonResult {
     /// The plan.
     pub plan: Plan,
     /// Every method in order, twins last.
-    pub scores: Vec<Scores>,
+    pub scores: Vec<MethodScores>,
     /// Mean length of a held-out response before RL, in tokens, over seeds; at which mean token weights are taken.
     pub length: u64,
     /// Parameters of the model.
@@ -109,20 +109,20 @@ pub struct Outcome {
 ///
 /// # Errors
 /// [`CompareError`]; what was done is kept, and the same call continues.
-pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<Outcome, CompareError> {
+pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonResult, CompareError> {
     plan.claim(directory)?;
     // Absolute, so that the same directory spelt otherwise is the same comparison.
     let directory = &std::path::absolute(directory)
         .map_err(|e| CompareError::Unusable { path: directory.to_owned(), problem: e.to_string() })?;
     let seeds: Vec<u64> = plan.all_seeds().collect();
-    let mut work = Work { command, clock: Clock::new(seeds.len(), plan.entrants.len() * seeds.len()) };
+    let mut work = Runner { command, clock: EtaClock::new(seeds.len(), plan.entrants.len() * seeds.len()) };
 
     let mut starts = Vec::new();
     let mut lengths = Vec::new();
     let mut parameters = 0;
     for &seed in &seeds {
         let path = directory.join("supervised").join(format!("seed-{seed}"));
-        let done = work.member(Kind::Supervised, "supervised", seed, &path, &plan.supervised(seed)?)?;
+        let done = work.member(RunKind::Sft, "supervised", seed, &path, &plan.supervised(seed)?)?;
         let start = run::latest(&path)?;
         let problem = || "its final checkpoint is gone".to_owned();
         let start = start.ok_or_else(|| CompareError::Unusable { path: path.clone(), problem: problem() })?;
@@ -133,11 +133,11 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<Outcome, Comp
     let length = (lengths.iter().sum::<f64>() / lengths.len() as f64).round().max(1.0) as u64;
 
     let twins = if plan.ablate_rate { twins(plan, length) } else { Vec::new() };
-    work.clock.left[Kind::Reinforced as usize] += twins.len() * seeds.len();
+    work.clock.left[RunKind::Rl as usize] += twins.len() * seeds.len();
     work.clock.total += twins.len() * seeds.len();
     let all = plan.entrants.iter().map(|e| (e.clone(), Vec::new())).chain(twins);
-    let mut scores: Vec<Scores> = all
-        .map(|(entrant, twin_of)| Scores {
+    let mut scores: Vec<MethodScores> = all
+        .map(|(entrant, twin_of)| MethodScores {
             rate: rate(plan, &entrant),
             weight: weight(&entrant, length),
             entrant,
@@ -154,21 +154,21 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<Outcome, Comp
         for score in &mut scores {
             let path = directory.join(score.entrant.slug()).join(format!("seed-{seed}"));
             let config = plan.member(&score.entrant, seed, start)?;
-            let done = work.member(Kind::Reinforced, &score.entrant.label, seed, &path, &config)?;
+            let done = work.member(RunKind::Rl, &score.entrant.label, seed, &path, &config)?;
             score.take(&done, &path)?;
         }
     }
-    Ok(Outcome { plan: plan.clone(), scores, length, parameters })
+    Ok(ComparisonResult { plan: plan.clone(), scores, length, parameters })
 }
 
-impl Outcome {
+impl ComparisonResult {
     /// The fewest and the most held-out problems with a verdict in a run.
     pub fn problems(&self) -> [u64; 2] {
         let all = || self.scores.iter().flat_map(|s| &s.n).copied();
         [all().min().unwrap_or(0), all().max().unwrap_or(0)]
     }
 
-    /// [`Outcome::problems`] in words.
+    /// [`ComparisonResult::problems`] in words.
     pub fn problems_in_words(&self) -> String {
         match self.problems() {
             [least, most] if least == most => format!("{most} held-out problems a seed"),
@@ -181,8 +181,8 @@ impl Outcome {
     }
 }
 
-impl Scores {
-    fn take(&mut self, done: &Summary, path: &Path) -> Result<(), CompareError> {
+impl MethodScores {
+    fn take(&mut self, done: &RunSummary, path: &Path) -> Result<(), CompareError> {
         let (before, after) = (done.accuracy_before, done.accuracy_after);
         if !(before.is_finite() && after.is_finite()) {
             let problem = "no held-out response could be graded, so it has no accuracy".to_owned();
@@ -240,15 +240,15 @@ fn twins(plan: &Plan, length: u64) -> Vec<(Entrant, Vec<String>)> {
 
 /// A stage that a run is of.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum RunKind {
     /// Imitation, shared by several runs.
-    Supervised,
+    Sft,
     /// Reinforcement learning.
-    Reinforced,
+    Rl,
 }
 
 /// Where several runs are in time.
-pub(crate) struct Clock {
+pub(crate) struct EtaClock {
     started: Instant,
     total: usize,
     /// Runs left, and seconds of those done, by kind.
@@ -256,9 +256,9 @@ pub(crate) struct Clock {
     seconds: [Vec<f64>; 2],
 }
 
-impl Clock {
-    pub(crate) fn new(supervised: usize, reinforced: usize) -> Clock {
-        Clock {
+impl EtaClock {
+    pub(crate) fn new(supervised: usize, reinforced: usize) -> EtaClock {
+        EtaClock {
             started: Instant::now(),
             total: supervised + reinforced,
             left: [supervised, reinforced],
@@ -266,7 +266,7 @@ impl Clock {
         }
     }
 
-    pub(crate) fn done(&mut self, kind: Kind, seconds: f64) {
+    pub(crate) fn done(&mut self, kind: RunKind, seconds: f64) {
         self.left[kind as usize] -= 1;
         self.seconds[kind as usize].push(seconds);
     }
@@ -283,30 +283,30 @@ impl Clock {
 
     pub(crate) fn line(&self) -> String {
         let number = self.total - self.left.iter().sum::<usize>() + 1;
-        let so_far = spell(self.started.elapsed());
+        let so_far = format_duration(self.started.elapsed());
         let to_go = match self.to_go() {
-            Some(time) => format!("ETA of all {}", spell(time)),
+            Some(time) => format!("ETA of all {}", format_duration(time)),
             None => "ETA of all after the first RL run".to_owned(),
         };
         format!("[{number}/{}] {so_far} so far, {to_go}", self.total)
     }
 }
 
-struct Work<'a> {
+struct Runner<'a> {
     command: &'a str,
-    clock: Clock,
+    clock: EtaClock,
 }
 
-impl Work<'_> {
+impl Runner<'_> {
     /// Runs a member, or takes its word that it is done.
     fn member(
         &mut self,
-        kind: Kind,
+        kind: RunKind,
         name: &str,
         seed: u64,
         path: &Path,
         config: &Config,
-    ) -> Result<Summary, CompareError> {
+    ) -> Result<RunSummary, CompareError> {
         let done = match finished(path, config)? {
             Some(done) => done,
             None => {
@@ -324,10 +324,10 @@ impl Work<'_> {
 }
 
 /// The summary of a run that is done, if it is one of this configuration.
-pub(crate) fn finished(path: &Path, config: &Config) -> Result<Option<Summary>, CompareError> {
+pub(crate) fn finished(path: &Path, config: &Config) -> Result<Option<RunSummary>, CompareError> {
     let Some(done) = summary(path)? else { return Ok(None) };
     let mut differences = Config::read(&path.join("config.toml"))?.differences(config);
-    differences.retain(|d| d.matters);
+    differences.retain(|d| d.affects_result);
     match differences.is_empty() {
         true => Ok(Some(done)),
         false => Err(RunError::ConfigChanged { path: path.to_owned(), differences }.into()),
@@ -377,12 +377,12 @@ mod tests {
 
     #[test]
     fn the_time_to_go_is_told_once_every_kind_has_been_timed() {
-        let mut clock = Clock::new(2, 4);
-        clock.done(Kind::Supervised, 10.0);
+        let mut clock = EtaClock::new(2, 4);
+        clock.done(RunKind::Sft, 10.0);
         assert_eq!(clock.to_go(), None);
-        clock.done(Kind::Supervised, 12.0);
-        clock.done(Kind::Reinforced, 30.0);
-        clock.done(Kind::Reinforced, 50.0);
+        clock.done(RunKind::Sft, 12.0);
+        clock.done(RunKind::Rl, 30.0);
+        clock.done(RunKind::Rl, 50.0);
         assert_eq!(clock.to_go(), Some(Duration::from_secs(80)));
         assert!(clock.line().starts_with("[5/6] "), "{}", clock.line());
     }

@@ -23,8 +23,8 @@ mod statistics;
 
 pub use entrant::{Entrant, parse as parse_methods};
 pub use figure::figure;
-pub(crate) use members::{Clock, Kind, finished};
-pub use members::{CompareError, Outcome, Scores, run};
+pub use members::{CompareError, ComparisonResult, MethodScores, run};
+pub(crate) use members::{EtaClock, RunKind, finished};
 pub use plan::{Plan, PlanError};
 pub use report::{csv, finding, json, table};
-pub use statistics::{Difference, Spread, Standing, Verdict, standings};
+pub use statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, standings};

@@ -19,10 +19,10 @@ use grpo_lambda::stats::{
     wilson,
 };
 
-use crate::eval::LEVEL;
-use crate::eval::power::{ALPHA, Limits, of_several, of_single};
+use crate::eval::CONFIDENCE_LEVEL;
+use crate::eval::power::{ALPHA, PowerLimits, of_several, of_single};
 use crate::eval::score::Tally;
-use crate::eval::store::{self, Recorded, StoreError, Written};
+use crate::eval::store::{self, EvalManifest, StoreError, StoredBenchmark};
 
 /// Why two evaluations cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -59,24 +59,24 @@ pub enum PairError {
 
 /// An evaluation to compare.
 #[derive(Clone, Debug)]
-pub struct Side {
+pub struct StoredEvaluation {
     /// Its directory.
     pub path: PathBuf,
-    written: Written,
-    recorded: Vec<Recorded>,
+    written: EvalManifest,
+    recorded: Vec<StoredBenchmark>,
 }
 
-impl Side {
+impl StoredEvaluation {
     /// Reads a finished evaluation: its directory, or a run directory with one in `eval`.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn read(path: &Path) -> Result<Side, StoreError> {
+    pub fn read(path: &Path) -> Result<StoredEvaluation, StoreError> {
         let inside = path.join("eval");
         let own = path.join(store::FILE).exists();
         let path = if !own && inside.join(store::FILE).exists() { inside } else { path.to_owned() };
         let (written, recorded) = store::read(&path)?;
-        Ok(Side { path, written, recorded })
+        Ok(StoredEvaluation { path, written, recorded })
     }
 
     fn names(&self) -> String {
@@ -86,7 +86,7 @@ impl Side {
 
 /// What may be said of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PairedVerdict {
     /// The test does not reject at 5 %.
     Tie,
     /// It does on its own, but not corrected for the number of benchmarks.
@@ -101,31 +101,31 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
-    fn of(difference: f64, p: f64, adjusted: f64) -> Verdict {
+impl PairedVerdict {
+    fn of(difference: f64, p: f64, adjusted: f64) -> PairedVerdict {
         let better = difference > 0.0;
         match (adjusted <= ALPHA, p <= ALPHA) {
-            (true, _) => Verdict::Clear { better },
-            (false, true) => Verdict::Leans { better },
-            (false, false) => Verdict::Tie,
+            (true, _) => PairedVerdict::Clear { better },
+            (false, true) => PairedVerdict::Leans { better },
+            (false, false) => PairedVerdict::Tie,
         }
     }
 
     /// A word for tables and files.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Tie => "tie",
-            Verdict::Leans { better: true } => "leans better",
-            Verdict::Leans { better: false } => "leans worse",
-            Verdict::Clear { better: true } => "better",
-            Verdict::Clear { better: false } => "worse",
+            PairedVerdict::Tie => "tie",
+            PairedVerdict::Leans { better: true } => "leans better",
+            PairedVerdict::Leans { better: false } => "leans worse",
+            PairedVerdict::Clear { better: true } => "better",
+            PairedVerdict::Clear { better: false } => "worse",
         }
     }
 }
 
 /// A difference with what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Difference {
+pub struct PairedDifference {
     /// B less A, with its 95 % interval.
     pub value: Interval,
     /// Two-sided p-value of the paired permutation test.
@@ -135,7 +135,7 @@ pub struct Difference {
     /// The p-value corrected for the number of benchmarks (Holm); of the average the p-value itself.
     pub adjusted: f64,
     /// In a word.
-    pub verdict: Verdict,
+    pub verdict: PairedVerdict,
 }
 
 /// A problem on which the two differ.
@@ -161,15 +161,15 @@ pub struct Paired {
     /// Mean score of A and of B over those `n`.
     pub means: [f64; 2],
     /// The difference; nothing where no problem counts.
-    pub difference: Option<Difference>,
+    pub difference: Option<PairedDifference>,
     /// The difference with what does not count as wrong, over all problems.
-    pub as_wrong: Difference,
+    pub as_wrong: PairedDifference,
     /// Problems on which B is better, equal, worse.
     pub sides: [usize; 3],
     /// The problems on which they differ, the largest differences in favour of B first.
     pub discordant: Vec<Discordant>,
     /// What so many problems can show, at the spread observed.
-    pub limits: Option<Limits>,
+    pub limits: Option<PowerLimits>,
 }
 
 /// Two evaluations compared.
@@ -180,7 +180,7 @@ pub struct Pair {
     /// The benchmarks both were asked, in the order of A.
     pub benchmarks: Vec<Paired>,
     /// The unweighted mean over them: means of A and B, and the difference; with several, all of which have problems that count.
-    pub average: Option<([f64; 2], Difference)>,
+    pub average: Option<([f64; 2], PairedDifference)>,
     /// Benchmarks that only A, or only B, was asked.
     pub alone: [Vec<String>; 2],
     /// Settings that differ: key, A's value, B's.
@@ -194,7 +194,7 @@ const DRAWS: usize = 20_000;
 ///
 /// # Errors
 /// [`PairError`] when they have no benchmark in common, or one with other problems.
-pub fn pair(a: &Side, b: &Side) -> Result<Pair, PairError> {
+pub fn pair(a: &StoredEvaluation, b: &StoredEvaluation) -> Result<Pair, PairError> {
     let mut raw = Vec::new();
     for left in &a.recorded {
         let Some(right) = b.recorded.iter().find(|r| r.head.name == left.head.name) else { continue };
@@ -206,7 +206,7 @@ pub fn pair(a: &Side, b: &Side) -> Result<Pair, PairError> {
                 problems: [left.head.problems, right.head.problems],
             });
         }
-        let tallies = |r: &Recorded| r.completions.iter().map(|c| Tally::of(c)).collect::<Vec<_>>();
+        let tallies = |r: &StoredBenchmark| r.completions.iter().map(|c| Tally::of(c)).collect::<Vec<_>>();
         raw.push((left, tallies(left), tallies(right)));
     }
     if raw.is_empty() {
@@ -228,8 +228,8 @@ pub fn pair(a: &Side, b: &Side) -> Result<Pair, PairError> {
     }
     let tests: Option<Vec<&Test>> = counted.iter().map(Option::as_ref).collect();
     let average = tests.filter(|tests| tests.len() > 1).and_then(|tests| average(&tests));
-    let missing = |from: &Side, other: &Side| {
-        let absent = |r: &&Recorded| other.recorded.iter().all(|o| o.head.name != r.head.name);
+    let missing = |from: &StoredEvaluation, other: &StoredEvaluation| {
+        let absent = |r: &&StoredBenchmark| other.recorded.iter().all(|o| o.head.name != r.head.name);
         from.recorded.iter().filter(absent).map(|r| r.head.name.clone()).collect()
     };
     let changed = a.written.settings().filter_map(|(key, value)| {
@@ -246,13 +246,13 @@ pub fn pair(a: &Side, b: &Side) -> Result<Pair, PairError> {
 }
 
 /// Right responses and those they are a share of, which are not 0.
-type Share = (u64, u64);
+type CorrectShare = (u64, u64);
 
-fn of_counted(t: &Tally) -> Option<Share> {
+fn of_counted(t: &Tally) -> Option<CorrectShare> {
     (t.graded > 0).then_some((t.right, t.graded))
 }
 
-fn of_all(t: &Tally) -> Option<Share> {
+fn of_all(t: &Tally) -> Option<CorrectShare> {
     Some((t.right, t.samples))
 }
 
@@ -266,10 +266,10 @@ struct Test {
 
 impl Test {
     /// The test on the problems for which `share` (so many of so many) has a value on both sides; nothing where there are none.
-    fn of(a: &[Tally], b: &[Tally], share: impl Fn(&Tally) -> Option<Share>) -> Option<Test> {
-        let both: Vec<(Share, Share)> =
+    fn of(a: &[Tally], b: &[Tally], share: impl Fn(&Tally) -> Option<CorrectShare>) -> Option<Test> {
+        let both: Vec<(CorrectShare, CorrectShare)> =
             a.iter().zip(b).filter_map(|(x, y)| Some((share(x)?, share(y)?))).collect();
-        let value = |(right, n): Share| right as f64 / n as f64;
+        let value = |(right, n): CorrectShare| right as f64 / n as f64;
         let d: Vec<f64> = both.iter().map(|(x, y)| value(*y) - value(*x)).collect();
         let left: Vec<f64> = both.iter().map(|(x, _)| value(*x)).collect();
         let right: Vec<f64> = both.iter().map(|(_, y)| value(*y)).collect();
@@ -281,20 +281,20 @@ impl Test {
         Some(Test { means, d, p, exact })
     }
 
-    fn difference(&self, adjusted: f64) -> Difference {
+    fn difference(&self, adjusted: f64) -> PairedDifference {
         let value = interval(&self.d);
-        Difference {
+        PairedDifference {
             value,
             p: self.p,
             exact: self.exact,
             adjusted,
-            verdict: Verdict::of(value.mid, self.p, adjusted),
+            verdict: PairedVerdict::of(value.mid, self.p, adjusted),
         }
     }
 }
 
 /// Differences of fractions as multiples of one unit; nothing where the unit would be too small.
-fn whole_differences(shares: &[(Share, Share)]) -> Option<Vec<i64>> {
+fn whole_differences(shares: &[(CorrectShare, CorrectShare)]) -> Option<Vec<i64>> {
     const SMALLEST_UNIT: u64 = 1 << 20;
     let mut unit = 1;
     for n in shares.iter().flat_map(|((_, m), (_, n))| [*m, *n]) {
@@ -303,7 +303,7 @@ fn whole_differences(shares: &[(Share, Share)]) -> Option<Vec<i64>> {
             return None;
         }
     }
-    let scaled = |(right, n): Share| i64::try_from(right * (unit / n)).ok();
+    let scaled = |(right, n): CorrectShare| i64::try_from(right * (unit / n)).ok();
     shares.iter().map(|(a, b)| Some(scaled(*b)? - scaled(*a)?)).collect()
 }
 
@@ -322,18 +322,23 @@ fn drawn(d: &[f64]) -> (f64, bool) {
 fn interval(d: &[f64]) -> Interval {
     let mid = mean(d).unwrap_or(0.0);
     let constant = d.iter().all(|x| *x == d[0]);
-    let bootstrap = Bootstrap { level: LEVEL, ..Bootstrap::default() };
+    let bootstrap = Bootstrap { level: CONFIDENCE_LEVEL, ..Bootstrap::default() };
     let statistic = |strata: &[Vec<f64>]| mean(&strata[0]).unwrap_or(f64::NAN);
     match bootstrap.interval(&[d.to_vec()], statistic) {
         Some(interval) if !constant => interval,
         _ => {
-            let unseen = wilson(0, d.len() as u64, LEVEL).map_or(1.0, |i| i.high);
-            Interval { low: (mid - unseen).max(-1.0), mid, high: (mid + unseen).min(1.0), level: LEVEL }
+            let unseen = wilson(0, d.len() as u64, CONFIDENCE_LEVEL).map_or(1.0, |i| i.high);
+            Interval {
+                low: (mid - unseen).max(-1.0),
+                mid,
+                high: (mid + unseen).min(1.0),
+                level: CONFIDENCE_LEVEL,
+            }
         }
     }
 }
 
-fn average(tests: &[&Test]) -> Option<([f64; 2], Difference)> {
+fn average(tests: &[&Test]) -> Option<([f64; 2], PairedDifference)> {
     let k = tests.len() as f64;
     let means = [0, 1].map(|side| tests.iter().map(|t| t.means[side]).sum::<f64>() / k);
     let value = mean_of_independent(&tests.iter().map(|t| interval(&t.d)).collect::<Vec<_>>())?;
@@ -341,7 +346,10 @@ fn average(tests: &[&Test]) -> Option<([f64; 2], Difference)> {
     let weighted: Vec<f64> =
         tests.iter().flat_map(|t| t.d.iter().map(move |d| d / (k * t.d.len() as f64))).collect();
     let (p, exact) = drawn(&weighted);
-    Some((means, Difference { value, p, exact, adjusted: p, verdict: Verdict::of(value.mid, p, p) }))
+    Some((
+        means,
+        PairedDifference { value, p, exact, adjusted: p, verdict: PairedVerdict::of(value.mid, p, p) },
+    ))
 }
 
 fn paired<'a>(
@@ -349,8 +357,8 @@ fn paired<'a>(
     ids: impl Iterator<Item = &'a str>,
     a: &[Tally],
     b: &[Tally],
-    difference: Option<Difference>,
-    as_wrong: Difference,
+    difference: Option<PairedDifference>,
+    as_wrong: PairedDifference,
 ) -> Paired {
     let scores: Vec<(&str, f64, f64)> =
         ids.zip(a.iter().zip(b)).filter_map(|(id, (x, y))| Some((id, x.score()?, y.score()?))).collect();
@@ -405,9 +413,9 @@ mod tests {
         assert!((t.p - 18.0 / 256.0).abs() < 1e-12 && t.exact);
         let d = t.difference(t.p);
         assert!((d.value.mid - 6.0 / 40.0).abs() < 1e-12 && d.value.low > -0.01 && d.value.high < 0.31);
-        assert_eq!(d.verdict, Verdict::Tie);
-        assert_eq!(Verdict::of(0.1, 0.01, 0.03), Verdict::Clear { better: true });
-        assert_eq!(Verdict::of(-0.1, 0.04, 0.2).word(), "leans worse");
+        assert_eq!(d.verdict, PairedVerdict::Tie);
+        assert_eq!(PairedVerdict::of(0.1, 0.01, 0.03), PairedVerdict::Clear { better: true });
+        assert_eq!(PairedVerdict::of(-0.1, 0.04, 0.2).word(), "leans worse");
     }
 
     #[test]
@@ -428,7 +436,7 @@ mod tests {
     fn equal_answers_are_a_tie_with_an_interval_that_has_width() {
         let t = test(&[1, 0, 1, 1], &[1, 0, 1, 1], 1);
         let d = t.difference(1.0);
-        assert_eq!((t.p, d.verdict), (1.0, Verdict::Tie));
+        assert_eq!((t.p, d.verdict), (1.0, PairedVerdict::Tie));
         assert!(d.value.mid == 0.0 && d.value.low < -0.3 && d.value.high > 0.3, "{:?}", d.value);
         let d = test(&[0; 50], &[1; 50], 1).difference(0.0);
         assert!(d.value.mid == 1.0 && d.value.low > 0.9 && d.value.high == 1.0, "{:?}", d.value);

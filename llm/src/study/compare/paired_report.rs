@@ -6,7 +6,7 @@ use grpo_lambda::table::{Cell, Table};
 use grpo_lambda_figure::{Axis, Figure, Panel};
 use serde_json::{Value, json};
 
-use super::paired::{Difference, Pair, Paired};
+use super::paired::{Pair, Paired, PairedDifference};
 use crate::eval::summary::percent;
 
 /// Problems named on each side of a benchmark in the notes.
@@ -22,7 +22,7 @@ fn p_value(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
 }
 
-fn spelt(d: &Difference) -> String {
+fn spelt(d: &PairedDifference) -> String {
     let Interval { low, mid, high, .. } = d.value;
     let p = p_value(d.adjusted);
     let p = if p.starts_with('<') { format!("p {p}") } else { format!("p = {p}") };
@@ -59,7 +59,7 @@ pub fn table(pair: &Pair) -> String {
         "p, Holm",
         "verdict",
     ]);
-    let ends = |d: &Difference| {
+    let ends = |d: &PairedDifference| {
         format!("{}\n{} to {}", points(d.value.mid), points(d.value.low), points(d.value.high))
     };
     for b in &pair.benchmarks {
@@ -166,7 +166,7 @@ pub fn csv(pair: &Pair, command: &str) -> String {
         "difference_as_wrong",
         "p_as_wrong",
     ]);
-    let of = |d: &Difference| -> Vec<Cell> {
+    let of = |d: &PairedDifference| -> Vec<Cell> {
         let Interval { low, mid, high, .. } = d.value;
         let mut cells: Vec<Cell> = [mid, low, high, d.p, d.adjusted].map(Cell::from).into();
         cells.push(if d.exact { "yes" } else { "no" }.into());
@@ -205,7 +205,7 @@ pub fn csv(pair: &Pair, command: &str) -> String {
 
 /// Everything.
 pub fn json(pair: &Pair) -> Value {
-    let difference = |d: &Difference| {
+    let difference = |d: &PairedDifference| {
         json!({
             "value": d.value.mid, "interval": [d.value.low, d.value.high], "p": d.p, "exact": d.exact,
             "p_holm": d.adjusted, "verdict": d.verdict.word(),
@@ -234,7 +234,7 @@ pub fn json(pair: &Pair) -> Value {
 
 /// The differences with their intervals.
 pub fn figure(pair: &Pair) -> Figure {
-    let rows: Vec<(String, &Difference)> = pair
+    let rows: Vec<(String, &PairedDifference)> = pair
         .benchmarks
         .iter()
         .filter_map(|b| Some((format!("{} (n = {})", b.name, b.n), b.difference.as_ref()?)))
@@ -243,10 +243,10 @@ pub fn figure(pair: &Pair) -> Figure {
     let reach =
         rows.iter().flat_map(|(_, d)| [d.value.low, d.value.high]).fold(0.02, |m: f64, x| m.max(x.abs()));
     let reach = 100.0 * reach * 1.1;
-    let clear = |d: &Difference| d.verdict.word() == "better" || d.verdict.word() == "worse";
+    let clear = |d: &PairedDifference| d.verdict.word() == "better" || d.verdict.word() == "worse";
     let of = |is_clear: bool| {
         let spans = rows.iter().enumerate().filter(move |(_, (_, d))| clear(d) == is_clear);
-        let span = |(i, (_, d)): (usize, &(String, &Difference))| {
+        let span = |(i, (_, d)): (usize, &(String, &PairedDifference))| {
             (i as f64, 100.0 * d.value.low, 100.0 * d.value.mid, 100.0 * d.value.high)
         };
         spans.map(span).collect::<Vec<_>>()

@@ -144,8 +144,9 @@ impl Plan {
                 (old != new).then(|| format!("{key}: {old} -> {new}"))
             })
             .collect();
-        differences
-            .extend(base.differences(&self.base).iter().filter(|d| d.matters).map(ToString::to_string));
+        differences.extend(
+            base.differences(&self.base).iter().filter(|d| d.affects_result).map(ToString::to_string),
+        );
         match differences.is_empty() {
             true => Ok(()),
             false => {

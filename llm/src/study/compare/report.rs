@@ -5,24 +5,27 @@ use grpo_lambda::table::{Cell, Table, significant};
 use serde_json::{Value, json};
 
 use super::figure::bands;
-use super::members::{Outcome, Scores};
-use super::statistics::{Difference, Spread, Standing, Verdict, difference, standings};
+use super::members::{ComparisonResult, MethodScores};
+use super::statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, difference, standings};
 
 /// The place of every method.
-fn places(outcome: &Outcome) -> Vec<(&Scores, Standing)> {
+fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
     let pairs: Vec<(&[f64], &[f64])> =
         outcome.scores.iter().map(|s| (s.before.as_slice(), s.after.as_slice())).collect();
     outcome.scores.iter().zip(standings(&pairs)).collect()
 }
 
 /// A method against its twin, the first method at the equal rate, if it has one.
-fn against_twin<'a>(outcome: &'a Outcome, score: &Scores) -> Option<(&'a Scores, Difference)> {
+fn against_twin<'a>(
+    outcome: &'a ComparisonResult,
+    score: &MethodScores,
+) -> Option<(&'a MethodScores, MethodDifference)> {
     let twin = outcome.scores.iter().find(|s| s.twin_of.contains(&score.entrant.label))?;
     Some((twin, difference(&score.after, &twin.after)))
 }
 
 /// What came out, in a sentence.
-pub fn finding(outcome: &Outcome) -> String {
+pub fn finding(outcome: &ComparisonResult) -> String {
     let places = places(outcome);
     let (first, seeds) = (&outcome.scores[0].entrant.label, outcome.plan.seeds);
     let others: Vec<_> = places.iter().filter_map(|(s, p)| Some((*s, p.difference?))).collect();
@@ -56,7 +59,7 @@ fn signed(x: f64) -> String {
 }
 
 /// The table for a terminal.
-pub fn table(outcome: &Outcome) -> String {
+pub fn table(outcome: &ComparisonResult) -> String {
     let mut table = comfy_table::Table::new();
     let first = &outcome.scores[0].entrant.label;
     let versus = format!("less {}", first.replacen(':', "\n", 1).replace(',', "\n"));
@@ -69,11 +72,11 @@ pub fn table(outcome: &Outcome) -> String {
         "P(better)",
         "seeds >/=/<",
     ]);
-    let shown = |s: Spread| match s.ends {
+    let shown = |s: IqmEstimate| match s.ends {
         Some([low, high]) => format!("{:.3}\n{low:.3} to {high:.3}", s.mid),
         None => format!("{:.3}", s.mid),
     };
-    let change = |s: Spread| match s.ends {
+    let change = |s: IqmEstimate| match s.ends {
         Some([low, high]) => format!("{}\n{} to {}", signed(s.mid), signed(low), signed(high)),
         None => signed(s.mid),
     };
@@ -105,7 +108,7 @@ pub fn table(outcome: &Outcome) -> String {
 }
 
 /// What the numbers are of.
-fn conditions(outcome: &Outcome) -> String {
+fn conditions(outcome: &ComparisonResult) -> String {
     let mut text = format!(
         "Accuracy on {}: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by seed, \
          whose runs share start and problems.",
@@ -135,7 +138,7 @@ fn conditions(outcome: &Outcome) -> String {
 }
 
 /// One row a method; `command` goes into the first line.
-pub fn csv(outcome: &Outcome, command: &str) -> String {
+pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
     let mut columns = vec!["method", "twin_of", "learning_rate", "mean_token_weight", "seeds", "n_least"];
     columns.extend(["before", "before_low", "before_high", "after", "after_low", "after_high"]);
     columns.extend(["gain", "gain_low", "gain_high", "difference", "difference_low", "difference_high"]);
@@ -143,7 +146,7 @@ pub fn csv(outcome: &Outcome, command: &str) -> String {
     columns.extend(["seeds_better", "seeds_equal", "seeds_worse", "verdict"]);
     columns.extend(["to_twin", "to_twin_low", "to_twin_high", "to_twin_p", "to_twin_verdict"]);
     let mut table = Table::new(&columns);
-    let cells = |s: Option<Spread>| {
+    let cells = |s: Option<IqmEstimate>| {
         let ends = s.and_then(|s| s.ends);
         [s.map(|s| s.mid).into(), ends.map(|e| e[0]).into(), ends.map(|e| e[1]).into()]
     };
@@ -179,12 +182,12 @@ pub fn csv(outcome: &Outcome, command: &str) -> String {
 }
 
 /// Everything: scores by seed, what follows from them, and the curves of the figure.
-pub fn json(outcome: &Outcome) -> Value {
-    let spread = |s: Spread| json!({ "iqm": s.mid, "interval": s.ends });
+pub fn json(outcome: &ComparisonResult) -> Value {
+    let spread = |s: IqmEstimate| json!({ "iqm": s.mid, "interval": s.ends });
     let methods: Vec<Value> = places(outcome)
         .into_iter()
         .map(|(score, place)| {
-            let difference = |d: Difference| {
+            let difference = |d: MethodDifference| {
                 json!({
                     "paired": spread(d.paired),
                     "probability_of_improvement": spread(d.improvement),
@@ -229,7 +232,9 @@ pub fn json(outcome: &Outcome) -> Value {
 }
 
 /// Whether any verdict could have been clearer with more seeds.
-pub(super) fn too_few_seeds(outcome: &Outcome) -> bool {
-    let few = |v: Verdict| matches!(v, Verdict::Leans { least, .. } if least > 0.05) || v == Verdict::OneSeed;
+pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
+    let few = |v: SeedsVerdict| {
+        matches!(v, SeedsVerdict::Leans { least, .. } if least > 0.05) || v == SeedsVerdict::OneSeed
+    };
     places(outcome).iter().any(|(_, p)| p.difference.is_some_and(|d| few(d.verdict)))
 }

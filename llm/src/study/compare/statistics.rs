@@ -9,7 +9,7 @@ use grpo_lambda::stats::{Bootstrap, Interval, iqm, paired_permutation, probabili
 
 /// An interquartile mean over seeds with its interval, which a single seed does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct IqmEstimate {
     /// The interquartile mean.
     pub mid: f64,
     /// 95 % bootstrap interval.
@@ -18,7 +18,7 @@ pub struct Spread {
 
 /// What may be said of a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum SeedsVerdict {
     /// One seed: nothing.
     OneSeed,
     /// The interval covers 0.
@@ -41,16 +41,16 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl SeedsVerdict {
     /// A word for files.
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::OneSeed => "one seed",
-            Verdict::Tie => "tie",
-            Verdict::Leans { better: true, .. } => "leans better",
-            Verdict::Leans { better: false, .. } => "leans worse",
-            Verdict::Clear { better: true, .. } => "better",
-            Verdict::Clear { better: false, .. } => "worse",
+            SeedsVerdict::OneSeed => "one seed",
+            SeedsVerdict::Tie => "tie",
+            SeedsVerdict::Leans { better: true, .. } => "leans better",
+            SeedsVerdict::Leans { better: false, .. } => "leans worse",
+            SeedsVerdict::Clear { better: true, .. } => "better",
+            SeedsVerdict::Clear { better: false, .. } => "worse",
         }
     }
 
@@ -58,14 +58,14 @@ impl Verdict {
     pub fn sentence(self) -> String {
         let side = |better| if better { "above" } else { "below" };
         match self {
-            Verdict::OneSeed => "one seed: no interval, no verdict".to_owned(),
-            Verdict::Tie => "tie: the interval of the difference covers 0".to_owned(),
-            Verdict::Leans { better, p, least } => format!(
+            SeedsVerdict::OneSeed => "one seed: no interval, no verdict".to_owned(),
+            SeedsVerdict::Tie => "tie: the interval of the difference covers 0".to_owned(),
+            SeedsVerdict::Leans { better, p, least } => format!(
                 "{}: the interval of the difference lies {} 0, but p = {p:.2} by sign flips (so few seeds give {least:.2} at least)",
                 self.word(),
                 side(better)
             ),
-            Verdict::Clear { better, p } => {
+            SeedsVerdict::Clear { better, p } => {
                 format!(
                     "{}: the interval of the difference lies {} 0, p = {p:.3} by sign flips",
                     self.word(),
@@ -78,30 +78,30 @@ impl Verdict {
 
 /// A method against another, as a rule the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Difference {
+pub struct MethodDifference {
     /// Accuracy less that of the first method with the same seed.
-    pub paired: Spread,
+    pub paired: IqmEstimate,
     /// How likely a run of the method beats a run of the first, over all pairs of runs; ties count half.
-    pub improvement: Spread,
+    pub improvement: IqmEstimate,
     /// Two-sided p-value of the sign-flip test of the paired differences.
     pub p: f64,
     /// Seeds in which the method is better, equal, worse.
     pub seeds: [usize; 3],
     /// In words.
-    pub verdict: Verdict,
+    pub verdict: SeedsVerdict,
 }
 
 /// A method's place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
+pub struct MethodStanding {
     /// Accuracy before RL.
-    pub before: Spread,
+    pub before: IqmEstimate,
     /// Accuracy after RL.
-    pub after: Spread,
+    pub after: IqmEstimate,
     /// After less before, by seed.
-    pub gain: Spread,
+    pub gain: IqmEstimate,
     /// Against the first method; none for the first itself.
-    pub difference: Option<Difference>,
+    pub difference: Option<MethodDifference>,
 }
 
 /// Sign flips drawn when there are too many seeds to count all.
@@ -111,10 +111,10 @@ const DRAWS: usize = 10_000;
 ///
 /// # Panics
 /// When a method has no seeds or a value is not finite.
-pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<Standing> {
+pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<MethodStanding> {
     let minus = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<f64>>();
     let first = scores.first().map_or(&[][..], |s| s.1);
-    let standing = |(i, &(before, after)): (usize, &(&[f64], &[f64]))| Standing {
+    let standing = |(i, &(before, after)): (usize, &(&[f64], &[f64]))| MethodStanding {
         before: spread(before),
         after: spread(after),
         gain: spread(&minus(after, before)),
@@ -124,48 +124,48 @@ pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<Standing> {
 }
 
 /// Interquartile mean and bootstrap interval of one value a seed.
-pub(super) fn spread(values: &[f64]) -> Spread {
+pub(super) fn spread(values: &[f64]) -> IqmEstimate {
     let ends = Bootstrap::default().iqm(&[values.to_vec()]).map(|i| [i.low, i.high]);
-    Spread { mid: iqm(values).expect("at least one seed"), ends }
+    IqmEstimate { mid: iqm(values).expect("at least one seed"), ends }
 }
 
 /// A method against another, from one value a seed, seeds in the same order.
 ///
 /// # Panics
 /// When there are no seeds, their numbers differ or a value is not finite.
-pub(super) fn difference(x: &[f64], first: &[f64]) -> Difference {
+pub(super) fn difference(x: &[f64], first: &[f64]) -> MethodDifference {
     let by_seed: Vec<f64> = x.iter().zip(first).map(|(x, y)| x - y).collect();
     let paired = spread(&by_seed);
     let p = paired_permutation(x, first, DRAWS, 0).expect("at least one seed").p;
     let (xs, ys) = ([x.to_vec()], [first.to_vec()]);
     let ends = Bootstrap::default().probability_of_improvement(&xs, &ys);
-    let improvement = Spread {
+    let improvement = IqmEstimate {
         mid: probability_of_improvement(&xs, &ys).expect("at least one seed"),
         ends: ends.map(|i: Interval| [i.low, i.high]),
     };
     let count = |f: fn(&f64) -> bool| by_seed.iter().filter(|d| f(d)).count();
     let seeds = [count(|d| *d > 0.0), count(|d| *d == 0.0), count(|d| *d < 0.0)];
-    Difference { paired, improvement, p, seeds, verdict: verdict(paired, p, x.len()) }
+    MethodDifference { paired, improvement, p, seeds, verdict: verdict(paired, p, x.len()) }
 }
 
-fn verdict(paired: Spread, p: f64, seeds: usize) -> Verdict {
-    let Some([low, high]) = paired.ends else { return Verdict::OneSeed };
+fn verdict(paired: IqmEstimate, p: f64, seeds: usize) -> SeedsVerdict {
+    let Some([low, high]) = paired.ends else { return SeedsVerdict::OneSeed };
     let better = match (low > 0.0, high < 0.0) {
         (true, _) => true,
         (_, true) => false,
-        _ => return Verdict::Tie,
+        _ => return SeedsVerdict::Tie,
     };
     if p <= 0.05 {
-        return Verdict::Clear { better, p };
+        return SeedsVerdict::Clear { better, p };
     }
-    Verdict::Leans { better, p, least: 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)) }
+    SeedsVerdict::Leans { better, p, least: 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn against(first: &[f64], other: &[f64]) -> Difference {
+    fn against(first: &[f64], other: &[f64]) -> MethodDifference {
         let start = vec![0.25; first.len()];
         standings(&[(&start, first), (&start, other)])[1].difference.expect("not the first")
     }
@@ -191,18 +191,18 @@ mod tests {
     #[test]
     fn five_seeds_lean_and_six_can_tell() {
         let five = against(&[0.4; 5], &[0.5, 0.51, 0.52, 0.53, 0.54]);
-        assert_eq!(five.verdict, Verdict::Leans { better: true, p: 0.0625, least: 0.0625 });
+        assert_eq!(five.verdict, SeedsVerdict::Leans { better: true, p: 0.0625, least: 0.0625 });
         let six = against(&[0.4; 6], &[0.3, 0.31, 0.32, 0.33, 0.34, 0.35]);
-        assert_eq!(six.verdict, Verdict::Clear { better: false, p: 0.03125 });
+        assert_eq!(six.verdict, SeedsVerdict::Clear { better: false, p: 0.03125 });
         assert!(six.verdict.sentence().starts_with("worse: the interval of the difference lies below 0"));
     }
 
     #[test]
     fn an_interval_over_zero_is_a_tie_and_one_seed_is_nothing() {
-        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, Verdict::Tie);
-        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, Verdict::Tie);
+        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, SeedsVerdict::Tie);
+        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, SeedsVerdict::Tie);
         let one = against(&[0.1], &[0.9]);
-        assert_eq!((one.verdict, one.paired.ends), (Verdict::OneSeed, None));
+        assert_eq!((one.verdict, one.paired.ends), (SeedsVerdict::OneSeed, None));
         assert!((one.paired.mid - 0.8).abs() < 1e-12);
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let clear = (0..200)
             .filter(|_| {
                 let draw: Vec<f64> = (0..8).map(|_| 0.1 * noise()).collect();
-                matches!(against(&[0.0; 8], &draw).verdict, Verdict::Clear { .. })
+                matches!(against(&[0.0; 8], &draw).verdict, SeedsVerdict::Clear { .. })
             })
             .count();
         // Binomial(200, 0.05) exceeds 20 with probability 0.001.

@@ -111,7 +111,7 @@ impl Assumptions {
 
 /// What some piece of work takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Work {
+pub struct WorkEstimate {
     /// Tokens sampled.
     pub sampled: f64,
     /// Tokens of demonstrations.
@@ -126,11 +126,11 @@ pub struct Work {
     pub disk: f64,
 }
 
-impl std::ops::Add for Work {
-    type Output = Work;
+impl std::ops::Add for WorkEstimate {
+    type Output = WorkEstimate;
 
-    fn add(self, other: Work) -> Work {
-        Work {
+    fn add(self, other: WorkEstimate) -> WorkEstimate {
+        WorkEstimate {
             sampled: self.sampled + other.sampled,
             demonstrated: self.demonstrated + other.demonstrated,
             flops: self.flops + other.flops,
@@ -141,13 +141,13 @@ impl std::ops::Add for Work {
     }
 }
 
-impl std::iter::Sum for Work {
-    fn sum<I: Iterator<Item = Work>>(work: I) -> Work {
-        work.fold(Work::default(), std::ops::Add::add)
+impl std::iter::Sum for WorkEstimate {
+    fn sum<I: Iterator<Item = WorkEstimate>>(work: I) -> WorkEstimate {
+        work.fold(WorkEstimate::default(), std::ops::Add::add)
     }
 }
 
-impl Work {
+impl WorkEstimate {
     /// Hours on one device.
     pub fn hours(&self, a: &Assumptions) -> f64 {
         let (flops, bandwidth) =
@@ -193,19 +193,19 @@ fn update(shape: &Shape, preset: &Preset, forward: f64, tokens: f64) -> f64 {
 }
 
 /// The supervised stage of a model, shared by its cells.
-pub fn supervised(shape: &Shape, preset: &Preset, a: &Assumptions) -> Work {
+pub fn supervised(shape: &Shape, preset: &Preset, a: &Assumptions) -> WorkEstimate {
     let rows = preset.sft.steps as f64 * preset.sft.batch as f64;
     let row = roofline::forward(shape, [(a.demonstration_tokens, a.demonstration_tokens)]);
-    Work {
+    WorkEstimate {
         demonstrated: rows * a.demonstration_tokens as f64,
         flops: update(shape, preset, rows * row, rows * a.demonstration_tokens as f64),
         disk: disk(shape, preset, false),
-        ..Work::default()
+        ..WorkEstimate::default()
     }
 }
 
 /// The reinforcement learning of a cell.
-pub fn reinforced(shape: &Shape, preset: &Preset, a: &Assumptions) -> Work {
+pub fn reinforced(shape: &Shape, preset: &Preset, a: &Assumptions) -> WorkEstimate {
     let rl = &preset.rl;
     let (prompts, new, steps) = (rl.prompts_per_step, rl.max_new_tokens, rl.steps as f64);
     let responses = (prompts * rl.group_size) as f64;
@@ -215,27 +215,27 @@ pub fn reinforced(shape: &Shape, preset: &Preset, a: &Assumptions) -> Work {
     let scored = if reference { forward } else { 0.0 };
     let tokens = steps * responses * (a.prompt_tokens + new) as f64;
     let updates = rl.inner_updates as f64 * update(shape, preset, forward, tokens);
-    Work {
+    WorkEstimate {
         sampled: steps * responses * new as f64,
         flops: decode_flops + scored + updates,
         decode_flops,
         decode_reads: steps * roofline::decode_weight_bytes(shape, new) / F32,
         disk: disk(shape, preset, reference),
-        ..Work::default()
+        ..WorkEstimate::default()
     }
 }
 
 /// The evaluation of a cell on the five benchmarks, one greedy response a problem.
-pub fn evaluated(shape: &Shape, a: &Assumptions) -> Work {
+pub fn evaluated(shape: &Shape, a: &Assumptions) -> WorkEstimate {
     let items: u64 = BENCHMARKS.iter().map(|b| b.items).sum();
     let decode_flops = roofline::decode(shape, &[a.prompt_tokens], 1, a.eval_tokens) * items as f64;
     let batches: u64 = BENCHMARKS.iter().map(|b| b.items.div_ceil(a.eval_batch as u64)).sum();
-    Work {
+    WorkEstimate {
         sampled: items as f64 * a.eval_tokens as f64,
         flops: decode_flops,
         decode_flops,
         decode_reads: batches as f64 * roofline::decode_weight_bytes(shape, a.eval_tokens) / F32,
-        ..Work::default()
+        ..WorkEstimate::default()
     }
 }
 
@@ -333,9 +333,10 @@ mod tests {
             Accelerator { name: "x", about: "", flops: 1000.0, bandwidth: 100.0, bytes: 2.0, source: "" };
         let fast: &'static Accelerator = Box::leak(Box::new(fast));
         let a = Assumptions::new(fast, 0.5);
-        let work = Work { flops: 36e5, decode_flops: 18e5, decode_reads: 0.0, ..Work::default() };
+        let work =
+            WorkEstimate { flops: 36e5, decode_flops: 18e5, decode_reads: 0.0, ..WorkEstimate::default() };
         assert!((work.hours(&a) - 2.0).abs() < 1e-12);
-        let bound = Work { decode_reads: 36e4, ..work };
+        let bound = WorkEstimate { decode_reads: 36e4, ..work };
         // 18e5 / 500 + 36e4 · 2 / 50 seconds
         assert!((bound.hours(&a) - (3600.0 + 14400.0) / 3600.0).abs() < 1e-12);
     }

@@ -2,15 +2,15 @@
 
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
-use super::layout::{Layout, Row};
 use super::scale::Scale;
+use super::table::{TableComparison, TableRow};
 
 const OURS: &str = "ours";
 const STAND_INS: &str = "ours (stand-ins)";
 const PAPERS: &str = "the paper's";
 
 /// One of Tables 3 to 6: a panel for each data set, a line for each variant, the average of the five benchmarks. Table 1: a panel for each model.
-pub fn figure(layout: &Layout, scale: Scale) -> Figure {
+pub fn figure(layout: &TableComparison, scale: Scale) -> Figure {
     let ours = if scale == Scale::Full { OURS } else { STAND_INS };
     let mut figure = Figure::new(finding(layout, scale))
         .caption(format!(
@@ -41,12 +41,12 @@ pub fn figure(layout: &Layout, scale: Scale) -> Figure {
     figure
 }
 
-type Lines<'a> = Vec<(String, &'a super::layout::Entry)>;
+type Lines<'a> = Vec<(String, &'a super::table::TableEntry)>;
 
 /// The averages of each block: by variant in Tables 3 to 6, by method in Table 1.
-fn rows_of(layout: &Layout) -> Vec<(String, Lines<'_>)> {
+fn rows_of(layout: &TableComparison) -> Vec<(String, Lines<'_>)> {
     let mut blocks: Vec<(String, Lines<'_>)> = Vec::new();
-    for Row { block, name, entries } in &layout.rows {
+    for TableRow { block, name, entries } in &layout.rows {
         let lines: Lines<'_> = match (layout.number, name.as_str()) {
             (1, method) => entries.last().map(|e| (method.to_owned(), e)).into_iter().collect(),
             (_, "AVG") => entries.iter().map(|e| (e.column.clone(), e)).collect(),
@@ -61,7 +61,7 @@ fn rows_of(layout: &Layout) -> Vec<(String, Lines<'_>)> {
 }
 
 /// How many variants lie above GRPO, in ours and in the paper's.
-fn finding(layout: &Layout, scale: Scale) -> String {
+fn finding(layout: &TableComparison, scale: Scale) -> String {
     let (mut ours, mut papers) = ([0, 0], [0, 0]);
     for (_, rows) in rows_of(layout) {
         let Some(((_, base), others)) = rows.split_first() else { continue };
@@ -90,8 +90,8 @@ fn finding(layout: &Layout, scale: Scale) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{averages_table, runs_table};
     use super::super::paper::Paper;
+    use super::super::table::{averages_table, runs_table};
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use super::variant::Variant;
 
 /// A data set of the paper's reinforcement learning.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Dataset {
+pub struct PaperDataset {
     /// As in Tables 3 to 6.
     pub name: &'static str,
     /// `owner/name` on the Hugging Face hub, with subset and split where there are several. The paper links the two in the middle; for the others, where what it cites is kept.
@@ -20,16 +20,16 @@ pub struct Dataset {
 }
 
 /// The four, in the order of Tables 3 and 4.
-pub static DATASETS: &[Dataset] = &[
-    Dataset { name: "math12k", id: "hiyouga/math12k", rows: 12_000 },
-    Dataset { name: "math-rl-16k", id: "riddickz/math-rl-16k", rows: 16_000 },
-    Dataset { name: "gsm8k", id: "openai/gsm8k:main/train", rows: 7_473 },
-    Dataset { name: "orzmath57k", id: "Open-Reasoner-Zero/orz_math_57k_collection", rows: 57_000 },
+pub static DATASETS: &[PaperDataset] = &[
+    PaperDataset { name: "math12k", id: "hiyouga/math12k", rows: 12_000 },
+    PaperDataset { name: "math-rl-16k", id: "riddickz/math-rl-16k", rows: 16_000 },
+    PaperDataset { name: "gsm8k", id: "openai/gsm8k:main/train", rows: 7_473 },
+    PaperDataset { name: "orzmath57k", id: "Open-Reasoner-Zero/orz_math_57k_collection", rows: 57_000 },
 ];
 
 /// What `--table` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selection {
+pub enum TableSelection {
     /// Table 1: four models, GRPO and GRPO-lambda, averaged over data sets.
     Averages,
     /// One of Tables 3 to 6: the runs of one model.
@@ -38,16 +38,16 @@ pub enum Selection {
     All,
 }
 
-impl Selection {
+impl TableSelection {
     /// Reads `1`, `3` to `6` or `all`.
     ///
     /// # Errors
     /// A line that says what is wrong.
-    pub fn parse(text: &str) -> Result<Selection, String> {
+    pub fn parse(text: &str) -> Result<TableSelection, String> {
         match text {
-            "1" => Ok(Selection::Averages),
-            "3" | "4" | "5" | "6" => Ok(Selection::Model(text.as_bytes()[0] - b'0')),
-            "all" => Ok(Selection::All),
+            "1" => Ok(TableSelection::Averages),
+            "3" | "4" | "5" | "6" => Ok(TableSelection::Model(text.as_bytes()[0] - b'0')),
+            "all" => Ok(TableSelection::All),
             "2" => Err("--table 2: Table 2 holds settings, not results; they are the presets paper-*, as in llm-train explain paper-qwen-1.5b".to_owned()),
             _ => Err(format!(
                 "--table {text}: must be 1, 3, 4, 5, 6 or all (Tables 3 to 6){}",
@@ -59,19 +59,19 @@ impl Selection {
     /// The tables that are filled.
     pub fn tables(self) -> Vec<u8> {
         match self {
-            Selection::Averages => vec![1],
-            Selection::Model(n) => vec![n],
-            Selection::All => vec![3, 4, 5, 6],
+            TableSelection::Averages => vec![1],
+            TableSelection::Model(n) => vec![n],
+            TableSelection::All => vec![3, 4, 5, 6],
         }
     }
 }
 
-impl fmt::Display for Selection {
+impl fmt::Display for TableSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Selection::Averages => write!(f, "Table 1"),
-            Selection::Model(n) => write!(f, "Table {n}"),
-            Selection::All => write!(f, "Tables 3 to 6"),
+            TableSelection::Averages => write!(f, "Table 1"),
+            TableSelection::Model(n) => write!(f, "Table {n}"),
+            TableSelection::All => write!(f, "Tables 3 to 6"),
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct Cell {
     /// The model.
     pub model: PaperModel,
     /// The data set.
-    pub dataset: &'static Dataset,
+    pub dataset: &'static PaperDataset,
     /// The variant.
     pub variant: Variant,
 }
@@ -111,18 +111,18 @@ pub fn averaged(paper: &Paper, model: &PaperModel, lambda: bool) -> Vec<Variant>
 }
 
 /// Every cell of a selection, in the order of the tables.
-pub fn expand(paper: &Paper, selection: Selection) -> Vec<Cell> {
+pub fn expand(paper: &Paper, selection: TableSelection) -> Vec<Cell> {
     let mut cells = Vec::new();
     for model in models::all() {
         let wanted = match selection {
-            Selection::Model(n) => model.table == n,
-            Selection::Averages | Selection::All => true,
+            TableSelection::Model(n) => model.table == n,
+            TableSelection::Averages | TableSelection::All => true,
         };
         let Some((_, runs)) = paper.table(model.table).filter(|_| wanted) else { continue };
         let in_table_1: Vec<Variant> =
             [averaged(paper, &model, false), averaged(paper, &model, true)].concat();
         let kept =
-            runs.iter().filter(|r| selection != Selection::Averages || in_table_1.contains(&r.variant));
+            runs.iter().filter(|r| selection != TableSelection::Averages || in_table_1.contains(&r.variant));
         cells.extend(kept.map(|r| Cell { model: model.clone(), dataset: r.dataset, variant: r.variant }));
     }
     cells
@@ -130,7 +130,7 @@ pub fn expand(paper: &Paper, selection: Selection) -> Vec<Cell> {
 
 /// What `--only` keeps: cells that have one of the values given for every key that is given.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Only(Vec<(&'static str, Vec<String>)>);
+pub struct CellFilter(Vec<(&'static str, Vec<String>)>);
 
 const KEYS: [&str; 5] = ["model", "dataset", "style", "update", "lambda"];
 
@@ -145,13 +145,13 @@ fn value(cell: &Cell, key: &str) -> String {
     }
 }
 
-impl Only {
+impl CellFilter {
     /// Reads `key=value,key=value`; a key may stand there several times. Values are those that some of `cells` have.
     ///
     /// # Errors
     /// A line that says what is wrong.
-    pub fn parse(text: &str, cells: &[Cell]) -> Result<Only, String> {
-        let mut only = Only::default();
+    pub fn parse(text: &str, cells: &[Cell]) -> Result<CellFilter, String> {
+        let mut only = CellFilter::default();
         for word in text.split(',').map(str::trim) {
             let Some((key, wanted)) = word.split_once('=') else {
                 return Err(format!(
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     fn cells(table: &str) -> Vec<Cell> {
-        expand(&Paper::load(), Selection::parse(table).expect("a table"))
+        expand(&Paper::load(), TableSelection::parse(table).expect("a table"))
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
     fn only_keeps_what_is_named_and_knows_what_there_is() {
         let table = cells("3");
         let kept = |text: &str| {
-            let only = Only::parse(text, &table)?;
+            let only = CellFilter::parse(text, &table)?;
             Ok::<_, String>(table.iter().filter(|c| only.keeps(c)).count())
         };
         assert_eq!(kept("dataset=gsm8k"), Ok(9));
@@ -245,7 +245,9 @@ mod tests {
 
     #[test]
     fn a_table_that_is_not_there_is_refused() {
-        assert!(Selection::parse("2").expect_err("settings").contains("presets"));
-        assert!(Selection::parse("7").expect_err("none").contains("--table 7: must be 1, 3, 4, 5, 6 or all"));
+        assert!(TableSelection::parse("2").expect_err("settings").contains("presets"));
+        assert!(
+            TableSelection::parse("7").expect_err("none").contains("--table 7: must be 1, 3, 4, 5, 6 or all")
+        );
     }
 }

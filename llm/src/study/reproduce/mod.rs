@@ -11,7 +11,6 @@
 pub mod cost;
 pub mod figure;
 pub mod grid;
-pub mod layout;
 pub mod models;
 pub mod paper;
 pub mod report;
@@ -19,4 +18,5 @@ pub mod run;
 pub mod scale;
 pub mod score;
 pub mod settings;
+pub mod table;
 pub mod variant;

@@ -6,13 +6,13 @@ use grpo_lambda::paper::consistency::{self, AverageCheck, CellCheck, Table1Check
 use grpo_lambda::paper::{self, Model, Run, Score};
 use grpo_lambda::stats::{Interval, mean_of_independent, wilson};
 
-use super::grid::{DATASETS, Dataset};
+use super::grid::{DATASETS, PaperDataset};
 use super::variant::Variant;
-use crate::eval::LEVEL;
+use crate::eval::CONFIDENCE_LEVEL;
 
 /// A benchmark of the paper.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Benchmark {
+pub struct PaperBenchmark {
     /// The benchmark in the paper's tables.
     pub printed: paper::Benchmark,
     /// As in Tables 3 to 6.
@@ -25,13 +25,13 @@ pub struct Benchmark {
     pub items: u64,
 }
 
-const fn benchmark(printed: paper::Benchmark, key: &'static str) -> Benchmark {
+const fn benchmark(printed: paper::Benchmark, key: &'static str) -> PaperBenchmark {
     let items = printed.items() as u64;
-    Benchmark { printed, name: printed.row_name(), long_name: printed.name(), key, items }
+    PaperBenchmark { printed, name: printed.row_name(), long_name: printed.name(), key, items }
 }
 
 /// The five, in the order of Tables 3 to 6.
-pub static BENCHMARKS: &[Benchmark] = &[
+pub static BENCHMARKS: &[PaperBenchmark] = &[
     benchmark(paper::Benchmark::Aime, "aime24"),
     benchmark(paper::Benchmark::Math, "math500"),
     benchmark(paper::Benchmark::Amc, "amc"),
@@ -41,7 +41,7 @@ pub static BENCHMARKS: &[Benchmark] = &[
 
 /// A printed accuracy with the interval its number of problems implies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Printed {
+pub struct PrintedScore {
     /// As printed, 0 to 1.
     pub value: f64,
     /// 95 %: from the test items alone. `None` where the scores it is made of are not printed.
@@ -56,11 +56,11 @@ pub struct PaperRun {
     /// The column.
     pub variant: Variant,
     /// The data set of its reinforcement learning.
-    pub dataset: &'static Dataset,
+    pub dataset: &'static PaperDataset,
     /// Scores in the order of [`BENCHMARKS`].
-    pub scores: Vec<Printed>,
+    pub scores: Vec<PrintedScore>,
     /// The printed AVG.
-    pub average: Printed,
+    pub average: PrintedScore,
 }
 
 /// A row of Table 1.
@@ -71,9 +71,9 @@ pub struct Table1Row {
     /// Whether it is the GRPO-lambda row.
     pub lambda: bool,
     /// Scores in the order of [`BENCHMARKS`].
-    pub scores: Vec<Printed>,
+    pub scores: Vec<PrintedScore>,
     /// The printed Average.
-    pub average: Printed,
+    pub average: PrintedScore,
     /// How the audit says it was made from Tables 3 to 6.
     pub made_of: String,
 }
@@ -116,20 +116,22 @@ impl Paper {
 }
 
 /// A score of a benchmark with Wilson's interval of the nearest count.
-fn score(value: Score, items: u64) -> Printed {
+fn score(value: Score, items: u64) -> PrintedScore {
     let value = value.value();
-    let interval = wilson((value * items as f64).round() as u64, items, LEVEL);
-    Printed { value, ends: interval.map(|i| [i.low, i.high]), caveat: None }
+    let interval = wilson((value * items as f64).round() as u64, items, CONFIDENCE_LEVEL);
+    PrintedScore { value, ends: interval.map(|i| [i.low, i.high]), caveat: None }
 }
 
 /// A printed average, with the interval that the scores it is the mean of imply, moved to it.
-fn average(scores: &[Printed], value: Score) -> Printed {
+fn average(scores: &[PrintedScore], value: Score) -> PrintedScore {
     let value = value.value();
-    let part = |s: &Printed| s.ends.map(|[low, high]| Interval { low, mid: s.value, high, level: LEVEL });
+    let part = |s: &PrintedScore| {
+        s.ends.map(|[low, high]| Interval { low, mid: s.value, high, level: CONFIDENCE_LEVEL })
+    };
     let parts: Option<Vec<Interval>> = scores.iter().map(part).collect();
     let interval = parts.and_then(|parts| mean_of_independent(&parts));
     let ends = interval.map(|i| [i.low, i.high].map(|end| end + value - i.mid));
-    Printed { value, ends, caveat: None }
+    PrintedScore { value, ends, caveat: None }
 }
 
 /// What the audit says of every cell of Tables 3 to 6.
@@ -140,22 +142,22 @@ struct Audit {
 
 impl Audit {
     fn run(&self, run: &Run) -> PaperRun {
-        let scores: Vec<Printed> = BENCHMARKS
+        let scores: Vec<PrintedScore> = BENCHMARKS
             .iter()
             .map(|b| {
                 let check = self.cells.iter().find(|c| c.run == *run && c.benchmark == b.printed);
                 let caveat = check.filter(|c| !c.by_rounding).map(impossible_score);
-                Printed { caveat, ..score(run.scores[b.printed as usize], b.items) }
+                PrintedScore { caveat, ..score(run.scores[b.printed as usize], b.items) }
             })
             .collect();
         let check = self.averages.iter().find(|a| a.run == *run);
         let caveat = check.filter(|a| a.impossible()).map(wrong_average);
-        let average = Printed { caveat, ..average(&scores, run.printed_average) };
+        let average = PrintedScore { caveat, ..average(&scores, run.printed_average) };
         PaperRun { variant: run.column.into(), dataset: dataset(run.dataset), scores, average }
     }
 }
 
-fn dataset(printed: paper::Dataset) -> &'static Dataset {
+fn dataset(printed: paper::Dataset) -> &'static PaperDataset {
     DATASETS.iter().find(|d| d.name == printed.name()).expect("a test finds all four")
 }
 
@@ -181,12 +183,12 @@ fn wrong_average(check: &AverageCheck) -> String {
 fn table1_row(check: &Table1Check) -> Table1Row {
     let mismatches = check.mismatches();
     let made_of = check.best.name.clone();
-    let with_caveat = |place: usize, cell: Printed| {
+    let with_caveat = |place: usize, cell: PrintedScore| {
         let (value, recomputed) = (cell.value, check.best.values[place]);
         let said = || format!("printed {value}, but Tables 3-6 give {recomputed:.4} ({made_of})");
-        Printed { caveat: mismatches.contains(&place).then(said), ..cell }
+        PrintedScore { caveat: mismatches.contains(&place).then(said), ..cell }
     };
-    let scores: Vec<Printed> = BENCHMARKS
+    let scores: Vec<PrintedScore> = BENCHMARKS
         .iter()
         .map(|b| {
             let place = b.printed as usize;

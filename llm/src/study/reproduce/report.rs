@@ -3,8 +3,8 @@
 use comfy_table::{Table as Terminal, presets};
 use grpo_lambda::table::{Cell as Field, Table as Tidy, significant};
 
-use super::cost::{Assumptions, Work};
-use super::layout::{Entry, Layout, Row};
+use super::cost::{Assumptions, WorkEstimate};
+use super::table::{TableComparison, TableEntry, TableRow};
 
 /// `.334` for an accuracy.
 fn short(x: f64) -> String {
@@ -16,7 +16,7 @@ fn short(x: f64) -> String {
 struct Marks(usize);
 
 impl Marks {
-    fn next(&mut self, entry: &Entry) -> String {
+    fn next(&mut self, entry: &TableEntry) -> String {
         match entry.paper.caveat {
             None => String::new(),
             Some(_) => {
@@ -28,7 +28,7 @@ impl Marks {
 }
 
 /// A field: ours, its interval, the paper's.
-fn field(entry: &Entry, marks: &mut Marks) -> [String; 3] {
+fn field(entry: &TableEntry, marks: &mut Marks) -> [String; 3] {
     let (value, ends) = match &entry.ours {
         Some(o) => (short(o.value.mid), format!("{}-{}", short(o.value.low), short(o.value.high))),
         None => ("-".to_owned(), String::new()),
@@ -37,7 +37,7 @@ fn field(entry: &Entry, marks: &mut Marks) -> [String; 3] {
 }
 
 /// The table for a terminal: in each field ours, its interval, and the paper's in brackets.
-pub fn terminal(layout: &Layout) -> String {
+pub fn terminal(layout: &TableComparison) -> String {
     let mut table = Terminal::new();
     let heads = layout.columns.iter().map(|c| c.replace('/', "\n"));
     let first = [layout.blocks.to_owned(), layout.rows_are.to_owned()];
@@ -56,7 +56,7 @@ pub fn terminal(layout: &Layout) -> String {
     format!("{}\n{table}\n{}", heading(layout), footer(layout).join("\n"))
 }
 
-fn heading(layout: &Layout) -> String {
+fn heading(layout: &TableComparison) -> String {
     let (filled, all) = layout.filled();
     let state = if filled == all { String::new() } else { format!("; {filled} of {all} fields filled") };
     format!(
@@ -66,7 +66,7 @@ fn heading(layout: &Layout) -> String {
 }
 
 /// Gains, notes and caveats.
-fn footer(layout: &Layout) -> Vec<String> {
+fn footer(layout: &TableComparison) -> Vec<String> {
     let mut lines = Vec::new();
     let gains = layout.gains();
     if !gains.is_empty() {
@@ -92,7 +92,7 @@ fn footer(layout: &Layout) -> Vec<String> {
 }
 
 /// The table as Markdown.
-pub fn markdown(layout: &Layout, legend: &[String], command: &str) -> String {
+pub fn markdown(layout: &TableComparison, legend: &[String], command: &str) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut out = format!("<!-- {} -->\n# {}\n\n", command.replace("--", "- -"), heading(layout));
     for (i, words) in legend.iter().enumerate() {
@@ -121,7 +121,7 @@ pub fn markdown(layout: &Layout, legend: &[String], command: &str) -> String {
 }
 
 /// The table as tidy rows, one for each field.
-pub fn tidy(layout: &Layout, scale: &str) -> Tidy {
+pub fn tidy(layout: &TableComparison, scale: &str) -> Tidy {
     let mut tidy = Tidy::new(
         &[
             "table",
@@ -145,7 +145,7 @@ pub fn tidy(layout: &Layout, scale: &str) -> Tidy {
         .collect::<Vec<_>>(),
     );
     let number = |x: Option<f64>| Field::from(x);
-    for Row { block, name, entries } in &layout.rows {
+    for TableRow { block, name, entries } in &layout.rows {
         for e in entries {
             let ours = e.ours.map(|o| o.value);
             let count = e.ours.and_then(|o| o.count);
@@ -172,11 +172,11 @@ pub fn tidy(layout: &Layout, scale: &str) -> Tidy {
 
 /// A line of a plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct PlanLine {
     /// Which cell or stage, in three words: model, data set, variant.
     pub names: [String; 3],
     /// What it takes, all of it.
-    pub work: Work,
+    pub work: WorkEstimate,
     /// How far it is.
     pub status: String,
 }
@@ -200,7 +200,7 @@ fn time(hours: f64) -> String {
 }
 
 /// The plan of a grid: what each line takes, what is left of it in total, and what is assumed.
-pub fn plan(lines: &[(Line, Assumptions)], what: &str) -> String {
+pub fn plan(lines: &[(PlanLine, Assumptions)], what: &str) -> String {
     let mut table = Terminal::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "model",
@@ -212,7 +212,7 @@ pub fn plan(lines: &[(Line, Assumptions)], what: &str) -> String {
         "disk",
         "status",
     ]);
-    let row = |names: [String; 3], work: &Work, hours: f64, status: String| {
+    let row = |names: [String; 3], work: &WorkEstimate, hours: f64, status: String| {
         let [a, b, c] = names;
         [
             a,
@@ -229,8 +229,8 @@ pub fn plan(lines: &[(Line, Assumptions)], what: &str) -> String {
         table.add_row(row(line.names.clone(), &line.work, line.work.hours(a), line.status.clone()));
     }
     let left = || lines.iter().filter(|(line, _)| line.status != "done");
-    let total = |of: &mut dyn Iterator<Item = &(Line, Assumptions)>| {
-        of.fold((Work::default(), 0.0, 0usize), |(work, hours, n), (line, a)| {
+    let total = |of: &mut dyn Iterator<Item = &(PlanLine, Assumptions)>| {
+        of.fold((WorkEstimate::default(), 0.0, 0usize), |(work, hours, n), (line, a)| {
             (work + line.work, hours + line.work.hours(a), n + 1)
         })
     };
@@ -245,8 +245,8 @@ pub fn plan(lines: &[(Line, Assumptions)], what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::runs_table;
     use super::super::paper::Paper;
+    use super::super::table::runs_table;
     use super::*;
 
     #[test]

@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
-use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_decoder::rollout::SamplingParams;
 
 use super::grid::Cell;
 use super::models::PaperModel;
 use super::paper::BENCHMARKS;
 use super::scale::Scale;
-use super::score::{Score, Scores};
+use super::score::{CellScore, CellScores};
 use crate::config::{Config, ConfigError};
 use crate::eval;
 use crate::input::task::Split;
-use crate::input::tokens::{TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::run::progress::{Progress, say};
 use crate::run::{self, RunError};
-use crate::study::compare::{Clock, CompareError, Kind, finished};
-use crate::train::{Summary, TrainError, train};
+use crate::study::compare::{CompareError, EtaClock, RunKind, finished};
+use crate::train::{RunSummary, TrainError, train};
 
 /// What ends a grid early.
 #[derive(Debug, thiserror::Error)]
@@ -88,29 +88,29 @@ impl GridError {
 
 /// How far a cell is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Status {
+pub enum CellStatus {
     /// Trained and evaluated.
-    Done(Scores),
+    Done(CellScores),
     /// Begun.
     Partial,
     /// Not begun.
     Missing,
 }
 
-impl Status {
+impl CellStatus {
     /// In a word.
     pub fn name(&self) -> &'static str {
         match self {
-            Status::Done(_) => "done",
-            Status::Partial => "partial",
-            Status::Missing => "missing",
+            CellStatus::Done(_) => "done",
+            CellStatus::Partial => "partial",
+            CellStatus::Missing => "missing",
         }
     }
 }
 
 /// A trained cell that is to be evaluated.
 #[derive(Clone, Copy, Debug)]
-pub struct Trained<'a> {
+pub struct TrainedCell<'a> {
     /// The cell.
     pub cell: &'a Cell,
     /// The configuration of its reinforcement learning.
@@ -122,7 +122,7 @@ pub struct Trained<'a> {
 }
 
 /// How a trained cell is evaluated: in words, and the scores on [`BENCHMARKS`] in their order.
-pub type Evaluate<'a> = dyn Fn(Trained<'_>) -> Result<(String, Vec<Score>), GridError> + 'a;
+pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore>), GridError> + 'a;
 
 /// A grid in its directory.
 #[derive(Clone, Debug)]
@@ -158,13 +158,13 @@ impl Grid {
     ///
     /// # Errors
     /// A file of the cell that cannot be read.
-    pub fn status(&self, cell: &Cell) -> Result<Status, GridError> {
+    pub fn status(&self, cell: &Cell) -> Result<CellStatus, GridError> {
         let directory = self.cell(cell);
-        if let Some(scores) = Scores::read(&directory).map_err(GridError::Refused)? {
-            return Ok(Status::Done(scores));
+        if let Some(scores) = CellScores::read(&directory).map_err(GridError::Refused)? {
+            return Ok(CellStatus::Done(scores));
         }
         let begun = directory.join("run").join("config.toml").exists();
-        Ok(if begun { Status::Partial } else { Status::Missing })
+        Ok(if begun { CellStatus::Partial } else { CellStatus::Missing })
     }
 
     /// How far a model's supervised stage is: done, or begun, or missing.
@@ -265,7 +265,7 @@ impl Grid {
     pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), GridError> {
         let mut left: Vec<Cell> = Vec::new();
         for cell in cells {
-            if !matches!(self.status(cell)?, Status::Done(_)) {
+            if !matches!(self.status(cell)?, CellStatus::Done(_)) {
                 left.push(cell.clone());
             }
         }
@@ -282,7 +282,7 @@ impl Grid {
                 models.push(&cell.model);
             }
         }
-        let mut clock = Clock::new(models.len(), left.len());
+        let mut clock = EtaClock::new(models.len(), left.len());
         let mut starts: BTreeMap<&str, (PathBuf, Config)> = BTreeMap::new();
         for model in models {
             let preset = self.preset(model)?;
@@ -290,7 +290,7 @@ impl Grid {
             let name = format!("{}, supervised", model.name);
             let begun = std::time::Instant::now();
             self.one(&name, &path, &self.scale.supervised(&preset)?, command, &clock)?;
-            clock.done(Kind::Supervised, begun.elapsed().as_secs_f64());
+            clock.done(RunKind::Sft, begun.elapsed().as_secs_f64());
             starts.insert(&model.name, (checkpoint(&path)?, preset));
         }
         for cell in &left {
@@ -300,11 +300,11 @@ impl Grid {
             let config = self.scale.cell(cell, preset, start)?;
             self.one(&cell.to_string(), &directory.join("run"), &config, command, &clock)?;
             let last = checkpoint(&directory.join("run"))?;
-            let trained = Trained { cell, config: &config, checkpoint: &last, directory: &directory };
+            let trained = TrainedCell { cell, config: &config, checkpoint: &last, directory: &directory };
             let (how, scores) = evaluate(trained)?;
             let checkpoint = last.strip_prefix(&directory).unwrap_or(&last).to_owned();
-            Scores { checkpoint, how, scores }.write(&directory)?;
-            clock.done(Kind::Reinforced, begun.elapsed().as_secs_f64());
+            CellScores { checkpoint, how, scores }.write(&directory)?;
+            clock.done(RunKind::Rl, begun.elapsed().as_secs_f64());
         }
         Ok(())
     }
@@ -316,8 +316,8 @@ impl Grid {
         path: &Path,
         config: &Config,
         command: &str,
-        clock: &Clock,
-    ) -> Result<Summary, GridError> {
+        clock: &EtaClock,
+    ) -> Result<RunSummary, GridError> {
         if let Some(done) = finished(path, config)? {
             return Ok(done);
         }
@@ -331,13 +331,14 @@ impl Grid {
 ///
 /// # Errors
 /// [`GridError`].
-pub fn on_stand_ins(trained: Trained<'_>) -> Result<(String, Vec<Score>), GridError> {
-    let Trained { cell, config, checkpoint, .. } = trained;
+pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), GridError> {
+    let TrainedCell { cell, config, checkpoint, .. } = trained;
     let shape = model::Config::load(checkpoint)?;
     let parameters = weights::load(checkpoint, &shape)?;
     let decoder = Decoder::new(shape, parameters)?;
-    let tokens = Tokens::load(checkpoint)?;
-    let sampling = Sampling { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
+    let tokens = ModelTokenizer::load(checkpoint)?;
+    let sampling =
+        SamplingParams { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
     let mut scores = Vec::new();
     for benchmark in BENCHMARKS {
         let task = Scale::test(benchmark);
@@ -352,7 +353,7 @@ pub fn on_stand_ins(trained: Trained<'_>) -> Result<(String, Vec<Score>), GridEr
             refused: false,
         })?;
         progress.finish();
-        scores.push(Score {
+        scores.push(CellScore {
             benchmark: benchmark.name.to_owned(),
             correct: found.correct,
             n: found.n,

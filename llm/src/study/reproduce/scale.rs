@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::cost::Assumptions;
-use super::grid::{Cell, Dataset};
+use super::grid::{Cell, PaperDataset};
 use super::models::PaperModel;
-use super::paper::{BENCHMARKS, Benchmark};
+use super::paper::{BENCHMARKS, PaperBenchmark};
 use super::settings::method_overrides;
 use crate::config::{Config, ConfigError};
 use crate::input::task::{Level, Task, TaskSource};
@@ -106,7 +106,7 @@ impl Scale {
         preset.with(&overrides)
     }
 
-    fn task(self, dataset: &Dataset) -> Vec<String> {
+    fn task(self, dataset: &PaperDataset) -> Vec<String> {
         match self {
             Scale::Full => vec![format!("task.data={}", dataset.id)],
             Scale::Tiny => {
@@ -135,7 +135,7 @@ impl Scale {
     }
 
     /// The problems that stand for a benchmark at the tiny scale.
-    pub fn test(benchmark: &Benchmark) -> Task {
+    pub fn test(benchmark: &PaperBenchmark) -> Task {
         let s = stand_in(TESTS, benchmark.name);
         let level = |steps: &u64| Level { steps: *steps as usize, max_operand: s.max_operand };
         Task::Stories(s.steps.iter().map(level).collect())
@@ -161,7 +161,7 @@ impl Scale {
             "model: the preset paper-tiny, with another seed for each of the four".to_owned(),
         ];
         lines.extend(DATASETS.iter().map(|s| format!("data set {}: {}", s.of, spelled(s))));
-        let test = |b: &Benchmark| {
+        let test = |b: &PaperBenchmark| {
             format!("benchmark {}: {}, held out, n = {}", b.name, spelled(stand_in(TESTS, b.name)), b.items)
         };
         lines.extend(BENCHMARKS.iter().map(test));

@@ -7,11 +7,11 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::{Deserialize, Serialize};
 
 use super::paper::BENCHMARKS;
-use crate::eval::LEVEL;
+use crate::eval::CONFIDENCE_LEVEL;
 
 /// Right answers on a benchmark.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Score {
+pub struct CellScore {
     /// The benchmark, as in Tables 3 to 6.
     pub benchmark: String,
     /// Right answers.
@@ -22,37 +22,37 @@ pub struct Score {
     pub ungradable: u64,
 }
 
-impl Score {
+impl CellScore {
     /// Accuracy with Wilson's 95 % interval; `None` without a graded problem.
     pub fn interval(&self) -> Option<Interval> {
-        wilson(self.correct, self.n, LEVEL)
+        wilson(self.correct, self.n, CONFIDENCE_LEVEL)
     }
 }
 
 /// The scores of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Scores {
+pub struct CellScores {
     /// The checkpoint that was evaluated, relative to the cell's directory.
     pub checkpoint: PathBuf,
     /// How it was evaluated, in words: other words are another evaluation.
     pub how: String,
     /// A score for each benchmark, in the order of [`BENCHMARKS`].
-    pub scores: Vec<Score>,
+    pub scores: Vec<CellScore>,
 }
 
 const FILE: &str = "scores.json";
 
-impl Scores {
+impl CellScores {
     /// What a cell's directory holds; `None` when it was not evaluated yet.
     ///
     /// # Errors
     /// A line that says what is wrong with the file.
-    pub fn read(directory: &Path) -> Result<Option<Scores>, String> {
+    pub fn read(directory: &Path) -> Result<Option<CellScores>, String> {
         let path = directory.join(FILE);
         let bytes = Disk::default().read(&path).map_err(|e| e.to_string())?;
         let Some(bytes) = bytes else { return Ok(None) };
         let wrong = |problem: String| format!("{}: {problem}; remove it and it is made anew", path.display());
-        let scores: Scores =
+        let scores: CellScores =
             serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not the scores of a cell: {e}")))?;
         let names: Vec<&str> = scores.scores.iter().map(|s| s.benchmark.as_str()).collect();
         if names != BENCHMARKS.iter().map(|b| b.name).collect::<Vec<_>>() {
@@ -84,31 +84,31 @@ mod tests {
     #[test]
     fn scores_survive_their_file_and_a_damaged_one_is_told_of() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(Scores::read(dir.path()), Ok(None));
-        let score = |b: &super::super::paper::Benchmark| Score {
+        assert_eq!(CellScores::read(dir.path()), Ok(None));
+        let score = |b: &super::super::paper::PaperBenchmark| CellScore {
             benchmark: b.name.to_owned(),
             correct: 3,
             n: b.items,
             ungradable: 1,
         };
-        let scores = Scores {
+        let scores = CellScores {
             checkpoint: "run/x".into(),
             how: "greedy".into(),
             scores: BENCHMARKS.iter().map(score).collect(),
         };
         scores.write(dir.path()).expect("writable");
-        assert_eq!(Scores::read(dir.path()), Ok(Some(scores.clone())));
+        assert_eq!(CellScores::read(dir.path()), Ok(Some(scores.clone())));
         for (broken, expected) in [
             ("{", "not the scores of a cell"),
             ("{\"checkpoint\":\"x\",\"how\":\"\",\"scores\":[]}", "not of the five benchmarks"),
         ] {
             std::fs::write(dir.path().join(FILE), broken).expect("writable");
-            let error = Scores::read(dir.path()).expect_err("refused");
+            let error = CellScores::read(dir.path()).expect_err("refused");
             assert!(error.contains(expected) && error.contains("remove it"), "{error}");
         }
         let mut wrong = scores;
         wrong.scores[0].correct = 31;
         wrong.write(dir.path()).expect("writable");
-        assert!(Scores::read(dir.path()).expect_err("refused").contains("AIME: 31 right answers of 30"));
+        assert!(CellScores::read(dir.path()).expect_err("refused").contains("AIME: 31 right answers of 30"));
     }
 }

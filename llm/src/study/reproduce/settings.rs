@@ -30,7 +30,7 @@ pub fn method_overrides(cell: &Cell, preset: &Config) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grid::{Selection, expand};
+    use super::super::grid::{TableSelection, expand};
     use super::super::models;
     use super::super::paper::Paper;
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_cell_differs_from_its_preset_in_the_column_only() {
         let paper = Paper::load();
-        for cell in expand(&paper, Selection::All) {
+        for cell in expand(&paper, TableSelection::All) {
             let base = preset(&cell.model);
             let config = base.with(&method_overrides(&cell, &base)).expect("accepted");
             let settings = config.configured().settings;

@@ -4,68 +4,24 @@ use std::fmt;
 
 use grpo_lambda::paper::{Column, TraceStyle, UpdateStyle};
 
-/// Which weights the trace has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// No trace: the baseline.
-    Grpo,
-    /// Late tokens count (Eq. 1).
-    Recent,
-    /// Early and late tokens count (Eq. 2).
-    Both,
-}
-
-/// Where the trace enters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Update {
-    /// Nowhere: the baseline.
-    Grpo,
-    /// ε-trace: into the log-probabilities of the ratio (Algorithm 1).
-    Trace,
-    /// ε-weight: in front of the loss (Algorithm 2).
-    Weight,
-}
-
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
     /// Which weights.
-    pub style: Style,
+    pub style: TraceStyle,
     /// Where they enter.
-    pub update: Update,
+    pub update: UpdateStyle,
     /// λ; `None` for GRPO.
     pub lambda: Option<f64>,
 }
 
-impl Style {
-    /// As in `--only style=..` and in `method.style`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Style::Grpo => "grpo",
-            Style::Recent => "recent",
-            Style::Both => "both",
-        }
-    }
-}
-
-impl Update {
-    /// As in `--only update=..` and in `method.update`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Update::Grpo => "grpo",
-            Update::Trace => "trace",
-            Update::Weight => "weight",
-        }
-    }
-}
-
 impl Variant {
     /// The baseline.
-    pub const GRPO: Variant = Variant { style: Style::Grpo, update: Update::Grpo, lambda: None };
+    pub const GRPO: Variant = Variant { style: TraceStyle::Grpo, update: UpdateStyle::Grpo, lambda: None };
 
     /// Recent, ε-trace: what Table 1 calls GRPO-lambda.
     pub fn recent_trace(lambda: f64) -> Variant {
-        Variant { style: Style::Recent, update: Update::Trace, lambda: Some(lambda) }
+        Variant { style: TraceStyle::Recent, update: UpdateStyle::Trace, lambda: Some(lambda) }
     }
 
     /// A name for directories: `grpo`, `both-trace-0.98`.
@@ -92,17 +48,7 @@ impl Variant {
 
 impl From<Column> for Variant {
     fn from(column: Column) -> Variant {
-        let style = match column.trace_style {
-            TraceStyle::Grpo => Style::Grpo,
-            TraceStyle::Both => Style::Both,
-            TraceStyle::Recent => Style::Recent,
-        };
-        let update = match column.update_style {
-            UpdateStyle::Grpo => Update::Grpo,
-            UpdateStyle::Trace => Update::Trace,
-            UpdateStyle::Weight => Update::Weight,
-        };
-        Variant { style, update, lambda: column.lam }
+        Variant { style: column.trace_style, update: column.update_style, lambda: column.lam }
     }
 }
 

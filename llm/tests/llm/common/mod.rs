@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{Config, Decoder};
-use grpo_lambda_llm::input::tokens::Tokens;
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 
 /// What a command left behind.
 pub struct Done {
@@ -72,14 +72,14 @@ pub fn llm_train(args: &[&str], stdin: &str) -> Done {
 
 /// The shape of the test model, for the tokenizer of the preset.
 pub fn shape() -> Config {
-    Config { intermediate_size: 64, ..Config::qwen2(Tokens::tiny().len(), 32, 2, 2, 1) }
+    Config { intermediate_size: 64, ..Config::qwen2(ModelTokenizer::tiny().len(), 32, 2, 2, 1) }
 }
 
 /// Writes a checkpoint with random weights and the preset's tokenizer; in shards when `shard_bytes` is small.
 pub fn checkpoint(directory: &Path, shape: &Config, shard_bytes: usize) -> Decoder<f32> {
     let parameters = weights::initialise(shape, 3, 0.3);
     weights::save(directory, shape, &parameters, SaveDtype::F32, shard_bytes).unwrap();
-    for (name, bytes) in Tokens::tiny().files() {
+    for (name, bytes) in ModelTokenizer::tiny().files() {
         std::fs::write(directory.join(name), bytes).unwrap();
     }
     Decoder::new(shape.clone(), parameters).unwrap()

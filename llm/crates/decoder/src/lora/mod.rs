@@ -204,7 +204,7 @@ pub struct Lora {
 }
 
 /// Looks up a tensor of the adapter.
-pub type Lookup<'a> = dyn Fn(&str) -> Option<&'a [f32]> + Sync + 'a;
+pub type TensorLookup<'a> = dyn Fn(&str) -> Option<&'a [f32]> + Sync + 'a;
 
 impl Lora {
     /// Keeps the matrices that will be adapted, as they are now.
@@ -235,7 +235,7 @@ impl Lora {
     ///
     /// # Panics
     /// When a tensor of the adapter is missing or of another size.
-    pub fn merge(&self, model: &mut Decoder<f32>, adapter: &Lookup) {
+    pub fn merge(&self, model: &mut Decoder<f32>, adapter: &TensorLookup) {
         self.set(model, |module, base| {
             let (a, b) = (tensor(adapter, &a_name(module)), tensor(adapter, &b_name(module)));
             merged(base, a, b, self.settings.rank, self.settings.scale() as f32)
@@ -278,7 +278,7 @@ impl Lora {
     ///
     /// # Panics
     /// When `dense` lacks an adapted matrix, or a tensor of the adapter is missing.
-    pub fn gradients(&self, dense: &mut Gradients<f32>, adapter: &Lookup) -> Parameters<f32> {
+    pub fn gradients(&self, dense: &mut Gradients<f32>, adapter: &TensorLookup) -> Parameters<f32> {
         let (rank, scale) = (self.settings.rank, self.settings.scale() as f32);
         let dense = dense.parameters();
         let mut gradients = Parameters::new();
@@ -305,7 +305,7 @@ impl Lora {
     }
 }
 
-fn tensor<'a>(adapter: &Lookup<'a>, name: &str) -> &'a [f32] {
+fn tensor<'a>(adapter: &TensorLookup<'a>, name: &str) -> &'a [f32] {
     adapter(name).unwrap_or_else(|| panic!("the adapter has no `{name}`"))
 }
 

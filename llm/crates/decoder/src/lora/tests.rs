@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Options, Rows};
+use crate::model::{ForwardOptions, Rows};
 
 fn model() -> Decoder<f32> {
     let config = Config::qwen2(20, 16, 2, 2, 1);
@@ -35,7 +35,7 @@ fn rows() -> Rows {
 }
 
 fn loss(model: &Decoder<f32>) -> f64 {
-    model.score(&rows(), Options::default()).unwrap().logps.iter().flatten().sum()
+    model.score(&rows(), ForwardOptions::default()).unwrap().logps.iter().flatten().sum()
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn gradients_are_those_of_finite_differences() {
     let lora = Lora::new(every(), &model).unwrap();
     let adapter = grown(&every(), &model);
     lora.merge(&mut model, &look(&adapter));
-    let (scores, tape) = model.forward(&rows(), Options::default()).unwrap();
+    let (scores, tape) = model.forward(&rows(), ForwardOptions::default()).unwrap();
     let ones: Vec<Vec<f64>> = scores.logps.iter().map(|row| vec![1.0; row.len()]).collect();
     let mut dense = Gradients::new(model.config(), |name| lora.adapts(name));
     model.backward(tape, &ones, &mut dense);

@@ -18,7 +18,7 @@ use super::rows::check_tokens;
 /// Rows being decoded by one model.
 pub struct Decoding<'m, T: Real> {
     model: &'m Decoder<T>,
-    store: Store<T>,
+    store: PagePool<T>,
     rows: Vec<Option<Row>>,
 }
 
@@ -38,7 +38,7 @@ struct Row {
 }
 
 /// Pages of all layers and key heads, each with the number of rows that use it.
-struct Store<T> {
+struct PagePool<T> {
     heads: Heads,
     layers: usize,
     pages: Vec<Box<[T]>>,
@@ -46,7 +46,7 @@ struct Store<T> {
     free: Vec<usize>,
 }
 
-impl<T: Real> Store<T> {
+impl<T: Real> PagePool<T> {
     fn new(config: &Config) -> Self {
         let (pages, users, free) = (Vec::new(), Vec::new(), Vec::new());
         Self { heads: config.heads(), layers: config.num_hidden_layers, pages, users, free }
@@ -111,7 +111,7 @@ impl<T: Real> Store<T> {
 
 /// The pages of one layer, as the attention reads them.
 struct Layer<'a, T> {
-    store: &'a Store<T>,
+    store: &'a PagePool<T>,
     layer: usize,
     rows: &'a [&'a Row],
 }
@@ -128,7 +128,7 @@ impl<T: Real> Pages<T> for Layer<'_, T> {
 impl<'m, T: Real> Decoding<'m, T> {
     /// No rows yet.
     pub fn new(model: &'m Decoder<T>) -> Self {
-        Self { model, store: Store::new(model.config()), rows: Vec::new() }
+        Self { model, store: PagePool::new(model.config()), rows: Vec::new() }
     }
 
     /// Starts a row per prompt: their ids, and the logits of the token after each.

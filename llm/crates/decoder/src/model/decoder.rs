@@ -50,7 +50,7 @@ pub struct Decoder<T: Real> {
 
 /// How to run a forward pass whose gradient is wanted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct ForwardOptions {
     /// Divides the logits.
     pub temperature: f64,
     /// Whether to compute entropies.
@@ -60,7 +60,7 @@ pub struct Options {
     pub checkpoint: bool,
 }
 
-impl Default for Options {
+impl Default for ForwardOptions {
     fn default() -> Self {
         Self { temperature: 1.0, entropy: false, checkpoint: false }
     }
@@ -68,7 +68,7 @@ impl Default for Options {
 
 /// Per row, per scored token.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scores {
+pub struct TokenScores {
     /// `log pi(token | tokens before it)` at the temperature asked for, in nats.
     pub logps: Vec<Vec<f64>>,
     /// Entropy of the distribution it was drawn from, in nats; empty unless asked for.
@@ -244,7 +244,7 @@ impl<T: Real> Decoder<T> {
     ///
     /// # Errors
     /// When the rows do not suit the model.
-    pub fn score(&self, rows: &Rows, options: Options) -> Result<Scores> {
+    pub fn score(&self, rows: &Rows, options: ForwardOptions) -> Result<TokenScores> {
         let pass = self.pass(rows)?;
         let x = self.stream(&pass, self.embed(rows.tokens()));
         Ok(self.log_probs(rows, &x, options).0)
@@ -254,7 +254,7 @@ impl<T: Real> Decoder<T> {
     ///
     /// # Errors
     /// When the rows do not suit the model.
-    pub fn forward(&self, rows: &Rows, options: Options) -> Result<(Scores, Tape<T>)> {
+    pub fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<T>)> {
         let pass = self.pass(rows)?;
         let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
         let (scores, head) = self.log_probs(rows, &x, options);

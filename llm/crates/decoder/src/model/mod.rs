@@ -42,7 +42,7 @@
 //! # An example
 //!
 //! ```
-//! use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, Options, Rows, weights};
+//! use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, ForwardOptions, Rows, weights};
 //!
 //! let config = Config::qwen2(50, 32, 2, 4, 2);
 //! let mut model = Decoder::new(config.clone(), weights::initialise(&config, 1, 0.02))?;
@@ -50,7 +50,7 @@
 //! // score the last three tokens of a row, and push them up
 //! let mut rows = Rows::new();
 //! rows.push(&[7, 11, 13, 17, 19], 2);
-//! let (scores, tape) = model.forward(&rows, Options::default())?;
+//! let (scores, tape) = model.forward(&rows, ForwardOptions::default())?;
 //! let mut gradients = Gradients::new(&config, |_| true);
 //! model.backward(tape, &[vec![-1.0; 3]], &mut gradients);
 //! model.update(|parameters| {
@@ -59,7 +59,7 @@
 //!         parameter.zip(&gradient.data).for_each(|(p, g)| *p -= 0.1 * g);
 //!     }
 //! });
-//! let after = model.score(&rows, Options::default())?;
+//! let after = model.score(&rows, ForwardOptions::default())?;
 //! assert!(after.logps[0].iter().sum::<f64>() > scores.logps[0].iter().sum::<f64>());
 //!
 //! // decoding the same tokens gives the same numbers, to the last bit
@@ -87,7 +87,7 @@ pub mod weights;
 
 pub use cache::{Decoding, NextTokens, RowId};
 pub use config::Config;
-pub use decoder::{Decoder, Options, Scores, Tape};
+pub use decoder::{Decoder, ForwardOptions, Tape, TokenScores};
 pub use error::{Error, Result};
 pub use gradients::Gradients;
 pub use rows::Rows;

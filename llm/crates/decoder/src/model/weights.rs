@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub(crate) use read::decode;
-pub use read::{Inspected, inspect, load};
+pub use read::{CheckpointSummary, inspect, load};
 pub use write::{SaveDtype, save};
 
 use std::collections::BTreeMap;

@@ -2,7 +2,9 @@
 //! decoded or scored.
 
 use grpo_lambda_decoder::model::config::RopeScaling;
-use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, Options, RowId, Rows, weights};
+use grpo_lambda_decoder::model::{
+    Config, Decoder, Decoding, ForwardOptions, Gradients, RowId, Rows, weights,
+};
 
 fn model() -> Decoder<f32> {
     of_shape(Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) })
@@ -47,7 +49,7 @@ fn with_threads<R: Send>(threads: usize, f: impl FnOnce() -> R + Send) -> R {
 fn a_row_alone_in_a_batch_and_under_any_thread_count_scores_the_same_bits() {
     for model in models() {
         let rows = rows();
-        let options = Options { temperature: 0.7, entropy: true, ..Options::default() };
+        let options = ForwardOptions { temperature: 0.7, entropy: true, ..ForwardOptions::default() };
         let whole = with_threads(1, || model.score(&batch(&rows), options).unwrap());
         for threads in [2, 3, 5] {
             assert!(
@@ -66,7 +68,7 @@ fn a_row_alone_in_a_batch_and_under_any_thread_count_scores_the_same_bits() {
         assert_eq!(scores.logps, whole.logps);
         // with a tape, and with checkpoints, too
         for checkpoint in [false, true] {
-            let (scores, _) = model.forward(&batch(&rows), Options { checkpoint, ..options }).unwrap();
+            let (scores, _) = model.forward(&batch(&rows), ForwardOptions { checkpoint, ..options }).unwrap();
             assert!(scores == whole);
         }
     }
@@ -76,10 +78,10 @@ fn a_row_alone_in_a_batch_and_under_any_thread_count_scores_the_same_bits() {
 fn the_future_does_not_reach_the_past() {
     for model in models() {
         let mut rows = rows();
-        let before = model.score(&batch(&rows), Options::default()).unwrap();
+        let before = model.score(&batch(&rows), ForwardOptions::default()).unwrap();
         let changed = 40;
         rows[9][changed] = (rows[9][changed] + 1) % 131;
-        let after = model.score(&batch(&rows), Options::default()).unwrap();
+        let after = model.score(&batch(&rows), ForwardOptions::default()).unwrap();
         for i in 0..rows.len() {
             let same =
                 |range: std::ops::Range<usize>| before.logps[i][range.clone()] == after.logps[i][range];
@@ -99,7 +101,7 @@ fn decoding_step_by_step_gives_the_log_probs_of_teacher_forcing_bit_for_bit() {
     for model in models() {
         let rows = rows();
         for (temperature, threads) in [(1.0, 1), (0.6, 3)] {
-            let options = Options { temperature, ..Options::default() };
+            let options = ForwardOptions { temperature, ..ForwardOptions::default() };
             let scored = model.score(&batch(&rows), options).unwrap();
             let decoded = with_threads(threads, || {
                 let mut decoding = Decoding::new(&model);
@@ -180,7 +182,7 @@ fn micro_batches_accumulate_to_the_bits_of_the_whole_batch() {
             let mut gradients = Gradients::new(model.config(), |_| true);
             let mut first = 0;
             for part in parts {
-                let options = Options { temperature: 0.9, checkpoint, ..Options::default() };
+                let options = ForwardOptions { temperature: 0.9, checkpoint, ..ForwardOptions::default() };
                 with_threads(threads, || {
                     let (scores, tape) = model.forward(&batch(part), options).unwrap();
                     let slopes: Vec<Vec<f64>> = (scores.logps.iter().enumerate())
@@ -216,7 +218,7 @@ fn inputs_that_do_not_fit_are_refused_by_row() {
         let mut rows = Rows::new();
         rows.push(&[1, 2], 1);
         rows.push(tokens, from);
-        model.score(&rows, Options::default()).expect_err("refused").to_string()
+        model.score(&rows, ForwardOptions::default()).expect_err("refused").to_string()
     };
     assert!(refused(&[1, 131], 1).contains("row 1: token 131 at 1 is outside the vocabulary of 131"));
     assert!(refused(&[], 1).contains("row 1: 0 tokens"));

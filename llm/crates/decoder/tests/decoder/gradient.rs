@@ -4,7 +4,7 @@
 mod candle;
 
 use grpo_lambda_decoder::model::config::{Architecture, EMBEDDING, RopeScaling};
-use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows, weights};
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
 
 /// Very small decoders that between them have every kind of parameter.
 fn configs() -> Vec<Config> {
@@ -57,7 +57,7 @@ fn rows() -> Rows {
     rows
 }
 
-const TEMPERATURE: Options = Options { temperature: 0.8, entropy: false, checkpoint: false };
+const TEMPERATURE: ForwardOptions = ForwardOptions { temperature: 0.8, entropy: false, checkpoint: false };
 
 fn slopes(logps: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let slope = |i: usize, t: usize| ((i * 3 + t * 2) % 7) as f64 / 3.0 - 0.8;
@@ -224,7 +224,7 @@ fn a_frozen_parameter_has_no_gradient_and_leaves_the_others_as_they_were() {
 fn entropies_and_log_probs_are_those_of_the_logits() {
     let config = &configs()[1];
     let decoder = Decoder::new(config.clone(), parameters(config)).unwrap();
-    let options = Options { entropy: true, ..TEMPERATURE };
+    let options = ForwardOptions { entropy: true, ..TEMPERATURE };
     let (rows, v) = (rows(), config.vocab_size);
     let scores = decoder.score(&rows, options).unwrap();
     let logits = decoder.logits(&rows).unwrap();

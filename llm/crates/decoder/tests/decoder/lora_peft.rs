@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::lora::{self, Lora, LoraSettings, TARGETS};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows};
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows};
 use safetensors::SafeTensors;
 
 /// Largest difference of a log-probability.
@@ -140,8 +140,8 @@ fn log_probs_and_gradients_of_a_and_b_are_those_of_peft() {
         };
         let lora = Lora::new(settings, &model).unwrap();
         lora.merge(&mut model, &look(&adapter));
-        let off = lora.without(&mut model, |m| m.score(&rows, Options::default()).unwrap().logps);
-        let (scores, tape) = model.forward(&rows, Options::default()).unwrap();
+        let off = lora.without(&mut model, |m| m.score(&rows, ForwardOptions::default()).unwrap().logps);
+        let (scores, tape) = model.forward(&rows, ForwardOptions::default()).unwrap();
         let (on, base) = (worst(&scores.logps, "logps"), worst(&off, "base_logps"));
         println!("{name}: log-probabilities differ by at most {on:.2e}, without the adapter {base:.2e}");
         assert!(on <= LOGP && base <= LOGP, "{name}: {on:e}, {base:e}");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, Options, Rows};
+use grpo_lambda_decoder::model::{Config, Decoder, Decoding, ForwardOptions, Gradients, Rows};
 use safetensors::SafeTensors;
 
 /// Largest difference of a logit.
@@ -181,7 +181,7 @@ fn loss_log_probs_and_every_gradient_agree() {
         }
         for checkpoint in [false, true] {
             let (scores, tape) =
-                decoder.forward(&rows, Options { checkpoint, ..Options::default() }).unwrap();
+                decoder.forward(&rows, ForwardOptions { checkpoint, ..ForwardOptions::default() }).unwrap();
             if small {
                 for (i, logps) in scores.logps.iter().enumerate() {
                     let recorded = golden.row("ce_logps", i);

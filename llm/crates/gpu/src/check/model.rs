@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::{Parameters, initialise};
-use grpo_lambda_decoder::model::{Config, Decoder, Gradients, Options, Rows};
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows};
 use grpo_lambda_decoder::rng::{below, normal};
 use half::bf16;
 use rand::SeedableRng;
@@ -64,7 +64,7 @@ fn decoder(c: &mut Case<'_>, tied: bool, checkpoint: bool) -> Result<(), Error> 
     let config = Config { tie_word_embeddings: tied, ..Config::qwen2(97, 48, LAYERS, 6, 2) };
     let weights = weights(&config, c.kernels.dtype);
     let rows = rows(config.vocab_size);
-    let options = Options { temperature: 0.8, entropy: true, checkpoint };
+    let options = ForwardOptions { temperature: 0.8, entropy: true, checkpoint };
     let slopes: Vec<Vec<f64>> = (0..rows.len())
         .map(|row| (0..rows.scored(row)).map(|t| (row as f64 - 1.5) * 0.3 + t as f64 * 0.1).collect())
         .collect();

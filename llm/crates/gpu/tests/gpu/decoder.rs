@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::model::config::Architecture;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{self, Config, Decoder, Options, Rows, Scores};
+use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::{Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Weights};
@@ -69,7 +69,8 @@ pub(crate) fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
     (0..rows.len()).map(|i| (0..rows.scored(i)).map(|t| slope(i, t)).collect()).collect()
 }
 
-pub(crate) const OPTIONS: Options = Options { temperature: 0.7, entropy: true, checkpoint: false };
+pub(crate) const OPTIONS: ForwardOptions =
+    ForwardOptions { temperature: 0.7, entropy: true, checkpoint: false };
 
 /// A decoder with its weights on a device.
 pub(crate) struct Ready {
@@ -106,7 +107,7 @@ impl Ready {
     }
 
     /// Scores, and gradients added.
-    pub(crate) fn run(&self, rows: &Rows, slopes: &[Vec<f64>], options: Options) -> Scores {
+    pub(crate) fn run(&self, rows: &Rows, slopes: &[Vec<f64>], options: ForwardOptions) -> TokenScores {
         let (scores, tape) = self.decoder.forward(&self.weights, rows, options).unwrap();
         self.decoder.backward(&self.weights, tape, slopes, &self.gradients).unwrap();
         scores
@@ -121,7 +122,7 @@ pub(crate) fn on_the_cpu(
     config: &Config,
     parameters: &Parameters<f32>,
     rows: &Rows,
-) -> (Scores, Parameters<f32>) {
+) -> (TokenScores, Parameters<f32>) {
     let decoder = Decoder::new(config.clone(), parameters.clone()).unwrap();
     let (scores, tape) = decoder.forward(rows, OPTIONS).unwrap();
     let mut gradients = model::Gradients::new(config, |_| true);
@@ -222,7 +223,7 @@ fn recomputing_layers_gives_the_same_bits_for_less_memory() {
         let run = |checkpoint: bool| {
             let device = Emulated::start()?;
             let ready = Ready::new(device.clone(), dtype, &config, &parameters(&config));
-            let scores = ready.run(&rows(), &slopes(&rows()), Options { checkpoint, ..OPTIONS });
+            let scores = ready.run(&rows(), &slopes(&rows()), ForwardOptions { checkpoint, ..OPTIONS });
             Some((scores, ready.read(), device.ledger().peak().0))
         };
         let (Some(kept), Some(again)) = (run(false), run(true)) else { return };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::{Lora, LoraSettings, TARGETS};
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{self, Config, Decoder, Options, Rows, Scores};
+use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings};
 use grpo_lambda_gpu::Budget;
 use grpo_lambda_gpu::lora::AdapterLayout;
@@ -65,7 +65,7 @@ impl Adapted {
         Network { weights: &self.weights, adapter: Some(&self.adapter) }
     }
 
-    fn run(&self, rows: &Rows, slopes: &[Vec<f64>], options: Options) -> Scores {
+    fn run(&self, rows: &Rows, slopes: &[Vec<f64>], options: ForwardOptions) -> TokenScores {
         let (scores, tape) = self.decoder.forward(self.network(), rows, options).unwrap();
         self.decoder.backward(self.network(), tape, slopes, &self.gradients).unwrap();
         scores
@@ -86,7 +86,7 @@ fn on_the_cpu(
     adapter: &Parameters<f32>,
     rows: &Rows,
     slopes: &[Vec<f64>],
-) -> (Scores, Parameters<f32>) {
+) -> (TokenScores, Parameters<f32>) {
     let mut decoder = Decoder::new(config.clone(), parameters(config)).unwrap();
     let lora = Lora::new(settings.clone(), &decoder).unwrap();
     lora.merge(&mut decoder, &look(adapter));
@@ -154,7 +154,10 @@ fn recomputation_and_the_order_of_threads_change_no_bit_of_an_adapter_s_step() {
     let run = |order: Order, checkpoint: bool| {
         let device = Arc::new(Emulated::new(order, u64::MAX)?);
         let adapted = Adapted::new(device, Dtype::Bf16, &config, &every(), &grown(&every(), &config));
-        Some((adapted.run(&rows(), &slopes(&rows()), Options { checkpoint, ..OPTIONS }), adapted.read()))
+        Some((
+            adapted.run(&rows(), &slopes(&rows()), ForwardOptions { checkpoint, ..OPTIONS }),
+            adapted.read(),
+        ))
     };
     let Some(first) = run(Order::Forward, false) else { return };
     assert!(run(Order::Forward, true).unwrap() == first);

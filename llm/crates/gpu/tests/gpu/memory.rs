@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::LoraSettings;
-use grpo_lambda_decoder::model::{Config, Options, Rows};
+use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::decoder::Budget;
 use grpo_lambda_gpu::dry::Dry;
@@ -50,7 +50,7 @@ pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows:
     let mut optimiser =
         GpuAdamW::new(kernels.clone(), AdamWSettings::default(), weights.tensors(), &none).unwrap();
     let decoder = GpuDecoder::new(kernels, layout, Budget::default());
-    let options = Options { checkpoint, ..Options::default() };
+    let options = ForwardOptions { checkpoint, ..ForwardOptions::default() };
     decoder.score(&reference, rows, options).unwrap();
     let (_, tape) = decoder.forward(&weights, rows, options).unwrap();
     decoder.backward(&weights, tape, &slopes(rows), &gradients).unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows
     let mut optimiser =
         GpuAdamW::new(kernels.clone(), AdamWSettings::default(), adapter.tensors(), &none).unwrap();
     let decoder = GpuDecoder::new(kernels, layout, Budget::default());
-    let options = Options { checkpoint: true, ..Options::default() };
+    let options = ForwardOptions { checkpoint: true, ..ForwardOptions::default() };
     decoder.score(&weights, rows, options).unwrap();
     let network = Network { weights: &weights, adapter: Some(&adapter) };
     let (_, tape) = decoder.forward(network, rows, options).unwrap();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{self, Config, Decoder, Options, Rows};
-use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, Update};
+use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, StepOutcome};
 use grpo_lambda_gpu::{Device, Dtype, GpuAdamW, Gradients, Kernels, Layout, Weights};
 use half::bf16;
 
@@ -31,7 +31,7 @@ impl Pair {
     }
 
     /// One step of each.
-    fn step(&mut self, rate: f64, gradient: &Parameters<f32>) -> (Update, Update) {
+    fn step(&mut self, rate: f64, gradient: &Parameters<f32>) -> (StepOutcome, StepOutcome) {
         let by_name: Vec<(&str, &[f32])> = gradient.iter().map(|(n, t)| (n.as_str(), &t.data[..])).collect();
         let cpu = self.cpu.step(rate, &by_name).unwrap();
         self.gradients.tensors().write(gradient).unwrap();
@@ -93,7 +93,8 @@ fn clipping_is_the_cpu_s_up_to_the_last_place_of_the_norm() {
     let mut pair = Pair::new(&device, Dtype::F32, &config, &settings);
     for step in 0..3 {
         let both = pair.step(1e-3, &gradient(&config, step));
-        let (Update::Applied { grad_norm, scale }, Update::Applied { grad_norm: norm, scale: by }) = both
+        let (StepOutcome::Applied { grad_norm, scale }, StepOutcome::Applied { grad_norm: norm, scale: by }) =
+            both
         else {
             panic!("{both:?}")
         };
@@ -145,7 +146,7 @@ fn a_gradient_that_is_not_finite_skips_the_step_and_is_named_as_on_the_cpu() {
         let (cpu, gpu) = pair.step(1e-3, &gradient);
         assert_eq!(gpu, cpu);
         let parameter = "model.layers.1.mlp.up_proj.weight".to_owned();
-        assert_eq!(gpu, Update::Skipped { parameter, not_finite: 2 });
+        assert_eq!(gpu, StepOutcome::Skipped { parameter, not_finite: 2 });
         assert!(pair.gpu.to_bytes().unwrap() == before);
         pair.agree("skipped");
     }
@@ -180,7 +181,7 @@ fn loss(logps: &[Vec<f64>]) -> (f64, Vec<Vec<f64>>) {
     (-logps.iter().flatten().sum::<f64>() / n, slopes)
 }
 
-const PLAIN: Options = Options { temperature: 1.0, entropy: false, checkpoint: true };
+const PLAIN: ForwardOptions = ForwardOptions { temperature: 1.0, entropy: false, checkpoint: true };
 
 fn curve_on_the_cpu(config: &Config, rows: &Rows, rate: f64) -> Vec<f64> {
     let start = parameters(config);

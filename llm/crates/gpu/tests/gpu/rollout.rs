@@ -5,10 +5,10 @@ use std::sync::Arc;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, Options, Rows, weights};
+use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler};
-use grpo_lambda_decoder::rollout::{Ending, RolloutError, Sampled, Sampling};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::decode::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
@@ -36,25 +36,28 @@ impl Model {
 
     fn run(
         &self,
-        ask: &Ask<'_>,
+        ask: &SamplingRequest<'_>,
         options: RolloutOptions,
-    ) -> Result<(Vec<Vec<Sampled>>, Times), RolloutError> {
+    ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
         rollout::run(&self.decoder, Network::from(&self.weights), ask, options)
     }
 
-    fn respond(&self, ask: &Ask<'_>) -> Vec<Vec<Sampled>> {
+    fn generate(&self, ask: &SamplingRequest<'_>) -> Vec<Vec<SampledResponse>> {
         self.run(ask, RolloutOptions::default()).unwrap().0
     }
 
     /// The trainer's log-probabilities of responses, in flat order.
-    fn scored(&self, ask: &Ask<'_>, responses: &[Vec<Sampled>]) -> Vec<Vec<f64>> {
+    fn scored(&self, ask: &SamplingRequest<'_>, responses: &[Vec<SampledResponse>]) -> Vec<Vec<f64>> {
         let rows = rows(ask, responses);
         let temperature = if ask.sampling.temperature > 0.0 { ask.sampling.temperature } else { 1.0 };
-        self.decoder.score(&self.weights, &rows, Options { temperature, ..Options::default() }).unwrap().logps
+        self.decoder
+            .score(&self.weights, &rows, ForwardOptions { temperature, ..ForwardOptions::default() })
+            .unwrap()
+            .logps
     }
 }
 
-fn rows(ask: &Ask<'_>, responses: &[Vec<Sampled>]) -> Rows {
+fn rows(ask: &SamplingRequest<'_>, responses: &[Vec<SampledResponse>]) -> Rows {
     let mut rows = Rows::new();
     for (prompt, responses) in ask.prompts.iter().zip(responses) {
         for response in responses {
@@ -85,16 +88,16 @@ const PROMPTS: [&[u32]; 4] = [&[3, 1, 4, 1, 5, 9, 2, 6], &[27], &[18, 28], &[60;
 const EOS: [u32; 6] = [7, 41, 13, 2, 50, 33];
 const NEW: usize = 8;
 
-fn sampling(temperature: f64) -> Sampling {
-    Sampling { max_new_tokens: NEW, min_new_tokens: 0, temperature }
+fn sampling(temperature: f64) -> SamplingParams {
+    SamplingParams { max_new_tokens: NEW, min_new_tokens: 0, temperature }
 }
 
 fn address(prompt: usize, response: usize) -> Address {
     Address::new(11, Purpose::Rollout).prompt(prompt as u64).response(response as u64)
 }
 
-fn ask<'a>(prompts: &'a [&'a [u32]], group: usize, temperature: f64) -> Ask<'a> {
-    Ask::new(prompts, group, &EOS, sampling(temperature), &address)
+fn ask<'a>(prompts: &'a [&'a [u32]], group: usize, temperature: f64) -> SamplingRequest<'a> {
+    SamplingRequest::new(prompts, group, &EOS, sampling(temperature), &address)
 }
 
 fn cpu(c: &Config) -> Decoder<f32> {
@@ -107,7 +110,7 @@ fn model(dtype: Dtype) -> Option<Model> {
 }
 
 /// Tokens, lengths and truncation are equal, log-probabilities and entropies to within `error`.
-fn agree(found: &[Vec<Sampled>], expected: &[Vec<Sampled>], error: f64) {
+fn agree(found: &[Vec<SampledResponse>], expected: &[Vec<SampledResponse>], error: f64) {
     assert_eq!(found.len(), expected.len());
     for (i, (found, expected)) in found.iter().flatten().zip(expected.iter().flatten()).enumerate() {
         assert_eq!(found.tokens, expected.tokens, "response {i}");
@@ -131,9 +134,9 @@ fn responses_are_the_cpus_token_by_token() {
     let (mut ended, mut cut, mut tokens) = (0, 0, 0);
     for temperature in [1.0, 0.6, 1.4, 0.0] {
         let ask = ask(&PROMPTS, 3, temperature);
-        let expected = cpu.respond(&ask).unwrap();
-        agree(&model.respond(&ask), &expected, 1e-5);
-        let all: Vec<&Sampled> = expected.iter().flatten().collect();
+        let expected = cpu.generate(&ask).unwrap();
+        agree(&model.generate(&ask), &expected, 1e-5);
+        let all: Vec<&SampledResponse> = expected.iter().flatten().collect();
         cut += all.iter().filter(|s| s.truncated).count();
         ended += all.iter().filter(|s| !s.truncated).count();
         tokens += all.iter().map(|s| s.tokens.len()).sum::<usize>();
@@ -146,7 +149,7 @@ fn log_probabilities_are_the_trainers_to_rounding() {
     let Some(model) = model(Dtype::F32) else { return };
     for temperature in [1.0, 0.6, 0.0] {
         let ask = ask(&PROMPTS, 2, temperature);
-        let responses = model.respond(&ask);
+        let responses = model.generate(&ask);
         let mut drift = Drift::default();
         for (s, trained) in responses.iter().flatten().zip(model.scored(&ask, &responses)) {
             drift.add(&s.logps, &trained);
@@ -164,7 +167,7 @@ fn log_probabilities_are_the_trainers_to_rounding() {
 fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
     let Some(model) = model(Dtype::Bf16) else { return };
     let ask = ask(&PROMPTS, 4, 1.0);
-    let responses = model.respond(&ask);
+    let responses = model.generate(&ask);
     let mut drift = Drift::default();
     let trained = model.scored(&ask, &responses);
     responses.iter().flatten().zip(&trained).for_each(|(s, trained)| drift.add(&s.logps, trained));
@@ -196,7 +199,7 @@ fn replayed_steps_have_the_bits_of_launched_ones_and_asking_seldom_changes_nothi
 fn decoding_stops_when_the_host_has_seen_that_no_row_is_live() {
     let Some(model) = model(Dtype::F32) else { return };
     let all: Vec<u32> = (0..61).collect();
-    let ask = Ask { eos: &all, ..ask(&PROMPTS[..2], 1, 1.0) };
+    let ask = SamplingRequest { eos: &all, ..ask(&PROMPTS[..2], 1, 1.0) };
     for (poll_every, steps) in [(1, 1), (3, 3), (100, NEW - 1)] {
         let (found, times) =
             model.run(&ask, RolloutOptions { poll_every, ..RolloutOptions::default() }).unwrap();
@@ -212,7 +215,7 @@ fn the_order_in_which_threads_run_changes_no_bit() {
     for order in [Order::Forward, Order::Reversed, Order::Shuffled(3)] {
         let Some(device) = Emulated::new(order, u64::MAX) else { return };
         let model = Model::new(Arc::new(device), &parameters(&c), &c, Dtype::F32);
-        all.push(model.respond(&ask(&PROMPTS[..3], 2, 1.0)));
+        all.push(model.generate(&ask(&PROMPTS[..3], 2, 1.0)));
     }
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -222,15 +225,15 @@ fn the_order_in_which_threads_run_changes_no_bit() {
 #[test]
 fn a_response_does_not_depend_on_those_beside_it() {
     let Some(model) = model(Dtype::F32) else { return };
-    let whole = model.respond(&ask(&PROMPTS, 3, 1.0));
+    let whole = model.generate(&ask(&PROMPTS, 3, 1.0));
     let lengths: Vec<usize> = whole.iter().flatten().map(|s| s.tokens.len()).collect();
     assert!(lengths.iter().any(|n| *n < 5) && lengths.contains(&NEW), "{lengths:?}");
     for (p, prompt) in PROMPTS.iter().enumerate() {
         for r in 0..3 {
             let alone = |_: usize, _: usize| address(p, r);
             let prompts = [*prompt];
-            let ask = Ask::new(&prompts, 1, &EOS, sampling(1.0), &alone);
-            agree(&model.respond(&ask), &[vec![whole[p][r].clone()]], 1e-5);
+            let ask = SamplingRequest::new(&prompts, 1, &EOS, sampling(1.0), &alone);
+            agree(&model.generate(&ask), &[vec![whole[p][r].clone()]], 1e-5);
         }
     }
 }
@@ -239,21 +242,27 @@ fn a_response_does_not_depend_on_those_beside_it() {
 fn a_limit_of_one_token_and_limits_of_their_own_are_kept() {
     let Some(model) = model(Dtype::F32) else { return };
     let cpu = cpu(&shape());
-    let one = Ask { sampling: Sampling { max_new_tokens: 1, ..sampling(1.0) }, ..ask(&PROMPTS, 2, 1.0) };
-    let own = Ask { ending: Ending { limits: &[1, 4, 30, 2], complete: None }, ..ask(&PROMPTS, 2, 1.0) };
+    let one = SamplingRequest {
+        sampling: SamplingParams { max_new_tokens: 1, ..sampling(1.0) },
+        ..ask(&PROMPTS, 2, 1.0)
+    };
+    let own = SamplingRequest {
+        stopping: StoppingCriteria { max_lengths: &[1, 4, 30, 2], complete: None },
+        ..ask(&PROMPTS, 2, 1.0)
+    };
     for ask in [one, own] {
-        agree(&model.respond(&ask), &cpu.respond(&ask).unwrap(), 1e-5);
+        agree(&model.generate(&ask), &cpu.generate(&ask).unwrap(), 1e-5);
     }
-    assert!(model.respond(&one).iter().flatten().all(|s| s.tokens.len() == 1));
+    assert!(model.generate(&one).iter().flatten().all(|s| s.tokens.len() == 1));
 }
 
 #[test]
 fn without_an_end_token_every_response_has_full_length() {
     let Some(model) = model(Dtype::F32) else { return };
-    let ask = Ask { eos: &[], ..ask(&PROMPTS, 2, 1.0) };
-    let found = model.respond(&ask);
+    let ask = SamplingRequest { eos: &[], ..ask(&PROMPTS, 2, 1.0) };
+    let found = model.generate(&ask);
     assert!(found.iter().flatten().all(|s| s.truncated && s.tokens.len() == NEW));
-    agree(&found, &cpu(&shape()).respond(&ask).unwrap(), 1e-5);
+    agree(&found, &cpu(&shape()).generate(&ask).unwrap(), 1e-5);
 }
 
 /// What evaluation asks for is chosen by the CPU's code from the device's logits.
@@ -264,12 +273,15 @@ fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
     let complete = |tokens: &[u32]| tokens.iter().filter(|t| **t % 2 == 0).count() == 3;
     let base = ask(&PROMPTS, 2, 1.0);
     for ask in [
-        Ask { truncation: Truncation { top_k: Some(3), top_p: None }, ..base },
-        Ask { truncation: Truncation { top_k: None, top_p: Some(0.7) }, ..base },
-        Ask { sampling: Sampling { min_new_tokens: 5, ..base.sampling }, ..base },
-        Ask { ending: Ending { limits: &[5, 20, 3, 20], complete: Some(&complete) }, ..base },
+        SamplingRequest { truncation: Truncation { top_k: Some(3), top_p: None }, ..base },
+        SamplingRequest { truncation: Truncation { top_k: None, top_p: Some(0.7) }, ..base },
+        SamplingRequest { sampling: SamplingParams { min_new_tokens: 5, ..base.sampling }, ..base },
+        SamplingRequest {
+            stopping: StoppingCriteria { max_lengths: &[5, 20, 3, 20], complete: Some(&complete) },
+            ..base
+        },
     ] {
-        agree(&model.respond(&ask), &cpu.respond(&ask).unwrap(), 1e-5);
+        agree(&model.generate(&ask), &cpu.generate(&ask).unwrap(), 1e-5);
     }
 }
 
@@ -289,11 +301,11 @@ fn an_adapter_is_sampled_with() {
     let network = Network { weights: &model.weights, adapter: Some(&adapter) };
     let ask = ask(&PROMPTS, 2, 1.0);
     let (found, _) = rollout::run(&model.decoder, network, &ask, RolloutOptions::default()).unwrap();
-    assert_ne!(found, model.respond(&ask));
+    assert_ne!(found, model.generate(&ask));
     let mut merged = cpu(&c);
     let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
     lora.merge(&mut merged, &|name| tensors.get(name).map(|t| t.data.as_slice()));
-    agree(&found, &merged.respond(&ask).unwrap(), 1e-5);
+    agree(&found, &merged.generate(&ask).unwrap(), 1e-5);
 }
 
 #[test]
@@ -306,7 +318,7 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
     let outside: [&[u32]; 1] = [&[61]];
     for prompts in [&PROMPTS[..], &empty, &outside] {
         let ask = ask(prompts, 2, 1.0);
-        let [found, expected] = [model.run(&ask, RolloutOptions::default()).map(|r| r.0), cpu.respond(&ask)]
+        let [found, expected] = [model.run(&ask, RolloutOptions::default()).map(|r| r.0), cpu.generate(&ask)]
             .map(|r| r.unwrap_err());
         assert_eq!(found.to_string(), expected.to_string());
     }
@@ -318,7 +330,7 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
             model.run(&ask(&PROMPTS[..2], 2, greedy), RolloutOptions::default()).unwrap_err().to_string();
         assert!(found.contains("prompt 0, response 0, token 0") && found.contains("NaN"), "{found}");
     }
-    assert_eq!(model.respond(&ask(&[], 2, 1.0)), Vec::<Vec<Sampled>>::new());
+    assert_eq!(model.generate(&ask(&[], 2, 1.0)), Vec::<Vec<SampledResponse>>::new());
 }
 
 /// What a dry run counts is what a rollout takes, whatever is sampled; and the caches are as large as their formula.

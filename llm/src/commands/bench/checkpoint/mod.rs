@@ -16,7 +16,7 @@ use super::{BenchArgs, median};
 use crate::plan::memory::peak_rss_mib;
 use crate::plan::roofline;
 use crate::plan::synthetic::{AlternatingRewards, RATE};
-use crate::step::engine::{Cpu, Stage};
+use crate::step::engine::{CpuEngine, TrainingSetup};
 use crate::step::{PolicyError, Trainer};
 
 /// Where the time of a step went.
@@ -51,7 +51,8 @@ pub(super) fn run(args: &BenchArgs, model: &Path) -> Result<(), Failure> {
     use_threads(threads)?;
     let model = load_model(&checkpoint(model)?)?;
     let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
-    let mut engine = Cpu::start(model, Stage::new(AdamWSettings::default())).map_err(Failure::refused)?;
+    let mut engine =
+        CpuEngine::new(model, TrainingSetup::new(AdamWSettings::default())).map_err(Failure::refused)?;
     let mut times = Vec::new();
     for step in 0..args.warmup + args.steps {
         let took = timed(&mut engine, &sizes, method.as_ref(), step as u64).map_err(failed)?;
@@ -70,12 +71,17 @@ fn failed(error: PolicyError) -> Failure {
 }
 
 /// One step.
-fn timed(engine: &mut Cpu, sizes: &Sizes, method: &dyn Method, number: u64) -> Result<Times, PolicyError> {
-    let exercises = sizes.exercises(engine.model.config().vocab_size, number);
+fn timed(
+    engine: &mut CpuEngine,
+    sizes: &Sizes,
+    method: &dyn Method,
+    number: u64,
+) -> Result<Times, PolicyError> {
+    let prompts = sizes.prompts(engine.model.config().vocab_size, number);
     let settings = sizes.settings();
     let (whole, watch) = (Clock::start(), Stopwatch::start());
     let trainer = Trainer { settings: &settings, method, rewards: &AlternatingRewards, observer: &watch };
-    let rollout = trainer.sample(engine, exercises, sizes.group, number)?;
+    let rollout = trainer.sample(engine, prompts, sizes.group, number)?;
     trainer.step(engine, &rollout, RATE)?;
     let step = whole.read();
     let (generate, backward, optimizer) = (watch.generate.get(), watch.backward.get(), watch.optimizer.get());
@@ -88,7 +94,7 @@ fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-fn line(args: &BenchArgs, threads: usize, sizes: &Sizes, engine: &Cpu, times: &[Times]) -> Value {
+fn line(args: &BenchArgs, threads: usize, sizes: &Sizes, engine: &CpuEngine, times: &[Times]) -> Value {
     let of = |pick: fn(&Times) -> f64| median(times.iter().map(pick));
     let generate = of(|t| t.generate.wall);
     let tokens = (sizes.prompts * sizes.group * sizes.completion) as f64;

@@ -1,12 +1,12 @@
 //! How large a step is.
 
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::Sampling;
+use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_grade::Gold;
 
 use super::super::BenchArgs;
 use crate::config::MemoryConfig;
-use crate::step::{Exercise, StepSettings};
+use crate::step::{StepSettings, TrainingPrompt};
 
 /// Prompts, responses to each, and lengths of a step.
 pub(super) struct Sizes {
@@ -33,21 +33,22 @@ impl Sizes {
     }
 
     /// Random prompts, whose answers nobody reads.
-    pub(super) fn exercises(&self, vocabulary: usize, step: u64) -> Vec<Exercise> {
+    pub(super) fn prompts(&self, vocabulary: usize, step: u64) -> Vec<TrainingPrompt> {
         let address = Address::new(0, Purpose::Rollout).step(step);
         let token =
             |i: u64, j: usize| (address.prompt(1 << 20 | i).bits(j as u64) % vocabulary as u64) as u32;
-        let exercise = |(number, len): (u64, usize)| Exercise {
-            prompt: (0..len).map(|j| token(number, j)).collect(),
+        let prompt = |(number, len): (u64, usize)| TrainingPrompt {
+            tokens: (0..len).map(|j| token(number, j)).collect(),
             gold: Gold::from(0),
             number,
         };
-        (0..).zip(self.lengths()).map(exercise).collect()
+        (0..).zip(self.lengths()).map(prompt).collect()
     }
 
     /// One pass over the whole batch. There is no end token: every response runs to its full length, as in the peers.
     pub(super) fn settings(&self) -> StepSettings {
-        let sampling = Sampling { max_new_tokens: self.completion, min_new_tokens: 0, temperature: 1.0 };
+        let sampling =
+            SamplingParams { max_new_tokens: self.completion, min_new_tokens: 0, temperature: 1.0 };
         StepSettings {
             sampling,
             eos: Vec::new(),

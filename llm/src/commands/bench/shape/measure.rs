@@ -12,9 +12,9 @@ use super::super::super::Failure;
 use super::super::{BenchArgs, median};
 use super::plan::Bench;
 use super::predict::{failed, predicted};
-use super::report::{Held, Report};
-use crate::plan::synthetic::{self, Phases, made_up};
-use crate::step::engine::{Cpu, Engine, Made, Stage};
+use super::report::{BenchReport, CardMemory};
+use crate::plan::synthetic::{self, StepTimings, synthetic_engine};
+use crate::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
 use crate::study::reproduce::cost::{Accelerator, of_device};
 
 /// Medians of the measured steps.
@@ -23,7 +23,7 @@ fn measure<E: Engine>(
     args: &BenchArgs,
     engine: &mut E,
     device: Option<&Arc<dyn Device>>,
-) -> Result<Phases, Failure> {
+) -> Result<StepTimings, Failure> {
     let mut all = Vec::new();
     for number in 0..args.warmup + args.steps {
         let phases = synthetic::step(engine, &bench.config, device, bench.prompt_tokens, number as u64)
@@ -32,8 +32,8 @@ fn measure<E: Engine>(
             all.push(phases);
         }
     }
-    let median = |pick: fn(&Phases) -> f64| median(all.iter().map(pick));
-    Ok(Phases {
+    let median = |pick: fn(&StepTimings) -> f64| median(all.iter().map(pick));
+    Ok(StepTimings {
         prefill: median(|p| p.prefill),
         decode: median(|p| p.decode),
         reference: median(|p| p.reference),
@@ -49,16 +49,22 @@ fn measure<E: Engine>(
 pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
     let parameters = weights::initialise(&bench.shape, 0, 0.02);
     let reference = bench.config.configured().evidence().contains(&EvidenceKind::RefLogps);
-    let stage = Stage {
+    let setup = TrainingSetup {
         lora: bench.config.lora.clone(),
         reference: (reference && bench.config.lora.is_none()).then(|| parameters.clone()),
-        ..Stage::new(bench.config.rl.adam.clone())
+        ..TrainingSetup::new(bench.config.rl.adam.clone())
     };
     let model = Decoder::new(bench.shape.clone(), parameters).map_err(Failure::refused)?;
-    let mut engine = Cpu::start(model, stage).map_err(Failure::refused)?;
+    let mut engine = CpuEngine::new(model, setup).map_err(Failure::refused)?;
     let phases = measure(bench, args, &mut engine, None)?;
-    let report =
-        Report { bench, args, dtype: Dtype::F32, device: "the CPU".to_owned(), phases, peaks: Vec::new() };
+    let report = BenchReport {
+        bench,
+        args,
+        dtype: Dtype::F32,
+        device: "the CPU".to_owned(),
+        phases,
+        peaks: Vec::new(),
+    };
     Ok(report.text(None))
 }
 
@@ -72,7 +78,8 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
     device.ledger().forget_peak();
     let clock = Instant::now();
     let mut engine =
-        made_up(device, &bench.shape, &bench.config, bench.dtype, Made::Random).map_err(Failure::broke)?;
+        synthetic_engine(device, &bench.shape, &bench.config, bench.dtype, SyntheticWeights::Random)
+            .map_err(Failure::broke)?;
     device.synchronize().map_err(Failure::broke)?;
     let made = clock.elapsed().as_secs_f64();
     let phases = measure(bench, args, &mut engine, Some(device))?;
@@ -82,8 +89,8 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
         peaks.push(("data sheet", of(sheet)));
     }
     let found = device.ledger().peak().0 - before;
-    let report = Report { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
-    Ok(report.text(Some(Held { predicted: prediction, found, made })))
+    let report = BenchReport { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
+    Ok(report.text(Some(CardMemory { predicted: prediction, found, made })))
 }
 
 fn of(sheet: &Accelerator) -> Reached {

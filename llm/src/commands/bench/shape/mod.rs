@@ -8,7 +8,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use grpo_lambda_gpu::select::{Found, look};
+use grpo_lambda_gpu::select::{CardSearch, find_card};
 use measure::{card, cpu};
 use plan::Bench;
 use predict::dry;
@@ -19,7 +19,7 @@ use crate::run::progress::say;
 
 /// Where a bench computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Where {
+pub enum BenchDevice {
     /// A CUDA card.
     Cuda,
     /// This processor, in f32.
@@ -39,7 +39,7 @@ pub struct ShapeArgs {
     pub random_weights: bool,
     /// With --model-shape: where to compute; the default is a CUDA card if there is one, else dry
     #[arg(long, value_name = "DEVICE", requires = "model_shape")]
-    pub device: Option<Where>,
+    pub device: Option<BenchDevice>,
     /// With --model-shape: f32 or bf16 on a card and dry
     #[arg(long, value_name = "DTYPE", default_value = "bf16", value_parser = ["f32", "bf16"], requires = "model_shape")]
     pub dtype: String,
@@ -71,18 +71,18 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
     let bench = Bench::new(args, name)?;
     use_threads(args.threads.unwrap_or(0))?;
     match args.shape.device {
-        Some(Where::Dry) => print(&dry(&bench)?),
-        Some(Where::Cpu) => print(&cpu(&bench, args)?),
-        other => match look(bench.dtype, say) {
-            Found::Card(device) => print(&card(&bench, args, &device)?),
-            Found::NotBuilt if other.is_some() => Err(Failure::refused(
+        Some(BenchDevice::Dry) => print(&dry(&bench)?),
+        Some(BenchDevice::Cpu) => print(&cpu(&bench, args)?),
+        other => match find_card(bench.dtype, say) {
+            CardSearch::Card(device) => print(&card(&bench, args, &device)?),
+            CardSearch::NotBuilt if other.is_some() => Err(Failure::refused(
                 "--device cuda: this llm-train was built without CUDA: build it with --features cuda, or give --device dry or cpu",
             )),
-            Found::Nothing(reason) if other.is_some() => {
+            CardSearch::Unusable(reason) if other.is_some() => {
                 Err(Failure::refused(format!("--device cuda: {reason}")))
             }
             found => {
-                if let Found::Nothing(reason) = found {
+                if let CardSearch::Unusable(reason) = found {
                     eprintln!("nothing is measured: {reason}");
                 }
                 print(&dry(&bench)?)

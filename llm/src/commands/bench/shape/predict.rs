@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
 use super::plan::Bench;
-use crate::plan::synthetic::{Prediction, TrialError, predict};
-use crate::problems::Longest;
+use crate::plan::synthetic::{StepPrediction, SyntheticStepError, predict};
+use crate::problems::MaxLengths;
 
 /// A step that cannot be taken, or that failed.
-pub(super) fn failed(error: TrialError) -> Failure {
+pub(super) fn failed(error: SyntheticStepError) -> Failure {
     match error {
-        TrialError::Evidence { .. } => Failure::refused(error),
+        SyntheticStepError::Evidence { .. } => Failure::refused(error),
         other => Failure::broke(other),
     }
 }
 
-pub(super) fn predicted(bench: &Bench, dtype: Dtype) -> Result<Prediction, Failure> {
-    predict(&bench.shape, &bench.config, dtype, Longest { prompt: bench.prompt_tokens, example: 0 })
+pub(super) fn predicted(bench: &Bench, dtype: Dtype) -> Result<StepPrediction, Failure> {
+    predict(&bench.shape, &bench.config, dtype, MaxLengths { prompt: bench.prompt_tokens, example: 0 })
         .map_err(failed)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
 }
 
 /// The memory of a prediction, for the JSON line.
-pub(super) fn memory(p: &Prediction) -> Value {
+pub(super) fn memory(p: &StepPrediction) -> Value {
     let held = |uses: &Uses| uses.iter().filter(|(_, b)| **b > 0).map(|(n, b)| (*n, *b)).collect::<Uses>();
     let (peak, uses) = p.peak();
     json!({

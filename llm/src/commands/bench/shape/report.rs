@@ -10,23 +10,23 @@ use super::super::super::info::gpu::gib;
 use super::super::BenchArgs;
 use super::plan::{Bench, Counts};
 use super::predict::memory;
-use crate::plan::synthetic::{Phases, Prediction};
+use crate::plan::synthetic::{StepPrediction, StepTimings};
 
 /// Memory of a card.
-pub(super) struct Held {
-    pub(super) predicted: Prediction,
+pub(super) struct CardMemory {
+    pub(super) predicted: StepPrediction,
     /// Bytes at the peak.
     pub(super) found: u64,
     /// Seconds to make the weights.
     pub(super) made: f64,
 }
 
-pub(super) struct Report<'a> {
+pub(super) struct BenchReport<'a> {
     pub(super) bench: &'a Bench,
     pub(super) args: &'a BenchArgs,
     pub(super) dtype: Dtype,
     pub(super) device: String,
-    pub(super) phases: Phases,
+    pub(super) phases: StepTimings,
     /// What the device can do, and who says so.
     pub(super) peaks: Vec<(&'static str, Reached)>,
 }
@@ -45,8 +45,8 @@ struct Rates {
     cost: Option<f64>,
 }
 
-impl Report<'_> {
-    pub(super) fn text(&self, held: Option<Held>) -> String {
+impl BenchReport<'_> {
+    pub(super) fn text(&self, held: Option<CardMemory>) -> String {
         let counts = self.bench.counts(self.dtype);
         let rates = self.rates(&counts);
         let mut text = self.bench.describe(&self.device, self.dtype);
@@ -128,7 +128,7 @@ impl Report<'_> {
         self.peaks.iter().map(share).collect()
     }
 
-    fn line(&self, counts: &Counts, rates: &Rates, held: Option<&Held>) -> Value {
+    fn line(&self, counts: &Counts, rates: &Rates, held: Option<&CardMemory>) -> Value {
         let p = self.phases;
         json!({
             "impl": "grpo-lambda",

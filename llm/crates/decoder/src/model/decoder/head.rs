@@ -1,7 +1,7 @@
 //! From the stream after the last layer to logits and log-probabilities, and back.
 
 use super::norm::NormTape;
-use super::{Decoder, Options, Scores, inverse};
+use super::{Decoder, ForwardOptions, TokenScores, inverse};
 use crate::model::config::FINAL_NORM;
 use crate::model::gradients::Gradients;
 use crate::model::ops::buffer::Buffer;
@@ -54,8 +54,13 @@ impl<T: Real> Decoder<T> {
     }
 
     /// Log-probabilities and entropies of the scored tokens, from the stream after the last layer.
-    pub(super) fn log_probs(&self, rows: &Rows, x: &[T], options: Options) -> (Scores, HeadTape<T>) {
-        let Options { temperature, entropy, .. } = options;
+    pub(super) fn log_probs(
+        &self,
+        rows: &Rows,
+        x: &[T],
+        options: ForwardOptions,
+    ) -> (TokenScores, HeadTape<T>) {
+        let ForwardOptions { temperature, entropy, .. } = options;
         let (h, v) = (self.config.hidden_size, self.config.vocab_size);
         let (places, targets) = rows.targets();
         let input = self.streams_at(&places, x);
@@ -64,7 +69,7 @@ impl<T: Real> Decoder<T> {
         let (pool, head, it) = (&self.pool, self.head.panels(), inverse(temperature));
         log_prob::forward(pool, &normed, h, head, v, &targets, it, entropy, &mut saved);
         let mut each = saved.chunks_exact(4);
-        let mut scores = Scores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
+        let mut scores = TokenScores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
         for i in 0..rows.len() {
             let (logps, entropies) =
                 each.by_ref().take(rows.scored(i)).map(|s| (s[0].to_f64(), s[1].to_f64())).unzip();

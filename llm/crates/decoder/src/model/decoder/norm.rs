@@ -24,7 +24,7 @@ impl<T: Real> Decoder<T> {
     /// `norm(x)` once more, from the tape.
     pub(super) fn norm_again(&self, name: &str, tape: &NormTape<T>) -> Buffer<T> {
         let mut normed = self.pool.take(tape.input.len());
-        norm::again(&tape.input, &tape.scale, self.weight(name), &mut normed);
+        norm::recompute(&tape.input, &tape.scale, self.weight(name), &mut normed);
         normed
     }
 

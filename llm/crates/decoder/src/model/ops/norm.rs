@@ -37,7 +37,7 @@ pub(super) fn apply<T: Real>(x: &[T], r: T, weight: &[T], y: &mut [T]) {
     }
 }
 
-/// `y` and, per token, the scale `r` that [`backward`] and [`again`] need.
+/// `y` and, per token, the scale `r` that [`backward`] and [`recompute`] need.
 pub fn forward<T: Real>(x: &[T], weight: &[T], eps: T, y: &mut [T], scale: &mut [T]) {
     let h = weight.len();
     by_token2(y, h, scale, 1, |start, y, scale| {
@@ -46,14 +46,14 @@ pub fn forward<T: Real>(x: &[T], weight: &[T], eps: T, y: &mut [T], scale: &mut 
     });
 }
 
-struct Again<'a, T> {
+struct Recompute<'a, T> {
     x: &'a [T],
     scale: &'a [T],
     weight: &'a [T],
     y: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Again<'_, T> {
+impl<T: Real> Kernel for Recompute<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -65,12 +65,12 @@ impl<T: Real> Kernel for Again<'_, T> {
 }
 
 /// `y` once more, from the saved scale: cheaper to compute again than to keep.
-pub fn again<T: Real>(x: &[T], scale: &[T], weight: &[T], y: &mut [T]) {
+pub fn recompute<T: Real>(x: &[T], scale: &[T], weight: &[T], y: &mut [T]) {
     let h = weight.len();
     by_token(y, h, |start, y| {
         let tokens = y.len() / h;
         let x = &x[start * h..start * h + y.len()];
-        simd::run(Again { x, scale: &scale[start..start + tokens], weight, y });
+        simd::run(Recompute { x, scale: &scale[start..start + tokens], weight, y });
     });
 }
 

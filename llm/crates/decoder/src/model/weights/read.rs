@@ -41,7 +41,7 @@ pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
 
 /// What the files of a checkpoint hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inspected {
+pub struct CheckpointSummary {
     /// Files with weights.
     pub files: usize,
     /// Their bytes.
@@ -54,9 +54,9 @@ pub struct Inspected {
 ///
 /// # Errors
 /// As [`load`].
-pub fn inspect(directory: &Path, config: &Config) -> Result<Inspected> {
+pub fn inspect(directory: &Path, config: &Config) -> Result<CheckpointSummary> {
     let mut expected = Expected::new(config);
-    let mut found = Inspected::default();
+    let mut found = CheckpointSummary::default();
     for (path, names) in files(directory)? {
         let (bytes, header) = header(&path)?;
         found.files += 1;

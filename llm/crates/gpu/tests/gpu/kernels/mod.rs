@@ -219,7 +219,7 @@ fn in_every_order(test: impl Fn(&Harness)) {
 
 /// Normal numbers, others for every `seed`.
 fn numbers(seed: u64, len: usize) -> Vec<f32> {
-    let mut stream = Address::new(seed, Purpose::Weights).stream(0);
+    let mut stream = Address::new(seed, Purpose::Weights).generator(0);
     (0..len).map(|_| normal(&mut stream) as f32).collect()
 }
 

@@ -1,6 +1,6 @@
 //! The optimiser over flat arrays.
 
-use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, Update};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, StepOutcome};
 use grpo_lambda_gpu::kernels::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 use grpo_lambda_gpu::{Array, Dtype, Real};
 use half::bf16;
@@ -84,7 +84,7 @@ fn steps_have_the_bits_of_the_optimiser_on_the_cpu() {
             for t in 1..=8 {
                 let gradient = numbers(100 + t as u64, n);
                 let update = cpu.step(3e-4, &[("w", &gradient)]).unwrap();
-                let Update::Applied { scale, .. } = update else { panic!("{update:?}") };
+                let StepOutcome::Applied { scale, .. } = update else { panic!("{update:?}") };
                 state.step(b, &flat(b, &gradient), constants(&settings, 3e-4, t, scale));
             }
             let want = cpu.weights("w").unwrap();

@@ -13,7 +13,7 @@ struct SoftmaxBackward<'a, T> {
     scores: &'a mut [T],
     slopes: &'a mut [T],
     stride: usize,
-    seen: &'a [usize],
+    visible: &'a [usize],
     scale: T,
     log_sum: &'a [T],
     inner: &'a [T],
@@ -24,13 +24,13 @@ impl<T: Real> Kernel for SoftmaxBackward<'_, T> {
     #[inline(always)]
     fn run(self) {
         let rows = self.scores.chunks_exact_mut(self.stride).zip(self.slopes.chunks_exact_mut(self.stride));
-        for ((row, (scores, slopes)), &seen) in rows.enumerate().zip(self.seen) {
+        for ((row, (scores, slopes)), &visible) in rows.enumerate().zip(self.visible) {
             let (log_sum, inner) = (self.log_sum[row], self.inner[row]);
-            let (scores, past) = scores.split_at_mut(seen);
+            let (scores, past) = scores.split_at_mut(visible);
             past.fill(T::ZERO);
-            let (slopes, past) = slopes.split_at_mut(seen);
+            let (slopes, past) = slopes.split_at_mut(visible);
             past.fill(T::ZERO);
-            for i in 0..seen {
+            for i in 0..visible {
                 let p = (scores[i] * self.scale - log_sum).exp();
                 scores[i] = p;
                 slopes[i] = p * (slopes[i] - inner) * self.scale;
@@ -89,7 +89,7 @@ struct Row<'a, T> {
 /// A block of queries on their way back: a line per token and query head of the group.
 struct Block<T> {
     /// Keys that each line may see.
-    seen: [usize; BLOCK],
+    visible: [usize; BLOCK],
     log_sum: [T; BLOCK],
     /// `out . dout` of each line.
     inner: [T; BLOCK],
@@ -132,7 +132,7 @@ impl<T: Real> Row<'_, T> {
         let (heads, d) = (self.heads, self.heads.dim);
         for i in 0..n {
             let (t, head) = self.place(g, start + i);
-            block.seen[i] = t + 1;
+            block.visible[i] = t + 1;
             block.log_sum[i] = self.log_sum[t * heads.query + head];
             let query = &self.tokens[t * heads.stride() + head * d..][..d];
             let at = t * heads.width() + head * d;
@@ -156,13 +156,13 @@ impl<T: Real> Row<'_, T> {
         let most = BLOCK.min(lines);
         let zeros = [T::ZERO; BLOCK];
         let (query, dout) = (pool.take(most * d), pool.take(most * d));
-        let mut block = Block { seen: [0; BLOCK], log_sum: zeros, inner: zeros, query, dout };
+        let mut block = Block { visible: [0; BLOCK], log_sum: zeros, inner: zeros, query, dout };
         let (mut scores, mut slopes) = (pool.take(most * len), pool.take(most * len));
         let (mut dquery, mut right) = (pool.take(most * d), pool.take(most * wide));
         for start in (0..lines).step_by(BLOCK) {
             let rows = BLOCK.min(lines - start);
             self.gather(g, start, rows, &mut block);
-            let n = block.seen[rows - 1];
+            let n = block.visible[rows - 1];
             serial(
                 Left::rows(&block.query, d),
                 rows,
@@ -183,7 +183,7 @@ impl<T: Real> Row<'_, T> {
                 scores: &mut scores[..rows * n],
                 slopes: &mut slopes[..rows * n],
                 stride: n,
-                seen: &block.seen[..rows],
+                visible: &block.visible[..rows],
                 scale: heads.scale(),
                 log_sum: &block.log_sum,
                 inner: &block.inner,

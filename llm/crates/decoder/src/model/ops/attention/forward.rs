@@ -13,7 +13,7 @@ struct Softmax<'a, T> {
     scores: &'a mut [T],
     stride: usize,
     /// Keys each row may see.
-    seen: &'a [usize],
+    visible: &'a [usize],
     scale: T,
     inverse: &'a mut [T],
     log_sum: &'a mut [T],
@@ -23,15 +23,15 @@ impl<T: Real> Kernel for Softmax<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.seen);
-        for (((row, &seen), inverse), log_sum) in rows.zip(self.inverse).zip(self.log_sum) {
-            let (row, rest) = row.split_at_mut(seen);
+        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.visible);
+        for (((row, &visible), inverse), log_sum) in rows.zip(self.inverse).zip(self.log_sum) {
+            let (row, rest) = row.split_at_mut(visible);
             rest.fill(T::ZERO);
             let max = max_of(row) * self.scale;
             for x in row.iter_mut() {
                 *x = (*x * self.scale - max).exp();
             }
-            let sum = sum_by(seen, |i| row[i]);
+            let sum = sum_by(visible, |i| row[i]);
             *inverse = T::ONE / sum;
             *log_sum = max + sum.ln();
         }
@@ -74,13 +74,13 @@ impl<T: Real> Segment<'_, T> {
     /// Copies the queries of `block` lines from `start` on; how many keys each may see.
     fn gather(&self, start: usize, block: usize, query: &mut [T]) -> [usize; BLOCK] {
         let (d, stride) = (self.heads.dim, self.heads.stride());
-        let mut seen = [0; BLOCK];
+        let mut visible = [0; BLOCK];
         for (i, query) in query.chunks_exact_mut(d).take(block).enumerate() {
             let (t, head) = self.place(start + i);
-            seen[i] = self.first + t + 1;
+            visible[i] = self.first + t + 1;
             query.copy_from_slice(&self.tokens[t * stride + head * d..][..d]);
         }
-        seen
+        visible
     }
 
     /// Attention to the pages `page(0), page(1), ...` of key head `g`; `out` (width [`Heads::width`]) and `log_sum` (width
@@ -100,8 +100,8 @@ impl<T: Real> Segment<'_, T> {
         let mut result = pool.take(BLOCK.min(lines) * wide);
         for start in (0..lines).step_by(BLOCK) {
             let block = BLOCK.min(lines - start);
-            let seen = self.gather(start, block, &mut query);
-            let keys = seen[block - 1];
+            let visible = self.gather(start, block, &mut query);
+            let keys = visible[block - 1];
             let pages = keys.div_ceil(PAGE);
             let stride = pages * PAGE;
             for p in 0..pages {
@@ -112,7 +112,7 @@ impl<T: Real> Segment<'_, T> {
             simd::run(Softmax {
                 scores: &mut scores[..block * stride],
                 stride,
-                seen: &seen[..block],
+                visible: &visible[..block],
                 scale: heads.scale(),
                 inverse: &mut inverse,
                 log_sum: &mut sums,

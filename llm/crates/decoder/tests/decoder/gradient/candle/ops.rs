@@ -98,7 +98,7 @@ fn rms_norm_agrees_with_plain_candle_and_finite_differences() {
         backward: &|a, dy| {
             let (y, scale) = forward(a);
             let mut again = vec![0.0; y.len()];
-            norm::again(&a[0], &scale, &a[1], &mut again);
+            norm::recompute(&a[0], &scale, &a[1], &mut again);
             assert_eq!(again, y);
             let (mut dx, mut dw) = (vec![0.0; 140], vec![0.0; 20]);
             norm::backward(&a[0], &scale, &a[1], dy, &mut dx);

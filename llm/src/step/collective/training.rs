@@ -3,53 +3,53 @@
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::Method;
-use grpo_lambda_decoder::model::{Decoder, Options, Rows};
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampled, Sampler, Sampling};
+use grpo_lambda_decoder::rollout::{SampledResponse, Sampler, SamplingParams, SamplingRequest};
 
-use super::policy::{Pace, ShardPolicy, Updated};
+use super::policy::{ShardPolicy, UpdateReport, UpdateSettings};
 use super::worker::{Worker, WorkerError};
-use super::{Collective, share};
+use super::{Collective, gather_groups};
 use crate::step::sft::{Example, SftReport};
 
 /// Reward of a response to a prompt; none when it cannot be graded.
-pub type Grade<'a> = dyn Fn(&[u32], &[u32]) -> Option<f64> + Sync + 'a;
+pub type TokenRewardFn<'a> = dyn Fn(&[u32], &[u32]) -> Option<f64> + Sync + 'a;
 
 /// What is taught: the same for every worker.
-pub struct Lesson<'a> {
+pub struct DistributedRun<'a> {
     /// A batch of examples per step of imitation.
     pub examples: &'a [Vec<Example>],
     /// Its learning rate.
-    pub imitation_rate: f64,
+    pub sft_rate: f64,
     /// Prompts of every step of reinforcement.
     pub prompts: &'a [Vec<Vec<u32>>],
     /// Responses to each.
     pub group_size: usize,
     /// How they are drawn.
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// Tokens that end a response.
     pub eos: &'a [u32],
     /// What they earn.
-    pub grade: &'a Grade<'a>,
+    pub grade: &'a TokenRewardFn<'a>,
     /// What is made of the rewards.
     pub method: &'a dyn Method,
     /// The frozen policy of a KL term.
     pub reference: Option<&'a Decoder<f32>>,
     /// Learning rate, and gradient steps per batch.
-    pub pace: Pace,
+    pub settings: UpdateSettings,
     /// Random numbers are addressed by it, the step, the prompt and the response: by nothing of the worker.
     pub seed: u64,
 }
 
 /// What a lesson did; the same for every worker.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Taught {
+pub struct DistributedReport {
     /// Steps of imitation.
-    pub imitation: Vec<SftReport>,
+    pub sft: Vec<SftReport>,
     /// Batches sampled, by all workers together.
     pub batches: Vec<Vec<Group>>,
     /// Updates on them.
-    pub updates: Vec<Updated>,
+    pub updates: Vec<UpdateReport>,
     /// [`Worker::digest`] at the end.
     pub digest: u32,
 }
@@ -58,20 +58,23 @@ pub struct Taught {
 ///
 /// # Errors
 /// [`WorkerError`].
-pub fn teach<C: Collective>(worker: &mut Worker<C>, lesson: &Lesson) -> Result<Taught, WorkerError> {
-    let imitate = |examples: &Vec<Example>| worker.imitate(examples, lesson.imitation_rate);
-    let imitation = lesson.examples.iter().map(imitate).collect::<Result<_, _>>()?;
+pub fn train<C: Collective>(
+    worker: &mut Worker<C>,
+    plan: &DistributedRun,
+) -> Result<DistributedReport, WorkerError> {
+    let sft_step = |examples: &Vec<Example>| worker.sft_step(examples, plan.sft_rate);
+    let sft = plan.examples.iter().map(sft_step).collect::<Result<_, _>>()?;
     let (mut batches, mut updates) = (Vec::new(), Vec::new());
-    for (step, prompts) in (0..).zip(lesson.prompts) {
-        let mut policy = ShardPolicy::new(worker, lesson, step);
-        let batch = policy.sample(prompts, lesson.group_size)?;
+    for (step, prompts) in (0..).zip(plan.prompts) {
+        let mut policy = ShardPolicy::new(worker, plan, step);
+        let batch = policy.sample(prompts, plan.group_size)?;
         updates.push(policy.update(prompts, &batch)?);
         batches.push(batch);
     }
-    Ok(Taught { imitation, batches, updates, digest: worker.digest() })
+    Ok(DistributedReport { sft, batches, updates, digest: worker.digest() })
 }
 
-impl Lesson<'_> {
+impl DistributedRun<'_> {
     /// The responses of a step: `worker` draws and grades those to its share of the prompts, and all workers share theirs.
     pub(super) fn sample<C: Collective>(
         &self,
@@ -89,19 +92,23 @@ impl Lesson<'_> {
         };
         let drawn = match ids.is_empty() {
             true => Vec::new(),
-            false => {
-                worker.model().respond(&Ask::new(&ids, group_size, self.eos, self.sampling, &address))?
-            }
+            false => worker.model().generate(&SamplingRequest::new(
+                &ids,
+                group_size,
+                self.eos,
+                self.sampling,
+                &address,
+            ))?,
         };
-        let groups = ids.iter().zip(drawn).map(|(prompt, responses)| self.graded(prompt, responses));
+        let groups = ids.iter().zip(drawn).map(|(prompt, responses)| self.group(prompt, responses));
         let groups = groups.collect::<Result<Vec<_>, _>>()?;
-        Ok(share(worker.collective(), &groups)?)
+        Ok(gather_groups(worker.collective(), &groups)?)
     }
 
-    fn graded(&self, prompt: &[u32], responses: Vec<Sampled>) -> Result<Group, WorkerError> {
+    fn group(&self, prompt: &[u32], responses: Vec<SampledResponse>) -> Result<Group, WorkerError> {
         let mut rows = Rows::new();
         responses.iter().for_each(|s| rows.push(&[prompt, &s.tokens].concat(), prompt.len()));
-        let options = Options { temperature: self.sampling.temperature, ..Options::default() };
+        let options = ForwardOptions { temperature: self.sampling.temperature, ..ForwardOptions::default() };
         let scores = self.reference.map(|r| r.score(&rows, options)).transpose()?;
         let mut ref_logps = scores.into_iter().flat_map(|s| s.logps);
         let responses = responses.into_iter().map(|s| Response {

@@ -11,74 +11,74 @@ use grpo_lambda_gpu::{
     Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
 };
 
-use super::{Gpu, GpuModel, implemented};
-use crate::step::engine::Stage;
+use super::{GpuEngine, GpuModel, implemented};
+use crate::step::engine::TrainingSetup;
 
-/// What [`Gpu::made_up`] puts into the weights.
+/// What [`GpuEngine::synthetic`] puts into the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum SyntheticWeights {
     /// Random numbers.
     Random,
     /// Nothing: where nothing is computed.
-    Nothing,
+    Uninitialised,
 }
 
-impl Made {
+impl SyntheticWeights {
     fn fill<T: Float>(self, tensors: &Tensors<T>, seed: u64) -> Result<(), DeviceError> {
         match self {
-            Made::Random => random::fill(tensors, seed, 0.02),
-            Made::Nothing => Ok(()),
+            SyntheticWeights::Random => random::fill(tensors, seed, 0.02),
+            SyntheticWeights::Uninitialised => Ok(()),
         }
     }
 }
 
-impl Gpu {
+impl GpuEngine {
     /// A stage whose weights are made up on the way to the device, where time and memory are measured and numbers do not matter; on a dry
     /// run not even that. `reference` says whether there is one; one of `stage` is not read.
     ///
     /// # Errors
     /// When the adapter does not fit the shape, there is too little memory or the device fails.
-    pub fn made_up(
+    pub fn synthetic(
         device: &Arc<dyn Device>,
         dtype: Dtype,
         shape: &Config,
-        stage: Stage,
+        setup: TrainingSetup,
         reference: bool,
-        made: Made,
+        fill_with: SyntheticWeights,
     ) -> Result<Self, Error> {
         implemented(shape)?;
-        let seed = stage.seed;
+        let seed = setup.seed;
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
-        made.fill(weights.tensors(), seed)?;
+        fill_with.fill(weights.tensors(), seed)?;
         let kernels = Kernels { device: device.clone(), dtype };
         let none = Parameters::new();
-        let (adapter, optimiser) = match &stage.lora {
+        let (adapter, optimiser) = match &setup.lora {
             Some(settings) => {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
-                let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, adapter.tensors(), &none)?;
-                made.fill(adapter.tensors(), seed)?;
-                made.fill(optimiser.master(), seed)?;
+                let optimiser = GpuAdamW::new(kernels.clone(), setup.adam, adapter.tensors(), &none)?;
+                fill_with.fill(adapter.tensors(), seed)?;
+                fill_with.fill(optimiser.master(), seed)?;
                 (Some(adapter), optimiser)
             }
             None => {
-                let optimiser = GpuAdamW::new(kernels.clone(), stage.adam, weights.tensors(), &none)?;
-                made.fill(optimiser.master(), seed)?;
+                let optimiser = GpuAdamW::new(kernels.clone(), setup.adam, weights.tensors(), &none)?;
+                fill_with.fill(optimiser.master(), seed)?;
                 (None, optimiser)
             }
         };
         let reference = match reference && adapter.is_none() {
             true => {
                 let reference = Weights::zeros(device, "reference", &layout, dtype)?;
-                made.fill(reference.tensors(), seed)?;
+                fill_with.fill(reference.tensors(), seed)?;
                 Some(reference)
             }
             false => None,
         };
         let decoder = GpuDecoder::new(kernels, layout, Budget::default());
         let model = GpuModel { decoder, weights, adapter };
-        Ok(Gpu { model, reference, optimiser, gradients: None })
+        Ok(GpuEngine { model, reference, optimiser, gradients: None })
     }
 }
 
@@ -92,9 +92,11 @@ mod tests {
     fn a_shape_without_kernels_is_refused_in_a_line_with_and_without_weights() {
         let device: Arc<dyn Device> = Arc::new(Dry::default());
         let shape = Config::qwen3(31, 16, 1, 2, 1, 8);
-        let stage = Stage::new(Default::default());
+        let setup = TrainingSetup::new(Default::default());
         let parameters = weights::initialise(&shape, 1, 0.02);
-        let made = Gpu::made_up(&device, Dtype::F32, &shape, stage, false, Made::Nothing).map(drop);
+        let made =
+            GpuEngine::synthetic(&device, Dtype::F32, &shape, setup, false, SyntheticWeights::Uninitialised)
+                .map(drop);
         let read = GpuModel::new(&device, Dtype::F32, &shape, &parameters).map(drop);
         for refused in [made, read] {
             let line = refused.expect_err("refused").to_string();

@@ -4,11 +4,11 @@ use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::Configured;
 
-use crate::input::tokens::Tokens;
+use crate::input::tokens::ModelTokenizer;
 
 /// A question to ask of every response, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Question {
+pub enum EvidenceRequest {
     /// How far the answer moves when a token is masked.
     Shifts {
         /// What moves.
@@ -32,7 +32,7 @@ pub enum Question {
 /// A setting of the method that this model or tokenizer cannot take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("method.{key} = {value}: must be {expected}")]
-pub struct QuestionError {
+pub struct EvidenceSettingError {
     /// The setting.
     pub key: &'static str,
     /// Its value.
@@ -41,23 +41,23 @@ pub struct QuestionError {
     pub expected: String,
 }
 
-impl Question {
+impl EvidenceRequest {
     /// What a method asks of a model with `vocabulary` tokens, if anything.
     ///
     /// # Errors
-    /// [`QuestionError`], for a number that is not whole or a token the model does not have.
+    /// [`EvidenceSettingError`], for a number that is not whole or a token the model does not have.
     pub fn of(
         configured: &Configured,
-        tokens: &Tokens,
+        tokens: &ModelTokenizer,
         vocabulary: usize,
-    ) -> Result<Option<Question>, QuestionError> {
+    ) -> Result<Option<EvidenceRequest>, EvidenceSettingError> {
         let (evidence, settings) = (configured.evidence(), &configured.settings);
         let answer = || Answer::parse(settings.word("pfinal")).unwrap_or(Answer::Mean);
         let whole = |key: &'static str, end: f64, expected: &dyn Fn() -> String| {
             let value = settings.optional(key);
             match value {
                 Some(x) if x.fract() != 0.0 || x >= end => {
-                    Err(QuestionError { key, value: x.to_string(), expected: expected() })
+                    Err(EvidenceSettingError { key, value: x.to_string(), expected: expected() })
                 }
                 whole => Ok(whole),
             }
@@ -66,13 +66,16 @@ impl Question {
             let right = || format!("none or the id of a token, a whole number below {vocabulary}");
             let given = whole("mask_token", vocabulary as f64, &right)?.map(|id| id as u32);
             let mask = given.or(tokens.pad().filter(|&id| (id as usize) < vocabulary));
-            return Ok(Some(Question::Shifts { answer: answer(), mask: mask.unwrap_or(tokens.eos()[0]) }));
+            return Ok(Some(EvidenceRequest::Shifts {
+                answer: answer(),
+                mask: mask.unwrap_or(tokens.eos()[0]),
+            }));
         }
         if evidence.contains(&EvidenceKind::Saliencies) {
             let draws = whole("n_noise", f64::INFINITY, &|| "a whole number of at least 1".to_owned())?;
             let (noise, draws) = (settings.number("noise_std"), draws.unwrap_or(1.0) as u64);
-            return Ok(Some(Question::Saliencies { answer: answer(), noise, draws }));
+            return Ok(Some(EvidenceRequest::Saliencies { answer: answer(), noise, draws }));
         }
-        Ok(evidence.contains(&EvidenceKind::Hidden).then_some(Question::Hidden))
+        Ok(evidence.contains(&EvidenceKind::Hidden).then_some(EvidenceRequest::Hidden))
     }
 }

@@ -6,33 +6,36 @@ use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::Address;
 
 use super::hidden::hidden;
-use super::{Cost, EvidenceError, Item, Pass, Question, Span, saliencies, shifts};
-use crate::input::tokens::{TokenError, Tokens};
+use super::{
+    EvidenceCost, EvidenceError, EvidenceInput, EvidenceRequest, ForwardSettings, ResponseSpan, saliencies,
+    shifts,
+};
+use crate::input::tokens::{ModelTokenizer, TokenError};
 
-/// Asks `question` about every response of `batch` and writes the scores into it; `prompt(g)` and `address(g, i)` belong to group `g`
+/// Asks `request` about every response of `batch` and writes the scores into it; `prompt(g)` and `address(g, i)` belong to group `g`
 /// and its response `i`.
 ///
 /// # Errors
 /// [`EvidenceError`].
-pub fn ask<'a>(
+pub fn collect<'a>(
     model: &Decoder<f32>,
-    question: Question,
-    tokens: &Tokens,
-    pass: Pass,
+    request: EvidenceRequest,
+    tokens: &ModelTokenizer,
+    pass: ForwardSettings,
     batch: &mut [Group],
     prompt: impl Fn(usize) -> &'a [u32],
     address: impl Fn(usize, usize) -> Address,
-) -> Result<Cost, EvidenceError> {
-    match question {
-        Question::Hidden => hidden(model, pass, batch, prompt),
-        Question::Shifts { answer, mask } => {
-            let (places, items) = askable(tokens, batch, prompt, address)?;
+) -> Result<EvidenceCost, EvidenceError> {
+    match request {
+        EvidenceRequest::Hidden => hidden(model, pass, batch, prompt),
+        EvidenceRequest::Shifts { answer, mask } => {
+            let (places, items) = eligible(tokens, batch, prompt, address)?;
             let (scores, cost) = shifts::shifts(model, &items, answer, mask, pass)?;
             write(batch, &places, scores, |evidence| &mut evidence.shifts)?;
             Ok(cost)
         }
-        Question::Saliencies { answer, noise, draws } => {
-            let (places, items) = askable(tokens, batch, prompt, address)?;
+        EvidenceRequest::Saliencies { answer, noise, draws } => {
+            let (places, items) = eligible(tokens, batch, prompt, address)?;
             let (scores, cost) = saliencies::saliencies(model, &items, answer, (noise, draws), pass)?;
             write(batch, &places, scores, |evidence| &mut evidence.saliencies)?;
             Ok(cost)
@@ -41,15 +44,15 @@ pub fn ask<'a>(
 }
 
 /// A response of a batch: its group, and its place there.
-type Place = (usize, usize);
+type ResponseIndex = (usize, usize);
 
 /// The responses that have an answer, a reasoning token before it, and a group whose rewards differ.
-fn askable<'b, 'a: 'b>(
-    tokens: &Tokens,
+fn eligible<'b, 'a: 'b>(
+    tokens: &ModelTokenizer,
     batch: &'b [Group],
     prompt: impl Fn(usize) -> &'a [u32],
     address: impl Fn(usize, usize) -> Address,
-) -> Result<(Vec<Place>, Vec<Item<'b>>), TokenError> {
+) -> Result<(Vec<ResponseIndex>, Vec<EvidenceInput<'b>>), TokenError> {
     let (mut places, mut items) = (Vec::new(), Vec::new());
     for (g, group) in batch.iter().enumerate() {
         let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
@@ -57,11 +60,11 @@ fn askable<'b, 'a: 'b>(
             continue;
         }
         for (i, response) in group.responses.iter().enumerate() {
-            let span = Span::of(tokens, &response.tokens)?.filter(|s| s.reasoning > 0);
+            let span = ResponseSpan::of(tokens, &response.tokens)?.filter(|s| s.reasoning > 0);
             if let (Some(span), Some(_)) = (span, response.reward) {
                 places.push((g, i));
                 let (prompt, response) = (prompt(g), response.tokens.as_slice());
-                items.push(Item { prompt, response, span, address: address(g, i) });
+                items.push(EvidenceInput { prompt, response, span, address: address(g, i) });
             }
         }
     }
@@ -71,7 +74,7 @@ fn askable<'b, 'a: 'b>(
 /// Writes the scores of the responses at `places`, in their order, and an empty list into all others.
 fn write(
     batch: &mut [Group],
-    places: &[Place],
+    places: &[ResponseIndex],
     scores: Vec<Vec<f64>>,
     field: fn(&mut Evidence) -> &mut Option<Vec<f64>>,
 ) -> Result<(), EvidenceError> {

@@ -2,16 +2,16 @@
 
 use grpo_lambda::stats::{Interval, mean_of_independent};
 
-use super::grid::{Cell, Dataset, averaged};
+use super::grid::{Cell, PaperDataset, averaged};
 use super::models;
-use super::paper::{BENCHMARKS, Paper, Printed};
-use super::run::Status;
-use super::score::Scores;
+use super::paper::{BENCHMARKS, Paper, PrintedScore};
+use super::run::CellStatus;
+use super::score::CellScores;
 use super::variant::Variant;
 
 /// An accuracy of ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ours {
+pub struct OurScore {
     /// With its 95 % interval: of the test items alone, as for the paper's.
     pub value: Interval,
     /// Right answers and problems, where it is one count.
@@ -20,29 +20,29 @@ pub struct Ours {
 
 /// A field of the table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct TableEntry {
     /// Of which run or row.
     pub column: String,
     /// Ours; `None` where there is none yet.
-    pub ours: Option<Ours>,
+    pub ours: Option<OurScore>,
     /// The paper's.
-    pub paper: Printed,
+    pub paper: PrintedScore,
 }
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct TableRow {
     /// The block it is in: a data set in Tables 3 to 6, a model in Table 1.
     pub block: String,
     /// Its name: a benchmark or AVG in Tables 3 to 6, a method in Table 1.
     pub name: String,
     /// Its fields, by column.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TableEntry>,
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
+pub struct TableComparison {
     /// Its number.
     pub number: u8,
     /// What it is of.
@@ -56,70 +56,79 @@ pub struct Layout {
     /// Names of its columns.
     pub columns: Vec<String>,
     /// Its rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// What is to be known of how it was made.
     pub notes: Vec<String>,
 }
 
 /// The cells of a grid with how far they are.
-pub type Cells = [(Cell, Status)];
+pub type Cells = [(Cell, CellStatus)];
 
-fn scores<'a>(cells: &'a Cells, model: &str, dataset: &Dataset, variant: Variant) -> Option<&'a Scores> {
+fn scores<'a>(
+    cells: &'a Cells,
+    model: &str,
+    dataset: &PaperDataset,
+    variant: Variant,
+) -> Option<&'a CellScores> {
     let is = |cell: &Cell| cell.model.name == model && cell.dataset == dataset && cell.variant == variant;
     match &cells.iter().find(|(cell, _)| is(cell))?.1 {
-        Status::Done(scores) => Some(scores),
-        Status::Partial | Status::Missing => None,
+        CellStatus::Done(scores) => Some(scores),
+        CellStatus::Partial | CellStatus::Missing => None,
     }
 }
 
 /// A cell's accuracies in the order of [`BENCHMARKS`], then their unweighted mean; nothing where a benchmark had no graded answer.
-fn accuracies(scores: &Scores) -> Option<[Vec<Ours>; 2]> {
+fn accuracies(scores: &CellScores) -> Option<[Vec<OurScore>; 2]> {
     let each = scores
         .scores
         .iter()
-        .map(|s| Some(Ours { value: s.interval()?, count: Some((s.correct, s.n)) }))
+        .map(|s| Some(OurScore { value: s.interval()?, count: Some((s.correct, s.n)) }))
         .collect::<Option<Vec<_>>>()?;
     let mean = mean(&each)?;
     Some([each, vec![mean]])
 }
 
 /// The unweighted mean over benchmarks.
-fn mean(each: &[Ours]) -> Option<Ours> {
+fn mean(each: &[OurScore]) -> Option<OurScore> {
     let parts: Vec<Interval> = each.iter().map(|o| o.value).collect();
-    Some(Ours { value: mean_of_independent(&parts)?, count: None })
+    Some(OurScore { value: mean_of_independent(&parts)?, count: None })
 }
 
 /// The mean over runs on the same problems: value by value, and end by end, as wide as if the runs were right and wrong together.
-fn mean_over_runs(runs: &[Vec<Ours>]) -> Option<Vec<Ours>> {
+fn mean_over_runs(runs: &[Vec<OurScore>]) -> Option<Vec<OurScore>> {
     let n = runs.len() as f64;
     let at = |i: usize, part: fn(&Interval) -> f64| runs.iter().map(|r| part(&r[i].value)).sum::<f64>() / n;
     let level = runs.first()?.first()?.value.level;
     let mean = |i| Interval { low: at(i, |v| v.low), mid: at(i, |v| v.mid), high: at(i, |v| v.high), level };
-    Some((0..BENCHMARKS.len()).map(|i| Ours { value: mean(i), count: None }).collect())
+    Some((0..BENCHMARKS.len()).map(|i| OurScore { value: mean(i), count: None }).collect())
 }
 
 /// One of Tables 3 to 6; `None` for another number.
-pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<Layout> {
+pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<TableComparison> {
     let (columns, runs) = paper.table(number)?;
     let model = models::all().into_iter().find(|m| m.table == number)?;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<TableRow> = Vec::new();
     let names: Vec<&str> = BENCHMARKS.iter().map(|b| b.name).chain(["AVG"]).collect();
     for block in runs.chunk_by(|a, b| a.dataset == b.dataset) {
-        let ours: Vec<Option<Vec<Ours>>> = block
+        let ours: Vec<Option<Vec<OurScore>>> = block
             .iter()
             .map(|run| Some(accuracies(scores(cells, &model.name, run.dataset, run.variant)?)?.concat()))
             .collect();
         for (i, name) in names.iter().enumerate() {
-            let entry = |(run, ours): (&super::paper::PaperRun, &Option<Vec<Ours>>)| Entry {
+            let entry = |(run, ours): (&super::paper::PaperRun, &Option<Vec<OurScore>>)| TableEntry {
                 column: run.variant.to_string(),
                 ours: ours.as_ref().map(|o| o[i]),
                 paper: run.scores.get(i).unwrap_or(&run.average).clone(),
             };
             let entries = block.iter().zip(&ours).map(entry).collect();
-            rows.push(Row { block: block[0].dataset.name.to_owned(), name: (*name).to_owned(), entries });
+            rows.push(TableRow {
+                block: block[0].dataset.name.to_owned(),
+                name: (*name).to_owned(),
+                entries,
+            });
         }
     }
-    Some(Layout {
+    Some(TableComparison {
         number,
         title: format!("{} ({})", model.name, model.id),
         blocks: "data set",
@@ -136,19 +145,19 @@ pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<Layout> {
 }
 
 /// Table 1.
-pub fn averages_table(paper: &Paper, cells: &Cells) -> Layout {
+pub fn averages_table(paper: &Paper, cells: &Cells) -> TableComparison {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for row in &paper.table1 {
         let model = models::all().into_iter().find(|m| m.name == row.model);
-        let runs: Option<Vec<Vec<Ours>>> = model.as_ref().and_then(|model| {
+        let runs: Option<Vec<Vec<OurScore>>> = model.as_ref().and_then(|model| {
             let variants = averaged(paper, model, row.lambda);
             let runs = super::grid::DATASETS.iter().flat_map(|d| variants.iter().map(move |v| (d, *v)));
             runs.map(|(d, v)| Some(accuracies(scores(cells, &model.name, d, v)?)?[0].clone())).collect()
         });
         let each = runs.and_then(|runs| mean_over_runs(&runs));
         let mean = each.as_deref().and_then(mean);
-        let ours: Vec<Option<Ours>> = match each {
+        let ours: Vec<Option<OurScore>> = match each {
             Some(each) => each.into_iter().map(Some).collect(),
             None => vec![None; BENCHMARKS.len()],
         };
@@ -157,9 +166,9 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> Layout {
         let entries = printed
             .zip(names)
             .zip(ours.into_iter().chain([mean]))
-            .map(|((paper, name), ours)| Entry { column: name.to_owned(), ours, paper: paper.clone() });
+            .map(|((paper, name), ours)| TableEntry { column: name.to_owned(), ours, paper: paper.clone() });
         let name = if row.lambda { "GRPO-λ" } else { "GRPO" };
-        rows.push(Row { block: row.model.clone(), name: name.to_owned(), entries: entries.collect() });
+        rows.push(TableRow { block: row.model.clone(), name: name.to_owned(), entries: entries.collect() });
         if row.lambda {
             notes.push(format!("{}: GRPO-λ is made, as the paper's row is, of {}", row.model, row.made_of));
         }
@@ -169,7 +178,7 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> Layout {
          is the widest it can be: for the paper's, Wilson's with the benchmark's n"
             .to_owned(),
     );
-    Layout {
+    TableComparison {
         number: 1,
         title: "averages over the data sets".to_owned(),
         blocks: "model",
@@ -181,7 +190,7 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> Layout {
     }
 }
 
-impl Layout {
+impl TableComparison {
     /// Caveats of the audit in the order of the table, each with the number its fields are marked with.
     pub fn caveats(&self) -> Vec<(usize, String)> {
         let mut out = Vec::new();
@@ -206,13 +215,13 @@ impl Layout {
     /// averages are the means of its five scores, as some of those printed are not. Blocks in which ours are not filled are left out of ours.
     pub fn gains(&self) -> Vec<(String, Option<f64>, f64)> {
         let averages = || self.rows.iter().filter(|r| r.name == "AVG");
-        let ours = |row: &Row, i: usize| Some(row.entries.get(i)?.ours?.value.mid);
-        let paper = |row: &Row, i: usize| {
+        let ours = |row: &TableRow, i: usize| Some(row.entries.get(i)?.ours?.value.mid);
+        let paper = |row: &TableRow, i: usize| {
             let scores = self.rows.iter().filter(|r| r.block == row.block && r.name != "AVG");
             let scores: Option<Vec<f64>> = scores.map(|r| Some(r.entries.get(i)?.paper.value)).collect();
             grpo_lambda::stats::mean(&scores?)
         };
-        let gain = |of: &dyn Fn(&Row, usize) -> Option<f64>, i: usize| {
+        let gain = |of: &dyn Fn(&TableRow, usize) -> Option<f64>, i: usize| {
             let points = averages().filter_map(|r| Some(100.0 * (of(r, i)? - of(r, 0)?)));
             grpo_lambda::stats::mean(&points.collect::<Vec<_>>())
         };
@@ -223,21 +232,21 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grid::{Selection, expand};
-    use super::super::score::Score;
+    use super::super::grid::{TableSelection, expand};
+    use super::super::score::CellScore;
     use super::*;
 
-    fn filled(selection: Selection, share: impl Fn(&Cell) -> f64) -> Vec<(Cell, Status)> {
+    fn filled(selection: TableSelection, share: impl Fn(&Cell) -> f64) -> Vec<(Cell, CellStatus)> {
         let cells = expand(&Paper::load(), selection);
         let scores = |cell: &Cell| {
-            let score = |b: &super::super::paper::Benchmark| Score {
+            let score = |b: &super::super::paper::PaperBenchmark| CellScore {
                 benchmark: b.name.to_owned(),
                 correct: (share(cell) * b.items as f64).round() as u64,
                 n: b.items,
                 ungradable: 0,
             };
             let scores = BENCHMARKS.iter().map(score).collect();
-            Status::Done(Scores { checkpoint: "x".into(), how: String::new(), scores })
+            CellStatus::Done(CellScores { checkpoint: "x".into(), how: String::new(), scores })
         };
         cells.iter().map(|c| (c.clone(), scores(c))).collect()
     }
@@ -250,10 +259,10 @@ mod tests {
             assert_eq!((empty.columns.len(), empty.rows.len()), (columns, 6 * blocks));
             assert_eq!(empty.filled(), (0, columns * 6 * blocks));
             let full =
-                runs_table(&paper, number, &filled(Selection::Model(number), |_| 0.5)).expect("a table");
+                runs_table(&paper, number, &filled(TableSelection::Model(number), |_| 0.5)).expect("a table");
             assert_eq!(full.filled(), (columns * 6 * blocks, columns * 6 * blocks));
         }
-        let table = averages_table(&paper, &filled(Selection::Averages, |_| 0.5));
+        let table = averages_table(&paper, &filled(TableSelection::Averages, |_| 0.5));
         assert_eq!((table.rows.len(), table.columns.len(), table.filled()), (8, 6, (48, 48)));
         assert!(runs_table(&paper, 2, &[]).is_none());
     }
@@ -261,7 +270,7 @@ mod tests {
     #[test]
     fn a_variants_gain_is_its_mean_average_less_grpos() {
         let paper = Paper::load();
-        let cells = filled(Selection::Model(6), |c| if c.variant == Variant::GRPO { 0.5 } else { 0.6 });
+        let cells = filled(TableSelection::Model(6), |c| if c.variant == Variant::GRPO { 0.5 } else { 0.6 });
         let gains = runs_table(&paper, 6, &cells).expect("a table").gains();
         let [(name, Some(ours), printed)] = gains.as_slice() else { panic!("{gains:?}") };
         // Of 83 and 675 problems a tenth is no whole number: .6024, .5060; .6, .5007.
@@ -280,7 +289,7 @@ mod tests {
             Some(l) if l < 0.985 => 0.4,
             Some(_) => 0.6,
         };
-        let table = averages_table(&paper, &filled(Selection::Averages, share));
+        let table = averages_table(&paper, &filled(TableSelection::Averages, share));
         let value =
             |row: usize, column: usize| table.rows[row].entries[column].ours.expect("filled").value.mid;
         // AIME24 has 30 items, so these shares are whole numbers: 6, 12 and 18.
@@ -290,7 +299,7 @@ mod tests {
         let width = table.rows[0].entries[0].ours.expect("filled").value.width();
         let one = grpo_lambda::stats::wilson(6, 30, 0.95).expect("items").width();
         assert!((width - one).abs() < 1e-12);
-        let half_filled: Vec<_> = filled(Selection::Averages, share).into_iter().skip(1).collect();
+        let half_filled: Vec<_> = filled(TableSelection::Averages, share).into_iter().skip(1).collect();
         assert_eq!(averages_table(&paper, &half_filled).filled(), (42, 48));
     }
 }

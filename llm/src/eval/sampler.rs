@@ -1,40 +1,40 @@
 //! Responses of a model to the problems of a benchmark, graded.
 
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Ask, Sampler};
-use grpo_lambda_decoder::rollout::{Ending, RolloutError, Sampled, Sampling};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
 use grpo_lambda_grade::{Prediction, grade};
 
-use super::benchmark::{Benchmark, Item};
-use super::completion::{Completion, Finish, Outcome};
+use super::benchmark::{Benchmark, BenchmarkProblem};
+use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::settings::Settings;
 use super::stops::Stops;
-use crate::input::tokens::{Prompt, TokenError, Tokens};
+use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 
 /// A model with what is asked of it.
 #[derive(Clone, Copy)]
-pub struct Respondent<'a> {
+pub struct BenchmarkSampler<'a> {
     /// The model.
     pub model: &'a dyn Sampler,
     /// Its tokenizer.
-    pub tokens: &'a Tokens,
+    pub tokens: &'a ModelTokenizer,
     /// The settings; their context is at most the model's.
     pub settings: &'a Settings,
     /// Texts that end a response.
     pub stops: &'a [String],
 }
 
-impl Respondent<'_> {
+impl BenchmarkSampler<'_> {
     /// The prompt as tokens.
     ///
     /// # Errors
     /// When the tokenizer cannot encode it.
-    pub fn encode(&self, prompt: &str) -> Result<Prompt, TokenError> {
+    pub fn encode(&self, prompt: &str) -> Result<PromptTokens, TokenError> {
         self.tokens.prompt(prompt)
     }
 
     /// Tokens that a response to this prompt may have; 0 when the prompt fills the context.
-    fn room(&self, prompt: &Prompt) -> usize {
+    fn response_budget(&self, prompt: &PromptTokens) -> usize {
         let (limit, used) = (self.settings.context, prompt.ids().len());
         if used == 0 { 0 } else { limit.saturating_sub(used).min(self.settings.max_new_tokens) }
     }
@@ -43,42 +43,49 @@ impl Respondent<'_> {
     ///
     /// # Errors
     /// When the model or its tokenizer fails.
-    pub fn respond(
+    pub fn generate(
         &self,
         benchmark: &Benchmark,
         start: usize,
-        prompts: &[Prompt],
-    ) -> Result<Vec<Vec<Completion>>, RespondError> {
+        prompts: &[PromptTokens],
+    ) -> Result<Vec<Vec<CompletionRecord>>, SamplerError> {
         let items = &benchmark.items[start..start + prompts.len()];
-        let fits: Vec<usize> = (0..prompts.len()).filter(|&i| self.room(&prompts[i]) > 0).collect();
+        let fits: Vec<usize> =
+            (0..prompts.len()).filter(|&i| self.response_budget(&prompts[i]) > 0).collect();
         let ids: Vec<&[u32]> = fits.iter().map(|&i| prompts[i].ids()).collect();
-        let limits: Vec<usize> = fits.iter().map(|&i| self.room(&prompts[i])).collect();
+        let limits: Vec<usize> = fits.iter().map(|&i| self.response_budget(&prompts[i])).collect();
         let s = self.settings;
-        let sampling =
-            Sampling { max_new_tokens: s.max_new_tokens, min_new_tokens: 0, temperature: s.temperature };
+        let sampling = SamplingParams {
+            max_new_tokens: s.max_new_tokens,
+            min_new_tokens: 0,
+            temperature: s.temperature,
+        };
         let stops = self.stops();
         let complete = |tokens: &[u32]| stops.reached(tokens);
-        let ending =
-            Ending { limits: &limits, complete: if self.stops.is_empty() { None } else { Some(&complete) } };
+        let stopping = StoppingCriteria {
+            max_lengths: &limits,
+            complete: if self.stops.is_empty() { None } else { Some(&complete) },
+        };
         // Benchmarks share no random numbers.
-        let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.stream());
+        let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.rng_prompt());
         let address = |i: usize, k: usize| base.prompt((start + fits[i]) as u64).response(k as u64);
         let eos = self.tokens.eos();
         let sampled = if ids.is_empty() {
             Vec::new()
         } else {
             let (prompts, group, truncation) = (ids.as_slice(), s.samples, s.truncation);
-            self.model.respond(&Ask {
+            self.model.generate(&SamplingRequest {
                 prompts,
                 group,
                 eos,
                 sampling,
                 truncation,
-                ending,
+                stopping,
                 address: &address,
             })?
         };
-        let mut out: Vec<Vec<Completion>> = items.iter().map(|item| self.no_room(item)).collect();
+        let mut out: Vec<Vec<CompletionRecord>> =
+            items.iter().map(|item| self.prompt_too_long(item)).collect();
         for (&at, samples) in fits.iter().zip(sampled) {
             let graded = samples.into_iter().enumerate().map(|(k, one)| self.graded(&items[at], k, &one));
             out[at] = graded.collect::<Result<_, _>>()?;
@@ -90,30 +97,35 @@ impl Respondent<'_> {
         Stops { tokens: self.tokens, texts: self.stops }
     }
 
-    fn no_room(&self, item: &Item) -> Vec<Completion> {
-        let one = |sample| Completion {
+    fn prompt_too_long(&self, item: &BenchmarkProblem) -> Vec<CompletionRecord> {
+        let one = |sample| CompletionRecord {
             problem: item.id.clone(),
             sample,
-            verdict: Outcome::NoRoom,
+            verdict: ResponseOutcome::NoRoom,
             reason: format!("the prompt leaves no room in a context of {} tokens", self.settings.context),
             answer: None,
-            finish: Finish::NoRoom,
+            finish: RecordedFinish::NoRoom,
             tokens: 0,
             text: String::new(),
         };
         (0..self.settings.samples).map(one).collect()
     }
 
-    fn graded(&self, item: &Item, sample: usize, response: &Sampled) -> Result<Completion, RespondError> {
+    fn graded(
+        &self,
+        item: &BenchmarkProblem,
+        sample: usize,
+        response: &SampledResponse,
+    ) -> Result<CompletionRecord, SamplerError> {
         let mut text = self.tokens.text(&response.tokens)?;
         self.stops().cut(&mut text);
-        let finish = Finish::of(response, self.tokens.eos());
+        let finish = RecordedFinish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
         let verdict = grade(&prediction, &item.gold);
-        Ok(Completion {
+        Ok(CompletionRecord {
             problem: item.id.clone(),
             sample,
-            verdict: Outcome::from(&verdict),
+            verdict: ResponseOutcome::from(&verdict),
             reason: verdict.to_string(),
             answer: prediction.answer().map(str::to_owned),
             finish,
@@ -125,7 +137,7 @@ impl Respondent<'_> {
 
 /// Why a response could not be had.
 #[derive(Debug, thiserror::Error)]
-pub enum RespondError {
+pub enum SamplerError {
     /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),

@@ -11,16 +11,16 @@ use grpo_lambda_decoder::disk::DiskError;
 use super::RunError;
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct DirectoryGuard {
     path: PathBuf,
     /// Open, so that no other directory can take over its number.
     directory: File,
 }
 
-impl Held {
-    pub(super) fn new(path: &Path) -> Result<Held, RunError> {
+impl DirectoryGuard {
+    pub(super) fn new(path: &Path) -> Result<DirectoryGuard, RunError> {
         let refused = |source| DiskError { action: "open", path: path.to_owned(), source };
-        Ok(Held { path: path.to_owned(), directory: File::open(path).map_err(refused)? })
+        Ok(DirectoryGuard { path: path.to_owned(), directory: File::open(path).map_err(refused)? })
     }
 
     /// Refuses when the path names another directory now, or none.
