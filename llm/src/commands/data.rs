@@ -117,12 +117,12 @@ fn head(data: &DataSet) -> String {
     text
 }
 
-/// What there is to say of all rows.
+/// Statistics over all rows.
 #[derive(Default)]
 struct DataSummary {
     repeated: usize,
     solutions: usize,
-    /// Worked solutions whose response, as the template writes it, is graded other than equal; the first such row.
+    /// Number of worked solutions whose templated response does not grade as equal to the answer, and the first such row.
     disagree: usize,
     first: Option<String>,
     prompts: Vec<usize>,
@@ -167,7 +167,7 @@ impl DataSummary {
 
     fn report(&self, template: &Template, in_tokens: bool) -> String {
         let mut text = String::new();
-        let _ = writeln!(text, "repeated  {} problems stand there more than once", self.repeated);
+        let _ = writeln!(text, "repeated  {} problems occur more than once", self.repeated);
         match self.solutions {
             0 => text.push_str("solutions none: supervised learning would imitate the answer alone\n"),
             n => {

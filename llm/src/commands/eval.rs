@@ -35,8 +35,8 @@ asked as they were trained, without a template.
 Protocol paper is that of the GRPO-lambda paper's evaluation code, as far as it is known: template qwen_math, the most probable token, at most \
 3000 new tokens, 4096 tokens in all, benchmarks aime24,amc,math500,minerva,olympiad. Every option overrides it.
 
-A response whose answer cannot be read counts neither way, and the accuracy with it as wrong stands beside. Everything is kept in the directory \
-of the evaluation; stopped at any moment, the same command goes on from there. llm-train compare A B tests two evaluations against each other.
+A response whose answer cannot be read is left out of the accuracy; the accuracy with such responses scored 0 is reported beside it. Everything is kept in the directory \
+of the evaluation; stopped at any moment, the same command resumes there. llm-train compare A B tests two evaluations against each other.
 
 Examples:
   llm-train eval --model runs/tiny

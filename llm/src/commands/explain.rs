@@ -28,7 +28,7 @@ pub struct ExplainArgs {
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let mut overrides = args.overrides.clone();
     let mut preset = args.preset.as_str();
-    // A setting in the place of the preset is one of the default preset.
+    // A setting in the place of the preset applies to the default preset.
     if preset.contains('=') && !Path::new(preset).exists() {
         overrides.insert(0, preset.to_owned());
         preset = "tiny";

@@ -132,7 +132,7 @@ fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<ModelTokenizer,
 /// More threads than any machine this runs on has processors.
 const MAX_THREADS: usize = 1024;
 
-/// A number of things of which there must be one.
+/// Parses a number of at least 1.
 fn count(text: &str) -> Result<usize, String> {
     const MOST: usize = 1_000_000_000;
     let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));

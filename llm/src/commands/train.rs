@@ -60,7 +60,7 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     print(&(report(&summary, &directory, args) + &figures))
 }
 
-/// What was chosen, and why, before anything long starts.
+/// Prints what will be run, and why, before anything long starts.
 fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
     let model = match &config.model {
         ModelSource::Checkpoint(path) => format!("the checkpoint {}", path.display()),

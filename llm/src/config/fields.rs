@@ -12,7 +12,7 @@ use crate::config::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
 
-/// What values a field takes.
+/// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueKind {
     /// A whole number in `min..=max`.
@@ -86,7 +86,7 @@ fn split_words(text: &str) -> Vec<&str> {
 }
 
 impl ValueKind {
-    /// The one spelling of a value, or `None` when it is none.
+    /// The canonical spelling of a value, or `None` when it is invalid.
     pub(super) fn canonical(self, text: &str) -> Option<String> {
         let text = text.trim();
         let finite = |t: &str| t.parse::<f64>().ok().filter(|x| x.is_finite());
@@ -121,7 +121,7 @@ impl ValueKind {
         }
     }
 
-    /// What a list of words may have meant by one that is none of them: ` (did you mean ..?)` or nothing.
+    /// A hint for an unknown word of a list: ` (did you mean ..?)` or nothing.
     pub(super) fn hint(self, text: &str) -> String {
         let ValueKind::Words(words) = self else { return String::new() };
         let other = split_words(text).into_iter().find(|w| !words.contains(w));
@@ -142,7 +142,7 @@ impl ValueKind {
     }
 }
 
-/// A field: its dotted key, what it takes, its default and its meaning.
+/// A field: its dotted key, the values it accepts, its default and its description.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
     /// Its dotted key.
@@ -153,7 +153,7 @@ pub struct Field {
     pub default: &'static str,
     /// Its meaning, one line.
     pub about: &'static str,
-    /// Whether another value makes another run. A run may be resumed with other values of fields that do not.
+    /// Whether the value affects the result. A run may be resumed with other values of fields that do not.
     pub affects_result: bool,
 }
 
@@ -169,7 +169,7 @@ const fn integer(min: u64, max: u64) -> ValueKind {
     ValueKind::Integer { min, max }
 }
 
-/// More than anyone needs, and a whole number that TOML and every sum of two can hold.
+/// A bound that is never reached in practice, and whose doubled value still fits the integers of TOML.
 const ANY: u64 = 1_000_000_000_000_000;
 const WEIGHT: ValueKind = ValueKind::Number { min: 0.0, max: 1000.0 };
 const LORA_TARGETS: [&str; TARGETS.len()] = {

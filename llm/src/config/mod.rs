@@ -1,7 +1,7 @@
 //! The one configuration of a training run.
 //!
 //! A preset (a TOML file, or the name of one shipped with the program) gives values to dotted keys, `key=value` overrides change them, and
-//! what neither mentions takes the default of [`FIELDS`]. The result is written into the run directory as TOML that is
+//! every other key takes its default from [`FIELDS`]. The result is written into the run directory as TOML that is
 //! itself a preset repeating the run. Settings of the method live under `method.` and are checked by
 //! [`grpo_lambda::methods::configure`], so they are spelt as everywhere else.
 
@@ -126,7 +126,7 @@ pub enum ConfigError {
         /// What would be right.
         expected: String,
     },
-    /// Values that are right one by one and wrong together.
+    /// Values that are valid one by one and conflict with each other.
     #[error("{0}")]
     Conflict(String),
     /// The method's own refusal.
@@ -139,7 +139,7 @@ pub enum ConfigError {
     },
 }
 
-/// A refused value is named by its dotted key; the other messages say that they speak of a method.
+/// Names a refused value by its dotted key; the other messages already name the method.
 fn of_method(error: &SettingError) -> String {
     match error {
         SettingError::Invalid { .. } | SettingError::Twice { .. } => format!("{METHOD}{error}"),
@@ -265,7 +265,7 @@ pub struct Config {
     pub sft: SftConfig,
     /// Reinforcement learning.
     pub rl: RlConfig,
-    /// What responses earn.
+    /// The reward.
     pub reward: RewardConfig,
     /// Evaluation.
     pub eval: EvalConfig,
@@ -273,7 +273,7 @@ pub struct Config {
     pub checkpoint: CheckpointConfig,
     /// The method's name.
     pub method: String,
-    /// The canonical spelling of every value, of which the rest are readings; `method.*` included.
+    /// The canonical spelling of every value, from which the other fields are parsed; `method.*` included.
     values: BTreeMap<String, String>,
 }
 
@@ -286,7 +286,7 @@ pub struct SettingDifference {
     pub old: Option<String>,
     /// Its value in the second, if it has one.
     pub new: Option<String>,
-    /// Whether a run with the one cannot be continued with the other.
+    /// Whether a run with the one value cannot be resumed with the other.
     pub affects_result: bool,
 }
 
@@ -297,7 +297,7 @@ impl fmt::Display for SettingDifference {
     }
 }
 
-/// Keys that other trainers have and that would make training off-policy without saying so.
+/// Keys of other trainers that would silently make training off-policy.
 const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
 
 const METHOD: &str = "method.";
@@ -571,7 +571,7 @@ fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
             expected: format!("{}{}", field.kind, field.kind.hint(&value)),
             value,
         })?;
-        // A checkpoint brings its shape; asking for another one on the command line is a mistake worth a word.
+        // A checkpoint determines the shape; another one on the command line is refused as a mistake.
         if SHAPE.contains(&field.key) && values.get("model.checkpoint").is_some_and(|c| c != "none") {
             if origin == COMMAND_LINE {
                 let key = field.key;
@@ -699,7 +699,7 @@ fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
     })
 }
 
-/// Values of the fields that only a data set has, where nothing is said.
+/// Default values of the fields that only a dataset has.
 const UNSET: [&str; 2] = ["none", "auto"];
 
 fn task(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {

@@ -7,7 +7,7 @@ use grpo_lambda::assignment::Overlong;
 use super::ConfigError;
 use crate::reward::{ACCURACY, REGISTRY, RewardConfig};
 
-/// The share of the limit over which the overlong penalty grows unless something is said: DAPO's 4096 of 20480 tokens.
+/// The default share of the limit over which the overlong penalty grows: DAPO's 4096 of 20480 tokens.
 const CACHE_SHARE: f64 = 0.2;
 
 /// Reads the section from canonical values.
@@ -26,7 +26,7 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<RewardConfig, Co
     check(&config, values, longest).map_or(Ok(config), |problem| Err(ConfigError::Conflict(problem)))
 }
 
-/// What is wrong with values that are right one by one.
+/// The conflict between values that are valid one by one, if there is one.
 fn check(config: &RewardConfig, values: &BTreeMap<String, String>, longest: f64) -> Option<String> {
     let on = |name: &str| config.active().any(|(_, component)| component.name == name);
     let is = |key: &str, value: &str| values.get(key).is_some_and(|v| v == value);

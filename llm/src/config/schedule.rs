@@ -1,11 +1,11 @@
 //! Learning-rate schedules: linear warm-up, then a shape.
 
-/// How the learning rate goes on after warm-up.
+/// Shape of the learning-rate schedule after warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScheduleShape {
     /// Stays.
     Constant,
-    /// Falls to 0 in a line.
+    /// Falls linearly to 0.
     Linear,
     /// Falls to 0 along half a cosine.
     Cosine,

@@ -70,7 +70,7 @@ impl Benchmark {
         format!("{sum:08x}")
     }
 
-    /// Where its random numbers are, by its name.
+    /// The address of its random numbers, derived from its name.
     pub(super) fn rng_prompt(&self) -> u64 {
         u64::from(crc32c::crc32c(self.name.as_bytes()))
     }
@@ -100,7 +100,7 @@ pub enum BenchmarkError {
     )]
     NoRun,
     /// Two of one name.
-    #[error("--benchmarks: {0} stands there twice")]
+    #[error("--benchmarks: {0} is given twice")]
     Twice(String),
     /// No problem.
     #[error("{0}: no problem in it; at least one is needed")]

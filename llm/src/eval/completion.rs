@@ -4,7 +4,7 @@ use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::{Reason, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// What became of a response.
+/// Outcome of grading a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseOutcome {
@@ -12,11 +12,11 @@ pub enum ResponseOutcome {
     Right,
     /// Another answer.
     Wrong,
-    /// No answer where one was looked for: wrong.
+    /// No answer was found; scored 0.
     NoAnswer,
-    /// An answer that the grader could not compare with the reference: counts neither way.
+    /// The grader could not compare the answer with the reference; left out of the accuracy.
     Unreadable,
-    /// No response, because the prompt leaves no room for one: counts neither way.
+    /// No response, because the prompt fills the context; left out of the accuracy.
     NoRoom,
 }
 
@@ -30,7 +30,7 @@ impl ResponseOutcome {
         ResponseOutcome::NoRoom,
     ];
 
-    /// 1, 0, or nothing where it counts neither way.
+    /// 1 or 0; `None` for an outcome that is left out of the accuracy.
     pub fn score(self) -> Option<f64> {
         match self {
             ResponseOutcome::Right => Some(1.0),
@@ -95,9 +95,9 @@ pub struct CompletionRecord {
     pub problem: String,
     /// Which of the problem's samples it is, from 0.
     pub sample: usize,
-    /// What became of it.
+    /// Its outcome.
     pub verdict: ResponseOutcome,
-    /// The grader's words.
+    /// The grader's explanation.
     pub reason: String,
     /// The answer found in the text.
     pub answer: Option<String>,

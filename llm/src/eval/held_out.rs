@@ -21,7 +21,7 @@ pub const EVAL_BATCH: usize = 128;
 pub struct Evaluation {
     /// Right answers.
     pub correct: u64,
-    /// Problems with a verdict.
+    /// Problems with a gradable response.
     pub n: u64,
     /// Problems whose response could not be graded; not in `n`.
     pub ungradable: u64,

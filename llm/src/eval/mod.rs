@@ -1,4 +1,4 @@
-//! From a model and problems to a number with an interval.
+//! Evaluation: from a model and problems to an accuracy with its interval.
 //!
 //! [`evaluate`] is what training asks of its held-out problems. `llm-train eval` is built from the rest:
 //!

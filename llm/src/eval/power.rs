@@ -1,4 +1,4 @@
-//! What a benchmark of this size cannot show.
+//! Statistical power: which differences a benchmark of this size can detect.
 
 use grpo_lambda::stats::{
     fewest_discordant, least_detectable_difference, least_detectable_mean, mean, variance,
@@ -8,7 +8,7 @@ use super::score::Tally;
 
 /// Level of the tests.
 pub const ALPHA: f64 = 0.05;
-/// How often a difference is to be found.
+/// Power of the tests: the probability with which a difference is to be detected.
 pub const POWER: f64 = 0.8;
 
 /// The limits of a paired comparison on these problems.
@@ -20,13 +20,13 @@ pub struct PowerLimits {
     pub fewest: Option<u64>,
     /// The share of discordant problems that is assumed (one sample), or the standard deviation of a problem's difference (several).
     pub spread: f64,
-    /// The least difference in the share of right answers found in 80 % of cases; `None` where no difference is.
+    /// The smallest difference in accuracy that is detected with 80 % power; `None` if there is none.
     pub least: Option<f64>,
     /// Samples of a problem.
     pub samples: u64,
 }
 
-/// The limits that follow from scores which count what counts neither way as wrong.
+/// Detection limits from scores in which ungradable responses are scored 0.
 ///
 /// Assumed is a second model of the same accuracy whose scores are independent of these: with one sample the share of discordant
 /// problems is `2 p (1 - p)`, with several the variance of a problem's difference twice that of its score. Models that
@@ -80,7 +80,7 @@ impl PowerLimits {
                 "{floor}; one under {} is missed more often than one time in five ({spread})",
                 points(least)
             ),
-            // From scores that are all alike nothing follows for those of another model.
+            // Scores that are all equal do not bound the spread of another model's scores.
             None if self.spread == 0.0 => floor,
             None => format!("{floor}; none at all is found four times in five ({spread})"),
         }

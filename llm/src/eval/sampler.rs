@@ -1,4 +1,4 @@
-//! Responses of a model to the problems of a benchmark, graded.
+//! Samples and grades a model's responses to a benchmark.
 
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::stops::Stops;
 use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 
-/// A model with what is asked of it.
+/// A model with the settings of an evaluation.
 #[derive(Clone, Copy)]
 pub struct BenchmarkSampler<'a> {
     /// The model.
@@ -39,7 +39,7 @@ impl BenchmarkSampler<'_> {
         if used == 0 { 0 } else { limit.saturating_sub(used).min(self.settings.max_new_tokens) }
     }
 
-    /// All samples of some problems, which stand from `start` on in their benchmark. They do not depend on which problems are asked together.
+    /// All samples of the problems from `start` on. They do not depend on which problems are decoded together.
     ///
     /// # Errors
     /// When the model or its tokenizer fails.
@@ -135,7 +135,7 @@ impl BenchmarkSampler<'_> {
     }
 }
 
-/// Why a response could not be had.
+/// Why a response could not be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
     /// Sampling failed.

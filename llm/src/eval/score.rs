@@ -1,10 +1,10 @@
-//! From the verdicts on a benchmark's responses to its numbers.
+//! Metrics of a benchmark from its graded responses.
 //!
-//! Two conventions for a response that counts neither way (its answer cannot be read, or its prompt leaves no room): left out of
-//! the accuracy, which is this project's, or counted as wrong, which is that of most leaderboards and of the paper's evaluation code. Both are
-//! given; pass@k and maj@k take the second.
+//! Two conventions for an ungradable response (its answer cannot be parsed, or its prompt fills the context): it is left out of the
+//! accuracy, which is this project's convention, or scored 0, which is that of most leaderboards and of the paper's evaluation code. Both
+//! are reported; pass@k and maj@k use the second.
 //!
-//! A problem weighs as much as another. Samples of one problem are not independent, so with several samples intervals come from
+//! All problems have equal weight. Samples of one problem are not independent, so with several samples intervals come from
 //! resampling problems.
 
 use grpo_lambda::stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
@@ -18,7 +18,7 @@ use super::vote::majority;
 pub struct Tally {
     /// Right ones.
     pub right: u64,
-    /// Those that count: right or wrong.
+    /// Gradable ones: right or wrong.
     pub graded: u64,
     /// All.
     pub samples: u64,
@@ -35,7 +35,7 @@ impl Tally {
         }
     }
 
-    /// Share of right ones among those that count; nothing where none does.
+    /// Share of right ones among the gradable; `None` if there are none.
     pub fn score(&self) -> Option<f64> {
         (self.graded > 0).then(|| self.right as f64 / self.graded as f64)
     }
@@ -73,17 +73,17 @@ pub struct BenchmarkScores {
     pub problems: usize,
     /// Responses to each.
     pub samples: usize,
-    /// Mean over problems of the share of right responses, those that count neither way left out; nothing where none counts.
+    /// Mean over problems of the share of right responses among the gradable; `None` if there are none.
     pub accuracy: Option<Interval>,
-    /// The same with those that count neither way as wrong.
+    /// The same, with ungradable responses scored 0.
     pub as_wrong: Interval,
-    /// Responses by what became of them, in the order of [`ResponseOutcome::ALL`].
+    /// Number of responses by outcome, in the order of [`ResponseOutcome::ALL`].
     pub outcomes: [usize; 5],
-    /// Problems with at least one response that counts.
+    /// Problems with at least one gradable response.
     pub graded_problems: usize,
     /// Responses cut off at the length limit.
     pub cut_off: usize,
-    /// Responses that were made: all but those without room.
+    /// Responses that were sampled: all but those whose prompt fills the context.
     pub responses: usize,
     /// Mean length of those, in tokens; nothing where there are none.
     pub mean_tokens: Option<f64>,
@@ -141,7 +141,7 @@ impl BenchmarkScores {
         at.map_or(0, |at| self.outcomes[at])
     }
 
-    /// Responses that count neither way.
+    /// Ungradable responses.
     pub fn uncounted(&self) -> usize {
         self.count(ResponseOutcome::Unreadable) + self.count(ResponseOutcome::NoRoom)
     }

@@ -1,4 +1,4 @@
-//! What an evaluation asks, as far as its result depends on it.
+//! The settings on which the result of an evaluation depends.
 
 use clap::ValueEnum;
 use grpo_lambda_decoder::truncation::Truncation;

@@ -2,7 +2,8 @@
 
 use crate::input::tokens::ModelTokenizer;
 
-/// The most bytes a character takes: so many tokens may stand before the first one of a stop string and spoil its text.
+/// Extra tokens that are decoded before a stop string: a character may be split over several byte tokens, and a part of one would spoil the
+/// text.
 const STOP_STRING_SLACK: usize = 8;
 
 /// The stop strings of a template, with the tokenizer that spells them.
@@ -19,7 +20,7 @@ impl Stops<'_> {
     pub fn reached(&self, tokens: &[u32]) -> bool {
         let longest = self.texts.iter().map(String::len).max().unwrap_or(0);
         let tail = &tokens[tokens.len().saturating_sub(longest + STOP_STRING_SLACK)..];
-        // What cannot be decoded is reported when the whole response is.
+        // A decoding error is reported with the whole response.
         self.tokens.text(tail).is_ok_and(|text| self.texts.iter().any(|stop| text.contains(stop.as_str())))
     }
 

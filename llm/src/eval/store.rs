@@ -1,4 +1,4 @@
-//! The directory of an evaluation: what is in it is done, whenever the process that wrote it was stopped.
+//! The directory of an evaluation. What it holds is complete, whenever the process was stopped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::completion::CompletionRecord;
 use super::settings::Settings;
 use crate::run::{self, RunError};
 
-/// What is wrong with the directory of an evaluation.
+/// Why the directory of an evaluation was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file system refused.
@@ -57,7 +57,7 @@ pub enum StoreError {
     },
     /// It is not done.
     #[error(
-        "{path}: under way, {done} of {all} problems of {benchmark} are done; the llm-train eval command that began it goes on"
+        "{path}: under way, {done} of {all} problems of {benchmark} are done; the llm-train eval command that started it resumes it"
     )]
     UnderWay {
         /// The directory.
@@ -71,7 +71,7 @@ pub enum StoreError {
     },
 }
 
-/// The file that says what an evaluation is of.
+/// The file with the settings of an evaluation.
 pub const FILE: &str = "eval.toml";
 const PROBLEMS: &str = "problems.jsonl";
 const COMPLETIONS: &str = "completions.jsonl";
@@ -213,7 +213,7 @@ pub struct CompletionLog {
 }
 
 impl CompletionLog {
-    /// Appends all responses to some problems; they are on the platter when this returns.
+    /// Appends all responses to some problems; they are synced when this returns.
     ///
     /// # Errors
     /// [`StoreError::Disk`].

@@ -18,7 +18,7 @@ pub struct EvalSummary {
     pub settings: Settings,
     /// Each benchmark.
     pub scores: Vec<BenchmarkScores>,
-    /// What each can show.
+    /// The differences that each can detect.
     pub limits: Vec<PowerLimits>,
     /// The unweighted mean over benchmarks; with several.
     pub average: Option<Average>,
@@ -28,9 +28,9 @@ pub struct EvalSummary {
 /// which are independent samples of problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Average {
-    /// What counts neither way left out; nothing where a benchmark has no response that counts.
+    /// Without ungradable responses; `None` if a benchmark has no gradable response.
     pub accuracy: Option<Interval>,
-    /// What counts neither way as wrong.
+    /// With ungradable responses scored 0.
     pub as_wrong: Interval,
     /// pass@k, in the order of the benchmarks' own.
     pub pass: Vec<Interval>,
@@ -78,7 +78,7 @@ impl EvalSummary {
     pub fn finding(&self) -> String {
         let shown = |value: Option<Interval>| match value {
             Some(i) => format!("{} % ({} to {})", percent(i.mid), percent(i.low), percent(i.high)),
-            None => "no response that counts".to_owned(),
+            None => "no gradable response".to_owned(),
         };
         let measure = self.measure();
         match (&self.average, self.scores.as_slice()) {
@@ -90,7 +90,7 @@ impl EvalSummary {
         }
     }
 
-    /// What a reader must know of the numbers: what was left out, what was cut off, and what they cannot show.
+    /// Caveats of the numbers: what was left out, what was cut off, and which differences they cannot detect.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for s in &self.scores {
@@ -98,7 +98,7 @@ impl EvalSummary {
             let no_room = s.count(ResponseOutcome::NoRoom) / s.samples;
             if no_room > 0 {
                 notes.push(format!(
-                    "{}: {no_room} of {} prompts leave no room in a context of {} tokens; they were not asked",
+                    "{}: {no_room} of {} prompts leave no room in a context of {} tokens; they were skipped",
                     s.name, s.problems, self.settings.context
                 ));
             }

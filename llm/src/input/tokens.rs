@@ -9,7 +9,7 @@ use tokenizers::Tokenizer;
 
 use crate::input::prompt::RenderedPrompt;
 
-/// What is wrong with a tokenizer or its use.
+/// Why a tokenizer, or a text for it, was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// A file cannot be read.
@@ -280,7 +280,7 @@ impl ModelTokenizer {
         self.encode(&prompt.text, prompt.special_tokens).map(PromptTokens)
     }
 
-    /// A response to imitate: the text's ids, then the end token.
+    /// A target response: the text's ids, then the end token.
     ///
     /// # Errors
     /// [`TokenError::Encode`].
@@ -326,7 +326,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Tokenizer, TokenError> {
         path: path.to_owned(),
         problem: format!("not a tokenizer: {e}"),
     })?;
-    // A file may ask for padding or truncation; both would change ids behind our back.
+    // A file may ask for padding or truncation; both would silently change ids.
     tokenizer.with_padding(None);
     tokenizer
         .with_truncation(None)

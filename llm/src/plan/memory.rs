@@ -23,7 +23,7 @@ pub fn total_mib() -> Option<f64> {
     Some(kib / 1024.0)
 }
 
-/// What the memory of a training step depends on beside the model.
+/// The sizes, beside the model's, that determine the memory of a training step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepShape {
     /// Prompts.
@@ -36,9 +36,9 @@ pub struct StepShape {
     pub new_tokens: usize,
     /// Tokens per forward pass.
     pub micro_batch_tokens: usize,
-    /// Whether a frozen reference model is asked (beta is not 0).
+    /// Whether a frozen reference model scores the responses (beta is not 0).
     pub reference: bool,
-    /// Whether the optimiser keeps what rounding loses.
+    /// Whether the optimiser uses compensated summation.
     pub compensated: bool,
 }
 
@@ -81,13 +81,13 @@ impl MemoryEstimate {
 
 const F32: usize = size_of::<f32>();
 
-/// Numbers of the weights packed for products.
+/// Number of elements of the weights packed for matrix products.
 fn packed(c: &Config) -> usize {
     let layer: usize = c.layer().linears().iter().map(|linear| linear.packed()).sum();
     c.num_hidden_layers * layer + packed_len(c.hidden_size, c.vocab_size)
 }
 
-/// Numbers the tape keeps of a token in a layer.
+/// Number of elements that the tape keeps per token and layer.
 fn per_token(c: &Config) -> usize {
     numbers_per_token(&c.layer())
 }

@@ -1,4 +1,4 @@
-//! How much each token counts in a method's on-policy gradient, asked of the method itself.
+//! The weight of each token in a method's on-policy gradient, computed by the method itself.
 //!
 //! With `N` tokens in the batch and advantage `A`, the weight of token `t` is
 //!
@@ -61,7 +61,7 @@ fn neutral(len: usize) -> Evidence {
     }
 }
 
-/// What [`token_weights`] takes for evidence, where a method reads it: of what a policy would find, only the neutral case.
+/// The neutral evidence that [`token_weights`] assumes where a method reads evidence, in words.
 ///
 /// ```
 /// use grpo_lambda::group::EvidenceKind;

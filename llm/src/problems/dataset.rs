@@ -21,7 +21,7 @@ pub(super) struct Dataset {
     pub(super) reinforced: Shuffled,
 }
 
-/// How much room a model has.
+/// Length limits of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LengthLimits {
     pub(super) limit: usize,

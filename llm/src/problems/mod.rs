@@ -35,7 +35,7 @@ pub enum TaskError {
         /// How many rows there are.
         of: usize,
     },
-    /// A row that the model has no room for, where such rows are not skipped.
+    /// A row that exceeds the context, where such rows are not skipped.
     #[error("{place}: {problem}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
     TooLong {
@@ -87,7 +87,7 @@ pub struct MaxLengths {
 const LENGTH_SAMPLE: u64 = 1000;
 
 impl Problems {
-    /// Opens the problems of a configuration for a model with `limit` positions; `say` is told what was found.
+    /// Opens the problems of a configuration for a model with `limit` positions; `say` receives lines for the user.
     ///
     /// # Errors
     /// [`TaskError`].

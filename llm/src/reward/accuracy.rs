@@ -1,4 +1,4 @@
-//! The answer is right.
+//! Rewards the right answer.
 
 use grpo_lambda_grade::{Prediction, grade};
 

@@ -1,4 +1,4 @@
-//! The response thinks first and answers then, each between its tags.
+//! Rewards the layout of thought and answer, each between its tags.
 
 use super::{RewardComponent, RewardConfig, RewardInput};
 

@@ -1,4 +1,4 @@
-//! What a response earns: components with weights, composed by the `[reward]` section of a configuration.
+//! The reward of a response: a weighted sum of components, set by the `[reward]` section of a configuration.
 //!
 //! ```text
 //! r = sum_c w_c r_c        over the components c of weight w_c > 0 that have a value
@@ -25,14 +25,14 @@ use grpo_lambda_grade::{Extraction, Gold};
 
 pub use stuck::{StuckComponent, StuckDetector};
 
-/// A response, as far as components look at it.
+/// What the reward components see of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct RewardInput<'a> {
     /// Its text, without special tokens.
     pub text: &'a str,
     /// Its length in tokens, the end token included.
     pub length: usize,
-    /// The answer that is wanted.
+    /// The reference answer.
     pub gold: &'a Gold,
     /// Where the answer stands in the text.
     pub extraction: Extraction,
@@ -68,12 +68,13 @@ pub struct RewardConfig {
     pub stuck_steps: u64,
 }
 
-/// What a response earned, and why.
+/// The reward of a response, with the value of each component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RewardBreakdown {
     /// The reward; `None` where the response is left out.
     pub total: Option<f64>,
-    /// The value of each component of [`REGISTRY`]; `None` for those without a weight, too, except accuracy, which is always there to be watched.
+    /// The value of each component of [`REGISTRY`]; `None` also for those without a weight, except accuracy, which is always computed for
+    /// the metrics.
     pub components: Vec<Option<f64>>,
 }
 
@@ -85,7 +86,7 @@ impl RewardBreakdown {
 }
 
 impl RewardConfig {
-    /// What a response earns.
+    /// The reward of a response.
     pub fn score(&self, input: &RewardInput<'_>) -> RewardBreakdown {
         let watched = |(i, weight): (usize, &f64)| i == ACCURACY || *weight > 0.0;
         let components: Vec<Option<f64>> = self

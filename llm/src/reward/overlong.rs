@@ -1,4 +1,4 @@
-//! The response does not come near the length limit.
+//! Penalises responses near the length limit.
 
 use super::{RewardComponent, RewardConfig, RewardInput};
 

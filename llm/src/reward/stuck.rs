@@ -1,11 +1,11 @@
-//! A component that gives every response the same value, step after step, teaches nothing: somebody should know.
+//! Detects a component that gives every response the same value step after step, and so gives no learning signal.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A component that did not move for as long as was asked.
+/// A component whose value has been constant for the configured number of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StuckComponent {
     /// The component.
@@ -31,7 +31,7 @@ impl fmt::Display for StuckComponent {
     }
 }
 
-/// How long each component has not moved; part of a run's state.
+/// Counts for how long each component has been constant; part of a run's saved state.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct StuckDetector {
     streaks: BTreeMap<String, Streak>,
@@ -43,12 +43,13 @@ struct Streak {
     value: Option<f64>,
     /// Steps in a row in which it gave that, 0 when the last step had several values.
     steps: u64,
-    /// Once a run is enough.
+    /// The warning is given once per run.
     warned: bool,
 }
 
 impl StuckDetector {
-    /// Notes a component's values of a step, and warns the first time that they have been all the same for `patience` steps (0: never).
+    /// Records a component's values of a step; returns a warning the first time that they have been constant for `patience` steps (0:
+    /// never).
     ///
     /// Values of responses that have none are passed over; a step in which no response has one counts as a value of its own.
     pub fn observe(
@@ -73,7 +74,7 @@ impl StuckDetector {
         })
     }
 
-    /// How many components have not moved for `patience` steps or more; none when it is 0.
+    /// How many components have been constant for `patience` steps or more; 0 when `patience` is 0.
     pub fn stuck(&self, patience: u64) -> usize {
         self.streaks.values().filter(|s| patience > 0 && s.steps >= patience).count()
     }

@@ -1,4 +1,4 @@
-//! Each tag of the layout stands there once.
+//! Rewards each tag of the layout that occurs exactly once.
 
 use super::{RewardComponent, RewardConfig, RewardInput};
 

@@ -100,7 +100,7 @@ fn describe(bytes: &[u8]) -> FileEntry {
     FileEntry { bytes: bytes.len() as u64, crc32c: crc32c::crc32c(bytes) }
 }
 
-/// Takes the files of a checkpoint in the making.
+/// Writes the files of a new checkpoint.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     directory: PathBuf,
@@ -123,7 +123,7 @@ impl CheckpointWriter {
         Ok(manifest)
     }
 
-    /// Where the files go for now, for writers that need a path; [`CheckpointWriter::adopt`] them afterwards.
+    /// The temporary directory of the files, for writers that need a path; [`CheckpointWriter::adopt`] them afterwards.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

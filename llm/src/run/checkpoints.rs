@@ -32,7 +32,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Opens the directory and clears away what a killed process left half written or half removed.
+    /// Opens the directory and removes what a killed process left incomplete.
     pub(super) fn open(disk: &Disk, run: &Path, keep: usize) -> Result<Checkpoints, RunError> {
         Self::open_with(disk, run, keep, Disk::remove)
     }
@@ -57,7 +57,7 @@ impl Checkpoints {
         list(&self.disk, &self.directory)
     }
 
-    /// Writes the checkpoint of `step`, then removes those beyond the number to keep. Refused, it leaves nothing of its own.
+    /// Writes the checkpoint of `step`, then removes those beyond the number to keep. On failure it leaves no files of its own.
     pub(super) fn save<E: From<RunError>>(
         &mut self,
         step: u64,
@@ -67,7 +67,7 @@ impl Checkpoints {
         self.clear();
         let temporary = self.free(NEW, step);
         let manifest = self.write(&temporary, step, logs, fill).inspect_err(|_| {
-            // A full disk gets its space back; what stopped the writing is the error to tell.
+            // Frees the space on a full disk; the error that stopped the write is the one to report.
             drop(self.disk.remove(&temporary));
         })?;
         let checkpoint = self.publish(step, &temporary, manifest)?;
@@ -131,7 +131,7 @@ impl Checkpoints {
         }
     }
 
-    /// Out of the list first, in one operation; then away.
+    /// Renames it in one operation, then removes it.
     fn discard(&mut self, step: u64) -> Result<(), DiskError> {
         let doomed = self.free(OLD, step);
         self.disk.rename(&self.directory.join(name(COMPLETE, step)), &doomed)?;

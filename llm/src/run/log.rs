@@ -1,4 +1,4 @@
-//! Append-only logs: every line is handed to the system when its step ends, and a resumed run cuts them back to its checkpoint.
+//! Append-only logs: every line is written when its step ends, and a resumed run truncates the logs to the length at its checkpoint.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl AppendLog {
         let (file, found) = disk.open_log(&path, length)?;
         if found < length {
             let problem = format!(
-                "{found} bytes long, but the checkpoint was written when it had {length}; put the file back, or begin anew in another directory"
+                "{found} bytes long, but the checkpoint was written when it had {length}; restore the file, or start again in another directory"
             );
             return Err(RunError::Damaged { path, problem });
         }

@@ -40,7 +40,7 @@ pub use checkpoints::latest;
 use directory_guard::DirectoryGuard;
 use log::{AppendLog, RowLog};
 
-/// What goes wrong in a run directory.
+/// Why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The file system refused.
@@ -295,7 +295,7 @@ pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
     let mut options = File::options();
     let mut file =
         options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io("open"))?;
-    // A predecessor that was just killed may not be quite gone, so a held lock is tried again for a moment.
+    // A process that was just killed may still hold the lock, so it is tried again for a moment.
     let mut patience = 50;
     loop {
         match file.try_lock() {

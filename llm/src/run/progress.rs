@@ -1,4 +1,4 @@
-//! The line a person watches: step, figures, tokens per second and the time still to go.
+//! The progress line: step, metrics, tokens per second and remaining time.
 //!
 //! On a terminal it is one line that moves; elsewhere (a log file, a pipe) it is a plain line every few seconds.
 
@@ -11,14 +11,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Steps over which speed is averaged.
 const WINDOW: usize = 20;
-/// Least time between two plain lines.
+/// Minimum time between two plain lines.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// Speed over the last steps of this process; steps done before a resume do not count.
 #[derive(Debug)]
 struct Speed {
     total: u64,
-    /// When each of the last steps ended, with its number and all tokens until then.
+    /// For each of the last steps: when it ended, its number, and the tokens processed until then.
     seen: VecDeque<(Duration, u64, u64)>,
     tokens: u64,
 }
@@ -57,7 +57,7 @@ impl Speed {
     }
 }
 
-/// A line on standard error; a reader that went away must not end a run.
+/// Prints a line on standard error; a closed pipe does not end the run.
 pub fn say(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }

@@ -1,4 +1,4 @@
-//! A batch of groups as the rows a model takes: packed into micro-batches, and scored by the reference.
+//! A batch of groups as rows for the model: packed into micro-batches, and scored by the reference policy.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub fn rows(prompts: &[&[u32]], batch: &[Group], part: Range<usize>) -> Rows {
     rows
 }
 
-/// Writes the reference's log-probabilities into the responses, so many tokens at a time.
+/// Writes the reference policy's log-probabilities into the responses, at most `budget` tokens per forward pass.
 ///
 /// # Errors
 /// When the engine refuses or its device fails.

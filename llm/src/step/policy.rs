@@ -20,7 +20,7 @@ use super::rollout::{Rollout, TrainingPrompt, ids};
 use super::trainer::{StepReport, Trainer};
 use crate::input::tokens::TokenError;
 
-/// What stops training.
+/// Why a training step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// Sampling failed.
@@ -38,10 +38,10 @@ pub enum PolicyError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The method's evidence could not be found.
+    /// The method's evidence could not be computed.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
-    /// Sampler and trainer disagree: training would be off-policy without saying so.
+    /// Sampler and trainer disagree: training would silently be off-policy.
     #[error(
         "response {response}, token {token}: the sampler gave it log-probability {sampled}, the trainer {trained}; \
          with the same weights they must agree, so the run stops"
@@ -56,7 +56,7 @@ pub enum PolicyError {
         /// The trainer's.
         trained: f64,
     },
-    /// Sampler and trainer round differently, and too much.
+    /// The rounding differences of sampler and trainer exceed the limit.
     #[error(
         "sampler and trainer give a token probabilities that differ by a factor of {mean:.4} on average (at most {max:.4}); \
          rl.max_logp_error={limit} allows less, so the run stops: dtype=f32 rounds less"
@@ -78,7 +78,8 @@ pub struct LlmPolicy<'a, E: Engine> {
     /// Of the next sample.
     step: u64,
     rate: f64,
-    /// Whether the weights are still those that sampled: then log-probabilities must be the sampler's, to the bit where the engine is exact.
+    /// Whether the weights are still those of the sampler. Log-probabilities must then agree with the sampler's, bit for bit where the
+    /// engine is exact.
     on_policy: bool,
     drift: Cell<Drift>,
     updates: Vec<StepOutcome>,
@@ -164,7 +165,7 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
         let step = || Ok::<_, PolicyError>(self.engine.step(self.rate)?);
         let update = observed(self.trainer.observer, Phase::Optimiser, step)?;
         if let StepOutcome::Applied { .. } = update {
-            // With a NaN in the log-probabilities goes one in the gradient, and the step is skipped; if not, something else is broken.
+            // NaN log-probabilities give a NaN gradient, and the step is skipped. A step that was applied nevertheless is a bug.
             if drift.mean().is_nan() {
                 return Err(rounding);
             }

@@ -13,14 +13,14 @@ use super::policy::PolicyError;
 use super::trainer::Trainer;
 use crate::reward::RewardBreakdown;
 
-/// A prompt with the answer that is wanted.
+/// A training prompt with its reference answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingPrompt {
     /// Token ids of the prompt.
     pub tokens: Vec<u32>,
     /// The answer.
     pub gold: Gold,
-    /// Where its random numbers are: a number no other prompt of the step has.
+    /// The address of its random numbers; no other prompt of the step has this number.
     pub number: u64,
 }
 

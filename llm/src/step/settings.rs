@@ -23,9 +23,9 @@ pub struct StepSettings {
     pub inner_updates: usize,
     /// How much is computed at a time.
     pub memory: MemoryConfig,
-    /// Whether the method compares with the frozen reference.
+    /// Whether the method needs log-probabilities of the frozen reference.
     pub reference: bool,
-    /// What the method asks of every response beside its log-probabilities.
+    /// The evidence that the method needs beside log-probabilities.
     pub evidence: Option<EvidenceSource>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,

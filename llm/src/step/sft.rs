@@ -1,4 +1,4 @@
-//! Supervised learning: imitate worked solutions, the loss on the response only.
+//! Supervised fine-tuning on worked solutions; only the response enters the loss.
 
 use grpo_lambda_decoder::model::{Error as ModelError, ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome};
@@ -7,23 +7,23 @@ use grpo_lambda_decoder::pack::pack;
 use crate::config::MemoryConfig;
 use crate::step::engine::Engine;
 
-/// A prompt with the response to imitate, both as token ids.
+/// A prompt with its target response, both as token ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// The prompt; not learned.
+    /// The prompt; it does not enter the loss.
     pub prompt: Vec<u32>,
     /// The response, its end token included.
     pub response: Vec<u32>,
 }
 
-/// What a step did.
+/// Report of a supervised step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SftReport {
     /// Mean of `-log pi` over the responses' tokens, in nats, before the step.
     pub loss: f64,
-    /// Tokens learned from.
+    /// Response tokens in the loss.
     pub tokens: usize,
-    /// The optimiser's word.
+    /// Whether the step was applied, or skipped because of a NaN.
     pub update: StepOutcome,
 }
 
@@ -38,7 +38,7 @@ pub enum SftError {
     Optim(#[from] OptimError),
 }
 
-/// One step on `examples`, as ragged rows, so many tokens at a time as `memory` says.
+/// One step on `examples` as ragged rows, in micro-batches of at most the tokens that `memory` allows.
 ///
 /// ```text
 /// L = -(1/N) sum_i sum_t log pi(y_i,t | x_i, y_i,<t),      N = number of response tokens of the batch

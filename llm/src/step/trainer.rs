@@ -18,7 +18,7 @@ use super::settings::StepSettings;
 pub struct Trainer<'a> {
     /// How responses are sampled and scored, and how the weights move.
     pub settings: &'a StepSettings,
-    /// What is made of the rewards.
+    /// The method that turns rewards into gradients.
     pub method: &'a dyn Method,
     /// Where the rewards come from.
     pub rewards: &'a dyn RewardFunction,

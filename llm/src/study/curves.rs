@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda::table::{Cell, Table};
 
-/// Why the curves of a run cannot be read.
+/// Why the metrics of a run could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CurvesError {
     /// No such file.
@@ -58,7 +58,7 @@ impl Curves {
         for (row, cells) in table.rows.iter().enumerate() {
             for (name, cell) in table.columns.iter().zip(cells) {
                 let number = matches!(cell, Cell::Number(_)) || name != "step" && matches!(cell, Cell::Empty);
-                // What is not finite has a spelling too.
+                // CSV spells NaN and infinities as text.
                 let named = matches!(cell, Cell::Text(t) if matches!(t.as_str(), "NaN" | "inf" | "-inf"));
                 if name != "stage" && !number && !named {
                     let value = cell.format(6);
@@ -81,19 +81,20 @@ impl Curves {
         self.table.rows.iter().filter_map(of).collect()
     }
 
-    /// Steps of a stage that are recorded.
+    /// Number of recorded steps of a stage.
     pub fn steps(&self, stage: &str) -> usize {
         self.table.rows.iter().filter(|row| row[self.stage] == Cell::from(stage)).count()
     }
 }
 
-/// Steps on each side of a point over which curves of so many steps are averaged: a twentieth of all together, at least 5 and at most 51.
+/// Half the window of the moving average for a curve of `steps` steps. The whole window is a twentieth of the curve, at least 5 and at most
+/// 51 steps.
 pub fn half_window(steps: usize) -> usize {
     (steps / 20).clamp(5, 51) / 2
 }
 
-/// The centred moving average over `2 half + 1` points, where so many are; of a shorter curve over as many as it has (or one
-/// less). Nothing is made up at the ends, so a straight line stays the line it is.
+/// The centred moving average over `2 half + 1` points, or over all points of a shorter curve (an odd number of them). The ends are not
+/// extrapolated, so a straight line stays straight.
 ///
 /// ```
 /// use grpo_lambda_llm::study::curves::smooth;

@@ -10,7 +10,7 @@ use grpo_lambda_figure::{Axis, Figure, Panel};
 use crate::study::curves::{Points, half_window, smooth};
 use crate::study::record::{RecordError, RunRecord};
 
-/// Why a run was not drawn.
+/// Why the figures of a run could not be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawError {
     /// The run directory.
@@ -69,7 +69,7 @@ pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawE
 
 const STEPS: &str = "RL steps done";
 
-/// What all captions say of a run.
+/// The settings that every caption of a run states.
 fn setting(record: &RunRecord) -> String {
     let (rl, sft) = (&record.config.rl, &record.config.sft);
     let before = match sft.steps {
@@ -85,7 +85,7 @@ fn setting(record: &RunRecord) -> String {
     )
 }
 
-/// A quantity of the supervised stage.
+/// A panel for one metric of the supervised stage.
 fn loss_panel(record: &RunRecord, column: &str, title: &str, unit: &str) -> Panel {
     let points = record.curves.points("sft", column);
     let panel = Panel::new(title).x(Axis::new("supervised steps done")).y(unit);
@@ -108,10 +108,10 @@ pub fn supervised(record: &RunRecord) -> Figure {
         .panel(loss_panel(record, "grad_norm", "Gradient norm before clipping", "norm"))
 }
 
-/// Up to so many steps stand as dots; more would hide the line through them.
+/// A curve of at most this many steps is drawn with dots; more dots would hide the line.
 const DOTS: usize = 80;
 
-/// A curve as it is, and smoothed on top.
+/// Draws the raw curve with the smoothed one on top.
 fn raw_and_smoothed(panel: Panel, (raw, smoothed): (&str, &str), points: &Points, half: usize) -> Panel {
     let panel = if points.len() > DOTS {
         panel.line(raw, points.iter().copied())
@@ -174,7 +174,7 @@ pub fn zero_variance_share(record: &RunRecord) -> Points {
     dull.iter().zip(&groups).filter(|(_, g)| g.1 > 0.0).map(|(d, g)| (d.0, d.1 / g.1)).collect()
 }
 
-/// What went on inside: a panel for each quantity that tells whether training is sound.
+/// Training diagnostics, one panel for each.
 pub fn evidence(record: &RunRecord) -> Figure {
     let rl = |column| record.curves.points("rl", column);
     let axis = || Axis::new(STEPS).range(0.0, record.config.rl.steps.max(1) as f64);

@@ -1,4 +1,4 @@
-//! What a run directory says of its run, finished or under way.
+//! Reads a run directory: configuration, curves and accuracy of a run that is finished or under way.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub enum RecordError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// Its summary.
-    #[error("{path}: {problem}; the same llm-train train command writes it anew")]
+    #[error("{path}: {problem}; run the same llm-train train command again to rewrite it")]
     Summary {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum RecordError {
     Empty(PathBuf),
 }
 
-/// Held-out accuracy after so many RL steps.
+/// Held-out accuracy after a number of RL steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
     /// RL steps done.
@@ -146,7 +146,7 @@ impl RunRecord {
         (first.step < last.step).then_some((first.value, last.value))
     }
 
-    /// What the run found, in a sentence.
+    /// The result of the run in one sentence.
     pub fn finding(&self) -> String {
         let under_way = if self.finished {
             String::new()
@@ -190,8 +190,8 @@ pub enum Change {
     Unclear,
 }
 
-/// Whether two accuracies over `n` problems each differ, by the normal interval of the difference of two proportions. The two
-/// are taken as independent; on the same problems they are not, which makes this cautious.
+/// Whether two accuracies over `n` problems each differ, by the normal interval of the difference of two proportions. The two are treated
+/// as independent. On the same problems they are not, which makes the interval conservative.
 pub fn change(before: f64, after: f64, n: u64) -> Change {
     let count = |p: f64| (p * n as f64).round() as u64;
     match two_proportions(count(after), n, count(before), n).map(|d| d.interval(CONFIDENCE_LEVEL)) {

@@ -15,7 +15,7 @@ impl Run<'_> {
     /// Writes the checkpoint after the steps done so far.
     pub(super) fn save<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
         let (shape, adapter) = (self.shape.clone(), engine.adapter()?);
-        // What RL starts from after supervised learning is in no other place than this checkpoint.
+        // Only this checkpoint holds the weights that RL starts from after supervised learning.
         let (sft, rl) = (self.config.sft.steps, self.config.rl.steps);
         let own = rl > 0 && sft > 0 && self.state.sft_done == sft;
         let base = match &self.config.model {
@@ -28,7 +28,7 @@ impl Run<'_> {
             let put = |parameters: &Parameters<f32>, directory: &Path| {
                 weights::save(directory, &shape, parameters, weights::SaveDtype::F32, usize::MAX)
             };
-            // One after the other, so that of a large model there are no two copies at once.
+            // Saved one after the other, so that two copies of a large model are never held at once.
             put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
             let frozen = engine.frozen_weights()?.map(|frozen| put(&frozen, &directory.join("reference")));
             let referred = frozen.transpose().map_err(TrainError::Save)?.is_some();

@@ -1,4 +1,4 @@
-//! What ends a run early.
+//! Why a run stopped.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::step::PolicyError;
 use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
 
-/// What ends a run early.
+/// Why a run stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// The configuration.
@@ -67,7 +67,7 @@ pub enum TrainError {
     /// The optimiser's state in a checkpoint.
     #[error(transparent)]
     Optim(#[from] OptimError),
-    /// A checkpoint that is whole but not ours.
+    /// A complete checkpoint that does not belong to this run.
     #[error("{path}: {problem}")]
     State {
         /// The checkpoint.
@@ -81,10 +81,10 @@ pub enum TrainError {
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
-    /// Nothing to compute on as the configuration has it.
+    /// The configured device is not available.
     #[error(transparent)]
     Device(#[from] SelectError),
-    /// Evidence that a card cannot be asked for.
+    /// Evidence that is computed on the CPU only.
     #[error(
         "method.name={method}: {evidence} is asked of the CPU's decoder only: set device=cpu (found {card})"
     )]
@@ -144,7 +144,7 @@ impl TrainError {
     }
 }
 
-/// Why there is none of the evidence of this name.
+/// Why the evidence of this name is not provided.
 fn lacks(name: &str) -> &'static str {
     EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
 }

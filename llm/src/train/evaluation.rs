@@ -17,7 +17,7 @@ impl Run<'_> {
             min_new_tokens: 0,
             temperature: eval.temperature,
         };
-        // No two problems alike, so that no answer counts twice.
+        // The problems are distinct, so that no answer counts twice.
         let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
         let mut progress = Progress::new("evaluation", 0, eval.n as u64);
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);

@@ -178,7 +178,7 @@ impl RewardMetrics {
     ) -> Self {
         let mean = |(i, component): (usize, &'static RewardComponent)| {
             let known: Vec<f64> = breakdowns.clone().filter_map(|e| e.components[i]).collect();
-            // Nothing, where there is no value: an empty field.
+            // A component without a value leaves its field empty.
             stats::mean(&known).map(|mean| (component, mean))
         };
         RewardMetrics { means: components.filter_map(mean).collect(), stuck }

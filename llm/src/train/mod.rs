@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         (run, checkpoint)
     }
 
-    /// What is left of the run, on the engines that `start` makes.
+    /// Runs the remaining stages, on engines that `new_engine` builds.
     fn stages<E: Engine>(
         &mut self,
         parameters: Parameters<f32>,

@@ -6,7 +6,7 @@ use super::Run;
 use crate::run::progress::say;
 
 impl Run<'_> {
-    /// A line that stays.
+    /// Prints a line that stays above the progress line.
     pub(super) fn say(&mut self, line: &str) {
         match &mut self.progress {
             Some(progress) => progress.note(line),
@@ -31,12 +31,12 @@ impl Run<'_> {
         self.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
     }
 
-    /// A run that goes on elsewhere is told of: results agree to rounding only.
+    /// Warns when a resumed run continues on another device: results then agree only up to rounding.
     pub(super) fn note_device(&mut self, chosen: &ComputeDevice) {
         let here = chosen.describe();
         if let Some(there) = self.state.device.replace(here.clone()).filter(|there| *there != here) {
             self.say(&format!(
-                "this run was {there} so far and goes on {here}: it rounds and sums differently there, so its numbers are not to the bit those of an unbroken run"
+                "this run was {there} so far and continues {here}, where rounding differs: its numbers will not be bit-identical to those of an uninterrupted run"
             ));
         }
     }

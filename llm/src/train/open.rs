@@ -65,10 +65,10 @@ impl Inputs {
     }
 }
 
-/// Where a run of this configuration computes. The first time that a card is looked for in vain without being demanded, the user is told.
+/// Selects the device of a configuration. The user is told, once, when `device = auto` finds no usable card.
 ///
 /// # Errors
-/// When a card is demanded and cannot be used, or the numbers are those of a card and there is none.
+/// When a card is required and cannot be used, or the dtype needs a card and there is none.
 pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
     static NOTICE: Once = Once::new();
     let (chosen, told) = select::choose(config.device, config.dtype, |dtype| select::find_card(dtype, say))?;
@@ -87,7 +87,8 @@ pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
     }
 }
 
-/// A run has several checkpoints and may get others: one of them is to be named, so that the same command means the same.
+/// Refuses a run directory where a checkpoint is expected: a run has several checkpoints and may get more, so the same command could later
+/// mean another one.
 fn refuse_run_directory(directory: &Path) -> Result<(), TrainError> {
     if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
         return Ok(());
@@ -102,7 +103,8 @@ fn refuse_run_directory(directory: &Path) -> Result<(), TrainError> {
     .into())
 }
 
-/// Refuses held-out prompts that leave no room for a response, before any learning rather than after it; the longest of them, in tokens.
+/// Refuses held-out prompts that, with a response, exceed the context, before training rather than after it. Returns the length of the
+/// longest in tokens.
 fn check_prompt_lengths(
     config: &Config,
     problems: &Problems,
@@ -122,7 +124,7 @@ fn check_prompt_lengths(
     Ok(longest)
 }
 
-/// Refuses a run of which a step is predicted not to fit the card, before any of it: with rows as long as its longest.
+/// Refuses a run whose step, at its longest rows, is predicted to exceed the memory of the card.
 fn check_card_memory(
     card: &dyn Device,
     dtype: Dtype,

@@ -15,7 +15,7 @@ use crate::step::engine::Engine;
 use crate::step::{EvidenceSource, StepSettings, TextReward, Trainer};
 
 impl Run<'_> {
-    /// RL steps that are left, after the evaluation of what they start from; returns the final checkpoint.
+    /// Evaluates the starting policy, runs the remaining RL steps, and returns the final checkpoint.
     pub(super) fn run_rl<E: Engine>(
         &mut self,
         start_from: SftResult<E>,

@@ -14,7 +14,8 @@ use crate::step::{Rollout, Trainer, TrainingPrompt};
 const MAX_SAMPLING_ROUNDS: u64 = 4;
 
 impl Run<'_> {
-    /// The problems of a step and their responses. With dynamic sampling, groups that agree are replaced, a few times at most.
+    /// Samples the responses of a step. With dynamic sampling, groups whose answers are all right or all wrong are replaced, a few times at
+    /// most.
     pub(super) fn rollout<E: Engine>(
         &self,
         engine: &mut E,
@@ -35,7 +36,7 @@ impl Run<'_> {
                 .map_err(|source| TrainError::Rl { step, source })?;
             rollout.evidence_cost += fresh.evidence_cost;
             for answered in answered(fresh) {
-                // Right and wrong decide, not what else is rewarded.
+                // Only correctness decides, not the other components of the reward.
                 let known: Vec<f64> = answered.2.iter().filter_map(RewardBreakdown::accuracy).collect();
                 let agrees = rl.dynamic_sampling && all_equal(&known);
                 if agrees { &mut agreeing } else { &mut kept }.push(answered);
@@ -71,7 +72,7 @@ fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
     prompts.into_iter().zip(groups).zip(rewards).map(|((prompt, group), rewards)| (prompt, group, rewards))
 }
 
-/// The first `wanted` of `kept`, made up from those that were passed over where they are too few.
+/// The first `wanted` of `kept`, filled up from `passed_over` where they are too few.
 fn fill_up<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
     kept.into_iter().chain(passed_over).take(wanted).collect()
 }

@@ -16,7 +16,7 @@ use crate::step::engine::Engine;
 use crate::step::sft::{self, Example};
 
 impl Run<'_> {
-    /// Supervised steps that are left, and what they leave.
+    /// Runs the remaining supervised steps.
     pub(super) fn run_sft<E: Engine>(
         &mut self,
         parameters: Parameters<f32>,

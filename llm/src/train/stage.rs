@@ -11,21 +11,21 @@ use crate::problems::Stage;
 use crate::run::Checkpoint;
 use crate::step::engine::{Engine, TrainingSetup};
 
-/// Makes the engine of a stage.
+/// Builds the engine of a stage.
 pub(super) type EngineFactory<'s, E> =
     dyn Fn(&Shape, Parameters<f32>, TrainingSetup) -> model::Result<E> + 's;
 
-/// What supervised learning leaves.
+/// The result of the supervised stage.
 pub(super) enum SftResult<E> {
-    /// What RL starts from.
+    /// The weights that RL starts from.
     Weights(Parameters<f32>),
-    /// Where no RL follows, everything: the moments and the adapter are what the run found.
+    /// The whole engine, where no RL follows: its moments and adapter are part of the result.
     Engine(E),
 }
 
 impl Run<'_> {
-    /// How a stage begins: the frozen weights it refers to are those of the checkpoint, if there is one, or else those it starts from.
-    /// With an adapter they are also the weights it starts from.
+    /// Builds the engine of a stage. Its frozen reference weights are those of the checkpoint, if there is one, or else the weights it
+    /// starts from. With an adapter they are also the weights under the adapter.
     pub(super) fn build_engine<E: Engine>(
         &self,
         parameters: Parameters<f32>,
@@ -48,7 +48,7 @@ impl Run<'_> {
             (Some(_), Some(base)) => (base, None),
             (_, frozen) => (parameters, frozen),
         };
-        // The adapters of the two stages are not to begin alike.
+        // The adapters of the two stages start from different seeds.
         let seed = self.config.seed.wrapping_add(number);
         let setup = TrainingSetup { adam: adam.clone(), lora, reference, seed };
         let mut engine = new_engine(&self.shape, parameters, setup)?;

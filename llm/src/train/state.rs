@@ -26,7 +26,7 @@ pub(super) struct RunState {
     pub(super) skipped_in_a_row: u64,
     #[serde(rename = "dull_in_a_row")]
     pub(super) no_signal_in_a_row: u64,
-    /// Once a run is enough: a policy that collapsed would repeat it every few steps.
+    /// The warning is given once per run: a collapsed policy would repeat it every few steps.
     #[serde(rename = "dull_warned")]
     pub(super) no_signal_warned: bool,
     #[serde(default, rename = "watch")]
@@ -35,7 +35,7 @@ pub(super) struct RunState {
     /// Where it computes: see [`grpo_lambda_gpu::select::ComputeDevice::describe`].
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "on")]
     pub(super) device: Option<String>,
-    /// What identifies the rows of the data set.
+    /// Checksum of the rows of the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
 }
@@ -89,7 +89,7 @@ impl Position {
         let OpenedRun { run: dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
         for path in damaged {
-            say(&format!("{} is not complete and was passed over", path.display()));
+            say(&format!("{} is incomplete and was skipped", path.display()));
         }
         let state = match &checkpoint {
             Some(c) => RunState::read(c, problems)?,
@@ -112,7 +112,7 @@ impl Position {
         let all = self.state.done() == config.sft.steps + config.rl.steps;
         self.state.before.filter(|_| all)?;
         let summary: RunSummary = serde_json::from_value(self.dir.summary().ok()??).ok()?;
-        say("the run is done; this is what it found");
+        say("the run is already finished; its summary follows");
         Some(RunSummary { checkpoint: checkpoint.path().to_owned(), ..summary })
     }
 }

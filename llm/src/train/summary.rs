@@ -1,4 +1,4 @@
-//! What a finished run says.
+//! Summary of a finished run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::Run;
 use super::error::TrainError;
 use crate::eval::Evaluation;
 
-/// What a finished run says.
+/// Summary of a finished run.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct RunSummary {
     /// Method with every setting.
@@ -50,7 +50,7 @@ impl Run<'_> {
         checkpoint: &Path,
     ) -> Result<RunSummary, TrainError> {
         let after = match self.state.before {
-            Some(before) if self.config.rl.steps == 0 => before, // of these very weights
+            Some(before) if self.config.rl.steps == 0 => before, // an evaluation of the same weights
             _ => self.evaluate(model)?,
         };
         if self.config.rl.steps > 0 {

@@ -9,7 +9,7 @@ use super::error::TrainError;
 use super::metrics::RewardMetrics;
 use crate::step::Rollout;
 
-/// Steps in a row in which no group taught anything before a warning.
+/// Consecutive steps without a learning signal before a warning.
 const NO_SIGNAL_STEPS: u64 = 5;
 
 impl Run<'_> {
@@ -47,7 +47,7 @@ impl Run<'_> {
     /// Warns once when no group has taught anything for several steps.
     pub(super) fn note_zero_variance(&mut self, batch: &[Group]) {
         let metrics = methods::batch_metrics(batch);
-        // A critic, or a baseline of the whole batch, teaches in groups that agree, too.
+        // With a critic or a batch-wide baseline, groups with equal rewards have a gradient, too.
         let has_signal =
             || self.configured.method.credit(batch).iter().any(|c| c.advantages.iter().any(|a| *a != 0.0));
         let no_signal = metrics.zero_variance_groups == metrics.groups && !has_signal();

@@ -345,7 +345,7 @@ fn a_worker_that_fails_panics_or_leaves_breaks_the_calls_of_all_others_and_is_na
             let expected = match how {
                 "fails" => "the disk is full",
                 "panics" => "it panicked: index out of range",
-                "leaves" => "it left while others needed it",
+                "leaves" => "it left while other workers waited for it",
                 _ => "enough",
             };
             let failed = CollectiveError::Failed { rank: culprit, reason: expected.to_owned() };

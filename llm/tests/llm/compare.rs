@@ -167,7 +167,7 @@ fn a_wrong_command_is_refused_in_a_line_and_leaves_nothing_behind() {
         ("grpo,grp_lambda", &[][..], "unknown method `grp_lambda` (did you mean `grpo_lambda`?)"),
         ("grpo", &[], "a comparison needs two methods or more"),
         ("grpo,rloo:style=both", &[], "rloo: unknown key `style`"),
-        ("grpo,grpo", &[], "stands there twice"),
+        ("grpo,grpo", &[], "is given twice"),
         ("grpo,rloo", &["method.beta=0.1"], "as in --methods grpo:beta=0.1"),
         ("grpo,rloo", &["rl.lr=fast"], "rl.lr = fast: must be a number greater than 0"),
         ("grpo,rloo:rl.lr=-1", &[], "rl.lr = -1: must be a number greater than 0"),

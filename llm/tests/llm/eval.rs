@@ -286,7 +286,7 @@ fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
         ),
         (&["--benchmarks", "held-out"], &["unknown benchmark `held-out` (did you mean `run:held-out`?)"]),
         (&["--template", "line", "--system", "x"], &["--system \"x\": template `line`: has no place"]),
-        (&["--benchmarks", "tiny:stories,tiny:stories"], &["tiny:stories stands there twice"]),
+        (&["--benchmarks", "tiny:stories,tiny:stories"], &["tiny:stories is given twice"]),
         (&["--samples", "0"], &["--samples", "whole number from 1"]),
         (&["--samples", "-1"], &["--samples", "whole number from 1"]),
         (&["--samples", "4", "--pass-at", "8"], &["--pass-at 8 with --samples 4", "at most 4"]),

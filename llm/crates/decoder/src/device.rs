@@ -33,7 +33,7 @@ pub enum DeviceError {
     /// Less memory than asked for.
     #[error(
         "out of device memory: {wanted} MiB for {what}, with {in_use} MiB in use and {free} MiB free on {device}; \
-         in training lower memory.micro_batch_tokens or set memory.recompute_layers=true (the run goes on from its last checkpoint), in evaluation \
+         in training lower memory.micro_batch_tokens or set memory.recompute_layers=true (the run resumes from its last checkpoint), in evaluation \
          lower --batch"
     )]
     OutOfMemory {

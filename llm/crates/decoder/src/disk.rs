@@ -1,6 +1,6 @@
-//! File operations whose errors name the file, each a place where a test can pull the plug.
+//! File operations whose errors name the file. Tests can simulate a crash at each of them.
 //!
-//! The one way this program replaces a file, for checkpoints and run directories alike, is `Disk::replace`.
+//! Every file that this program replaces, in checkpoints and run directories, is replaced by `Disk::replace`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ impl Disk {
         Disk { left: Some(Arc::new(AtomicI64::new(operations))) }
     }
 
-    /// Fails if the process died before this operation.
+    /// Fails if the simulated process crashed before this operation.
     fn alive(&self) -> io::Result<()> {
         if self.left.as_ref().is_some_and(|left| left.fetch_sub(1, Ordering::SeqCst) <= 0) {
             return Err(io::Error::other("simulated crash"));
@@ -50,7 +50,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Flushing to the platter costs milliseconds; the simulated crashes kill the process, not the machine.
+    /// Skipped in simulated crashes, which kill the process and not the machine: a sync costs milliseconds.
     fn flush(&self, file: &File) -> io::Result<()> {
         self.alive()?;
         if self.left.is_some() {
@@ -59,7 +59,7 @@ impl Disk {
         file.sync_all()
     }
 
-    /// A write that a crash may leave half done.
+    /// A write that a simulated crash may leave incomplete.
     fn put(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
         let alive = self.alive();
         if alive.is_err() && self.left.as_ref().is_some_and(|left| left.load(Ordering::SeqCst) == -1) {
@@ -122,7 +122,7 @@ impl Disk {
         File::open(path).and_then(|file| self.flush(&file)).map_err(failed("flush", path))
     }
 
-    /// A new file with these contents, on the platter when this returns.
+    /// Writes a new file with these contents; it is synced when this returns.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
         let write = || {
             self.alive()?;
@@ -133,17 +133,17 @@ impl Disk {
         write().map_err(failed("write", path))
     }
 
-    /// Replaces a file: readers see the old or the new contents, never a part. Refused, it leaves nothing beside the old ones.
+    /// Replaces a file: readers see the old or the new contents, never a part. On failure it leaves no temporary file.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(TEMPORARY);
         let temporary = PathBuf::from(temporary);
         let written = self.write(&temporary, bytes).and_then(|()| self.rename(&temporary, path));
         if written.is_err() && self.alive().is_ok() {
-            drop(fs::remove_file(&temporary)); // what stopped the writing is the error to tell
+            drop(fs::remove_file(&temporary)); // the error that stopped the write is the one to report
         }
         written?;
-        // The rename itself is safe only once the directory is.
+        // The rename is durable only after the directory is synced.
         self.sync_path(parent(path))
     }
 
@@ -200,7 +200,7 @@ impl Disk {
     }
 }
 
-/// The end of the name of a file on its way to replace another.
+/// Suffix of a temporary file that will replace another.
 pub const TEMPORARY: &str = ".tmp";
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! How far the trainer's log-probabilities are from the sampler's, where the two round differently.
+//! Difference between the log-probabilities of sampler and trainer, where the two round differently.
 //!
-//! A policy that is sampled by one computation and trained by another is trained off-policy without anybody having said so. The
+//! A policy that is sampled by one computation and trained by another is silently trained off-policy. The
 //! error of a token is the factor between its two probabilities, `e^|difference|`; 1 where they agree.
 
 /// Errors over the tokens of a batch.
@@ -18,20 +18,20 @@ impl Default for Drift {
 }
 
 impl Drift {
-    /// The largest mean error with which a run goes on, unless its configuration says otherwise.
+    /// Default of the largest mean error with which a run continues.
     pub const LIMIT: f64 = 1.05;
 
     /// Adds the tokens of a response: log-probabilities in nats by sampler and trainer.
     ///
     /// # Panics
-    /// If there are not as many of both.
+    /// If the two have different lengths.
     pub fn add(&mut self, sampled: &[f64], trained: &[f64]) {
         assert_eq!(sampled.len(), trained.len(), "one log-probability per token");
         for (a, b) in sampled.iter().zip(trained) {
             let error = (a - b).abs().exp();
             self.tokens += 1;
             self.sum += error;
-            // A NaN stays.
+            // NaN propagates.
             self.max = if error > self.max || error.is_nan() { error } else { self.max };
         }
     }

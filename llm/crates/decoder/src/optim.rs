@@ -1,7 +1,7 @@
 //! AdamW over named parameters, with gradient clipping.
 //!
 //! Weights and moments are f32 whatever the model's dtype; the model receives rounded copies. Parameters are visited in
-//! the order of their names, so sums do not depend on a hash map's mood.
+//! the order of their names, so sums do not depend on a hash map's order.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct AdamWSettings {
     pub decay: Decay,
     /// Gradients whose joint norm is larger are scaled down to it.
     pub max_grad_norm: Option<f64>,
-    /// Keep what rounding to f32 loses of each update and add it to the next (one more f32 per weight).
+    /// Compensated summation: keep what rounding to f32 loses of each update and add it to the next (one more f32 per weight).
     ///
     /// An update of 1e-6 to a weight of 1 is 8.4 or 16.8 units in the last place: rounded alike every time, the weight
     /// drifts 5 % too slowly upwards or 1 % too fast downwards.
@@ -59,17 +59,17 @@ impl Default for AdamWSettings {
 }
 
 impl AdamWSettings {
-    /// What gradients of this joint norm are multiplied by.
+    /// The factor that clips gradients of this joint norm.
     pub fn scale(&self, grad_norm: f64) -> f64 {
         // torch.nn.utils.clip_grad_norm_ adds the same 1e-6.
         self.max_grad_norm.map_or(1.0, |max| (max / (grad_norm + 1e-6)).min(1.0))
     }
 }
 
-/// What an optimiser refuses.
+/// Why an optimiser step or state was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptimError {
-    /// A parameter without a gradient: the backward pass lost it.
+    /// A parameter has no gradient: the backward pass did not reach it.
     #[error("parameter `{0}` received no gradient")]
     Missing(String),
     /// A gradient without a parameter.
@@ -93,7 +93,7 @@ pub enum OptimError {
     State(String),
 }
 
-/// What a step did.
+/// Whether the step was applied, or skipped because a gradient was not finite.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepOutcome {
     /// Weights moved.
@@ -115,7 +115,7 @@ pub enum StepOutcome {
 #[derive(Clone, Debug, PartialEq)]
 struct ParameterState {
     weights: Vec<f32>,
-    /// What the weights are short of: the exact sum is `weights + residual`. Empty unless compensated.
+    /// Rounding residual: the exact value is `weights + residual`. Empty unless compensated.
     residual: Vec<f32>,
     first: Vec<f32>,
     second: Vec<f32>,
@@ -200,7 +200,7 @@ impl AdamW {
         Ok(StepOutcome::Applied { grad_norm, scale })
     }
 
-    /// CRC-32C of step count, names, weights and moments: replicas that have the same are the same.
+    /// CRC-32C of step count, names, weights and moments: replicas with equal digests are equal.
     pub fn digest(&self) -> u32 {
         let mut sum = crc32c::crc32c(&self.steps.to_le_bytes());
         for (name, ParameterState { weights, residual, first, second }) in &self.slots {
@@ -226,7 +226,7 @@ impl AdamW {
         safetensors::serialize(tensors, None).expect("shapes and sizes agree by construction")
     }
 
-    /// Takes over a state that [`AdamW::to_bytes`] wrote, to the bit.
+    /// Restores a state that [`AdamW::to_bytes`] wrote, to the bit.
     ///
     /// # Errors
     /// [`OptimError::State`] when the bytes are not such a file, or are of other parameters. Nothing has changed then.
@@ -247,10 +247,10 @@ impl AdamW {
     }
 }
 
-/// The numbers of a parameter in a state: `residual` only where it is compensated.
+/// Names of the arrays that a state holds per parameter; `residual` only when compensated.
 pub const STATE_PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
 
-/// A state that [`AdamW::to_bytes`] wrote, found to fit.
+/// A state that [`AdamW::to_bytes`] wrote, with checked names and sizes.
 pub struct SavedState<'a> {
     /// Steps taken.
     pub steps: u64,
@@ -291,7 +291,7 @@ impl<'a> SavedState<'a> {
         Ok(SavedState { steps: u64::from_le_bytes(steps), file })
     }
 
-    /// A part of a parameter; empty where there is none.
+    /// One array of a parameter's state; empty when absent.
     pub fn values(&self, part: &str, name: &str) -> Vec<f32> {
         let tensor = self.file.tensor(&format!("{part}/{name}"));
         let bytes = tensor.as_ref().map_or(&[][..], |t| t.data());
@@ -299,7 +299,7 @@ impl<'a> SavedState<'a> {
     }
 }
 
-/// A tensor on its way into a file.
+/// A tensor to be serialised.
 struct StateTensor<'a> {
     shape: [usize; 1],
     numbers: TensorData<'a>,
@@ -345,7 +345,7 @@ impl safetensors::View for StateTensor<'_> {
     }
 }
 
-/// One step's constants.
+/// Constants of one step.
 struct StepConstants {
     beta2: f32,
     fresh1: f32,

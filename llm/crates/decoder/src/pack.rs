@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Runs of consecutive rows of at most `budget` tokens together; a longer row is a run of its own.
+/// Splits consecutive rows into micro-batches of at most `budget` tokens; a longer row is a micro-batch of its own.
 pub fn pack(lengths: impl Iterator<Item = usize>, budget: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut filled = 0;

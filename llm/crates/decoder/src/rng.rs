@@ -1,4 +1,4 @@
-//! Random numbers as a pure function of what they are for.
+//! Counter-based random numbers: each is a pure function of what it is for.
 //!
 //! No generator is carried along: the number for token `position` of response `response` to prompt `prompt` in step
 //! `step` is read from ChaCha8 at
@@ -26,9 +26,9 @@ pub enum Purpose {
     Problems,
     /// Initial weights.
     Weights,
-    /// Which supervised examples show their working.
+    /// Which supervised examples show worked steps.
     Demonstrations,
-    /// The order in which a data set is read.
+    /// The order in which a dataset is read.
     Order,
     /// Moving input embeddings for saliencies.
     Perturbation,
@@ -48,7 +48,7 @@ impl Purpose {
     }
 }
 
-/// Where the random numbers of one response (or one problem, or one tensor) live.
+/// The address of the random numbers of one response (or one problem, or one tensor).
 ///
 /// ```
 /// use grpo_lambda_decoder::rng::{Address, Purpose};
@@ -130,13 +130,13 @@ pub fn below(rng: &mut impl Rng, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-/// Scores one cannot sample from.
+/// Scores that cannot be sampled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScoreError {
     /// A NaN, or +infinity.
     #[error("the score of token {0} is NaN or +infinity")]
     NotANumber(usize),
-    /// The same of a token that the device does not name.
+    /// The same, on a device that does not report the token.
     #[error("a score is NaN or +infinity")]
     Somewhere,
     /// No token has a finite score.
@@ -168,8 +168,8 @@ pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
 /// The token at `u` of the categorical distribution `softmax(scores / temperature)`, by its inverse distribution function in id order.
 ///
 /// `scores` are log-probabilities or logits (a common constant changes nothing); `-infinity` means never. Exponentials and
-/// their sum are taken in f64 from the smallest id upwards, so the same scores and `u` always give the same token. The
-/// log-probability that goes with the token is the trainer's business: compute it from `scores / temperature` too.
+/// their sum are taken in f64 from the smallest id upwards, so the same scores and `u` always give the same token. The caller computes the
+/// token's log-probability, from `scores / temperature` as well.
 ///
 /// # Errors
 /// [`ScoreError`].

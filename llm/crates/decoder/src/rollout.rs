@@ -1,25 +1,26 @@
-//! Sampling: all prompts times all responses of a step, decoded as one ragged batch.
+//! Sampling: all responses to all prompts of a step are decoded as one ragged batch.
 //!
-//! A prompt is read once and its keys are shared by its responses. A response that ends leaves the batch. The random
-//! number of a token is addressed by (step, prompt, response, position), and a token's scores do not depend on the rows beside it,
-//! so a response does not depend on batch composition, thread count or an interruption.
+//! Each prompt is prefilled once, and its responses share its pages of the KV cache. A finished response leaves the batch. A token's random
+//! number is addressed by (step, prompt, response, position), and its scores do not depend on the other rows. A response therefore does not
+//! depend on the batch, the number of threads or an interruption.
 
 use crate::device::DeviceError;
 use crate::model::{Decoder, Decoding, Error as ModelError, NextTokens, RowId};
 use crate::rng::{Address, ScoreError, categorical, greedy};
 use crate::truncation::Truncation;
 
-/// The lowest temperature above 0: logits divided by less could leave the range of f32.
+/// The lowest temperature above 0; dividing logits by less could overflow f32.
 pub const MIN_TEMPERATURE: f64 = 1e-6;
-/// The highest temperature, at which every token is as probable as another.
+/// The highest temperature; sampling is practically uniform there.
 pub const MAX_TEMPERATURE: f64 = 1e6;
 
-/// How tokens are chosen.
+/// How tokens are sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplingParams {
     /// Length limit of a response, at least 1.
     pub max_new_tokens: usize,
-    /// No end token among the first so many tokens, as `min_new_tokens` of transformers; 0 in training, where it would make the sampler's distribution another than the trainer's.
+    /// No end token is sampled before this many tokens, as with `min_new_tokens` of transformers. It is 0 in training, where sampler and
+    /// trainer must use the same distribution.
     pub min_new_tokens: usize,
     /// Divides the logits; 0 takes the most probable token.
     pub temperature: f64,
@@ -47,7 +48,7 @@ pub enum RolloutError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The model returned scores one cannot sample from.
+    /// The model returned scores that cannot be sampled from.
     #[error(
         "prompt {prompt}, response {response}, token {position}: {source}; the weights hold NaN or infinity"
     )]
@@ -61,7 +62,7 @@ pub enum RolloutError {
         /// What is wrong.
         source: ScoreError,
     },
-    /// No room for a response.
+    /// The prompt with its response exceeds the context.
     #[error(
         "prompt {prompt} has {tokens} tokens; with {new} new ones it exceeds the model's limit of {limit}"
     )]
@@ -77,7 +78,7 @@ pub enum RolloutError {
     },
 }
 
-/// What is asked of a sampler.
+/// A request for responses.
 #[derive(Clone, Copy)]
 pub struct SamplingRequest<'a> {
     /// Token ids of the prompts.
@@ -86,13 +87,13 @@ pub struct SamplingRequest<'a> {
     pub group: usize,
     /// End tokens.
     pub eos: &'a [u32],
-    /// How tokens are chosen.
+    /// How tokens are sampled.
     pub sampling: SamplingParams,
-    /// From which tokens.
+    /// Which tokens may be sampled: top-k and top-p.
     pub truncation: Truncation,
-    /// What else ends a response.
+    /// Further stopping criteria.
     pub stopping: StoppingCriteria<'a>,
-    /// Where the random numbers of a response are: `address(prompt, response)`.
+    /// The address of a response's random numbers: `address(prompt, response)`.
     pub address: &'a dyn Fn(usize, usize) -> Address,
 }
 
@@ -110,9 +111,9 @@ impl<'a> SamplingRequest<'a> {
     }
 }
 
-/// Something that can be sampled from.
+/// A model that generates responses.
 pub trait Sampler {
-    /// The responses, by prompt.
+    /// Generates the responses, by prompt.
     ///
     /// # Errors
     /// [`RolloutError`].
@@ -126,15 +127,15 @@ impl Sampler for Decoder<f32> {
     }
 }
 
-/// What decodes the responses of a rollout, which are numbered `prompt * group + response`.
+/// Decodes the responses of a rollout; response `r` to prompt `p` has the index `p * group + r`.
 pub trait DecodeBackend {
-    /// Log-probabilities, at the sampling temperature, of the token after a response that has not ended.
+    /// Log-probabilities of the next token of an unfinished response, at the sampling temperature.
     fn scores(&self, response: usize) -> &[f32];
 
-    /// A response has ended; nothing more is asked about it.
+    /// Marks a response as finished; it is not used any more.
     fn end(&mut self, response: usize);
 
-    /// Reads a token of each of these responses, in rising order and all that have not ended.
+    /// Appends a token to each of these responses: all that are unfinished, in ascending order.
     fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError>;
 }
 
@@ -145,7 +146,7 @@ impl SamplingRequest<'_> {
         self.stopping.max_lengths.get(prompt).map_or(most, |own| most.min(*own))
     }
 
-    /// What divides the logits of the reported log-probabilities.
+    /// The temperature of the reported log-probabilities.
     pub fn temperature(&self) -> f64 {
         if self.sampling.temperature > 0.0 { self.sampling.temperature } else { 1.0 }
     }
@@ -155,7 +156,7 @@ impl SamplingRequest<'_> {
         self.prompts.len() * self.group
     }
 
-    /// Refuses a prompt that leaves no room for its responses in a model whose rows have at most `limit` tokens.
+    /// Refuses a prompt that, with its response, exceeds a context of `limit` tokens.
     pub fn check(&self, limit: usize) -> Result<(), RolloutError> {
         for (prompt, ids) in self.prompts.iter().enumerate() {
             let (tokens, new) = (ids.len(), self.limit(prompt));
@@ -166,7 +167,7 @@ impl SamplingRequest<'_> {
         Ok(())
     }
 
-    /// Chooses tokens until every response has ended.
+    /// Samples tokens until every response is finished.
     pub fn run(&self, decode: &mut impl DecodeBackend) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let mut out = vec![vec![SampledResponse::default(); self.group]; self.prompts.len()];
         let mut live: Vec<usize> = (0..self.responses()).collect();
@@ -223,12 +224,12 @@ impl SamplingRequest<'_> {
     }
 }
 
-/// The decoder of this process's processor, which leaves out the rows that have ended.
+/// Decodes on the CPU; finished sequences leave the batch.
 struct CpuBackend<'m> {
     decoding: Decoding<'m, f32>,
     next: NextTokens<f32>,
     temperature: f64,
-    /// Of each response: its row, and the line of `next` it draws from: its prompt's at first, its own later.
+    /// For each response: its row, and the row of `next` that it samples from, which is at first that of its prompt.
     rows: Vec<RowId>,
     lines: Vec<usize>,
 }
@@ -269,7 +270,7 @@ impl DecodeBackend for CpuBackend<'_> {
 /// Whether a response of these tokens is complete.
 pub type CompletionTest<'a> = dyn Fn(&[u32]) -> bool + 'a;
 
-/// What ends a response beside an end token and [`SamplingParams::max_new_tokens`]: for evaluation, not for training.
+/// Stopping criteria beside an end token and [`SamplingParams::max_new_tokens`]; used in evaluation, not in training.
 #[derive(Clone, Copy, Default)]
 pub struct StoppingCriteria<'a> {
     /// A lower length limit for the responses to each prompt, at least 1; empty for none.

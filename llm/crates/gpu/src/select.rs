@@ -1,4 +1,4 @@
-//! Where a run computes: what was asked for, against what is there.
+//! Device selection: the user's preference against what is available.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub fn parse_dtype(name: &str) -> Option<Dtype> {
     [Dtype::F32, Dtype::Bf16].into_iter().find(|dtype| dtype.name() == name)
 }
 
-/// What looking for a card found.
+/// Result of the search for a CUDA card.
 #[derive(Clone, Debug)]
 pub enum CardSearch {
     /// This program was built without CUDA.
@@ -47,7 +47,7 @@ pub enum CardSearch {
     Card(Arc<dyn Device>),
 }
 
-/// Looks for the first card, and prepares it for weights of this type.
+/// Finds the first card, and prepares it for weights of this type.
 pub fn find_card(dtype: Dtype, report: Report) -> CardSearch {
     #[cfg(feature = "cuda")]
     return match super::cuda::Cuda::open(0, dtype, report) {
@@ -80,7 +80,7 @@ impl ComputeDevice {
     }
 }
 
-/// Why there is nothing to compute on.
+/// Why no device could be selected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SelectError {
     /// A card was asked for.
@@ -101,9 +101,9 @@ pub enum SelectError {
     },
 }
 
-/// The choice, and a line to tell the user when a card was looked for in vain.
+/// Selects the device. The second value is a line for the user when `auto` found no usable card.
 ///
-/// `find_card` is asked only when a card would be used, with the type to prepare for.
+/// `find_card` is called only when a card would be used, with the dtype to prepare it for.
 ///
 /// # Errors
 /// [`SelectError`].

@@ -13,7 +13,7 @@ use crate::input::prompt::{RenderedPrompt, Template};
 use crate::input::tokens::{ModelTokenizer, PromptTokens};
 use crate::run::progress::{Progress, say};
 
-/// A model with what is asked of it.
+/// A model with the settings of an evaluation.
 pub(super) struct EvalJob<'a> {
     pub(super) model: &'a dyn Sampler,
     pub(super) tokens: &'a ModelTokenizer,
@@ -65,7 +65,7 @@ impl EvalJob<'_> {
         back.is_ok_and(|back| back.trim() == text.trim())
     }
 
-    /// All responses to a benchmark, those that are left to make made.
+    /// All responses to a benchmark; missing ones are sampled.
     pub(super) fn responses(
         &self,
         dir: &EvalDir,

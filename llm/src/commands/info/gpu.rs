@@ -1,4 +1,4 @@
-//! What a step takes on a card: counted by running it without computing.
+//! Memory of a training step on a card, counted by a dry run.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::run::progress::say;
 const ADAPTER: &str = "lora.rank=16";
 const ALL_WEIGHTS: &str = "lora.rank=0";
 
-/// A way of training, and what it takes.
+/// A way of training, and its predicted memory.
 struct Case {
     name: String,
     config: Config,
@@ -75,7 +75,7 @@ pub(super) fn section(shape: &Shape, config: &Config, prompt_tokens: usize) -> S
 fn card(cases: &[Case]) -> String {
     let (device, free) = match find_card(Dtype::Bf16, say) {
         CardSearch::NotBuilt => {
-            return "card: none looked for, as this llm-train was built without CUDA\n".to_owned();
+            return "card: not searched for, because this llm-train was built without CUDA\n".to_owned();
         }
         CardSearch::Unusable(reason) => return format!("card: {reason}\n"),
         CardSearch::Card(device) => match device.memory() {

@@ -89,7 +89,7 @@ struct ReasonCount {
 #[derive(Serialize)]
 struct Square {
     id: String,
-    /// 0 to 10: tenths of right samples; nothing where none counts.
+    /// 0 to 10: tenths of right samples; `None` if no sample is gradable.
     tenths: Option<u32>,
     title: String,
 }
@@ -257,7 +257,7 @@ fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
     }
 }
 
-/// Problems from the lowest score to the highest, in their own order where equal; of the highest the first comes last.
+/// Problem indices by ascending score. Ties keep the order of the benchmark, except among the best, where the order is reversed.
 fn order(part: &ReportBenchmark<'_>) -> Vec<usize> {
     let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
     let mut order: Vec<usize> = (0..part.completions.len()).collect();
@@ -269,7 +269,7 @@ fn order(part: &ReportBenchmark<'_>) -> Vec<usize> {
     order
 }
 
-/// The problems of the lowest score in turns by what went wrong, so that a reader sees every kind; then the others.
+/// The problems with the lowest score, alternating between the kinds of failure so that a reader sees each kind; then the others.
 fn mixed(part: &ReportBenchmark<'_>, order: &[usize]) -> Vec<usize> {
     let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
     let Some(&first) = order.first() else { return Vec::new() };

@@ -7,7 +7,8 @@ use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Extraction, Prediction};
 use serde_json::value::RawValue;
 
-/// Which columns hold what; `None` is found by name. A dot leads into an object: `reward_model.ground_truth`.
+/// The columns of problem, answer and solution; `None` means that the column is found by name. A dot leads into an object:
+/// `reward_model.ground_truth`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
     /// The problem: a text, or the turns of a conversation.
@@ -68,7 +69,7 @@ pub struct DatasetLayout {
     mapped: bool,
 }
 
-/// What a row says.
+/// The content of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RowContent {
     pub(super) problem: String,
@@ -77,7 +78,7 @@ pub(super) struct RowContent {
 }
 
 impl RowContent {
-    /// All of it as bytes, for checksums: no two contents have the same.
+    /// An unambiguous encoding as bytes, for checksums.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let texts = std::iter::once(&self.problem).chain(&self.answers).chain(&self.solution);
@@ -246,7 +247,7 @@ impl DatasetLayout {
         let answer = match (answer, &solution) {
             (Some(name), _) => TextSource::Column(name),
             (None, Some(solution)) => solution.clone(),
-            // Many data sets keep the problem in a column of its own beside the conversation.
+            // Many datasets have a column for the problem beside the conversation.
             (None, None) if is_turns => TextSource::Turn(problem.clone()),
             (None, None) => {
                 let chat = PROBLEMS.iter().find(|name| value(name).is_some_and(|v| is_conversation(&v)));
@@ -315,7 +316,7 @@ impl DatasetLayout {
             None => None,
             Some(part) => match self.text(part, fields, ASSISTANT) {
                 Ok(text) => Some(text).filter(|text| !text.trim().is_empty()),
-                // A solution is worth having, not worth losing a row with an answer.
+                // A missing solution does not make a row with an answer unusable.
                 Err(_) if *part != self.answer => None,
                 Err(reason) => return Err(reason),
             },

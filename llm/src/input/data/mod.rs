@@ -177,14 +177,14 @@ pub enum DataError {
         /// Of how many rows.
         of: u64,
     },
-    /// Another file than the one that was opened.
+    /// The file changed after it was opened.
     #[error(
         "{0}: the row is not what it was when the file was opened; files must not change while they are used"
     )]
     Changed(RowLocation),
 }
 
-/// Bad rows of which the reason is kept; the others are counted.
+/// How many bad rows are kept with their reason; the others are only counted.
 const MAX_REASONS: usize = 100;
 
 /// A file of rows, open.
@@ -206,7 +206,7 @@ impl Source {
     fn text(&self, span: RowSpan) -> Result<Vec<u8>, DataError> {
         let mut bytes = vec![0; span.length as usize];
         let mut read = || {
-            // A panic elsewhere leaves a file that is as good as any: every read seeks first.
+            // A poisoned lock is harmless: every read seeks first.
             let mut file = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
             file.seek(SeekFrom::Start(span.start))?;
             file.read_exact(&mut bytes)
@@ -216,7 +216,7 @@ impl Source {
     }
 }
 
-/// A data set: rows that were all looked at once, each of which is read again when it is asked for.
+/// A dataset. All rows were checked when it was opened; a row is read again when it is requested.
 #[derive(Debug)]
 pub struct DataSet {
     located: DatasetFiles,

@@ -200,7 +200,7 @@ impl RowReader {
         let mut text = Vec::new();
         loop {
             let Some(byte) = bytes.peek()? else {
-                // A whole row: that the array is not closed is said when the next one is asked for.
+                // This row is complete; the missing end of the array is reported with the next one.
                 if depth == 0 && !in_text && !text.trim_ascii().is_empty() {
                     break;
                 }

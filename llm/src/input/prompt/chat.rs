@@ -35,7 +35,7 @@ impl Message {
     }
 }
 
-/// The time that `strftime_now` tells.
+/// The time that `strftime_now` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock(NaiveDateTime);
 
@@ -65,7 +65,7 @@ impl Clock {
 }
 
 impl Default for Clock {
-    /// Noon of the first of January 2025, for ever.
+    /// Always noon of 1 January 2025.
     fn default() -> Self {
         const NOON: i64 = 1_735_732_800;
         Clock(DateTime::from_timestamp(NOON, 0).unwrap_or_default().naive_utc())

@@ -205,13 +205,13 @@ impl Template {
         self.extraction
     }
 
-    /// A worked solution as a response to imitate, from which [`Template::extraction`] reads `answer`. Annotations of GSM8K (`<<2+3=5>>`) and its
-    /// last line (`#### 5`) are left out.
+    /// A worked solution as a target response, from which [`Template::extraction`] reads `answer`. Annotations of GSM8K (`<<2+3=5>>`) and
+    /// its last line (`#### 5`) are left out.
     pub fn target(&self, solution: &str, answer: &str) -> String {
         self.style.worked(solution, answer)
     }
 
-    /// The answer alone as a response to imitate.
+    /// The answer alone as a target response.
     pub fn answer_only(&self, answer: &str) -> String {
         self.style.answer_only(answer)
     }

@@ -1,4 +1,4 @@
-//! Worked solutions as responses to imitate.
+//! Worked solutions as target responses.
 
 use grpo_lambda_grade::{Extraction, Prediction};
 

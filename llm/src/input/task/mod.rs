@@ -33,7 +33,7 @@ use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 pub enum Split {
     /// For supervised and reinforcement learning: eight tenths of all problems.
     Train,
-    /// To watch a run: one tenth.
+    /// For monitoring a run: one tenth.
     Validation,
     /// For the accuracy that is reported: one tenth.
     Test,
@@ -94,7 +94,7 @@ pub struct Problem {
     pub special_tokens: bool,
     /// A worked solution to imitate; of the embedded task: one line per step, then `\boxed{answer}`.
     pub solution: String,
-    /// The solution without its working.
+    /// The answer alone, without worked steps.
     pub answer_only: String,
     /// The answer.
     pub gold: Gold,
@@ -122,7 +122,7 @@ impl Problem {
         }
     }
 
-    /// The solution without its working: the answer alone, in its box or tags.
+    /// The answer alone, in its box or tags, without worked steps.
     pub fn answer_only(&self) -> &str {
         &self.answer_only
     }
@@ -187,7 +187,7 @@ impl Task {
         let mut seen = std::collections::HashSet::new();
         let mut found = Vec::new();
         for index in 0.. {
-            // So long without a new one, and there is none.
+            // After this many repetitions no further problem is expected.
             if found.len() == n || index >= 50 * found.len() + 1000 {
                 break;
             }

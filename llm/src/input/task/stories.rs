@@ -7,13 +7,14 @@ use rand::Rng;
 
 use super::expression::{Expression, Operator};
 
-/// A problem before it is worked out.
+/// A word problem before its solution is computed.
 pub(super) struct StoryProblem {
     pub(super) text: String,
     pub(super) expression: Expression,
 }
 
-/// A story: its name, and how it is told in so many steps. `None` when the numbers drawn do not work out; draw again then.
+/// A story template: its name, and a function that writes a problem of a given number of steps. `None` means that the drawn numbers do not
+/// fit; the caller draws again.
 pub(super) struct Story {
     pub(super) name: &'static str,
     pub(super) write: fn(&mut StoryRng<'_>, steps: usize) -> Option<StoryProblem>,
@@ -28,7 +29,7 @@ pub(super) static STORIES: [Story; 6] = [
     Story { name: "earn", write: earn },
 ];
 
-/// Where a story's random choices come from.
+/// The random choices of a story.
 pub(super) struct StoryRng<'a> {
     rng: &'a mut dyn Rng,
     max_operand: u32,

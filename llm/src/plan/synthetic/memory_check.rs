@@ -4,11 +4,11 @@ use super::predict::StepPrediction;
 use crate::config::Config;
 use crate::eval::EVAL_BATCH;
 
-/// What a card holds beside what is counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
+/// Memory of a card that is not counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
 pub const ALLOWANCE: u64 = 1 << 30;
 
-/// Refuses to begin what will not fit: what is predicted, and [`ALLOWANCE`], in `free` bytes.
+/// Refuses a run whose predicted peak plus [`ALLOWANCE`] exceeds `free` bytes.
 ///
 /// # Errors
 /// One line that says what to change.
@@ -20,7 +20,7 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let rl = &config.rl;
     let mut ways = Vec::new();
-    // What decides is named first.
+    // The setting with the largest effect is named first.
     let responses = rl.prompts_per_step * rl.group_size;
     let (evaluated, half) = (config.eval.n.min(EVAL_BATCH), |n: usize| (n / 2).max(1));
     let sampling = *peak == predicted.sampling.0;

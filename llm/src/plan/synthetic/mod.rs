@@ -1,7 +1,7 @@
 //! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench` times.
 //!
 //! It is the step of a run, the very same functions ([`Trainer::sample`](crate::step::Trainer::sample), [`Trainer::step`](crate::step::Trainer::step)),
-//! observed. Only prompts and rewards are made up, and there is no end token, so every response has full length: the most that a step can
+//! observed. Only prompts and rewards are synthetic, and there is no end token, so every response has full length: the most that a step can
 //! take.
 
 mod memory_check;
@@ -20,7 +20,7 @@ pub use memory_check::{ALLOWANCE, memory_check};
 pub use predict::{StepPrediction, predict};
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
-/// Why a trial failed.
+/// Why a synthetic step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SyntheticStepError {
     /// The step failed.
@@ -38,7 +38,7 @@ pub enum SyntheticStepError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The method asks something of its responses that no device computes.
+    /// The method needs evidence that no device computes.
     #[error(
         "method.name={method} asks for {asked:?}, which only the CPU computes: set another method, or --device cpu"
     )]

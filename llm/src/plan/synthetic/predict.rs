@@ -17,7 +17,7 @@ use crate::step::engine::{GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::sft::{self, Example};
 use crate::step::{Observer, Phase};
 
-/// What a step takes, counted before it is run.
+/// Memory and operations of a step, counted before it is run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepPrediction {
     /// Bytes held all the time, by use.

@@ -25,7 +25,7 @@ pub const RATE: f64 = 1e-6;
 /// What the language model has on any device.
 const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
 
-/// Seconds of a step, and how its two computations of a log-probability agree.
+/// Seconds of each phase of a step, and how the log-probabilities of sampler and trainer agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepTimings {
     /// Reading the prompts and drawing a first token.

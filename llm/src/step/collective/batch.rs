@@ -1,12 +1,12 @@
-//! What workers sampled, made known to all: the whole batch, as rows of numbers.
+//! Gathers what all workers sampled: the whole batch, encoded as rows of numbers.
 
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
 
 use super::{Collective, CollectiveError};
 
-/// The groups of all workers, in the order of their ranks: what a method's normalisers and baselines must see.
+/// The groups of all workers in the order of their ranks; a method's normalisers and baselines need the whole batch.
 ///
-/// Tokens, log-probabilities, rewards and evidence arrive to the bit; a token id is exact in an `f64`.
+/// Tokens, log-probabilities, rewards and evidence are transferred bit for bit; a token id is exact in an `f64`.
 ///
 /// # Errors
 /// [`CollectiveError`].
@@ -51,7 +51,7 @@ fn read_list(rows: &mut impl Iterator<Item = Vec<f64>>) -> Option<Option<Vec<f64
 }
 
 fn write_response(response: &Response, rows: &mut Vec<Vec<f64>>) {
-    // Taken apart in full: a field to come cannot be forgotten here.
+    // Destructured in full, so that a new field cannot be forgotten.
     let Response { tokens, old_logps, ref_logps, reward, truncated, evidence } = response;
     let Evidence { entropies, values, collisions, steps, shifts, saliencies, teacher_logps, hidden } =
         evidence;

@@ -1,12 +1,12 @@
-//! What goes wrong between workers.
+//! Errors of distributed training.
 
-/// Why workers cannot go on together.
+/// Why distributed training failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CollectiveError {
-    /// A number of workers without a complete tree.
+    /// The number of workers is not a power of two.
     #[error("workers = {0}; must be a power of two")]
     Workers(usize),
-    /// A number of shards that workers cannot share.
+    /// The number of shards cannot be divided among the workers.
     #[error("shards = {shards} for {workers} workers; must be a power of two and at least {workers}")]
     Shards {
         /// Shards of a batch.
@@ -14,7 +14,7 @@ pub enum CollectiveError {
         /// Workers.
         workers: usize,
     },
-    /// A worker failed or left, so that what the others wait for will not come.
+    /// A worker failed or left while others waited for it.
     #[error("worker {rank} failed: {reason}")]
     Failed {
         /// The worker.
@@ -22,7 +22,7 @@ pub enum CollectiveError {
         /// What it said.
         reason: String,
     },
-    /// Two workers are not at the same call: their programs have parted.
+    /// Two workers made different collective calls.
     #[error("worker {rank} calls {found} where worker 0 calls {expected}; all must make the same calls")]
     Parted {
         /// The worker.
@@ -32,7 +32,7 @@ pub enum CollectiveError {
         /// This worker's.
         found: String,
     },
-    /// Two replicas are not the same model any more.
+    /// Two replicas have diverged.
     #[error(
         "weights or optimiser of worker {rank} have digest {found:08x}, those of worker 0 {expected:08x}; \
          replicas must be equal to the bit, so the run stops"
@@ -53,10 +53,10 @@ pub enum CollectiveError {
         /// Workers.
         workers: usize,
     },
-    /// Rows from another worker that do not spell a batch.
+    /// Rows from another worker cannot be decoded as a batch.
     #[error("the rows received do not spell a batch: {0}")]
     Rows(&'static str),
-    /// The library below failed, or nobody answered in time.
+    /// The backend failed, or timed out.
     #[error("{call}: {reason}")]
     Backend {
         /// What was called.

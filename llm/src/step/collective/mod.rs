@@ -1,14 +1,14 @@
-//! Several workers that train one model: the seam between them, and why their number changes no bit.
+//! Data-parallel training: the interface between workers, and why their number does not change a bit of the result.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`Collective`] | the seam: sums, gathered rows, broadcast, barrier |
+//! | [`Collective`] | the interface: all-reduce, gather, broadcast, barrier |
 //! | [`SingleWorker`] | one worker |
 //! | [`threads`] | workers that are threads of one process |
 //! | `nccl` (feature `nccl`) | a GPU per worker; compiled, never run: see there |
 //! | [`tree`] | the one order of additions |
-//! | [`shards`] | how a batch is cut, and who owns which cut |
-//! | [`batch`] | what workers sampled, made known to all |
+//! | [`shards`] | how a batch is cut into shards, and which worker owns which |
+//! | [`batch`] | gathers what all workers sampled |
 //! | [`worker`] | a replica: its shards, and a step of imitation |
 //! | [`policy`] | a worker as the learner's policy: the update of any method |
 //! | [`training`] | a short run of both |

@@ -184,7 +184,7 @@ impl Nccl {
         while !event.try_is_complete().map_err(driver(call))? {
             if start.elapsed() > self.patience {
                 let seconds = self.patience.as_secs();
-                let reason = format!("no answer within {seconds} s; a worker is gone or stands still");
+                let reason = format!("no answer within {seconds} s; a worker has exited or hangs");
                 return Err(CollectiveError::Backend { call, reason });
             }
             std::thread::sleep(Duration::from_micros(20));
@@ -216,7 +216,7 @@ impl Nccl {
         let outcome = self.gather_equal(&header, "header").and_then(|all| {
             let headers: Vec<Header> = all.as_chunks::<3>().0.to_vec();
             if let Some(rank) = headers.iter().position(|h| h[0] == ABORT) {
-                let reason = "it gave up; its own output says why".to_owned();
+                let reason = "it aborted; see its own output for the reason".to_owned();
                 return Err(CollectiveError::Failed { rank, reason });
             }
             let key = |h: &Header| (h[0], h[1], if alike { h[2] } else { 0 });

@@ -13,18 +13,18 @@ use super::training::DistributedRun;
 use super::worker::{Row, ShardTape, Worker, WorkerError};
 use crate::step::micro_batch;
 
-/// What an update did; the same for every worker.
+/// Report of an update; the same for every worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateReport {
     /// The loss of the whole batch before the last inner update.
     pub loss: f64,
     /// Metrics of the whole batch, of the last inner update.
     pub metrics: Metrics,
-    /// The optimiser's word on each inner update.
+    /// Whether each inner update was applied, or skipped because of a NaN.
     pub updates: Vec<StepOutcome>,
 }
 
-/// How an update runs.
+/// Settings of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateSettings {
     /// Learning rate.

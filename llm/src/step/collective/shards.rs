@@ -1,4 +1,4 @@
-//! How a batch is cut, and who owns which cut.
+//! How a batch is cut into shards, and which worker owns which.
 
 use std::ops::Range;
 

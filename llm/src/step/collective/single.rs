@@ -2,7 +2,7 @@
 
 use super::{Collective, CollectiveError};
 
-/// Nobody else: every call gives back what it was given.
+/// A team of one worker: every call returns its input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleWorker;
 

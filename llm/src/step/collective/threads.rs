@@ -11,7 +11,7 @@ const CHUNK: usize = 1 << 16;
 
 /// One worker's side of a team of threads.
 ///
-/// Everything is one primitive, a round: each lays something down, and when all have, each takes all of it. A worker that
+/// All calls use one primitive, a round: each worker contributes a part, and when all have contributed, each reads all parts. A worker that
 /// fails, panics or returns before the others breaks the team: whoever waits for it, now or later, gets
 /// [`CollectiveError::Failed`] with its rank. A worker that neither fails nor goes on is waited for.
 #[derive(Debug)]
@@ -31,20 +31,21 @@ struct Team {
 struct State {
     /// Rounds completed.
     rounds: u64,
-    /// What has been laid down in this round, by rank.
+    /// The contributions to this round, by rank.
     contributions: Vec<Option<Contribution>>,
-    /// All of the last round. The next cannot complete before everyone has taken it, for everyone must lay something down first.
+    /// All contributions of the last round. The next round cannot complete before all workers have read them, because each must contribute
+    /// first.
     completed: Arc<Vec<Contribution>>,
-    /// The first failure, and what was said of it.
+    /// The first failure, and its message.
     failed: Option<(usize, String)>,
-    /// The first worker to leave: no failure unless somebody waits for it.
+    /// The first worker to leave; a failure only if another one waits for it.
     departed: Option<usize>,
 }
 
 impl State {
     fn broken(&mut self) -> Result<(), CollectiveError> {
         if let Some(rank) = self.departed {
-            self.failed.get_or_insert_with(|| (rank, "it left while others needed it".to_owned()));
+            self.failed.get_or_insert_with(|| (rank, "it left while other workers waited for it".to_owned()));
         }
         match &self.failed {
             Some((rank, reason)) => Err(CollectiveError::Failed { rank: *rank, reason: reason.clone() }),
@@ -53,7 +54,7 @@ impl State {
     }
 }
 
-/// What a worker lays down.
+/// What a worker contributes to a round.
 #[derive(Clone, Debug)]
 struct Contribution {
     call: Call,
@@ -61,7 +62,7 @@ struct Contribution {
     rows: Vec<Vec<f64>>,
 }
 
-/// What must be the same for all.
+/// The call, which must be the same for all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     AllReduce { len: usize },
@@ -191,7 +192,7 @@ impl Collective for Threads {
 }
 
 impl Drop for Threads {
-    /// Whoever still waits for this worker, or will, waits in vain.
+    /// Workers that wait for this one fail from now on.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.team.fail(self.rank, "it panicked");
@@ -201,7 +202,7 @@ impl Drop for Threads {
     }
 }
 
-/// A team that broke: which worker failed first, and of what.
+/// A failed team: which worker failed first, and why.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("worker {rank} failed: {reason}")]
 pub struct TeamFailure<E> {

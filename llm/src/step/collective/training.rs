@@ -1,4 +1,4 @@
-//! A short training run over workers: imitation, then reinforcement.
+//! A short distributed training run: supervised steps, then RL.
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::Policy;
@@ -15,13 +15,13 @@ use crate::step::sft::{Example, SftReport};
 /// Reward of a response to a prompt; none when it cannot be graded.
 pub type TokenRewardFn<'a> = dyn Fn(&[u32], &[u32]) -> Option<f64> + Sync + 'a;
 
-/// What is taught: the same for every worker.
+/// A distributed run; the same for every worker.
 pub struct DistributedRun<'a> {
-    /// A batch of examples per step of imitation.
+    /// A batch of examples for each supervised step.
     pub examples: &'a [Vec<Example>],
     /// Its learning rate.
     pub sft_rate: f64,
-    /// Prompts of every step of reinforcement.
+    /// Prompts of each RL step.
     pub prompts: &'a [Vec<Vec<u32>>],
     /// Responses to each.
     pub group_size: usize,
@@ -29,22 +29,22 @@ pub struct DistributedRun<'a> {
     pub sampling: SamplingParams,
     /// Tokens that end a response.
     pub eos: &'a [u32],
-    /// What they earn.
+    /// Their rewards.
     pub grade: &'a TokenRewardFn<'a>,
-    /// What is made of the rewards.
+    /// The method that turns rewards into gradients.
     pub method: &'a dyn Method,
     /// The frozen policy of a KL term.
     pub reference: Option<&'a Decoder<f32>>,
     /// Learning rate, and gradient steps per batch.
     pub settings: UpdateSettings,
-    /// Random numbers are addressed by it, the step, the prompt and the response: by nothing of the worker.
+    /// The seed. Random numbers are addressed by it, the step, the prompt and the response, and never by the worker.
     pub seed: u64,
 }
 
-/// What a lesson did; the same for every worker.
+/// Report of a distributed run; the same for every worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DistributedReport {
-    /// Steps of imitation.
+    /// Reports of the supervised steps.
     pub sft: Vec<SftReport>,
     /// Batches sampled, by all workers together.
     pub batches: Vec<Vec<Group>>,
@@ -54,7 +54,7 @@ pub struct DistributedReport {
     pub digest: u32,
 }
 
-/// Teaches it. A worker samples and grades the responses to its share of the prompts; the batch is then shared.
+/// Runs it. Each worker samples and grades the responses to its share of the prompts; the batch is then gathered.
 ///
 /// # Errors
 /// [`WorkerError`].

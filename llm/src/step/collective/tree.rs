@@ -1,13 +1,13 @@
-//! The one order in which numbers are added, whoever adds them.
+//! The order of summation, which does not depend on the number of workers.
 
 use grpo_lambda_decoder::model::ops::norm;
 use grpo_lambda_decoder::model::weights::Parameters;
 
-/// What is added element by element.
+/// Values that are added element by element.
 pub trait Summand: Clone {
     /// `self + right`, each element rounded once.
     fn add(&mut self, right: &Self);
-    /// Takes over the numbers of `from`, which has the same shape.
+    /// Copies `from`, which has the same shape.
     fn assign(&mut self, from: &Self);
 }
 
@@ -34,7 +34,7 @@ impl Summand for Parameters<f32> {
     }
 }
 
-/// Leaves on their way up a complete binary tree: `((l0 + l1) + (l2 + l3)) + ...`.
+/// Sums leaves along a complete binary tree: `((l0 + l1) + (l2 + l3)) + ...`.
 ///
 /// A binary counter. Two subtrees of one size are added as soon as the right one is complete, so that after `n` leaves one
 /// buffer is kept per 1 in the binary digits of `n`: at most `log2(n)` for `n` leaves, a power of two, beside the leaf itself.
@@ -99,7 +99,7 @@ impl<B: Summand> TreeSum<B> {
         }
     }
 
-    /// Back to no leaf; buffers are kept.
+    /// Removes all leaves; buffers are kept.
     pub fn clear(&mut self) {
         self.spare.append(&mut self.open);
         self.leaves = 0;

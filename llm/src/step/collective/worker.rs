@@ -14,7 +14,7 @@ use crate::config::MemoryConfig;
 use crate::step::engine::take_weights;
 use crate::step::sft::{Example, SftReport};
 
-/// What stops a worker.
+/// Why a worker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The model refused its input.
@@ -26,7 +26,7 @@ pub enum WorkerError {
     /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
-    /// Another worker failed, or the workers have parted.
+    /// Another worker failed, or the replicas have diverged.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
 }
@@ -44,7 +44,7 @@ pub struct Worker<C: Collective> {
     leaf: Gradients<f32>,
     /// The gradients of the shards before it.
     fold: TreeSum<Parameters<f32>>,
-    /// The shard at hand.
+    /// Gradient of the current shard.
     shard: usize,
     /// Log-probabilities of the rows so far.
     own: Vec<Vec<f64>>,
@@ -110,7 +110,7 @@ impl<C: Collective> Worker<C> {
         })
     }
 
-    /// Stops where a replica has other weights than worker 0, or another state of its optimiser.
+    /// Fails when a replica's weights or optimiser state differ from those of worker 0.
     ///
     /// # Errors
     /// [`CollectiveError::Diverged`] in every worker alike.
@@ -124,7 +124,7 @@ impl<C: Collective> Worker<C> {
         }
     }
 
-    /// One step of imitation on the examples of all workers: [`crate::step::sft::step`] over shards.
+    /// One supervised step on the examples of all workers: [`crate::step::sft::step`] over shards.
     ///
     /// The loss is the mean over the response tokens of the *whole* batch, whoever scores them.
     ///
@@ -210,7 +210,7 @@ impl<C: Collective> Worker<C> {
     pub(super) fn step(&mut self, rate: f64) -> Result<(StepOutcome, Vec<Vec<f64>>), WorkerError> {
         let logps = self.collective.gather(&self.own)?;
         let own = self.own_shards();
-        // A single shard is its own subtree and stays where it is.
+        // A single shard is its own subtree and needs no copy.
         if own.len() > 1 {
             while self.shard < own.end {
                 self.complete_shard();

@@ -24,7 +24,7 @@ pub struct CpuEngine {
 }
 
 impl CpuEngine {
-    /// A stage that begins with `model`.
+    /// An engine that starts from `model`.
     ///
     /// # Errors
     /// When the adapter does not fit the model, or the reference does not.
@@ -47,12 +47,12 @@ impl CpuEngine {
         Ok(CpuEngine { model, optimiser, gradients, reference, lora })
     }
 
-    /// The gradient under way, complete.
+    /// The accumulated gradient.
     pub fn gradients(&mut self) -> &mut Gradients<f32> {
         &mut self.gradients
     }
 
-    /// Moves the decoder to what the optimiser holds.
+    /// Copies the optimiser's weights into the decoder.
     fn take_weights(&mut self) {
         let optimiser = &self.optimiser;
         match &self.lora {
@@ -62,7 +62,7 @@ impl CpuEngine {
     }
 }
 
-/// Moves a model to the weights of its optimiser.
+/// Copies an optimiser's weights into a model.
 pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
     model.update(|parameters| {
         for (name, weights) in optimiser.parameters() {

@@ -35,7 +35,7 @@ fn implemented(shape: &Config) -> Result<(), Error> {
     }
 }
 
-/// A model on a device, to be sampled.
+/// A model on a device, for sampling.
 #[derive(Debug)]
 pub struct GpuModel {
     decoder: GpuDecoder,
@@ -62,7 +62,7 @@ impl GpuModel {
         Ok(GpuModel { decoder, weights, adapter: None })
     }
 
-    /// What an optimiser moves.
+    /// The tensors that are trained.
     fn trained(&self) -> &Tensors {
         self.adapter.as_ref().map_or(self.weights.tensors(), Adapter::tensors)
     }
@@ -85,12 +85,12 @@ pub struct GpuEngine {
     model: GpuModel,
     reference: Option<Weights>,
     optimiser: GpuAdamW,
-    /// From the first backward pass of a step to its end: while responses are sampled, their caches have the room.
+    /// Allocated from the first backward pass of a step to its end, so that the KV caches can use this memory while responses are sampled.
     gradients: Option<Gradients>,
 }
 
 impl GpuEngine {
-    /// A stage that begins with these parameters.
+    /// An engine that starts from these parameters.
     ///
     /// # Errors
     /// When parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
@@ -125,7 +125,7 @@ impl GpuEngine {
         Ok(GpuEngine { model, reference, optimiser, gradients: None })
     }
 
-    /// The gradient under way, at zero when there is none.
+    /// Takes the accumulated gradient; zeros if there is none.
     fn take_gradients(&mut self) -> Result<Gradients, DeviceError> {
         if let Some(gradients) = self.gradients.take() {
             return Ok(gradients);

@@ -18,13 +18,13 @@ use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome};
 use grpo_lambda_decoder::rollout::Sampler;
 
 impl TrainingSetup {
-    /// All weights are trained, and compared with no reference.
+    /// All weights are trained, without a reference policy.
     pub fn new(adam: AdamWSettings) -> Self {
         TrainingSetup { adam, lora: None, reference: None, seed: 0 }
     }
 }
 
-/// How a stage of training begins.
+/// What an engine needs at the start of a training stage.
 #[derive(Clone, Debug)]
 pub struct TrainingSetup {
     /// The optimiser.
@@ -33,11 +33,11 @@ pub struct TrainingSetup {
     pub lora: Option<LoraSettings>,
     /// Weights of the frozen policy of a KL term. An adapter needs none: its reference is the model without it.
     pub reference: Option<Parameters<f32>>,
-    /// Where a new adapter's numbers come from.
+    /// Seed of a new adapter.
     pub seed: u64,
 }
 
-/// A model, its optimiser, the gradient under way and the frozen reference.
+/// A model, its optimiser, the accumulated gradient and the frozen reference.
 pub trait Engine: Sampler + Sized {
     /// What [`Engine::forward`] keeps for [`Engine::backward`].
     type Tape;
@@ -69,7 +69,7 @@ pub trait Engine: Sampler + Sized {
     /// When the device fails.
     fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
 
-    /// Moves what is trained against the gradient, and clears it.
+    /// Takes an optimiser step with the accumulated gradient, then clears the gradient.
     ///
     /// # Errors
     /// [`OptimError`].
@@ -81,7 +81,7 @@ pub trait Engine: Sampler + Sized {
     /// When the device fails.
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error>;
 
-    /// What a checkpoint needs beside them to continue: the reference, or the weights under the adapter.
+    /// The frozen weights that a checkpoint needs to continue: the reference, or the weights under the adapter.
     ///
     /// # Errors
     /// When the device fails.
@@ -106,6 +106,6 @@ pub trait Engine: Sampler + Sized {
     /// When the state is of another model. Nothing has changed then.
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError>;
 
-    /// The model as a CPU decoder, where it is one: what evidence is asked of.
+    /// The model as a CPU decoder, where it is one. Evidence is computed with it.
     fn cpu_decoder(&self) -> Option<&Decoder<f32>>;
 }

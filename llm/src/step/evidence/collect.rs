@@ -12,8 +12,8 @@ use super::{
 };
 use crate::input::tokens::{ModelTokenizer, TokenError};
 
-/// Asks `request` about every response of `batch` and writes the scores into it; `prompt(g)` and `address(g, i)` belong to group `g`
-/// and its response `i`.
+/// Computes the requested evidence for every response of `batch` and writes it into the batch; `prompt(g)` and `address(g, i)` belong to
+/// group `g` and its response `i`.
 ///
 /// # Errors
 /// [`EvidenceError`].

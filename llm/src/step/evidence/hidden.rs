@@ -7,7 +7,7 @@ use grpo_lambda_decoder::pack::pack;
 
 use super::{EvidenceCost, EvidenceError, ForwardSettings, tokens_of};
 
-/// Writes the last layer's state at every token of every response whose group has something to compare.
+/// Writes the last hidden state at every token of every response in a group with unequal rewards.
 pub(super) fn hidden<'a>(
     model: &Decoder<f32>,
     pass: ForwardSettings,

@@ -1,4 +1,4 @@
-//! Evidence the language model finds by asking itself again: how the answer of a response depends on its reasoning tokens.
+//! Evidence from further passes of the language model: how the answer of a response depends on its reasoning tokens.
 //!
 //! | evidence | question | cost | file |
 //! | --- | --- | --- | --- |
@@ -7,7 +7,7 @@
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
 //! The answer is what stands in the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
-//! sampling temperature. A response that answers nothing has no reasoning token to ask about: its list of scores is empty, which leaves
+//! sampling temperature. A response without an answer has no reasoning tokens: its list of scores is empty, which leaves
 //! every token its plain advantage. So has every response of a group whose rewards agree: its advantages are 0 whatever the scores are. (Of
 //! hidden states such a group has empty ones.)
 //!
@@ -32,7 +32,7 @@ pub use provided::{PROVIDED, describe_cost, why_unavailable};
 pub use request::{EvidenceRequest, EvidenceSettingError};
 pub use span::ResponseSpan;
 
-/// What asking cost beyond sampling and training.
+/// Computation beyond sampling and training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvidenceCost {
     /// Tokens read in forward passes.
@@ -48,7 +48,7 @@ impl std::ops::AddAssign for EvidenceCost {
     }
 }
 
-/// Why a question has no answer.
+/// Why evidence could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     /// The model refused its input.
@@ -71,7 +71,7 @@ pub enum EvidenceError {
     },
 }
 
-/// How to compute: none of it changes a result, but for the temperature.
+/// Settings of the passes; only the temperature affects a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ForwardSettings {
     /// Divides the logits.
@@ -82,7 +82,7 @@ pub struct ForwardSettings {
     pub recompute: bool,
 }
 
-/// A response to ask about.
+/// A response whose evidence is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvidenceInput<'a> {
     /// Its prompt.

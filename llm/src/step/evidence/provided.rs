@@ -28,7 +28,7 @@ pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
     }
 }
 
-/// What it takes to find this evidence, for a reader of the objective; `None` where it comes with sampling.
+/// The computation that this evidence takes, in words; `None` where sampling provides it.
 pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
     match kind {
         EvidenceKind::Shifts => Some(

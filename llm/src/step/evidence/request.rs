@@ -6,7 +6,7 @@ use grpo_lambda::methods::Configured;
 
 use crate::input::tokens::ModelTokenizer;
 
-/// A question to ask of every response, with its settings.
+/// Evidence to compute for every response, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EvidenceRequest {
     /// How far the answer moves when a token is masked.
@@ -42,7 +42,7 @@ pub struct EvidenceSettingError {
 }
 
 impl EvidenceRequest {
-    /// What a method asks of a model with `vocabulary` tokens, if anything.
+    /// The evidence that a method needs from a model with `vocabulary` tokens, if any.
     ///
     /// # Errors
     /// [`EvidenceSettingError`], for a number that is not whole or a token the model does not have.

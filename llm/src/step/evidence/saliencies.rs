@@ -8,7 +8,7 @@ use super::{
     EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, log_softmax_of_mean, packed, tokens_of,
 };
 
-/// Draws lie so many random numbers apart: more than a response has numbers in its embeddings.
+/// Distance between the random numbers of two draws: more than a response's embeddings have elements.
 const DRAW_STRIDE: u64 = 1 << 40;
 
 /// The saliency of every reasoning token of every item, the mean over `draws` perturbations of standard deviation `noise`.

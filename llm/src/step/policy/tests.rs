@@ -23,7 +23,7 @@ fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
     engine.gradients().by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect()
 }
 
-/// With room for four tokens only `\\boxed{d}` earns anything, so `J = mean_x pi(y_x|x)` and its gradient are known
+/// With a limit of four tokens only `\\boxed{d}` gets a reward, so `J = mean_x pi(y_x|x)` and its gradient are known
 /// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
 #[test]
 fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
@@ -47,7 +47,7 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
         let row: Vec<u32> = e.tokens.iter().chain(answer).copied().collect();
         answered.push(&row, e.tokens.len());
     }
-    // Far enough from the random start that an answer comes up: a few steps of imitation.
+    // A few supervised steps, so that correct answers are sampled at all.
     let examples: Vec<_> = prompts
         .iter()
         .zip(&answers)

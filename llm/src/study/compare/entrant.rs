@@ -3,7 +3,7 @@
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::SettingError;
 
-/// A method that takes part, with every setting and with what its run has of its own.
+/// A method in the comparison, with all of its settings and those of its runs that differ from the common ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entrant {
     /// Its name in the registry.
@@ -89,7 +89,7 @@ impl Entrant {
         self.label.chars().map(plain).collect()
     }
 
-    /// What its runs have beside the common configuration.
+    /// Settings of its runs over the common configuration.
     pub fn overrides(&self) -> Vec<String> {
         let method = self.settings.iter().map(|(k, v)| format!("method.{k}={v}"));
         let own = self.run.iter().map(|(k, v)| format!("{k}={v}"));
@@ -138,7 +138,7 @@ pub fn parse(text: &str) -> Result<Vec<Entrant>, String> {
         let alike = |other: &&Entrant| other.slug().eq_ignore_ascii_case(&entrant.slug());
         if let Some(other) = entrants[..i].iter().find(alike) {
             return Err(format!(
-                "--methods: {} stands there twice (as {} and {})",
+                "--methods: {} is given twice (as {} and {})",
                 other.label,
                 spelt(&given, &entrants, other),
                 spelt_at(&given, i)
@@ -202,9 +202,9 @@ mod tests {
             ("grpo_lambda:lambda=2", "lambda=2: must be a number from 0 to 1"),
             (
                 "grpo,grpo_lambda,grpo_lambda:style=recent",
-                "stands there twice (as grpo_lambda and grpo_lambda:style=recent)",
+                "is given twice (as grpo_lambda and grpo_lambda:style=recent)",
             ),
-            ("grpo:rl.lr=1e-3,grpo:rl.lr=0.001", "stands there twice"),
+            ("grpo:rl.lr=1e-3,grpo:rl.lr=0.001", "is given twice"),
             ("grpo:seed=3", "unknown key `seed`"),
             ("grpo:eval.n=3", "the others are common to all"),
             ("grpo:rl.steps=3", "rl.steps is common"),

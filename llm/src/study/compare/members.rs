@@ -15,7 +15,7 @@ use crate::study::curves::{Curves, CurvesError, Points};
 use crate::study::record::{RecordError, summary};
 use crate::train::{RunSummary, TrainError, train};
 
-/// What ends a comparison early.
+/// Why a comparison stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// It was refused.
@@ -69,18 +69,18 @@ impl CompareError {
     }
 }
 
-/// What the runs of a method scored, a value or curve for each seed.
+/// Scores of a method's runs: a value or curve for each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodScores {
     /// The method.
     pub entrant: Entrant,
-    /// For a twin of the first method, the methods whose rate times mean weight it has.
+    /// For an equal-rate twin of the first method: the methods whose learning rate times mean token weight it has.
     pub twin_of: Vec<String>,
     /// Its peak learning rate.
     pub rate: f64,
     /// Its mean on-policy token weight ([`mean_token_weight`]) at the length of [`ComparisonResult::length`].
     pub weight: f64,
-    /// Held-out problems with a verdict after RL; the others had an answer that could not be read, and count neither way.
+    /// Number of held-out problems with a gradable response after RL; the others are left out.
     pub n: Vec<u64>,
     /// Held-out accuracy before RL.
     pub before: Vec<f64>,
@@ -92,7 +92,7 @@ pub struct MethodScores {
     pub reward: Vec<Points>,
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonResult {
     /// The plan.
@@ -149,7 +149,7 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonRes
             reward: Vec::new(),
         })
         .collect();
-    // Seed by seed, so that a comparison that is stopped early has compared something.
+    // Seed by seed, so that an interrupted comparison has complete seeds to compare.
     for (&seed, start) in seeds.iter().zip(&starts) {
         for score in &mut scores {
             let path = directory.join(score.entrant.slug()).join(format!("seed-{seed}"));
@@ -162,7 +162,7 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonRes
 }
 
 impl ComparisonResult {
-    /// The fewest and the most held-out problems with a verdict in a run.
+    /// The fewest and the most held-out problems with a gradable response in a run.
     pub fn problems(&self) -> [u64; 2] {
         let all = || self.scores.iter().flat_map(|s| &s.n).copied();
         [all().min().unwrap_or(0), all().max().unwrap_or(0)]
@@ -174,7 +174,7 @@ impl ComparisonResult {
             [least, most] if least == most => format!("{most} held-out problems a seed"),
             [least, most] => {
                 format!(
-                    "{most} held-out problems a seed (answers that cannot be read count neither way; at least {least} can)"
+                    "{most} held-out problems a seed (ungradable answers are left out; at least {least} are gradable)"
                 )
             }
         }
@@ -238,16 +238,16 @@ fn twins(plan: &Plan, length: u64) -> Vec<(Entrant, Vec<String>)> {
     twins
 }
 
-/// A stage that a run is of.
+/// The stage of a run.
 #[derive(Clone, Copy)]
 pub(crate) enum RunKind {
-    /// Imitation, shared by several runs.
+    /// Supervised fine-tuning, shared by several runs.
     Sft,
     /// Reinforcement learning.
     Rl,
 }
 
-/// Where several runs are in time.
+/// Estimates the remaining time of several runs.
 pub(crate) struct EtaClock {
     started: Instant,
     total: usize,
@@ -298,7 +298,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs a member, or takes its word that it is done.
+    /// Executes a run, unless its directory says that it is finished.
     fn member(
         &mut self,
         kind: RunKind,

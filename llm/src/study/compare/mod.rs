@@ -1,4 +1,4 @@
-//! Several methods from the same supervised starts: who learns what, over several seeds, with intervals.
+//! Compares several methods from the same supervised starts, over several seeds, with intervals.
 //!
 //! ```text
 //! DIR/compare.toml          the methods, the seeds and the common configuration, written first

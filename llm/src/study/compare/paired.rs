@@ -1,7 +1,7 @@
 //! Two evaluations on the same problems, problem by problem.
 //!
-//! A difference is B less A, of shares of right answers. Problems of which either side has no response that counts are left out (and
-//! counted); the same with such responses as wrong stands beside.
+//! A difference is B less A, of shares of right answers. Problems without a gradable response on either side are left out and counted; a
+//! second difference scores ungradable responses 0.
 //!
 //! ```text
 //! d_i = score of B on problem i - score of A on problem i
@@ -84,7 +84,7 @@ impl StoredEvaluation {
     }
 }
 
-/// What may be said of a difference.
+/// Conclusion about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairedVerdict {
     /// The test does not reject at 5 %.
@@ -123,7 +123,7 @@ impl PairedVerdict {
     }
 }
 
-/// A difference with what is known of it.
+/// A difference with its interval and test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairedDifference {
     /// B less A, with its 95 % interval.
@@ -154,21 +154,21 @@ pub struct Discordant {
 pub struct Paired {
     /// Its name.
     pub name: String,
-    /// Problems that count on both sides.
+    /// Problems with gradable responses on both sides.
     pub n: usize,
-    /// Problems left out, since a side has no response that counts.
+    /// Problems left out because a side has no gradable response.
     pub left_out: usize,
     /// Mean score of A and of B over those `n`.
     pub means: [f64; 2],
-    /// The difference; nothing where no problem counts.
+    /// The difference; `None` if no problem is gradable on both sides.
     pub difference: Option<PairedDifference>,
-    /// The difference with what does not count as wrong, over all problems.
+    /// The difference over all problems, with ungradable responses scored 0.
     pub as_wrong: PairedDifference,
     /// Problems on which B is better, equal, worse.
     pub sides: [usize; 3],
     /// The problems on which they differ, the largest differences in favour of B first.
     pub discordant: Vec<Discordant>,
-    /// What so many problems can show, at the spread observed.
+    /// The differences that this many problems can detect, at the observed spread.
     pub limits: Option<PowerLimits>,
 }
 
@@ -179,7 +179,7 @@ pub struct Pair {
     pub paths: [PathBuf; 2],
     /// The benchmarks both were asked, in the order of A.
     pub benchmarks: Vec<Paired>,
-    /// The unweighted mean over them: means of A and B, and the difference; with several, all of which have problems that count.
+    /// The unweighted mean over them: means of A and B, and the difference; with several, if all of them have gradable problems.
     pub average: Option<([f64; 2], PairedDifference)>,
     /// Benchmarks that only A, or only B, was asked.
     pub alone: [Vec<String>; 2],

@@ -38,7 +38,7 @@ pub fn finding(pair: &Pair) -> String {
         (None, all) => {
             let of = |b: &Paired| match &b.difference {
                 Some(d) => format!("{}, {} on {}", d.verdict.word(), spelt(d), b.name),
-                None => format!("no problem of {} counts on both sides", b.name),
+                None => format!("no problem of {} is gradable on both sides", b.name),
             };
             format!("B against A: {}", all.iter().map(of).collect::<Vec<_>>().join("; "))
         }
@@ -64,7 +64,11 @@ pub fn table(pair: &Pair) -> String {
     };
     for b in &pair.benchmarks {
         let Some(d) = &b.difference else {
-            table.add_row([b.name.clone(), "0".to_owned(), "no problem counts on both sides".to_owned()]);
+            table.add_row([
+                b.name.clone(),
+                "0".to_owned(),
+                "no problem is gradable on both sides".to_owned(),
+            ]);
             continue;
         };
         table.add_row([
@@ -95,13 +99,13 @@ pub fn table(pair: &Pair) -> String {
     table.to_string()
 }
 
-/// What a reader must know of the comparison.
+/// Caveats of the comparison.
 pub fn notes(pair: &Pair) -> Vec<String> {
     let mut notes = Vec::new();
     for b in &pair.benchmarks {
         if b.left_out > 0 {
             notes.push(format!(
-                "{}: {} of {} problems are left out, since a side has no response that counts; as wrong: {}, {}",
+                "{}: {} of {} problems are left out, because a side has no gradable response; scored 0 instead: {}, {}",
                 b.name,
                 b.left_out,
                 b.n + b.left_out,

@@ -1,4 +1,4 @@
-//! What a comparison is of, and the file that remembers it.
+//! The plan of a comparison, and the file that stores it.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub struct Plan {
     pub seeds: u64,
     /// Whether the first method also runs at the rates that equalise rate times mean token weight.
     pub ablate_rate: bool,
-    /// What all runs have in common.
+    /// The configuration that all runs share.
     pub base: Config,
 }
 

@@ -8,7 +8,7 @@ use super::figure::bands;
 use super::members::{ComparisonResult, MethodScores};
 use super::statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, difference, standings};
 
-/// The place of every method.
+/// Statistics of every method.
 fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
     let pairs: Vec<(&[f64], &[f64])> =
         outcome.scores.iter().map(|s| (s.before.as_slice(), s.after.as_slice())).collect();
@@ -24,7 +24,7 @@ fn against_twin<'a>(
     Some((twin, difference(&score.after, &twin.after)))
 }
 
-/// What came out, in a sentence.
+/// The result in a sentence.
 pub fn finding(outcome: &ComparisonResult) -> String {
     let places = places(outcome);
     let (first, seeds) = (&outcome.scores[0].entrant.label, outcome.plan.seeds);

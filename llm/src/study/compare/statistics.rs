@@ -1,4 +1,4 @@
-//! From scores by seed to what may be said of them.
+//! Statistics over seeds: intervals, tests and conclusions.
 //!
 //! One number a seed: the held-out accuracy of the final weights. Location is the interquartile mean over seeds; intervals are
 //! 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few seeds. Differences are
@@ -16,7 +16,7 @@ pub struct IqmEstimate {
     pub ends: Option<[f64; 2]>,
 }
 
-/// What may be said of a difference.
+/// Conclusion about a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SeedsVerdict {
     /// One seed: nothing.
@@ -91,7 +91,7 @@ pub struct MethodDifference {
     pub verdict: SeedsVerdict,
 }
 
-/// A method's place.
+/// Statistics of a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MethodStanding {
     /// Accuracy before RL.
@@ -107,7 +107,7 @@ pub struct MethodStanding {
 /// Sign flips drawn when there are too many seeds to count all.
 const DRAWS: usize = 10_000;
 
-/// The place of every method from (before, after) of each seed, methods in order, seeds in the same order for all.
+/// Statistics of every method from (before, after) of each seed, with methods in order and seeds in the same order for all.
 ///
 /// # Panics
 /// When a method has no seeds or a value is not finite.

@@ -1,4 +1,4 @@
-//! What a cell takes: tokens, operations, hours on a stated accelerator, disk.
+//! Cost estimate of a cell: tokens, operations, hours on a stated accelerator, disk.
 //!
 //! Tokens and operations follow from the model's shape and the preset ([`crate::plan::roofline`] counts them). Everything else is an assumption, kept in
 //! [`Assumptions`] and printed with the numbers: how long prompts and responses are, what the accelerator can do, and what share of that is reached.
@@ -49,7 +49,7 @@ pub fn of_device(name: &str) -> Option<&'static Accelerator> {
     ACCELERATORS.iter().find(|a| a.name == listed)
 }
 
-/// What the estimate takes for granted.
+/// Assumptions of the estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumptions {
     /// The accelerator.
@@ -109,7 +109,7 @@ impl Assumptions {
     }
 }
 
-/// What some piece of work takes.
+/// Estimated cost of a piece of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkEstimate {
     /// Tokens sampled.

@@ -1,4 +1,4 @@
-//! Which cells a table is made of, and which of them are asked for.
+//! The cells of a table, and the selection of those to run.
 
 use std::fmt;
 
@@ -128,7 +128,7 @@ pub fn expand(paper: &Paper, selection: TableSelection) -> Vec<Cell> {
     cells
 }
 
-/// What `--only` keeps: cells that have one of the values given for every key that is given.
+/// The filter of `--only`: keeps cells that match one of the given values for every given key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CellFilter(Vec<(&'static str, Vec<String>)>);
 

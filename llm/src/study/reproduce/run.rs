@@ -1,4 +1,4 @@
-//! A grid in its directory: what is done, and doing what is left.
+//! A grid in its directory: the status of its cells, and running those that are left.
 //!
 //! ```text
 //! reproduce.toml                   scale and settings, so that another grid does not mix in
@@ -29,7 +29,7 @@ use crate::run::{self, RunError};
 use crate::study::compare::{CompareError, EtaClock, RunKind, finished};
 use crate::train::{RunSummary, TrainError, train};
 
-/// What ends a grid early.
+/// Why a grid stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum GridError {
     /// It was refused, in a line.
@@ -309,7 +309,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Runs or resumes one run, or takes its word that it is done.
+    /// Executes or resumes a run, unless its directory says that it is finished.
     fn one(
         &self,
         name: &str,

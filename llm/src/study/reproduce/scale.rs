@@ -1,4 +1,4 @@
-//! What a grid is run on: the paper's models and benchmarks, or stand-ins that this machine can train.
+//! The scale of a grid: the paper's models and benchmarks, or small stand-ins that this machine can train.
 
 use std::path::{Path, PathBuf};
 

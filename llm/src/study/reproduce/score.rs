@@ -1,4 +1,4 @@
-//! What a cell scored, kept in its directory.
+//! Scores of a cell, stored in its directory.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub struct CellScore {
     pub benchmark: String,
     /// Right answers.
     pub correct: u64,
-    /// Problems with a verdict.
+    /// Problems with a gradable response.
     pub n: u64,
     /// Problems whose response could not be graded; not in `n`.
     pub ungradable: u64,
@@ -51,7 +51,8 @@ impl CellScores {
         let path = directory.join(FILE);
         let bytes = Disk::default().read(&path).map_err(|e| e.to_string())?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let wrong = |problem: String| format!("{}: {problem}; remove it and it is made anew", path.display());
+        let wrong =
+            |problem: String| format!("{}: {problem}; remove it to have it written again", path.display());
         let scores: CellScores =
             serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not the scores of a cell: {e}")))?;
         let names: Vec<&str> = scores.scores.iter().map(|s| s.benchmark.as_str()).collect();

@@ -57,11 +57,11 @@ pub struct TableComparison {
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<TableRow>,
-    /// What is to be known of how it was made.
+    /// Caveats of the table.
     pub notes: Vec<String>,
 }
 
-/// The cells of a grid with how far they are.
+/// The cells of a grid with their status.
 pub type Cells = [(Cell, CellStatus)];
 
 fn scores<'a>(

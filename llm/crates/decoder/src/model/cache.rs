@@ -1,8 +1,8 @@
 //! Decoding with a cache of keys and values, in pages of 32 tokens that rows may share.
 //!
 //! A prompt is computed once; the responses of its group [`fork`](Decoding::fork) it and read its pages. Only a page that two
-//! rows would both write, the last and partly filled one of the prompt, is copied, when the first of them writes. A row that
-//! ends leaves its pages to others, so a batch costs what is still being decoded.
+//! rows would both write, the last and partly filled one of the prompt, is copied, when the first of them writes. A finished row frees its
+//! pages, so a batch costs only what is still being decoded.
 //!
 //! A step runs the same layer code as training, on one token per row; its log-probabilities are those of teacher forcing,
 //! bit for bit.
@@ -71,7 +71,7 @@ impl<T: Real> PagePool<T> {
         }
     }
 
-    /// Gives `row` pages of its own for `more` tokens: new ones, and a copy of a partly filled page that is shared.
+    /// Reserves pages of `row` for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write).
     fn reserve(&mut self, row: &mut Row, more: usize) {
         if !row.len.is_multiple_of(PAGE) {
             let last = row.len / PAGE;

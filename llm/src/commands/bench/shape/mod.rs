@@ -1,4 +1,4 @@
-//! A step of training on made-up weights of a published shape: where its time goes, how near it is to what the device can do, and what a
+//! A training step on random weights of a published model shape: where its time goes, how close it is to the device's peak, and how long a
 //! run would take.
 
 mod measure;

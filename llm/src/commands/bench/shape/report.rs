@@ -27,7 +27,7 @@ pub(super) struct BenchReport<'a> {
     pub(super) dtype: Dtype,
     pub(super) device: String,
     pub(super) phases: StepTimings,
-    /// What the device can do, and who says so.
+    /// The device's peak rates, and where they are from.
     pub(super) peaks: Vec<(&'static str, Reached)>,
 }
 

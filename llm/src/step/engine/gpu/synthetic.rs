@@ -1,4 +1,4 @@
-//! An engine without a checkpoint: for what depends on the shape alone.
+//! An engine with synthetic weights, for measurements that depend on the shape alone.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use grpo_lambda_gpu::{
 use super::{GpuEngine, GpuModel, implemented};
 use crate::step::engine::TrainingSetup;
 
-/// What [`GpuEngine::synthetic`] puts into the weights.
+/// The weights of [`GpuEngine::synthetic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyntheticWeights {
     /// Random numbers.
     Random,
-    /// Nothing: where nothing is computed.
+    /// Uninitialised: for dry runs, which compute nothing.
     Uninitialised,
 }
 
@@ -33,8 +33,8 @@ impl SyntheticWeights {
 }
 
 impl GpuEngine {
-    /// A stage whose weights are made up on the way to the device, where time and memory are measured and numbers do not matter; on a dry
-    /// run not even that. `reference` says whether there is one; one of `stage` is not read.
+    /// An engine whose weights are generated on the device, for measuring time and memory; a dry run leaves them uninitialised. `reference`
+    /// says whether there is a reference model; that of `setup` is ignored.
     ///
     /// # Errors
     /// When the adapter does not fit the shape, there is too little memory or the device fails.

@@ -1,4 +1,4 @@
-//! Work space that is kept: a buffer goes back to its pool when dropped, so a training step after the first allocates little.
+//! A pool of work buffers: a buffer returns to its pool when dropped, so training steps after the first allocate little.
 //!
 //! Returning large buffers to the operating system at every step costs a page fault per 4 KiB the next time. What the pool
 //! holds, lent or not, stays below one and a half times the most that was ever lent at once.
