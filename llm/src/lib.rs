@@ -5,6 +5,7 @@
 //! ```
 //! The loss and its gradient with respect to log-probabilities come from [`grpo_lambda::methods`], compiled once and verified
 //! there; this crate turns parameters into log-probabilities and gradients of log-probabilities into gradients of parameters.
+#![allow(missing_docs)] // the internals of a binary: names and comments say what is not obvious
 
 pub mod cli;
 pub mod commands;

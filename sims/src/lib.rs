@@ -1,4 +1,5 @@
 //! The laboratory of grpo-lambda: every claim with its verdict, data and figure, behind the command `sim`.
+#![allow(missing_docs)] // the internals of a binary: names and comments say what is not obvious
 
 pub mod atlas;
 pub mod cli;

@@ -50,7 +50,6 @@ impl Failure {
     }
 }
 
-/// Lines joined by `; `.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
@@ -139,7 +138,6 @@ fn count(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("must be a whole number from 1 to {MOST}"))
 }
 
-/// A whole number.
 fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "must be a whole number of at least 0".to_owned())
 }

@@ -16,28 +16,13 @@ use crate::input::task::Level;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueKind {
     /// A whole number in `min..=max`.
-    Integer {
-        /// Smallest.
-        min: u64,
-        /// Largest.
-        max: u64,
-    },
+    Integer { min: u64, max: u64 },
     /// Whole numbers in `min..=max`, at least one.
-    Integers {
-        /// Smallest.
-        min: u64,
-        /// Largest.
-        max: u64,
-    },
+    Integers { min: u64, max: u64 },
     /// Some of these words, each once, at least one; written in this order.
     Words(&'static [&'static str]),
     /// A finite number in `min..=max`.
-    Number {
-        /// Smallest.
-        min: f64,
-        /// Largest.
-        max: f64,
-    },
+    Number { min: f64, max: f64 },
     /// A finite number greater than 0.
     Positive,
     /// `none` or a finite number greater than 0.

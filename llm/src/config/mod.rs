@@ -34,9 +34,7 @@ use crate::reward::RewardConfig;
 /// A preset that ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name.
     pub name: &'static str,
-    /// Its TOML.
     pub text: &'static str,
 }
 
@@ -54,89 +52,31 @@ pub static PRESETS: &[Preset] = &[
 /// A configuration that was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Neither a shipped preset nor a file.
     #[error("`{name}` is neither a preset nor a file{hint}; presets: {known}")]
-    UnknownPreset {
-        /// What was asked for.
-        name: String,
-        /// ` (did you mean ..?)` or empty.
-        hint: String,
-        /// All names.
-        known: String,
-    },
-    /// A file that cannot be read.
+    UnknownPreset { name: String, hint: String, known: String },
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Text that is not TOML.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{origin}: {problem}")]
-    Syntax {
-        /// Where it stands.
-        origin: String,
-        /// The parser's words.
-        problem: String,
-    },
+    Syntax { origin: String, problem: String },
     /// An override without `=`.
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
-    /// No such key.
     #[error("{origin}: unknown key `{key}`{hint}")]
-    UnknownKey {
-        /// Where it stands.
-        origin: String,
-        /// What was given.
-        key: String,
-        /// ` (did you mean ..?)` or empty.
-        hint: String,
-    },
-    /// A way of sampling that training cannot use.
+    UnknownKey { origin: String, key: String, hint: String },
     #[error(
         "{origin}: {key}: training samples from the whole distribution, because the log-probability of a truncated one differs \
          from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
     )]
-    Truncated {
-        /// Where it stands.
-        origin: String,
-        /// The key.
-        key: String,
-    },
-    /// The same key in two overrides.
+    Truncated { origin: String, key: String },
     #[error("{key} is given twice: {first} and {second}")]
-    Twice {
-        /// The key.
-        key: String,
-        /// First value.
-        first: String,
-        /// Second value.
-        second: String,
-    },
-    /// A value outside what its key takes.
+    Twice { key: String, first: String, second: String },
     #[error("{origin}: {key} = {value}: must be {expected}")]
-    Invalid {
-        /// Where it stands.
-        origin: String,
-        /// The key.
-        key: String,
-        /// What was given.
-        value: String,
-        /// What would be right.
-        expected: String,
-    },
+    Invalid { origin: String, key: String, value: String, expected: String },
     /// Values that are valid one by one and conflict with each other.
     #[error("{0}")]
     Conflict(String),
-    /// The method's own refusal.
     #[error("{origin}: {}", of_method(.source))]
-    Method {
-        /// Where it stands.
-        origin: String,
-        /// The refusal.
-        source: Box<SettingError>,
-    },
+    Method { origin: String, source: Box<SettingError> },
 }
 
 /// Names a refused value by its dotted key; the other messages already name the method.
@@ -159,9 +99,7 @@ pub enum ModelSource {
 /// The shape of a new model; its vocabulary is the tokenizer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelShape {
-    /// Width.
     pub hidden: usize,
-    /// Blocks.
     pub layers: usize,
     /// Attention heads.
     pub heads: usize,
@@ -171,10 +109,8 @@ pub struct ModelShape {
     pub intermediate: usize,
 }
 
-/// Supervised learning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SftConfig {
-    /// Steps.
     pub steps: u64,
     /// Examples per step.
     pub batch: usize,
@@ -182,7 +118,6 @@ pub struct SftConfig {
     pub worked_share: f64,
     /// Learning rate of every step.
     pub schedule: Schedule,
-    /// Its optimiser.
     pub adam: AdamWSettings,
 }
 
@@ -195,7 +130,6 @@ pub struct MemoryConfig {
     pub recompute_layers: bool,
 }
 
-/// Reinforcement learning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RlConfig {
     /// Steps: batches sampled.
@@ -208,7 +142,6 @@ pub struct RlConfig {
     pub inner_updates: usize,
     /// Learning rate of every step; inner updates share their step's.
     pub schedule: Schedule,
-    /// Its optimiser.
     pub adam: AdamWSettings,
     /// Length limit of a response.
     pub max_new_tokens: usize,
@@ -222,10 +155,8 @@ pub struct RlConfig {
     pub max_logp_error: f64,
 }
 
-/// Evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvalConfig {
-    /// Held-out problems.
     pub n: usize,
     /// Steps between evaluations; 0: only before and after.
     pub every: u64,
@@ -233,7 +164,6 @@ pub struct EvalConfig {
     pub temperature: f64,
 }
 
-/// Checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// Steps between them.
@@ -259,17 +189,11 @@ pub struct Config {
     pub model: ModelSource,
     /// The adapter that is trained, where not every weight is.
     pub lora: Option<LoraSettings>,
-    /// The task.
     pub task: TaskSource,
-    /// Supervised learning.
     pub sft: SftConfig,
-    /// Reinforcement learning.
     pub rl: RlConfig,
-    /// The reward.
     pub reward: RewardConfig,
-    /// Evaluation.
     pub eval: EvalConfig,
-    /// Checkpoints.
     pub checkpoint: CheckpointConfig,
     /// The method's name.
     pub method: String,
@@ -396,9 +320,6 @@ fn hint(key: &str) -> String {
 impl Config {
     /// A preset, by name or as a file, with `key=value` overrides.
     ///
-    /// # Errors
-    /// [`ConfigError`].
-    ///
     /// ```
     /// use grpo_lambda_llm::config::Config;
     /// let config = Config::resolve("tiny", &["rl.steps=7", "method.lambda=0.9"]).unwrap();
@@ -426,9 +347,6 @@ impl Config {
 
     /// This configuration with `key=value` overrides.
     ///
-    /// # Errors
-    /// [`ConfigError`].
-    ///
     /// ```
     /// use grpo_lambda_llm::config::Config;
     /// let config = Config::resolve("tiny", &["rl.steps=7", "method.lambda=0.9"]).unwrap();
@@ -442,9 +360,6 @@ impl Config {
     }
 
     /// A configuration given as TOML; `origin` names it in errors.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
         let mut given = RawSettings::default();
         read(&mut given, text, origin)?;
@@ -452,9 +367,6 @@ impl Config {
     }
 
     /// Reads what [`Config::to_toml`] wrote.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;

@@ -9,12 +9,10 @@ use crate::config::Config;
 use crate::input::data::{self, Columns, DataError, OnBadRow, Row};
 use crate::input::task::{Split, Task, TaskSource};
 
-/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchmarkProblem {
     /// Its id within the benchmark.
     pub id: String,
-    /// The problem.
     pub problem: String,
     /// The accepted answers, as they are written.
     pub golds: Vec<String>,
@@ -25,9 +23,7 @@ pub struct BenchmarkProblem {
 /// Problems with references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Benchmark {
-    /// Its name.
     pub name: String,
-    /// Its problems.
     pub items: Vec<BenchmarkProblem>,
     /// Whether it is an embedded task, which is asked as it was trained: without a template.
     pub embedded: bool,
@@ -79,17 +75,13 @@ impl Benchmark {
 /// A benchmark that was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchmarkError {
-    /// No such name and no such file.
     #[error(
         "unknown benchmark `{name}`{hint}: embedded are {}; files were looked for in {} (--data), which {}; a path works too",
         EMBEDDED.join(" and "), .data.display(), holds(.found)
     )]
     Unknown {
-        /// What was asked for.
         name: String,
-        /// ` (did you mean ..?)` or empty.
         hint: String,
-        /// Where files were looked for.
         data: PathBuf,
         /// What is there; none when there is no such directory.
         found: Option<Vec<String>>,
@@ -99,13 +91,10 @@ pub enum BenchmarkError {
         "--benchmarks {HELD_OUT}: the held-out problems of a run on a data set, and --model is from no such run"
     )]
     NoRun,
-    /// Two of one name.
     #[error("--benchmarks: {0} is given twice")]
     Twice(String),
-    /// No problem.
     #[error("{0}: no problem in it; at least one is needed")]
     Empty(String),
-    /// Its file.
     #[error(transparent)]
     Data(#[from] DataError),
 }
@@ -122,9 +111,6 @@ fn holds(found: &Option<Vec<String>>) -> String {
 const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
 
 /// The benchmarks of these names, in order, the first `limit` problems of each; `held_out` is [`HELD_OUT`], where there is such a thing.
-///
-/// # Errors
-/// [`BenchmarkError`].
 pub fn resolve(
     names: &[String],
     held_out: Option<&Benchmark>,

@@ -21,7 +21,6 @@ pub enum ResponseOutcome {
 }
 
 impl ResponseOutcome {
-    /// All of them, in the order of reports.
     pub const ALL: [ResponseOutcome; 5] = [
         ResponseOutcome::Right,
         ResponseOutcome::Wrong,
@@ -39,7 +38,6 @@ impl ResponseOutcome {
         }
     }
 
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             ResponseOutcome::Right => "right",

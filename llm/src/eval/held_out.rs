@@ -46,10 +46,8 @@ impl Evaluation {
 /// Why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
-    /// A problem or response could not be tokenised.
     #[error(transparent)]
     Token(#[from] TokenError),
 }
@@ -57,9 +55,6 @@ pub enum EvalError {
 /// Accuracy of `model` on `problems`; `seed` is where the sampler's random numbers are.
 ///
 /// `on_progress(done)` is told how many problems are done.
-///
-/// # Errors
-/// [`EvalError`].
 pub fn evaluate(
     model: &dyn Sampler,
     tokens: &ModelTokenizer,

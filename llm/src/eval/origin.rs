@@ -19,48 +19,26 @@ const STATE: &str = "state.json";
 /// Why the held-out problems of a run are not to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldOutError {
-    /// The run's problems are made by the program.
     #[error(
         "{run} learned on an embedded task, which has no rows; its held-out problems are tiny:stories or tiny:addition"
     )]
-    Embedded {
-        /// The run directory.
-        run: PathBuf,
-    },
+    Embedded { run: PathBuf },
     /// They cannot be opened as training opened them.
     #[error(
         "the held-out problems of {run} (task.data = {data}) cannot be read as in training: {source}; a relative path starts from the \
          directory that training was started in; other problems are named with --benchmarks"
     )]
-    Task {
-        /// The run directory.
-        run: PathBuf,
-        /// Where training found them.
-        data: String,
-        /// The refusal.
-        source: Box<TaskError>,
-    },
-    /// The rows are others than those of training.
+    Task { run: PathBuf, data: String, source: Box<TaskError> },
     #[error(
         "the rows of task.data = {data} are not those that {run} was trained on (checksum {now}, not {then}), so problems of training \
          might be among its held-out ones; put the rows back, or name problems with --benchmarks"
     )]
-    OtherRows {
-        /// The run directory.
-        run: PathBuf,
-        /// Where training found them.
-        data: String,
-        /// The checksum in the checkpoint.
-        then: String,
-        /// The checksum of what is there.
-        now: String,
-    },
+    OtherRows { run: PathBuf, data: String, then: String, now: String },
 }
 
 /// The run that a model is from.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The run directory.
     pub run: PathBuf,
     /// Its resolved configuration.
     pub config: Config,
@@ -108,9 +86,6 @@ impl Origin {
     }
 
     /// [`Origin::template`] as the run loaded it; `checkpoint` is one of the run's, whose copy of the tokenizer's files holds the chat template.
-    ///
-    /// # Errors
-    /// [`PromptError`].
     pub fn load_template(&self, checkpoint: &Path) -> Result<Template, PromptError> {
         let (name, system) = self.template();
         // A run that began with random weights had no checkpoint whose special tokens a template could write.
@@ -123,9 +98,6 @@ impl Origin {
     }
 
     /// The run's problems as it opened them, for a model with `positions` positions.
-    ///
-    /// # Errors
-    /// [`TaskError`].
     pub fn problems(
         &self,
         checkpoint: &Path,
@@ -141,9 +113,6 @@ impl Origin {
     }
 
     /// Up to `limit` rows of the run's held-out split, in the order in which training measures them, for a model with `positions` positions.
-    ///
-    /// # Errors
-    /// [`HeldOutError`].
     pub fn held_out(
         &self,
         checkpoint: &Path,

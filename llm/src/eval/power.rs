@@ -14,7 +14,6 @@ pub const POWER: f64 = 0.8;
 /// The limits of a paired comparison on these problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerLimits {
-    /// Problems.
     pub n: u64,
     /// With one sample: the fewest problems, all won by one model, that are significant at all.
     pub fewest: Option<u64>,

@@ -14,7 +14,6 @@ use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 /// A model with the settings of an evaluation.
 #[derive(Clone, Copy)]
 pub struct BenchmarkSampler<'a> {
-    /// The model.
     pub model: &'a dyn Sampler,
     /// Its tokenizer.
     pub tokens: &'a ModelTokenizer,
@@ -138,10 +137,8 @@ impl BenchmarkSampler<'_> {
 /// Why a response could not be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
-    /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
-    /// The tokenizer failed.
     #[error(transparent)]
     Token(#[from] TokenError),
 }

@@ -16,7 +16,6 @@ use super::vote::majority;
 /// The samples of one problem, counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Right ones.
     pub right: u64,
     /// Gradable ones: right or wrong.
     pub graded: u64,
@@ -46,7 +45,6 @@ impl Tally {
     }
 }
 
-/// pass@k.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PassAtK {
     /// The number of attempts.
@@ -67,9 +65,7 @@ pub struct Majority {
 /// The numbers of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchmarkScores {
-    /// Its name.
     pub name: String,
-    /// Problems.
     pub problems: usize,
     /// Responses to each.
     pub samples: usize,

@@ -9,9 +9,7 @@ const STOP_STRING_SLACK: usize = 8;
 /// The stop strings of a template, with the tokenizer that spells them.
 #[derive(Clone, Copy, Debug)]
 pub struct Stops<'a> {
-    /// The tokenizer.
     pub tokens: &'a ModelTokenizer,
-    /// The texts.
     pub texts: &'a [String],
 }
 

@@ -15,60 +15,30 @@ use crate::run::{self, RunError};
 /// Why the directory of an evaluation was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file system refused.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// Another process works in it.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// It holds something else.
     #[error(
         "{path} is not an evaluation: it has no {FILE}, but it is not empty either; give another directory with --out"
     )]
-    NotOurs {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// It holds nothing.
+    NotOurs { path: PathBuf },
     #[error("{path}: {problem}; llm-train eval writes one")]
-    Absent {
-        /// What was given.
-        path: PathBuf,
-        /// What is not there.
-        problem: String,
-    },
-    /// It holds an evaluation with other settings.
+    Absent { path: PathBuf, problem: String },
     #[error(
         "{path} holds an evaluation with other settings; use its own, or another directory with --out: {differences}"
     )]
     Changed {
-        /// The directory.
         path: PathBuf,
         /// What differs, stored -> asked for.
         differences: String,
     },
-    /// A file is not what this program wrote.
     #[error("{place}: {problem}")]
-    Damaged {
-        /// The file, and the line where there is one.
-        place: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// It is not done.
+    Damaged { place: String, problem: String },
     #[error(
         "{path}: under way, {done} of {all} problems of {benchmark} are done; the llm-train eval command that started it resumes it"
     )]
-    UnderWay {
-        /// The directory.
-        path: PathBuf,
-        /// The benchmark.
-        benchmark: String,
-        /// Problems done.
-        done: usize,
-        /// All problems.
-        all: usize,
-    },
+    UnderWay { path: PathBuf, benchmark: String, done: usize, all: usize },
 }
 
 /// The file with the settings of an evaluation.
@@ -82,7 +52,6 @@ const COMPLETIONS: &str = "completions.jsonl";
 pub struct ProblemRecord {
     /// Its id within the benchmark.
     pub id: String,
-    /// The problem.
     pub problem: String,
     /// The accepted answers.
     pub golds: Vec<String>,
@@ -93,7 +62,6 @@ pub struct ProblemRecord {
 /// A benchmark as `eval.toml` remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchmarkHeader {
-    /// Its name.
     pub name: String,
     /// How many problems.
     pub problems: usize,
@@ -137,9 +105,6 @@ pub struct EvalDir {
 
 impl EvalDir {
     /// Creates the directory, or finds an evaluation with these settings to continue.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn open(path: &Path, settings: &Settings, heads: &[BenchmarkHeader]) -> Result<EvalDir, StoreError> {
         let disk = Disk::default();
         let file = path.join(FILE);
@@ -168,15 +133,11 @@ impl EvalDir {
         Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, _lock: lock })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Writes the problems of a benchmark and finds the responses that are there: those of the first problems, complete ones only.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn benchmark(
         &self,
         name: &str,
@@ -194,9 +155,6 @@ impl EvalDir {
     }
 
     /// Replaces a file of the directory.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<PathBuf, DiskError> {
         let path = self.path.join(name);
         self.disk.replace(&path, contents)?;
@@ -344,7 +302,6 @@ impl EvalManifest {
 pub struct StoredBenchmark {
     /// Which it is.
     pub head: BenchmarkHeader,
-    /// Its problems.
     pub problems: Vec<ProblemRecord>,
     /// The responses to each.
     pub completions: Vec<Vec<CompletionRecord>>,

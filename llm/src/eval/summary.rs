@@ -199,7 +199,6 @@ impl EvalSummary {
         out
     }
 
-    /// Everything.
     pub fn json(&self) -> Value {
         let settings: Map<String, Value> =
             self.settings.entries().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();

@@ -12,69 +12,30 @@ use crate::input::prompt::RenderedPrompt;
 /// Why a tokenizer, or a text for it, was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file holds something else.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: {problem}")]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Invalid { path: PathBuf, problem: String },
     /// The checkpoint directory does not say which token ends a response.
     #[error(
         "{path}: no end-of-sequence token: neither generation_config.json nor config.json has `eos_token_id`, \
          and tokenizer_config.json has no `eos_token`"
     )]
-    NoEos {
-        /// The checkpoint directory.
-        path: PathBuf,
-    },
+    NoEos { path: PathBuf },
     /// The tokenizer makes ids the model has no embedding for.
     #[error(
         "tokenizer and model do not fit: token `{token}` has id {id}, but the model's vocabulary ends at {}; \
          is tokenizer.json from another checkpoint?",
         vocab_size.saturating_sub(1)
     )]
-    Vocabulary {
-        /// The token with the largest id.
-        token: String,
-        /// Its id.
-        id: u32,
-        /// The model's vocabulary size.
-        vocab_size: usize,
-    },
+    Vocabulary { token: String, id: u32, vocab_size: usize },
     /// An end-of-sequence id the tokenizer or model does not have.
     #[error("the end-of-sequence id {id} is not in a vocabulary of {vocab_size}")]
-    EosOutside {
-        /// The id.
-        id: u32,
-        /// The vocabulary size.
-        vocab_size: usize,
-    },
-    /// An id without a token.
+    EosOutside { id: u32, vocab_size: usize },
     #[error("id {id} is not in a vocabulary of {vocab_size}")]
-    UnknownId {
-        /// The id.
-        id: u32,
-        /// The vocabulary size.
-        vocab_size: usize,
-    },
-    /// The text cannot be encoded.
+    UnknownId { id: u32, vocab_size: usize },
     #[error("cannot encode {text:?}: {problem}")]
-    Encode {
-        /// The text.
-        text: String,
-        /// Why not.
-        problem: String,
-    },
+    Encode { text: String, problem: String },
 }
 
 /// Token ids of a prompt.
@@ -93,7 +54,6 @@ impl PromptTokens {
         }
     }
 
-    /// The ids.
     pub fn ids(&self) -> &[u32] {
         &self.0
     }

@@ -26,11 +26,9 @@ pub fn total_mib() -> Option<f64> {
 /// The sizes, beside the model's, that determine the memory of a training step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepShape {
-    /// Prompts.
     pub prompts: usize,
     /// Responses per prompt.
     pub group: usize,
-    /// Tokens of a prompt.
     pub prompt_tokens: usize,
     /// Length limit of a response.
     pub new_tokens: usize,
@@ -45,9 +43,7 @@ pub struct StepShape {
 /// One use of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryItem {
-    /// What it is for.
     pub name: &'static str,
-    /// Bytes.
     pub bytes: usize,
     /// How they are counted.
     pub formula: String,

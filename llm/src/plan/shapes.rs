@@ -65,7 +65,6 @@ impl PublishedShape {
     }
 }
 
-/// All names.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ENTRIES.iter().map(|e| e.name)
 }

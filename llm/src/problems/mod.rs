@@ -14,46 +14,26 @@ use crate::input::tokens::{ModelTokenizer, TokenError};
 /// Why there are no problems.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// The data set.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The template.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// A split has no row.
     #[error(
         "task.data = {data}: no row is left for the {split} split of {of}; give more rows, or held-out ones as task.test"
     )]
-    NoRow {
-        /// The data set.
-        data: String,
-        /// The split.
-        split: &'static str,
-        /// How many rows there are.
-        of: usize,
-    },
+    NoRow { data: String, split: &'static str, of: usize },
     /// A row that exceeds the context, where such rows are not skipped.
     #[error("{place}: {problem}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
-    TooLong {
-        /// The first.
-        place: RowLocation,
-        /// What is too long.
-        problem: String,
-        /// How many others.
-        more: usize,
-    },
+    TooLong { place: RowLocation, problem: String, more: usize },
 }
 
 /// Which stage a problem is for; the stages read the training split in different orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Supervised learning.
     Sft,
-    /// Reinforcement learning.
     Rl,
 }
 
@@ -77,7 +57,6 @@ enum Source {
 /// The longest rows that a run may meet in training, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaxLengths {
-    /// Of a prompt.
     pub prompt: usize,
     /// Of a prompt and its worked solution; 0 without supervised learning.
     pub example: usize,
@@ -88,9 +67,6 @@ const LENGTH_SAMPLE: u64 = 1000;
 
 impl Problems {
     /// Opens the problems of a configuration for a model with `limit` positions; `say` receives lines for the user.
-    ///
-    /// # Errors
-    /// [`TaskError`].
     pub fn open(
         config: &Config,
         tokens: &ModelTokenizer,

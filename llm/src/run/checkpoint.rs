@@ -54,7 +54,6 @@ impl Checkpoint {
         self.manifest.step
     }
 
-    /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -43,27 +43,15 @@ use log::{AppendLog, RowLog};
 /// Why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The file system refused.
     #[error(transparent)]
     Io(#[from] DiskError),
-    /// Another process works in the directory.
     #[error("{path} is in use by {holder}; two processes must not write one run")]
-    Locked {
-        /// The run directory.
-        path: PathBuf,
-        /// What the lock file says.
-        holder: String,
-    },
-    /// The directory holds something else.
+    Locked { path: PathBuf, holder: String },
     #[error("{path} is not a run directory: it has no config.toml, but it is not empty either")]
-    NotARun {
-        /// The directory.
-        path: PathBuf,
-    },
+    NotARun { path: PathBuf },
     /// The directory holds a run of another configuration.
     #[error("{path} holds a run with other settings; use its own, or another directory:\n{}", lines(.differences))]
     ConfigChanged {
-        /// The run directory.
         path: PathBuf,
         /// Where the stored configuration (old) and the one asked for (new) differ.
         differences: Vec<SettingDifference>,
@@ -73,21 +61,11 @@ pub enum RunError {
         "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; with the directory \
          back in its place the same command goes on from the latest checkpoint, without it the command begins anew"
     )]
-    Gone {
-        /// The run directory.
-        path: PathBuf,
-    },
-    /// The stored configuration cannot be read.
+    Gone { path: PathBuf },
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file is not what this program wrote.
     #[error("{path}: {problem}")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Damaged { path: PathBuf, problem: String },
 }
 
 fn lines(differences: &[SettingDifference]) -> String {
@@ -123,7 +101,6 @@ pub struct RunDir {
 /// What [`RunDir::open`] found.
 #[derive(Debug)]
 pub struct OpenedRun {
-    /// The directory.
     pub run: RunDir,
     /// Where to continue; nothing for a fresh run.
     pub checkpoint: Option<Checkpoint>,
@@ -191,7 +168,6 @@ impl RunDir {
         Ok(OpenedRun { run, checkpoint, damaged })
     }
 
-    /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

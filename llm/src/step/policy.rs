@@ -23,22 +23,16 @@ use crate::input::tokens::TokenError;
 /// Why a training step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
-    /// The model refused its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A response could not be decoded.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The optimiser refused.
     #[error(transparent)]
     Optim(#[from] OptimError),
-    /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The method's evidence could not be computed.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
     /// Sampler and trainer disagree: training would silently be off-policy.
@@ -49,11 +43,8 @@ pub enum PolicyError {
     Drift {
         /// The response, in flat order.
         response: usize,
-        /// The token.
         token: usize,
-        /// The sampler's log-probability.
         sampled: f64,
-        /// The trainer's.
         trained: f64,
     },
     /// The rounding differences of sampler and trainer exceed the limit.
@@ -61,14 +52,7 @@ pub enum PolicyError {
         "sampler and trainer give a token probabilities that differ by a factor of {mean:.4} on average (at most {max:.4}); \
          rl.max_logp_error={limit} allows less, so the run stops: dtype=f32 rounds less"
     )]
-    Rounding {
-        /// Mean factor.
-        mean: f64,
-        /// Largest factor.
-        max: f64,
-        /// What is allowed.
-        limit: f64,
-    },
+    Rounding { mean: f64, max: f64, limit: f64 },
 }
 
 /// An engine during the update on one rollout.

@@ -18,7 +18,6 @@ use crate::reward::RewardBreakdown;
 pub struct TrainingPrompt {
     /// Token ids of the prompt.
     pub tokens: Vec<u32>,
-    /// The answer.
     pub gold: Gold,
     /// The address of its random numbers; no other prompt of the step has this number.
     pub number: u64,
@@ -34,7 +33,6 @@ pub(super) fn ids(prompts: &[TrainingPrompt]) -> Vec<&[u32]> {
 pub struct Rollout {
     /// The step of training that it was sampled for, which addresses its random numbers.
     pub step: u64,
-    /// The prompts.
     pub prompts: Vec<TrainingPrompt>,
     /// The responses, with everything a method reads.
     pub groups: Vec<Group>,
@@ -50,9 +48,6 @@ pub struct Rollout {
 impl Trainer<'_> {
     /// Samples `group_size` responses to every prompt, grades them, and adds what the method reads of the reference and of evidence. `step`
     /// addresses the random numbers.
-    ///
-    /// # Errors
-    /// [`PolicyError`].
     pub fn sample<E: Engine>(
         &self,
         engine: &mut E,

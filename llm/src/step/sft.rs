@@ -30,10 +30,8 @@ pub struct SftReport {
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SftError {
-    /// The model refused its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The optimiser refused.
     #[error(transparent)]
     Optim(#[from] OptimError),
 }
@@ -43,9 +41,6 @@ pub enum SftError {
 /// ```text
 /// L = -(1/N) sum_i sum_t log pi(y_i,t | x_i, y_i,<t),      N = number of response tokens of the batch
 /// ```
-///
-/// # Errors
-/// [`SftError`].
 pub fn step<E: Engine>(
     engine: &mut E,
     examples: &[Example],

@@ -49,9 +49,6 @@ impl StepReport {
 
 impl Trainer<'_> {
     /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say.
-    ///
-    /// # Errors
-    /// [`PolicyError`].
     pub fn step<E: Engine>(
         &self,
         engine: &mut E,

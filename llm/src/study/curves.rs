@@ -7,22 +7,10 @@ use grpo_lambda::table::{Cell, Table};
 /// Why the metrics of a run could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CurvesError {
-    /// No such file.
     #[error("{path}: cannot be read: {source}; a run directory, as llm-train train writes it, has this file")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Something else is in it.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: {problem}")]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Content { path: PathBuf, problem: String },
 }
 
 /// Points (steps done, value) of one quantity, in order of steps.
@@ -38,9 +26,6 @@ pub struct Curves {
 
 impl Curves {
     /// Reads `metrics.csv` of a run, which may be under way: half a line at its end is left out.
-    ///
-    /// # Errors
-    /// [`CurvesError`].
     pub fn read(run: &Path) -> Result<Curves, CurvesError> {
         let path = run.join("metrics.csv");
         let bytes =

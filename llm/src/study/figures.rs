@@ -13,29 +13,18 @@ use crate::study::record::{RecordError, RunRecord};
 /// Why the figures of a run could not be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawError {
-    /// The run directory.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A file could not be written.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The figure.
     #[error("figure {name}: {problem}")]
-    Figure {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        problem: String,
-    },
+    Figure { name: String, problem: String },
 }
 
 /// Pixels of a PNG per logical pixel.
 const PNG_SCALE: f64 = 2.0;
 
 /// Writes `DIR/name.svg` and `DIR/name.png`, each whole or not at all, and returns the path of the PNG.
-///
-/// # Errors
-/// [`DrawError`].
 pub fn save(figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, DrawError> {
     let failed = |e: anyhow::Error| DrawError::Figure { name: name.to_owned(), problem: format!("{e:#}") };
     let (svg, png) = (figure.to_svg().map_err(failed)?, figure.to_png(PNG_SCALE).map_err(failed)?);
@@ -48,17 +37,11 @@ pub fn save(figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, Dr
 }
 
 /// Draws the run of a directory into its `figures/`; the paths of the PNGs, each with an SVG beside it.
-///
-/// # Errors
-/// [`DrawError`].
 pub fn draw(run: &Path) -> Result<Vec<PathBuf>, DrawError> {
     draw_record(&RunRecord::read(run)?, run)
 }
 
 /// [`draw`] for a run that is already read.
-///
-/// # Errors
-/// [`DrawError`].
 pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
     let figures = match record.curves.steps("rl") {
         0 => vec![("learning", supervised(record))],

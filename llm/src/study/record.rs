@@ -13,35 +13,16 @@ use crate::train::RunSummary;
 /// Why a run directory cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// No such directory.
     #[error("{path}: {}; a run directory is needed, as llm-train train writes it", if path.exists() { "not a directory" } else { "no such directory" })]
-    Missing {
-        /// What was given.
-        path: PathBuf,
-    },
-    /// Its configuration.
+    Missing { path: PathBuf },
     #[error("{path} is not a run directory: {problem}")]
-    NotARun {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        problem: ConfigError,
-    },
-    /// Its metrics.
+    NotARun { path: PathBuf, problem: ConfigError },
     #[error(transparent)]
     Curves(#[from] CurvesError),
-    /// Its checkpoints.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Its summary.
     #[error("{path}: {problem}; run the same llm-train train command again to rewrite it")]
-    Summary {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// It has not begun.
+    Summary { path: PathBuf, problem: String },
     #[error("{0}: no step is recorded yet, so there is nothing to draw")]
     Empty(PathBuf),
 }
@@ -58,7 +39,6 @@ pub struct Accuracy {
 /// A run, read from its directory.
 #[derive(Clone, Debug)]
 pub struct RunRecord {
-    /// Its configuration.
     pub config: Config,
     /// The method's name for a reader.
     pub title: &'static str,
@@ -66,7 +46,6 @@ pub struct RunRecord {
     pub curves: Curves,
     /// Held-out accuracy, by step.
     pub accuracy: Vec<Accuracy>,
-    /// Held-out problems.
     pub n: u64,
     /// Whether the run is done.
     pub finished: bool,
@@ -98,9 +77,6 @@ fn before(run: &Path) -> Result<Option<Evaluation>, RunError> {
 
 impl RunRecord {
     /// Reads a run directory.
-    ///
-    /// # Errors
-    /// [`RecordError`].
     pub fn read(run: &Path) -> Result<RunRecord, RecordError> {
         if !run.is_dir() {
             return Err(RecordError::Missing { path: run.to_owned() });

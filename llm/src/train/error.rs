@@ -21,97 +21,53 @@ use crate::step::sft::SftError;
 /// Why a run stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The run directory, when it is opened.
     #[error(transparent)]
     Open(RunError),
-    /// The run directory, later.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The model or its files.
     #[error(transparent)]
     Model(#[from] model::Error),
-    /// The model, on its way into a checkpoint.
     #[error("no checkpoint was written: {0}; those before it are kept")]
     Save(model::Error),
-    /// The tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The problems, when they are opened.
     #[error(transparent)]
     Task(TaskError),
-    /// A problem, later.
     #[error("a problem cannot be read: {0}")]
     Problem(TaskError),
-    /// Supervised learning.
     #[error("supervised step {step}: {source}")]
-    Sft {
-        /// The step.
-        step: u64,
-        /// What happened.
-        source: SftError,
-    },
-    /// Reinforcement learning.
+    Sft { step: u64, source: SftError },
     #[error("RL step {step}: {source}")]
-    Rl {
-        /// The step.
-        step: u64,
-        /// What happened.
-        source: PolicyError,
-    },
-    /// Evaluation.
+    Rl { step: u64, source: PolicyError },
     #[error("evaluation: {0}")]
     Eval(#[from] EvalError),
-    /// The optimiser's state in a checkpoint.
     #[error(transparent)]
     Optim(#[from] OptimError),
     /// A complete checkpoint that does not belong to this run.
     #[error("{path}: {problem}")]
-    State {
-        /// The checkpoint.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    State { path: PathBuf, problem: String },
     /// Evidence the method needs and this policy does not have.
     #[error(
         "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; {}; the language model provides {}",
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
-    /// The configured device is not available.
     #[error(transparent)]
     Device(#[from] SelectError),
-    /// Evidence that is computed on the CPU only.
     #[error(
         "method.name={method}: {evidence} is asked of the CPU's decoder only: set device=cpu (found {card})"
     )]
-    OnTheCpuOnly {
-        /// The method.
-        method: String,
-        /// The evidence.
-        evidence: &'static str,
-        /// The card.
-        card: String,
-    },
+    OnTheCpuOnly { method: String, evidence: &'static str, card: String },
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
     EvidenceSetting(#[from] EvidenceSettingError),
-    /// Too many NaN gradients.
     #[error(
         "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
          the run stops at step {step}: lower the learning rate, or start from an earlier checkpoint"
     )]
-    NotFinite {
-        /// The step.
-        step: u64,
-        /// How many.
-        count: u64,
-        /// Where.
-        parameter: String,
-    },
+    NotFinite { step: u64, count: u64, parameter: String },
 }
 
 impl TrainError {

@@ -16,9 +16,7 @@ use crate::eval::Evaluation;
 pub struct RunSummary {
     /// Method with every setting.
     pub method: String,
-    /// Its settings.
     pub settings: BTreeMap<String, String>,
-    /// The run's seed.
     pub seed: u64,
     /// Held-out accuracy after supervised learning, before RL.
     pub accuracy_before: f64,
@@ -30,7 +28,6 @@ pub struct RunSummary {
     pub accuracy_after: f64,
     /// Its 95 % interval (Wilson).
     pub accuracy_after_interval: [f64; 2],
-    /// Held-out problems.
     pub n: u64,
     /// Parameters of the model.
     pub parameters: usize,

@@ -90,7 +90,7 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
     (
         |d| config(d, "Qwen2ForCausalLM", "MambaForCausalLM"),
         &[
-            "config.json: field `architectures` is [\"MambaForCausalLM\"]: Qwen2ForCausalLM and LlamaForCausalLM are",
+            "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM",
         ],
         true,
     ),

@@ -25,9 +25,7 @@ const LONGEST: usize = 6000;
 /// A benchmark as the report needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportBenchmark<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its problems.
     pub problems: &'a [ProblemRecord],
     /// The responses to each.
     pub completions: &'a [Vec<CompletionRecord>],
@@ -119,9 +117,6 @@ struct ShownCompletion {
 }
 
 /// The page, whole and self-contained. Every text from a data set or a model is escaped.
-///
-/// # Errors
-/// [`ReportError`].
 pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<String, ReportError> {
     let failed = |e: &dyn std::fmt::Display| ReportError(e.to_string());
     let benchmarks: Vec<(&str, &[Vec<CompletionRecord>])> =

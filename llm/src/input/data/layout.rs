@@ -33,7 +33,6 @@ pub enum AnswerForm {
 /// Where a text stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TextSource {
-    /// In a column.
     Column(String),
     /// In the conversation of a column: the user's turn for the problem, the assistant's for the rest.
     Turn(String),
@@ -69,7 +68,6 @@ pub struct DatasetLayout {
     mapped: bool,
 }
 
-/// The content of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RowContent {
     pub(super) problem: String,

@@ -82,7 +82,6 @@ impl OnBadRow {
 /// Where a row stands: file and line, or file and row for a format without lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowLocation {
-    /// The file.
     pub file: PathBuf,
     /// The line its text begins at, from 1; for Parquet the number of the row, from 1.
     pub line: u64,
@@ -100,7 +99,6 @@ impl std::fmt::Display for RowLocation {
 /// A row that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
-    /// Where it stands.
     pub place: RowLocation,
     /// Why: field, value and what would be right.
     pub reason: String,
@@ -117,7 +115,6 @@ impl std::fmt::Display for BadRow {
 pub struct Row {
     /// Its number among the rows of the data set, from 0; rows left out do not count.
     pub index: usize,
-    /// Its file.
     pub file: PathBuf,
     /// Its line in the file, from 1; the number of the row for Parquet.
     pub line: u64,
@@ -134,32 +131,17 @@ pub struct Row {
 /// Why a data set was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
-    /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A file is not what its name says, or is cut short.
     #[error("{path}: {problem}")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// No row at all, or none that can be used.
+    Damaged { path: PathBuf, problem: String },
     #[error("{0}")]
     Empty(String),
-    /// The columns that are wanted are not there.
     #[error("{place}: {problem}")]
     Columns {
-        /// The row that was looked at.
         place: RowLocation,
         /// What is missing, what there is, and what to do.
         problem: String,
@@ -169,15 +151,7 @@ pub enum DataError {
         "{row}{}; leave such rows out with on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more bad rows of {of})") }
     )]
-    Bad {
-        /// The first.
-        row: BadRow,
-        /// How many others.
-        more: u64,
-        /// Of how many rows.
-        of: u64,
-    },
-    /// The file changed after it was opened.
+    Bad { row: BadRow, more: u64, of: u64 },
     #[error(
         "{0}: the row is not what it was when the file was opened; files must not change while they are used"
     )]

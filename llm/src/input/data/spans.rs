@@ -11,9 +11,7 @@ use super::DataError;
 pub(super) struct RowSpan {
     /// Number of its file.
     pub(super) file: u32,
-    /// Bytes.
     pub(super) length: u32,
-    /// First byte.
     pub(super) start: u64,
     /// Its line, or row, from 1.
     pub(super) line: u64,

@@ -31,46 +31,23 @@ use target::TargetStyle;
 /// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// Neither a shipped template nor a file.
     #[error(
         "template `{name}`: neither a shipped template nor a file or directory{hint}; shipped: {}, chat",
         named::listed()
     )]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// ` (did you mean ..?)` or empty.
-        hint: String,
-    },
+    Unknown { name: String, hint: String },
     /// A template that takes the checkpoint's chat template, without a checkpoint.
     #[error(
         "template `{0}`: takes the chat template of a checkpoint, and there is none; give one, or another template"
     )]
     NoCheckpoint(String),
-    /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file holds something else.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: {problem}")]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Invalid { path: PathBuf, problem: String },
     /// A template that is not valid, or that refused the conversation.
     #[error("{origin}: {problem}")]
-    Template {
-        /// Where the template is from.
-        origin: String,
-        /// What happened, with the line of the template.
-        problem: String,
-    },
+    Template { origin: String, problem: String },
     /// A system prompt for a template that has no place for one.
     #[error("template `{0}`: has no place for a system prompt; leave it out, or use a chat template")]
     NoSystem(String),
@@ -79,7 +56,6 @@ pub enum PromptError {
 /// A prompt as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedPrompt {
-    /// The text.
     pub text: String,
     /// Whether the tokenizer puts its own special tokens around it. A chat template has written them already: a second BOS is a
     /// well-known way to lose accuracy.
@@ -109,9 +85,6 @@ pub const CHAT: &str = "chat";
 impl Template {
     /// A template by its name ([`NAMED_TEMPLATES`], or `chat` for the chat template of the checkpoint `model`), or a Jinja file, or a directory with a
     /// `chat_template.jinja` or `tokenizer_config.json`. It is tried on a problem, so that one that fails is refused here.
-    ///
-    /// # Errors
-    /// [`PromptError`].
     pub fn load(name: &str, model: Option<&Path>) -> Result<Template, PromptError> {
         let checkpoint = || -> Result<ChatTemplate, PromptError> {
             ChatTemplate::load(model.ok_or_else(|| PromptError::NoCheckpoint(name.to_owned()))?)

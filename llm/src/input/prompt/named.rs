@@ -12,7 +12,6 @@ use super::target::TargetStyle;
 /// A shipped template.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedTemplate {
-    /// Its name.
     pub name: &'static str,
     /// What it is, one line.
     pub about: &'static str,

@@ -40,7 +40,6 @@ pub enum Split {
 }
 
 impl Split {
-    /// All of them.
     pub const ALL: [Split; 3] = [Split::Train, Split::Validation, Split::Test];
 
     /// Its name in files.
@@ -96,7 +95,6 @@ pub struct Problem {
     pub solution: String,
     /// The answer alone, without worked steps.
     pub answer_only: String,
-    /// The answer.
     pub gold: Gold,
     /// Where the answer stands in a response.
     pub extraction: Extraction,

@@ -23,31 +23,22 @@ pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 /// Why a synthetic step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SyntheticStepError {
-    /// The step failed.
     #[error(transparent)]
     Step(#[from] PolicyError),
-    /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
     /// The model refused its input, or the device failed.
     #[error(transparent)]
     Model(#[from] Error),
-    /// The supervised step failed.
     #[error(transparent)]
     Sft(#[from] SftError),
-    /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The method needs evidence that no device computes.
     #[error(
         "method.name={method} asks for {asked:?}, which only the CPU computes: set another method, or --device cpu"
     )]
-    Evidence {
-        /// The method.
-        method: String,
-        /// What it asks for.
-        asked: EvidenceKind,
-    },
+    Evidence { method: String, asked: EvidenceKind },
 }
 
 #[cfg(test)]

@@ -100,9 +100,6 @@ fn since(clock: Instant, device: Option<&Arc<dyn Device>>) -> Result<f64, Device
 }
 
 /// One step of `config` on prompts of this many tokens; `number` is the step's.
-///
-/// # Errors
-/// [`SyntheticStepError`].
 pub fn step<E: Engine>(
     engine: &mut E,
     config: &Config,

@@ -7,9 +7,6 @@ use super::{Collective, CollectiveError};
 /// The groups of all workers in the order of their ranks; a method's normalisers and baselines need the whole batch.
 ///
 /// Tokens, log-probabilities, rewards and evidence are transferred bit for bit; a token id is exact in an `f64`.
-///
-/// # Errors
-/// [`CollectiveError`].
 pub fn gather_groups<C: Collective>(
     collective: &mut C,
     own: &[Group],

@@ -95,21 +95,12 @@ pub trait Collective {
     fn all_reduce(&mut self, values: &mut [f32]) -> Result<(), CollectiveError>;
 
     /// The rows of all workers, in the order of ranks, to the bit. Numbers of rows and their lengths may differ.
-    ///
-    /// # Errors
-    /// [`CollectiveError`].
     fn gather(&mut self, rows: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, CollectiveError>;
 
     /// Overwrites `values` by those of worker `root`.
-    ///
-    /// # Errors
-    /// [`CollectiveError`].
     fn broadcast(&mut self, root: usize, values: &mut [f32]) -> Result<(), CollectiveError>;
 
     /// Returns when all workers are here.
-    ///
-    /// # Errors
-    /// [`CollectiveError`].
     fn barrier(&mut self) -> Result<(), CollectiveError>;
 
     /// Tells the others that this worker makes no further call, and why. Calls after it fail.

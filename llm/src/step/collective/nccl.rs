@@ -128,9 +128,6 @@ impl Nccl {
 
     /// [`Collective::all_reduce`] of `len` numbers from byte `offset` of device memory on. The memory must be that of this worker's GPU.
     ///
-    /// # Errors
-    /// [`CollectiveError`].
-    ///
     /// # Panics
     /// When the buffer ends before.
     pub fn all_reduce_buffer(

@@ -24,7 +24,6 @@ pub struct UpdateReport {
     pub updates: Vec<StepOutcome>,
 }
 
-/// Settings of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateSettings {
     /// Learning rate.
@@ -60,9 +59,6 @@ impl<'a, C: Collective> ShardPolicy<'a, C> {
     ///
     /// That loop sees the losses of this worker's rows. Those of all rows are evaluated from the gathered log-probabilities, row by row, so
     /// that what is reported has the same bits for any number of workers.
-    ///
-    /// # Errors
-    /// [`WorkerError`].
     pub fn update(mut self, prompts: &[Vec<u32>], batch: &[Group]) -> Result<UpdateReport, WorkerError> {
         let (method, inner_updates) = (self.plan.method, self.plan.settings.inner_updates);
         learner::update(&mut self, method, prompts, batch, inner_updates)?;

@@ -55,9 +55,6 @@ pub struct DistributedReport {
 }
 
 /// Runs it. Each worker samples and grades the responses to its share of the prompts; the batch is then gathered.
-///
-/// # Errors
-/// [`WorkerError`].
 pub fn train<C: Collective>(
     worker: &mut Worker<C>,
     plan: &DistributedRun,

@@ -17,13 +17,10 @@ use crate::step::sft::{Example, SftReport};
 /// Why a worker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The model refused its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The optimiser refused.
     #[error(transparent)]
     Optim(#[from] OptimError),
-    /// Sampling failed.
     #[error(transparent)]
     Rollout(#[from] RolloutError),
     /// Another worker failed, or the replicas have diverged.
@@ -87,12 +84,10 @@ impl<C: Collective> Worker<C> {
         &self.model
     }
 
-    /// Its optimiser.
     pub fn optimiser(&self) -> &AdamW {
         &self.optimiser
     }
 
-    /// The others.
     pub fn collective(&mut self) -> &mut C {
         &mut self.collective
     }
@@ -127,9 +122,6 @@ impl<C: Collective> Worker<C> {
     /// One supervised step on the examples of all workers: [`crate::step::sft::step`] over shards.
     ///
     /// The loss is the mean over the response tokens of the *whole* batch, whoever scores them.
-    ///
-    /// # Errors
-    /// [`WorkerError`].
     pub fn sft_step(&mut self, examples: &[Example], rate: f64) -> Result<SftReport, WorkerError> {
         let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
         let rows: Vec<Row<'_>> =

@@ -14,7 +14,6 @@ use super::{Engine, TrainingSetup};
 
 /// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
 pub struct CpuEngine {
-    /// The policy.
     pub model: Decoder<f32>,
     /// Moments, and what is trained in full precision.
     pub optimiser: AdamW,

@@ -64,39 +64,21 @@ pub trait Engine: Sampler + Sized {
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error>;
 
     /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
 
     /// Takes an optimiser step with the accumulated gradient, then clears the gradient.
-    ///
-    /// # Errors
-    /// [`OptimError`].
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError>;
 
     /// The weights in full precision, with the adapter merged: the policy that is sampled.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error>;
 
     /// The frozen weights that a checkpoint needs to continue: the reference, or the weights under the adapter.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error>;
 
     /// The adapter, where one is trained.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error>;
 
     /// The optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
-    ///
-    /// # Errors
-    /// When the device fails.
     fn optimiser_state(&self) -> Result<Vec<u8>, Error>;
 
     /// Continues from what [`Engine::optimiser_state`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the

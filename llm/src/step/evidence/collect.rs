@@ -14,9 +14,6 @@ use crate::input::tokens::{ModelTokenizer, TokenError};
 
 /// Computes the requested evidence for every response of `batch` and writes it into the batch; `prompt(g)` and `address(g, i)` belong to
 /// group `g` and its response `i`.
-///
-/// # Errors
-/// [`EvidenceError`].
 pub fn collect<'a>(
     model: &Decoder<f32>,
     request: EvidenceRequest,

@@ -51,22 +51,17 @@ impl std::ops::AddAssign for EvidenceCost {
 /// Why evidence could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// The model refused its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A response could not be decoded.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// A score that is none.
     #[error(
         "evidence of response {response}: the score of token {token} is {value}; the weights give logits that are not finite"
     )]
     NotFinite {
         /// The response, in flat order.
         response: usize,
-        /// The token.
         token: usize,
-        /// The score.
         value: f64,
     },
 }
@@ -85,11 +80,8 @@ pub struct ForwardSettings {
 /// A response whose evidence is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvidenceInput<'a> {
-    /// Its prompt.
     pub prompt: &'a [u32],
-    /// Its tokens.
     pub response: &'a [u32],
-    /// Its parts.
     pub span: ResponseSpan,
     /// Where its random numbers are.
     pub address: Address,

@@ -35,9 +35,7 @@ pub enum EvidenceRequest {
 pub struct EvidenceSettingError {
     /// The setting.
     pub key: &'static str,
-    /// Its value.
     pub value: String,
-    /// What would be right.
     pub expected: String,
 }
 

@@ -10,7 +10,6 @@ pub struct Entrant {
     pub name: &'static str,
     /// Its name for a reader.
     pub title: &'static str,
-    /// All its settings.
     pub settings: Vec<(String, String)>,
     /// Settings under `rl.` in which its run differs from the common ones.
     pub run: Vec<(String, String)>,

@@ -18,39 +18,20 @@ use crate::train::{RunSummary, TrainError, train};
 /// Why a comparison stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// It was refused.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A configuration of a run.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A run broke off.
     #[error("{name}, seed {seed}: {source}")]
-    Run {
-        /// The method, or the supervised stage.
-        name: String,
-        /// The seed.
-        seed: u64,
-        /// What happened.
-        source: Box<TrainError>,
-    },
-    /// A run's summary.
+    Run { name: String, seed: u64, source: Box<TrainError> },
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A run's metrics.
     #[error(transparent)]
     Curves(#[from] CurvesError),
-    /// A run's directory.
     #[error(transparent)]
     Directory(#[from] RunError),
-    /// A run that cannot be compared.
     #[error("{path}: {problem}")]
-    Unusable {
-        /// Its directory.
-        path: PathBuf,
-        /// Why.
-        problem: String,
-    },
+    Unusable { path: PathBuf, problem: String },
 }
 
 impl CompareError {
@@ -72,7 +53,6 @@ impl CompareError {
 /// Scores of a method's runs: a value or curve for each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodScores {
-    /// The method.
     pub entrant: Entrant,
     /// For an equal-rate twin of the first method: the methods whose learning rate times mean token weight it has.
     pub twin_of: Vec<String>,
@@ -92,10 +72,8 @@ pub struct MethodScores {
     pub reward: Vec<Points>,
 }
 
-/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonResult {
-    /// The plan.
     pub plan: Plan,
     /// Every method in order, twins last.
     pub scores: Vec<MethodScores>,
@@ -243,7 +221,6 @@ fn twins(plan: &Plan, length: u64) -> Vec<(Entrant, Vec<String>)> {
 pub(crate) enum RunKind {
     /// Supervised fine-tuning, shared by several runs.
     Sft,
-    /// Reinforcement learning.
     Rl,
 }
 

@@ -27,40 +27,20 @@ use crate::eval::store::{self, EvalManifest, StoreError, StoredBenchmark};
 /// Why two evaluations cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
-    /// One of them.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// They have nothing in common.
     #[error("{a} and {b} have no benchmark in common: {} against {}", .names[0], .names[1])]
-    Apart {
-        /// The first.
-        a: PathBuf,
-        /// The second.
-        b: PathBuf,
-        /// The benchmarks of each.
-        names: [String; 2],
-    },
-    /// The problems of a benchmark differ.
+    Apart { a: PathBuf, b: PathBuf, names: [String; 2] },
     #[error(
         "{benchmark}: its problems in {a} ({}) are not those in {b} ({}); only answers to the same problems can be compared in pairs",
         .problems[0], .problems[1]
     )]
-    OtherProblems {
-        /// The benchmark.
-        benchmark: String,
-        /// The first.
-        a: PathBuf,
-        /// The second.
-        b: PathBuf,
-        /// Number of problems in each.
-        problems: [usize; 2],
-    },
+    OtherProblems { benchmark: String, a: PathBuf, b: PathBuf, problems: [usize; 2] },
 }
 
 /// An evaluation to compare.
 #[derive(Clone, Debug)]
 pub struct StoredEvaluation {
-    /// Its directory.
     pub path: PathBuf,
     written: EvalManifest,
     recorded: Vec<StoredBenchmark>,
@@ -68,9 +48,6 @@ pub struct StoredEvaluation {
 
 impl StoredEvaluation {
     /// Reads a finished evaluation: its directory, or a run directory with one in `eval`.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub fn read(path: &Path) -> Result<StoredEvaluation, StoreError> {
         let inside = path.join("eval");
         let own = path.join(store::FILE).exists();
@@ -134,14 +111,12 @@ pub struct PairedDifference {
     pub exact: bool,
     /// The p-value corrected for the number of benchmarks (Holm); of the average the p-value itself.
     pub adjusted: f64,
-    /// In a word.
     pub verdict: PairedVerdict,
 }
 
 /// A problem on which the two differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discordant {
-    /// Its id.
     pub id: String,
     /// The score of A.
     pub a: f64,
@@ -152,7 +127,6 @@ pub struct Discordant {
 /// A benchmark that both were asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paired {
-    /// Its name.
     pub name: String,
     /// Problems with gradable responses on both sides.
     pub n: usize,

@@ -207,7 +207,6 @@ pub fn csv(pair: &Pair, command: &str) -> String {
     table.to_csv(command)
 }
 
-/// Everything.
 pub fn json(pair: &Pair) -> Value {
     let difference = |d: &PairedDifference| {
         json!({

@@ -10,29 +10,20 @@ use crate::config::{Config, ConfigError};
 /// A comparison that was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A line that says what is wrong.
     #[error("{0}")]
     Refused(String),
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file system.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The directory holds another comparison.
     #[error("{path} holds another comparison; use its own command, or another directory: {differences}")]
     Changed {
-        /// The directory.
         path: PathBuf,
         /// What differs, stored -> asked for.
         differences: String,
     },
-    /// The directory holds something else.
     #[error("{path} is not a comparison: it has no {FILE}, but it is not empty either")]
-    NotOurs {
-        /// The directory.
-        path: PathBuf,
-    },
+    NotOurs { path: PathBuf },
 }
 
 /// A comparison.
@@ -52,9 +43,6 @@ const FILE: &str = "compare.toml";
 
 impl Plan {
     /// Checks that every run of the comparison has a configuration.
-    ///
-    /// # Errors
-    /// [`PlanError`].
     pub fn new(
         entrants: Vec<Entrant>,
         seeds: u64,
@@ -85,23 +73,16 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The seeds.
     pub fn all_seeds(&self) -> impl Iterator<Item = u64> + use<> {
         self.base.seed..self.base.seed + self.seeds
     }
 
     /// The configuration of a seed's supervised stage.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn supervised(&self, seed: u64) -> Result<Config, ConfigError> {
         self.base.with(&[format!("seed={seed}"), "rl.steps=0".to_owned(), "method.name=grpo".to_owned()])
     }
 
     /// The configuration of RL with a method from a seed's supervised checkpoint.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn member(&self, entrant: &Entrant, seed: u64, checkpoint: &Path) -> Result<Config, ConfigError> {
         let mut overrides = entrant.overrides();
         overrides.extend([
@@ -113,9 +94,6 @@ impl Plan {
     }
 
     /// Writes the plan into `directory`, or checks that the directory is this comparison's.
-    ///
-    /// # Errors
-    /// [`PlanError`].
     pub fn claim(&self, directory: &Path) -> Result<(), PlanError> {
         let disk = Disk::default();
         let path = directory.join(FILE);

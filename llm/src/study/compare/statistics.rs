@@ -87,7 +87,6 @@ pub struct MethodDifference {
     pub p: f64,
     /// Seeds in which the method is better, equal, worse.
     pub seeds: [usize; 3],
-    /// In words.
     pub verdict: SeedsVerdict,
 }
 

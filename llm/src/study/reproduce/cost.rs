@@ -16,7 +16,6 @@ use crate::plan::roofline;
 pub struct Accelerator {
     /// As in `--gpu`.
     pub name: &'static str,
-    /// What it is.
     pub about: &'static str,
     /// Operations per second at best, dense, in the precision of `bytes`.
     pub flops: f64,
@@ -52,11 +51,9 @@ pub fn of_device(name: &str) -> Option<&'static Accelerator> {
 /// Assumptions of the estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumptions {
-    /// The accelerator.
     pub accelerator: &'static Accelerator,
     /// The share of its best that is reached, in `(0, 1]`, of operations and of bandwidth.
     pub utilisation: f64,
-    /// Tokens of a prompt.
     pub prompt_tokens: usize,
     /// Tokens of a demonstration with its prompt.
     pub demonstration_tokens: usize,

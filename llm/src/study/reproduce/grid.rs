@@ -79,11 +79,9 @@ impl fmt::Display for TableSelection {
 /// A cell: one model trained on one data set by one variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The model.
     pub model: PaperModel,
     /// The data set.
     pub dataset: &'static PaperDataset,
-    /// The variant.
     pub variant: Variant,
 }
 

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 const FACTS: &str = include_str!("models.json");
 
-/// A model of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperModel {
     /// As in Table 1.
@@ -22,7 +21,6 @@ pub struct PaperModel {
     pub template: String,
     /// Parameters, as published.
     pub parameters: u64,
-    /// Its shape.
     pub shape: Config,
 }
 

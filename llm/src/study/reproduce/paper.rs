@@ -10,7 +10,6 @@ use super::grid::{DATASETS, PaperDataset};
 use super::variant::Variant;
 use crate::eval::CONFIDENCE_LEVEL;
 
-/// A benchmark of the paper.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PaperBenchmark {
     /// The benchmark in the paper's tables.

@@ -170,7 +170,6 @@ pub fn tidy(layout: &TableComparison, scale: &str) -> Tidy {
     tidy
 }
 
-/// A line of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanLine {
     /// Which cell or stage, in three words: model, data set, variant.

@@ -32,43 +32,27 @@ use crate::train::{RunSummary, TrainError, train};
 /// Why a grid stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum GridError {
-    /// It was refused, in a line.
     #[error("{0}")]
     Refused(String),
-    /// A configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A run broke off or was refused.
     #[error("{name}: {source}")]
-    Run {
-        /// The cell, or the supervised stage.
-        name: String,
-        /// What happened.
-        source: Box<TrainError>,
-    },
-    /// A run that was done before.
+    Run { name: String, source: Box<TrainError> },
     #[error(transparent)]
     Done(#[from] CompareError),
-    /// A run's directory.
     #[error(transparent)]
     Directory(#[from] RunError),
-    /// A checkpoint's model.
     #[error(transparent)]
     Model(#[from] model::Error),
-    /// A checkpoint's tokenizer.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The evaluation of a cell.
     #[error("{name}: evaluation: {problem}")]
     Eval {
-        /// The cell.
         name: String,
-        /// What happened.
         problem: String,
         /// Whether its input was refused, rather than the work broken off.
         refused: bool,
     },
-    /// The file system.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
@@ -98,7 +82,6 @@ pub enum CellStatus {
 }
 
 impl CellStatus {
-    /// In a word.
     pub fn name(&self) -> &'static str {
         match self {
             CellStatus::Done(_) => "done",
@@ -111,7 +94,6 @@ impl CellStatus {
 /// A trained cell that is to be evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainedCell<'a> {
-    /// The cell.
     pub cell: &'a Cell,
     /// The configuration of its reinforcement learning.
     pub config: &'a Config,
@@ -129,7 +111,6 @@ pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore
 pub struct Grid {
     /// On what it runs.
     pub scale: Scale,
-    /// Its directory.
     pub directory: PathBuf,
     /// Settings over the presets.
     pub overrides: Vec<String>,
@@ -139,9 +120,6 @@ const FILE: &str = "reproduce.toml";
 
 impl Grid {
     /// The preset of a model in this grid.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn preset(&self, model: &PaperModel) -> Result<Config, ConfigError> {
         self.scale.preset(model, &self.overrides)
     }
@@ -188,9 +166,6 @@ impl Grid {
     }
 
     /// Refuses a directory that holds a grid with other settings; `None` where there is no grid yet.
-    ///
-    /// # Errors
-    /// [`GridError`].
     pub fn check(&self) -> Result<Option<()>, GridError> {
         let path = self.directory.join(FILE);
         let disk = Disk::default();
@@ -227,9 +202,6 @@ impl Grid {
     }
 
     /// Everything that would stop these cells, found before anything long starts.
-    ///
-    /// # Errors
-    /// [`GridError`].
     pub fn ready(&self, cells: &[Cell]) -> Result<(), GridError> {
         let mut seen = Vec::new();
         for cell in cells {
@@ -328,9 +300,6 @@ impl Grid {
 }
 
 /// Evaluates a trained cell on the stand-ins of the benchmarks.
-///
-/// # Errors
-/// [`GridError`].
 pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), GridError> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
     let shape = model::Config::load(checkpoint)?;

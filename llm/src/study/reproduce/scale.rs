@@ -72,9 +72,6 @@ impl Scale {
     }
 
     /// The preset of a model's runs, with `key=value` settings over it.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn preset(self, model: &PaperModel, overrides: &[String]) -> Result<Config, ConfigError> {
         match self {
             Scale::Full => Config::resolve(&model.preset, overrides),
@@ -88,17 +85,11 @@ impl Scale {
     }
 
     /// The configuration of the supervised stage that a model's cells share.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn supervised(self, preset: &Config) -> Result<Config, ConfigError> {
         preset.with(&["rl.steps=0", "method.name=grpo"])
     }
 
     /// The configuration of a cell's reinforcement learning from a supervised checkpoint.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn cell(self, cell: &Cell, preset: &Config, start: &Path) -> Result<Config, ConfigError> {
         let mut overrides = method_overrides(cell, preset);
         overrides.extend(["sft.steps=0".to_owned(), format!("model.checkpoint={}", start.display())]);

@@ -29,7 +29,6 @@ impl CellScore {
     }
 }
 
-/// The scores of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CellScores {
     /// The checkpoint that was evaluated, relative to the cell's directory.
@@ -69,9 +68,6 @@ impl CellScores {
     }
 
     /// Writes them into a cell's directory.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub(super) fn write(&self, directory: &Path) -> Result<(), DiskError> {
         let text = serde_json::to_string_pretty(self).expect("scores have a JSON form");
         Disk::default().replace(&directory.join(FILE), format!("{text}\n").as_bytes())

@@ -25,11 +25,9 @@ pub struct TableEntry {
     pub column: String,
     /// Ours; `None` where there is none yet.
     pub ours: Option<OurScore>,
-    /// The paper's.
     pub paper: PrintedScore,
 }
 
-/// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRow {
     /// The block it is in: a data set in Tables 3 to 6, a model in Table 1.
@@ -40,12 +38,9 @@ pub struct TableRow {
     pub entries: Vec<TableEntry>,
 }
 
-/// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableComparison {
-    /// Its number.
     pub number: u8,
-    /// What it is of.
     pub title: String,
     /// What its blocks are.
     pub blocks: &'static str,
@@ -55,7 +50,6 @@ pub struct TableComparison {
     pub columns_are: &'static str,
     /// Names of its columns.
     pub columns: Vec<String>,
-    /// Its rows.
     pub rows: Vec<TableRow>,
     /// Caveats of the table.
     pub notes: Vec<String>,

@@ -12,7 +12,6 @@ use super::plan::{Bench, Counts};
 use super::predict::memory;
 use crate::plan::synthetic::{StepPrediction, StepTimings};
 
-/// Memory of a card.
 pub(super) struct CardMemory {
     pub(super) predicted: StepPrediction,
     /// Bytes at the peak.
