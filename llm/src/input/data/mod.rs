@@ -28,7 +28,7 @@
 //! use grpo_lambda_llm::input::data::{Columns, OnBadRow, open};
 //! use grpo_lambda_grade::Gold;
 //! let path = std::env::temp_dir().join(format!("grpo-lambda-doc-{}.jsonl", std::process::id()));
-//! std::fs::write(&path, r##"{"request": "2 and 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}"##)?;
+//! std::fs::write(&path, r##"{"question": "2 and 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}"##)?;
 //! let data = open(&path.display().to_string(), &Columns::default(), OnBadRow::Refuse)?;
 //! let row = data.row(0)?;
 //! assert_eq!((data.len(), row.problem.as_str(), row.answers), (1, "2 and 3?", vec!["5".to_owned()]));

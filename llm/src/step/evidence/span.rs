@@ -32,7 +32,7 @@ impl ResponseSpan {
     /// When the tokens cannot be decoded.
     ///
     /// ```
-    /// use grpo_lambda_llm::{evidence::ResponseSpan, tokens::ModelTokenizer};
+    /// use grpo_lambda_llm::{input::tokens::ModelTokenizer, step::evidence::ResponseSpan};
     /// let tokens = ModelTokenizer::tiny();
     /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap().ids().to_vec(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
     /// assert_eq!(ResponseSpan::of(&tokens, &ids).unwrap(), Some(ResponseSpan { reasoning: 7, answer: 9..11 }));
