@@ -25,7 +25,7 @@ pub(super) struct Cost {
     pub(super) tokens: usize,
 }
 
-/// A [`TabularLearner`] with a bill.
+/// A [`TabularLearner`] that counts what it samples.
 pub(super) struct MeteredLearner<'t> {
     inner: TabularLearner<'t>,
     tree: &'t Tree,

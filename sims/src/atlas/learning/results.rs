@@ -33,7 +33,7 @@ pub(super) struct Cell {
     pub(super) runs: Vec<Run>,
 }
 
-/// What does the work.
+/// Chooses learning rates and trains; the store keeps each piece of work.
 pub(super) struct Trainer<'a> {
     /// Seed, store and progress.
     pub(super) ctx: &'a Context<'a>,

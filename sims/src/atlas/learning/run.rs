@@ -63,7 +63,7 @@ impl CostAxis {
 pub(super) struct Run {
     /// Mean of `J/J*` over the budget: the area under the learning curve, which rises when an update is done.
     pub(super) area: [f64; 2],
-    /// CostAxis when `J >= 0.9 J*` for the first time, if within the budget.
+    /// Spent when `J >= 0.9 J*` for the first time, if within the budget.
     pub(super) learned: [Option<f64>; 2],
     /// `J/J*` after the last update.
     pub(super) last: f64,

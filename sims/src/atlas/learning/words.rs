@@ -15,7 +15,7 @@ pub(super) fn p(p: f64) -> String {
     significant(p, 2)
 }
 
-/// TaskResults, gain, and chance of a better run.
+/// Place, gain, and chance of a better run.
 pub(super) fn standing(r: &Ranking, c: usize, s: &Standing) -> String {
     format!(
         "{}: place {} [{}, {}] of {}, gain {}, better in {:.0} % [{:.0}, {:.0}] of pairs, Holm p {}, better on {} and worse on {} of {} tasks",

@@ -1,4 +1,4 @@
-//! A few rows of the atlas computed afresh, for tests of committed results.
+//! A few rows of the atlas computed afresh, for tests of committed data.
 
 use grpo_lambda::table::Table;
 
