@@ -5,21 +5,21 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`open`] | what a run computes with, checked before it has a directory |
-//! | [`model`] | the tokenizer and the weights it starts from |
-//! | [`state`] | where it stands, and what it continues from |
-//! | [`stage`] | how an engine begins a stage |
-//! | [`sft`] | supervised learning |
-//! | [`rl`] | reinforcement learning: a step from its prompts to its row |
-//! | [`sampling`] | the rollout of a step, with dynamic sampling |
-//! | [`evaluation`] | held-out accuracy |
-//! | [`warnings`] | what a run says about steps that teach nothing |
-//! | [`metrics`] | what it logs |
-//! | [`samples`] | the responses it keeps |
-//! | [`checkpoint`] | what a checkpoint holds |
-//! | [`summary`] | what a finished run says |
-//! | [`notes`] | lines for people |
-//! | [`error`] | what ends it early |
+//! | `open` | what a run computes with, checked before it has a directory |
+//! | `model` | the tokenizer and the weights it starts from |
+//! | `state` | where it stands, and what it continues from |
+//! | `stage` | how an engine begins a stage |
+//! | `sft` | supervised learning |
+//! | `rl` | reinforcement learning: a step from its prompts to its row |
+//! | `sampling` | the rollout of a step, with dynamic sampling |
+//! | `evaluation` | held-out accuracy |
+//! | `warnings` | what a run says about steps that teach nothing |
+//! | `metrics` | what it logs |
+//! | `samples` | the responses it keeps |
+//! | `checkpoint` | what a checkpoint holds |
+//! | `summary` | what a finished run says |
+//! | `notes` | lines for people |
+//! | `error` | what ends it early |
 
 mod checkpoint;
 mod error;

@@ -385,3 +385,43 @@ fn explain_and_info_say_what_is_trained() {
     assert!(text.contains("4 x 3072 (what is under the adapter)"), "{text}");
     llm_train(&[&info[..], &["lora.rank=17"]].concat(), "").refused(2, &["lora.rank=17 is not in 1..=16"]);
 }
+
+#[test]
+fn a_qwen3_checkpoint_is_described_and_takes_an_adapter() {
+    let dir = tempfile::tempdir().unwrap();
+    let (base, run) = (dir.path().join("base"), dir.path().join("run"));
+    // Heads of 24 where width / heads is 16.
+    let shape = Config { intermediate_size: 48, ..Config::qwen3(ModelTokenizer::tiny().len(), 32, 2, 2, 1, 24) };
+    crate::common::checkpoint(&base, &shape, usize::MAX);
+
+    let every = format!("lora.targets={}", lora::TARGETS.map(|(name, _)| name).join(","));
+    let done = llm_train(&["info", "--model", base.to_str().unwrap(), "lora.rank=4", &every], "");
+    let text = done.output();
+    let parameters: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let (query, key, stream, mlp) = (48, 24, 32, 48);
+    let matrices = [(query, stream), (key, stream), (key, stream), (stream, query)];
+    let matrices = matrices.into_iter().chain([(mlp, stream), (mlp, stream), (stream, mlp)]);
+    let adapter: usize = 2 * matrices.map(|(out, inner)| 4 * (out + inner)).sum::<usize>();
+    for expected in [
+        "architecture    Qwen3",
+        &format!("parameters      {parameters}"),
+        "heads           2 (1 of keys and values), dimension 24",
+        &format!("4 x 4 x {adapter} (the adapter, two moments, rounding residuals)"),
+        "Qwen3 norms its queries and keys, which only the CPU computes: choose the CPU",
+    ] {
+        assert!(text.contains(expected), "expected {expected:?}: {text}");
+    }
+
+    // The shape is the checkpoint's.
+    let settings: Vec<&str> = SMALL.iter().copied().filter(|s| !s.starts_with("model.")).collect();
+    let from = format!("model.checkpoint={}", base.display());
+    let start = ["train", "--run", run.to_str().unwrap(), "sft.steps=2", "rl.steps=2", &from];
+    llm_train(&[&start[..], &settings].concat(), "").output();
+    assert!(read(&step(&run, 1).join("reference")).1 == read(&base).1);
+    for k in 1..=4 {
+        let adapter = is_base_plus_adapter(&step(&run, k));
+        // Reinforcement learning begins with a new adapter, on what supervised learning found.
+        assert_eq!(b_is_zero(&adapter), k == 2, "step {k}");
+    }
+    assert_eq!(read(&step(&run, 4)).0.to_json(), shape.to_json());
+}
