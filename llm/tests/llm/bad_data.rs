@@ -266,5 +266,5 @@ fn rows_that_change_between_two_starts() {
     train(&run, &[&data])
         .refused(2, &["state.json: the rows of task.data are not those this run began with (checksum "]);
     std::fs::write(&path, &rows).unwrap();
-    assert!(train(&run, &[&data]).stderr.contains("the run is done"));
+    assert!(train(&run, &[&data]).stderr.contains("the run is already finished"));
 }

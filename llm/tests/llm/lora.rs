@@ -391,7 +391,8 @@ fn a_qwen3_checkpoint_is_described_and_takes_an_adapter() {
     let dir = tempfile::tempdir().unwrap();
     let (base, run) = (dir.path().join("base"), dir.path().join("run"));
     // Heads of 24 where width / heads is 16.
-    let shape = Config { intermediate_size: 48, ..Config::qwen3(ModelTokenizer::tiny().len(), 32, 2, 2, 1, 24) };
+    let shape =
+        Config { intermediate_size: 48, ..Config::qwen3(ModelTokenizer::tiny().len(), 32, 2, 2, 1, 24) };
     crate::common::checkpoint(&base, &shape, usize::MAX);
 
     let every = format!("lora.targets={}", lora::TARGETS.map(|(name, _)| name).join(","));

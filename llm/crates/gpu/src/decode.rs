@@ -18,7 +18,7 @@ use grpo_lambda_decoder::pack::pack;
 
 use super::array::Array;
 use super::batch::{Batch, IndexLists};
-use super::decoder::{GpuDecoder, RotaryTable};
+use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
 use super::kernels::{
     AddBias, DecodeAttention, DecodeHeads, Embed, FillCache, GatherRows, Kernels, RmsNorm, Swiglu,
@@ -28,6 +28,7 @@ use super::layout::Packed;
 use super::lm_head::LOGITS;
 use super::projection::{Network, Projection};
 use super::ptr::{Ptr, PtrMut, Real};
+use super::rotary::RotaryTable;
 
 type Result<T = ()> = std::result::Result<T, DeviceError>;
 

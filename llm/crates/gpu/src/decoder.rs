@@ -25,7 +25,8 @@ use super::layer::{ACTIVATIONS, Activations, Pass};
 use super::layout::Layout;
 use super::lm_head::{HeadGradients, LmHead};
 use super::projection::Network;
-use super::ptr::{Ptr, Real};
+use super::ptr::Real;
+use super::rotary::RotaryTable;
 
 /// What a pass on a device refuses.
 #[derive(Debug, thiserror::Error)]
@@ -70,19 +71,6 @@ pub struct GpuDecoder {
     layout: Arc<Layout>,
     table: Mutex<Option<Arc<RotaryTable>>>,
     budget: Budget,
-}
-
-/// Cosine and sine of every rotary angle, `[positions, dim / 2, 2]`.
-#[derive(Debug)]
-pub(super) struct RotaryTable {
-    positions: usize,
-    array: Array<f32>,
-}
-
-impl RotaryTable {
-    pub(super) fn ptr(&self) -> Ptr<f32> {
-        self.array.ptr()
-    }
 }
 
 /// One layer on the tape.
@@ -139,18 +127,14 @@ impl GpuDecoder {
         self.budget
     }
 
-    /// Rotations of positions `0..len` at least. Angles are computed in `f64` and rounded once.
+    /// Rotations of positions `0..len` at least.
     pub(super) fn table(&self, len: usize) -> Result<Arc<RotaryTable>, DeviceError> {
         let mut kept = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(table) = kept.as_ref().filter(|table| table.positions >= len) {
+        if let Some(table) = kept.as_ref().filter(|table| table.positions() >= len) {
             return Ok(table.clone());
         }
-        let positions = len.next_power_of_two().max(256);
-        let frequencies = self.config().frequencies();
-        let angles = (0..positions).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f));
-        let rotations: Vec<f32> = angles.flat_map(|a| [a.cos() as f32, a.sin() as f32]).collect();
-        let array = Array::of(&self.kernels.device, "workspace", &rotations)?;
-        Ok(kept.insert(Arc::new(RotaryTable { positions, array })).clone())
+        let table = RotaryTable::new(&self.kernels.device, len, &self.config().frequencies())?;
+        Ok(kept.insert(Arc::new(table)).clone())
     }
 
     /// The embeddings of the tokens.

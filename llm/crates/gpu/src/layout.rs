@@ -1,11 +1,9 @@
-//! Where every parameter is in one flat array, so that clearing, norms and the optimiser are one launch each.
-//!
-//! Offsets and lengths count elements, not bytes, so that one layout serves arrays of any dtype: weights, gradients, moments.
+//! Where every parameter of a decoder is in one flat array.
 //!
 //! # The order
 //!
 //! Matrices first, then vectors: what decays by default comes before what does not. Every segment begins at a multiple of
-//! [`ALIGNMENT`]; the elements between segments are zero and stay zero.
+//! [`ALIGNMENT`](super::flat::ALIGNMENT); the elements between segments are zero and stay zero.
 //!
 //! | segment | shape | parameters, one after the other |
 //! | --- | --- | --- |
@@ -27,91 +25,7 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, HEAD, parameter};
 
-/// Segments begin at multiples of so many elements: 128 bytes of bf16, what a GPU fetches at once.
-pub const ALIGNMENT: u64 = 64;
-
-/// Where a parameter is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorInfo {
-    /// Its first element.
-    pub offset: u64,
-    /// Its shape; its elements are contiguous, by rows.
-    pub shape: Vec<usize>,
-}
-
-impl TensorInfo {
-    /// How many elements it has.
-    pub fn elements(&self) -> usize {
-        self.shape.iter().product()
-    }
-}
-
-/// Parameters by name in one array, matrices before vectors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlatLayout {
-    tensors: BTreeMap<String, TensorInfo>,
-    matrices: u64,
-    len: u64,
-}
-
-impl FlatLayout {
-    /// Elements of the array.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether there are no parameters.
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
-    /// The first so many elements are of matrices; the others, of norms and biases, do not decay by default.
-    pub fn matrices(&self) -> u64 {
-        self.matrices
-    }
-
-    /// Where this parameter is.
-    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
-        self.tensors.get(name)
-    }
-
-    /// All parameters, sorted by name.
-    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
-        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
-    }
-}
-
-/// Puts segments one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Builder {
-    tensors: BTreeMap<String, TensorInfo>,
-    next: u64,
-    matrices: Option<u64>,
-}
-
-impl Builder {
-    /// A segment of these parameters, end to end; its offset.
-    pub(super) fn segment(&mut self, parameters: impl IntoIterator<Item = (String, Vec<usize>)>) -> u64 {
-        let begin = self.next;
-        let mut end = begin;
-        for (name, shape) in parameters {
-            let tensor = TensorInfo { offset: end, shape };
-            end += tensor.elements() as u64;
-            self.tensors.insert(name, tensor);
-        }
-        self.next = end.next_multiple_of(ALIGNMENT);
-        begin
-    }
-
-    /// What follows are vectors.
-    pub(super) fn end_of_matrices(&mut self) {
-        self.matrices = Some(self.next);
-    }
-
-    pub(super) fn finish(self) -> FlatLayout {
-        FlatLayout { tensors: self.tensors, matrices: self.matrices.unwrap_or(self.next), len: self.next }
-    }
-}
+use super::flat::{Builder, FlatLayout};
 
 /// A matrix of a layer: those projections that read the same input, one below the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,6 +177,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flat::ALIGNMENT;
     use grpo_lambda_decoder::model::config::Architecture;
 
     fn configs() -> Vec<Config> {

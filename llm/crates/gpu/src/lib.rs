@@ -9,10 +9,11 @@
 //! | [`ptr`] | typed pointers into device memory |
 //! | [`buffer`], [`array`] | memory that is freed when dropped: bytes, and elements of one type |
 //! | [`kernels`] | the kernels' source, and beside each file of it the launches, typed |
-//! | [`layout`], [`weights`], [`gradients`] | where every parameter is in one flat array; named tensors in such arrays |
+//! | [`flat`], [`layout`] | named tensors in one flat array; where every parameter of a decoder is in one |
+//! | [`weights`], [`gradients`] | such arrays on a device |
 //! | [`lora`] | adapters beside frozen weights |
 //! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
-//! | `batch`, `layer`, `attention`, `projection`, `lm_head` | its parts |
+//! | `batch`, `rotary`, `layer`, `attention`, `projection`, `lm_head` | its parts |
 //! | [`optim`] | AdamW |
 //! | [`decode`] | the KV cache: prefill, and one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
@@ -38,6 +39,7 @@ pub mod decode;
 pub mod decoder;
 pub mod device;
 pub mod dry;
+pub mod flat;
 #[cfg(any(feature = "cuda", test))]
 mod free_list;
 pub mod gemm;
@@ -55,6 +57,7 @@ mod projection;
 pub mod ptr;
 pub mod random;
 pub mod rollout;
+mod rotary;
 pub mod select;
 mod spans;
 pub mod weights;

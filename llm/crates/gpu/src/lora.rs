@@ -16,7 +16,8 @@ use grpo_lambda_decoder::model::config::parameter;
 use grpo_lambda_decoder::model::weights::Parameters;
 
 use super::device::Device;
-use super::layout::{Builder, FlatLayout, Packed};
+use super::flat::{Builder, FlatLayout};
+use super::layout::Packed;
 use super::ptr::{Float, Real};
 use super::weights::Tensors;
 

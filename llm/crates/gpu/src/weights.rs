@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use super::array::Array;
 use super::device::Device;
-use super::layout::{FlatLayout, Layer, Layout, TensorInfo};
+use super::flat::{FlatLayout, TensorInfo};
+use super::layout::{Layer, Layout};
 use super::ptr::{Float, Ptr, PtrMut, Real};
 
 /// Elements converted and sent at a time: 64 MiB of `f32` on the host.

@@ -1,23 +1,19 @@
 //! One case: numbers on a device, a launch, and what must be there afterwards.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::rng::{below, normal, unit};
-use half::bf16;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use super::array::TestArray;
 use super::{Extent, Finding};
-use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::kernels::{Kernel, Kernels};
-use crate::ptr::{Element, ElementType, Ptr, PtrMut, Real};
+use crate::ptr::{Element, ElementType, Real};
 
-/// Bytes after every array that nothing may write.
-const GUARD: [u8; 256] = [0xA5; 256];
 /// One rounding to `f32`, relative.
 const F32: f64 = 1.0 / (1u64 << 24) as f64;
 /// One rounding to bf16, relative.
@@ -26,61 +22,6 @@ const BF16: f64 = 1.0 / 256.0;
 const REPEATS: [u32; 2] = [3, 20];
 
 pub(super) type Result<T = ()> = std::result::Result<T, DeviceError>;
-
-/// An array on the device, and what was put there.
-pub(super) struct TestArray<T> {
-    buffer: Buffer,
-    dtype: Dtype,
-    pub(super) stored: ElementType,
-    /// What it held at first, after rounding; NaN where it was blank.
-    pub(super) initial: Vec<f64>,
-    kind: PhantomData<fn() -> T>,
-}
-
-impl<T: Element> TestArray<T> {
-    pub(super) fn ptr(&self) -> Ptr<T> {
-        Ptr::new(self.buffer.address(), self.dtype)
-    }
-    pub(super) fn ptr_mut(&self) -> PtrMut<T> {
-        PtrMut::new(self.buffer.address(), self.dtype)
-    }
-    pub(super) fn bytes(&self) -> f64 {
-        (self.initial.len() * self.stored.bytes()) as f64
-    }
-    /// What it holds now.
-    pub(super) fn now(&self) -> Result<Vec<f64>> {
-        let n = self.initial.len();
-        Ok(match self.stored {
-            ElementType::F32 => self.buffer.read::<f32>(0, n)?.into_iter().map(f64::from).collect(),
-            ElementType::Bf16 => self
-                .buffer
-                .read::<u16>(0, n)?
-                .into_iter()
-                .map(|bits| f64::from(bf16::from_bits(bits).to_f32()))
-                .collect(),
-            ElementType::F64 => self.buffer.read::<f64>(0, n)?,
-            ElementType::U32 => self.buffer.read::<u32>(0, n)?.into_iter().map(f64::from).collect(),
-        })
-    }
-    fn guarded(&self) -> Result<bool> {
-        Ok(self.buffer.read::<u8>(self.initial.len() * self.stored.bytes(), GUARD.len())? == GUARD)
-    }
-    /// Other numbers in its place.
-    pub(super) fn write(&self, numbers: &[f64]) -> Result {
-        write(&self.buffer, self.stored, numbers)
-    }
-}
-
-fn write(buffer: &Buffer, stored: ElementType, numbers: &[f64]) -> Result {
-    match stored {
-        ElementType::F32 => buffer.write(0, &numbers.iter().map(|x| *x as f32).collect::<Vec<_>>()),
-        ElementType::Bf16 => {
-            buffer.write(0, &numbers.iter().map(|x| bf16::from_f32(*x as f32).to_bits()).collect::<Vec<_>>())
-        }
-        ElementType::F64 => buffer.write(0, numbers),
-        ElementType::U32 => buffer.write(0, &numbers.iter().map(|x| *x as u32).collect::<Vec<_>>()),
-    }
-}
 
 /// A value, and the sum of its absolute terms.
 pub(super) type Term = (f64, f64);
@@ -159,13 +100,7 @@ impl Case<'_> {
 
     /// These numbers, rounded as they are stored.
     pub(super) fn of<T: Element>(&self, numbers: Vec<f64>) -> Result<TestArray<T>> {
-        let (dtype, stored) = (self.kernels.dtype, T::stored(self.kernels.dtype));
-        let bytes = numbers.len() * stored.bytes();
-        let buffer = Buffer::new(self.device(), "check", bytes + GUARD.len())?;
-        write(&buffer, stored, &numbers)?;
-        buffer.write(bytes, &GUARD)?;
-        let initial = numbers.into_iter().map(|x| rounded(x, stored)).collect();
-        Ok(TestArray { buffer, dtype, stored, initial, kind: PhantomData })
+        TestArray::new(self.device(), self.kernels.dtype, numbers)
     }
 
     /// Normal numbers of this deviation.
@@ -323,14 +258,5 @@ impl Case<'_> {
     /// Operations of a launch.
     pub(super) fn operations(&mut self, operations: f64) {
         self.finding.operations = operations;
-    }
-}
-
-/// As it is stored.
-pub(super) fn rounded(x: f64, stored: ElementType) -> f64 {
-    match stored {
-        ElementType::Bf16 => f64::from(bf16::from_f32(x as f32).to_f32()),
-        ElementType::F32 => f64::from(x as f32),
-        ElementType::F64 | ElementType::U32 => x,
     }
 }

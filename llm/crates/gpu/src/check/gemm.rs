@@ -1,7 +1,8 @@
 //! Matrix products in every transposition, and launches that are captured and replayed.
 
 use super::Extent;
-use super::case::{Case, Checker, Result, TestArray};
+use super::array::TestArray;
+use super::case::{Case, Checker, Result};
 use crate::gemm::{Gemm, Matrix};
 use crate::kernels::AddBias;
 use crate::ptr::{Access, Float, Ptr, Real};

@@ -11,6 +11,7 @@
 //! rounding explain. Copies, indices, tokens and the optimiser have bound 0. The error reported is that of the number which is furthest out
 //! by its own bound.
 
+mod array;
 mod attention;
 mod case;
 mod gemm;

@@ -4,7 +4,8 @@ use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings};
 
 use super::Extent;
-use super::case::{Checker, rounded};
+use super::array::rounded;
+use super::case::Checker;
 use crate::kernels::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 
 const SMALL: [usize; 4] = [1, 5, 1023, 150_001];

@@ -1,7 +1,8 @@
 //! Kernels that work on rows of numbers: embeddings, norms, biases, the gate of the MLP.
 
 use super::Extent;
-use super::case::{Checker, TestArray};
+use super::array::TestArray;
+use super::case::Checker;
 use crate::kernels::{
     AddBias, ColumnSum, Embed, EmbedBackward, GatherRows, RmsNorm, RmsNormBackward, RmsNormWeight,
     ScatterRows, Swiglu, SwigluBackward,

@@ -1,7 +1,8 @@
 //! Kernels over the vocabulary: log-probabilities and their gradient, and drawing tokens.
 
 use super::Extent;
-use super::case::{Case, Checker, Result, TestArray};
+use super::array::TestArray;
+use super::case::{Case, Checker, Result};
 use crate::kernels::{Advance, LogProb, LogProbBackward, Sample, SampleState, Status};
 
 /// Tokens and vocabulary; the last is that of Qwen2.5.

@@ -162,7 +162,7 @@ fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Hea
             fields.error("num_key_value_heads", format!("it must divide num_attention_heads = {query}"))
         );
     }
-    if family.head_dim.is_none() && !fields.has("head_dim") && hidden_size % query != 0 {
+    if family.head_dim.is_none() && !fields.has("head_dim") && !hidden_size.is_multiple_of(query) {
         return Err(
             fields.error("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"))
         );
