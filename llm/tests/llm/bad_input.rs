@@ -370,7 +370,9 @@ fn a_run_that_is_done_keeps_its_summary() {
     let summary = || std::fs::read_to_string(dir.path().join("summary.json")).unwrap();
     let first = summary();
     let again = train(dir.path(), &settings);
-    assert!(again.stderr.contains("the run is already finished") && again.output().contains("after GRPO-lambda"));
+    assert!(
+        again.stderr.contains("the run is already finished") && again.output().contains("after GRPO-lambda")
+    );
     // Its seconds, above all, are those of the run and not of looking at it again.
     assert_eq!(summary(), first);
     std::fs::write(dir.path().join("summary.json"), "{}").unwrap();

@@ -5,9 +5,9 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`device`] | the seam: memory, kernel launches, matrix products |
-//! | [`dtype`], [`error`], [`gemm`], [`ledger`] | its words: dtypes, failures, products, what is allocated for what |
+//! | [`gemm`], [`ledger`] | its words: products, what is allocated for what |
 //! | [`ptr`] | typed pointers into device memory |
-//! | [`buffer`], [`array`] | memory that is freed when dropped: bytes, and elements of one type |
+//! | [`buffer`], [`mod@array`] | memory that is freed when dropped: bytes, and elements of one type |
 //! | [`kernels`] | the kernels' source, and beside each file of it the launches, typed |
 //! | [`flat`], [`layout`] | named tensors in one flat array; where every parameter of a decoder is in one |
 //! | [`weights`], [`gradients`] | such arrays on a device |

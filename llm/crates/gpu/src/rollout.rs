@@ -36,7 +36,7 @@ pub struct Times {
     pub steps: usize,
 }
 
-/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::sample_until`] gives them, and where the time went.
+/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::Sampler::generate`] gives them, and where the time went.
 ///
 /// # Errors
 /// [`RolloutError`].

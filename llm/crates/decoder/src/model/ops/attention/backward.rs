@@ -49,7 +49,7 @@ impl<T: Real> Kernel for Dot<'_, T> {
     }
 }
 
-/// The gradient of [`forward`]: writes `d loss / d qkv` to `dqkv`.
+/// The gradient of [`forward`](super::forward()): writes `d loss / d qkv` to `dqkv`.
 #[allow(clippy::too_many_arguments)]
 pub fn backward<T: Real>(
     pool: &Pool<T>,
