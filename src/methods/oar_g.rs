@@ -17,7 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "oar_g",
     title: "OAR-G",
     about: "z-scored group rewards times bi-level weights of input-gradient saliency, PPO clip, mean over responses of their token mean",
-    source: "arXiv 2601.07408; the authors' code (Valsure/OutcomeAdvantage-Grounded-Advantage-Reshaping) and README",
+    source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
     params: || {
         let own = vec![

@@ -47,7 +47,7 @@ fn readings(n: &Numbers) -> Figure {
 }
 
 fn scale(n: &Numbers) -> Figure {
-    let mut factors = Panel::new("GradientSize of the policy gradient")
+    let mut factors = Panel::new("Size of the policy gradient")
         .x(Axis::new("tokens T").log())
         .y(Axis::new("mean weight (GRPO = 1)").log());
     let mut betas = Panel::new(format!("What is left of β = {BETA}"))
