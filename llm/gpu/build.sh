@@ -27,7 +27,7 @@ pack() { # FILE NAME
 pack "$target/release/llm-train" llm-train
 
 if [ -n "${TESTS:-}" ]; then
-  built=$(cargo test --release --package grpo-lambda-llm --features "$features" --test gpu --target-dir "$target" --no-run 2>&1 | tee /dev/stderr)
+  built=$(cargo test --release --package grpo-lambda-gpu --features "$features" --test gpu --target-dir "$target" --no-run 2>&1 | tee /dev/stderr)
   pack "$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$built" | tail -n 1)" gpu-tests
 fi
 cp llm/gpu/run.sh "$folder/"

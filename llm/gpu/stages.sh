@@ -76,7 +76,7 @@ check() {
   local file=$out/gpu_check.csv
   if [ -n "$rehearse" ]; then
     local csv=$out/work/check
-    GPU_CHECK_CSV=$csv cargo test --quiet --package grpo-lambda-llm --test gpu the_emulator_passes >&2
+    GPU_CHECK_CSV=$csv cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_passes >&2
     { echo "# $(head_of "cargo test --test gpu the_emulator_passes")"; sed 1d "$csv.f32"; sed 1,2d "$csv.bf16"; } >"$file"
   else
     timeout "$budget" $llm gpu-check --csv "$file" --head "$(head_of "llm-train gpu-check")"
