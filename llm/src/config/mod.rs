@@ -10,6 +10,7 @@ mod rewards;
 pub mod schedule;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 pub use fields::{FIELDS, Field, ValueKind};
 
@@ -21,12 +22,11 @@ use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
-use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::select::{self, DevicePreference};
+use grpo_lambda_gpu::select::DevicePreference;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::schedule::{Schedule, ScheduleShape};
+use crate::config::schedule::Schedule;
 use crate::input::data::{Columns, OnBadRow};
 use crate::input::task::{DatasetTask, Level, Task, TaskSource};
 use crate::reward::RewardConfig;
@@ -519,96 +519,7 @@ fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
     for (key, value) in configured.settings.entries() {
         values.insert(format!("{METHOD}{key}"), value.to_owned());
     }
-    typed(values)
-}
-
-/// Reads the typed sections from canonical values.
-fn typed(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
-    let word = |key: &str| values[key].as_str();
-    let whole = |key: &str| word(key).parse::<u64>().expect("canonical whole number");
-    let size = |key: &str| usize::try_from(whole(key)).unwrap_or(usize::MAX);
-    let number = |key: &str| word(key).parse::<f64>().expect("canonical number");
-    let schedule = |stage: &str| Schedule {
-        peak: number(&format!("{stage}.lr")),
-        warmup: whole(&format!("{stage}.warmup")),
-        steps: whole(&format!("{stage}.steps")),
-        shape: ScheduleShape::parse(word(&format!("{stage}.schedule"))).expect("one of the choices"),
-    };
-    let adam = |stage: &str| AdamWSettings {
-        beta1: number("adam.beta1"),
-        beta2: number("adam.beta2"),
-        epsilon: number("adam.epsilon"),
-        weight_decay: number("adam.weight_decay"),
-        compensated: word("adam.compensated") == "true",
-        max_grad_norm: word(&format!("{stage}.grad_clip")).parse().ok(),
-        ..AdamWSettings::default()
-    };
-    let model = match word("model.checkpoint") {
-        "none" => {
-            let shape = ModelShape {
-                hidden: size("model.hidden"),
-                layers: size("model.layers"),
-                heads: size("model.heads"),
-                kv_heads: size("model.kv_heads"),
-                intermediate: size("model.intermediate"),
-            };
-            check_shape(&shape)?;
-            ModelSource::Random(shape)
-        }
-        path => ModelSource::Checkpoint(PathBuf::from(path)),
-    };
-    if (f64::MIN_POSITIVE..MIN_TEMPERATURE).contains(&number("eval.temperature")) {
-        return Err(ConfigError::Conflict(format!(
-            "eval.temperature = {:e}: must be 0, for the most probable token, or a number from {MIN_TEMPERATURE:e} to {MAX_TEMPERATURE}",
-            number("eval.temperature")
-        )));
-    }
-    Ok(Config {
-        seed: whole("seed"),
-        threads: size("threads"),
-        device: DevicePreference::parse(word("device")).expect("one of the choices"),
-        dtype: select::parse_dtype(word("dtype")),
-        memory: MemoryConfig {
-            micro_batch_tokens: size("memory.micro_batch_tokens"),
-            recompute_layers: word("memory.recompute_layers") == "true",
-        },
-        model,
-        lora: (size("lora.rank") > 0).then(|| LoraSettings {
-            rank: size("lora.rank"),
-            alpha: number("lora.alpha"),
-            targets: word("lora.targets").split(',').map(str::to_owned).collect(),
-        }),
-        task: task(&values)?,
-        sft: SftConfig {
-            steps: whole("sft.steps"),
-            batch: size("sft.batch"),
-            worked_share: number("sft.worked_share"),
-            schedule: schedule("sft"),
-            adam: adam("sft"),
-        },
-        rl: RlConfig {
-            steps: whole("rl.steps"),
-            prompts_per_step: size("rl.prompts_per_step"),
-            group_size: size("rl.group_size"),
-            inner_updates: size("rl.inner_updates"),
-            schedule: schedule("rl"),
-            adam: adam("rl"),
-            max_new_tokens: size("rl.max_new_tokens"),
-            temperature: number("rl.temperature"),
-            dynamic_sampling: word("rl.dynamic_sampling") == "true",
-            max_nan_steps: whole("rl.max_nan_steps"),
-            max_logp_error: number("rl.max_logp_error"),
-        },
-        reward: rewards::read(&values)?,
-        eval: EvalConfig {
-            n: size("eval.n"),
-            every: whole("eval.every"),
-            temperature: number("eval.temperature"),
-        },
-        checkpoint: CheckpointConfig { every: whole("checkpoint.every"), keep: size("checkpoint.keep") },
-        method: word(METHOD_NAME).to_owned(),
-        values,
-    })
+    typed::read(values)
 }
 
 /// Default values of the fields that only a dataset has.

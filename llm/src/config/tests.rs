@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::schedule::ScheduleShape;
 
 fn tiny(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("accepted")

@@ -105,9 +105,23 @@ fn page(c: &Config) -> usize {
     c.num_hidden_layers * c.num_key_value_heads * c.heads().page()
 }
 
+fn item(name: &'static str, bytes: usize, formula: String) -> MemoryItem {
+    MemoryItem { name, bytes, formula }
+}
+
 /// The memory of training `c`, or an adapter of it, with steps of this size.
 pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> MemoryEstimate {
-    let item = |name, bytes, formula: String| MemoryItem { name, bytes, formula };
+    let update = Update::of(c, step);
+    MemoryEstimate {
+        state: state(c, step, lora),
+        rollout: rollout(c, step),
+        update: vec![update.activations(), update.work_space()],
+        update_checkpointed: vec![update.layer_inputs(), update.one_layer(), update.work_space()],
+    }
+}
+
+/// What is held from the first step to the last.
+fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<MemoryItem> {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let adapted = lora.map(|lora| lora.adapted(c));
     let trained = lora.map_or(parameters, |lora| lora.parameters(c));
@@ -115,13 +129,10 @@ pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Me
     let plus_head =
         if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
     let copies = if step.compensated { 4 } else { 3 };
+    let packed = packed(c);
     let mut state = vec![
         item("weights", F32 * parameters, format!("4 bytes x {parameters} parameters")),
-        item(
-            "packed weights",
-            F32 * packed(c),
-            format!("4 x {} (matrices laid out for products)", packed(c)),
-        ),
+        item("packed weights", F32 * packed, format!("4 x {packed} (matrices laid out for products)")),
         match adapted {
             None => item("gradients", F32 * (parameters + head), format!("4 x {parameters}{plus_head}")),
             Some(n) => item("gradients", F32 * n, format!("4 x {n} (whole, of the adapted matrices)")),
@@ -139,68 +150,80 @@ pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Me
     state.extend(adapted.map(|n| item("base", F32 * n, format!("4 x {n} (what is under the adapter)"))));
     state.extend(step.reference.then(|| match adapted {
         None => {
-            let model = F32 * (parameters + packed(c));
-            item("reference model", model, format!("4 x ({parameters} + {})", packed(c)))
+            item("reference model", F32 * (parameters + packed), format!("4 x ({parameters} + {packed})"))
         }
         Some(n) => {
             item("reference", F32 * n, format!("4 x {n} (what is adapted, put aside while it is asked)"))
         }
     }));
+    state
+}
+
+/// What is held while responses are sampled.
+fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
     let responses = step.prompts * step.group;
-    let row = step.prompt_tokens + step.new_tokens;
-    let rollout = vec![
-        item(
-            "KV cache",
-            cache_bytes(c, step),
-            format!(
-                "{} bytes a page of {PAGE} tokens; {} prompts x ({} shared + {} x {}) pages",
-                F32 * page(c),
-                step.prompts,
-                step.prompt_tokens / PAGE,
-                step.group,
-                row.div_ceil(PAGE) - step.prompt_tokens / PAGE
-            ),
-        ),
-        item(
-            "logits",
-            F32 * responses * c.vocab_size,
-            format!("4 x {responses} responses x {} tokens of the vocabulary", c.vocab_size),
-        ),
-    ];
-    // A micro-batch takes whole rows, at least one.
-    let rows = (step.micro_batch_tokens / row).clamp(1, responses.max(1));
-    let (tokens, scored) = (rows * row, rows * step.new_tokens);
-    let (h, f, layers) = (c.hidden_size, c.intermediate_size, c.num_hidden_layers);
-    let chunk = log_prob::chunk(c.vocab_size).min(scored.max(1));
-    let work = item(
-        "work space",
-        F32 * (tokens * (2 * h + 2 * f) + chunk * c.vocab_size),
-        format!("4 x {tokens} tokens x (2 x {h} + 2 x {f}) + 4 x {chunk} tokens' logits x {}", c.vocab_size),
+    let shared = step.prompt_tokens / PAGE;
+    let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
+    let pages = format!(
+        "{} bytes a page of {PAGE} tokens; {} prompts x ({shared} shared + {} x {own}) pages",
+        F32 * page(c),
+        step.prompts,
+        step.group
     );
-    let whole = item(
-        "activations",
-        tape_bytes(c, tokens, scored, false),
-        format!(
-            "4 x {layers} layers x {tokens} tokens x {} + 4 x {scored} scored x {}",
-            per_token(c),
-            2 * h + 5
-        ),
-    );
-    let one_layer = item(
-        "one layer again",
-        F32 * tokens * per_token(c),
-        format!("4 x {tokens} tokens x {}", per_token(c)),
-    );
-    let inputs = item(
-        "layer inputs",
-        tape_bytes(c, tokens, scored, true),
-        format!("4 x {layers} layers x {tokens} tokens x {h} + 4 x {scored} scored x {}", 2 * h + 5),
-    );
-    MemoryEstimate {
-        state,
-        rollout,
-        update: vec![whole, work.clone()],
-        update_checkpointed: vec![inputs, one_layer, work],
+    let logits = format!("4 x {responses} responses x {} tokens of the vocabulary", c.vocab_size);
+    vec![
+        item("KV cache", cache_bytes(c, step), pages),
+        item("logits", F32 * responses * c.vocab_size, logits),
+    ]
+}
+
+/// What is held in an update, on the largest micro-batch.
+struct Update<'c> {
+    c: &'c Config,
+    tokens: usize,
+    scored: usize,
+}
+
+impl<'c> Update<'c> {
+    /// A micro-batch takes whole rows, at least one.
+    fn of(c: &'c Config, step: &StepShape) -> Self {
+        let row = step.prompt_tokens + step.new_tokens;
+        let rows = (step.micro_batch_tokens / row).clamp(1, (step.prompts * step.group).max(1));
+        Update { c, tokens: rows * row, scored: rows * step.new_tokens }
+    }
+
+    fn work_space(&self) -> MemoryItem {
+        let Update { c, tokens, scored } = self;
+        let (h, f) = (c.hidden_size, c.intermediate_size);
+        let chunk = log_prob::chunk(c.vocab_size).min((*scored).max(1));
+        let formula = format!(
+            "4 x {tokens} tokens x (2 x {h} + 2 x {f}) + 4 x {chunk} tokens' logits x {}",
+            c.vocab_size
+        );
+        item("work space", F32 * (tokens * (2 * h + 2 * f) + chunk * c.vocab_size), formula)
+    }
+
+    fn activations(&self) -> MemoryItem {
+        self.tape("activations", per_token(self.c), false)
+    }
+
+    fn layer_inputs(&self) -> MemoryItem {
+        self.tape("layer inputs", self.c.hidden_size, true)
+    }
+
+    fn tape(&self, name: &'static str, per_layer: usize, checkpointed: bool) -> MemoryItem {
+        let Update { c, tokens, scored } = self;
+        let (layers, per_scored) = (c.num_hidden_layers, 2 * c.hidden_size + 5);
+        let formula = format!(
+            "4 x {layers} layers x {tokens} tokens x {per_layer} + 4 x {scored} scored x {per_scored}"
+        );
+        item(name, tape_bytes(c, *tokens, *scored, checkpointed), formula)
+    }
+
+    fn one_layer(&self) -> MemoryItem {
+        let numbers = per_token(self.c);
+        let formula = format!("4 x {} tokens x {numbers}", self.tokens);
+        item("one layer again", F32 * self.tokens * numbers, formula)
     }
 }
 
