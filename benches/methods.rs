@@ -1,6 +1,6 @@
 //! Every registered method on a batch, and GRPO-lambda on a long group against the cost of its exponentials alone.
 //!
-//! `cargo bench --bench methods` closes with tokens per second for 64 responses of 4,096 tokens through GRPO-lambda's whole loss
+//! `cargo bench -p grpo-lambda-benches --bench methods` closes with tokens per second for 64 responses of 4,096 tokens through GRPO-lambda's whole loss
 //! and gradient, and the ratio to a bare `exp` loop over as many numbers: what no ratio-based loss can do without.
 
 use criterion::{Criterion, Throughput};

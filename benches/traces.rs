@@ -1,6 +1,6 @@
 //! Traces in linear time against the dense matrix they replace.
 //!
-//! `cargo bench --bench traces` measures `apply`, `adjoint` and a whole loss with its gradient, then prints a closing table:
+//! `cargo bench -p grpo-lambda-benches --bench traces` measures `apply`, `adjoint` and a whole loss with its gradient, then prints a closing table:
 //! time per token at each length (flat = linear growth) and, in the same run, the ratio to the dense `T x T` form.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
