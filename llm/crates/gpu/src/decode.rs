@@ -17,14 +17,17 @@ use grpo_lambda_decoder::model::{Config, Rows};
 use grpo_lambda_decoder::pack::pack;
 
 use super::array::Array;
+use super::attention::Qkv;
 use super::batch::{Batch, IndexLists};
 use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
+use super::heads::{self, head_shape};
 use super::kernels::{
     AddBias, DecodeAttention, DecodeHeads, Embed, FillCache, GatherRows, Kernels, RmsNorm, Swiglu,
 };
-use super::layer::{ACTIVATIONS, Pass, head_shape};
+use super::layer::Pass;
 use super::layout::Packed;
+use super::ledger::ACTIVATIONS;
 use super::lm_head::LOGITS;
 use super::projection::{Network, Projection};
 use super::ptr::{Ptr, PtrMut, Real};
@@ -190,7 +193,8 @@ impl<'a> Decoding<'a> {
         self.embed(batch.ids(), x.ptr_mut(), batch.tokens())?;
         for l in 0..c.num_hidden_layers {
             let (next, activations) = pass.layer(l, x)?;
-            let qkv = pass.qkv(&activations);
+            let split = pass.qkv(l, activations)?;
+            let qkv = Qkv::joined(split.ptr(), batch.tokens(), head_shape(c));
             k.launch(FillCache {
                 k: qkv.k,
                 v: qkv.v,
@@ -237,9 +241,14 @@ impl<'a> Decoding<'a> {
         let (keys, values) = (self.cache.keys(l, 0), self.cache.values(l, 0));
         self.norm(self.network.weights.layer(l).attention_norm, self.rows)?;
         self.project(l, Packed::Qkv, self.normed.ptr(), self.qkv.ptr_mut())?;
+        let at = (self.qkv.ptr(), self.qkv.ptr_mut());
+        let norm = heads::head_norm(self.network.weights, l, at, rows);
+        // The norms come after the bias and add it.
+        let bias = if norm.is_some() { None } else { self.bias(l, Packed::Qkv) };
+        norm.map_or(Ok(()), |norm| k.launch(norm))?;
         k.launch(DecodeHeads {
             qkv: self.qkv.ptr(),
-            bias: self.bias(l, Packed::Qkv),
+            bias,
             table: self.table.ptr(),
             lengths,
             q: self.query.ptr_mut(),
@@ -301,8 +310,7 @@ impl<'a> Decoding<'a> {
 
     /// The bias of a packed matrix, if it has one.
     fn bias(&self, l: usize, packed: Packed) -> Option<Ptr<Real>> {
-        let weights = self.network.weights;
-        weights.layer(l).bias(packed).map(|offset| weights.at(offset))
+        heads::bias(self.network.weights, l, packed)
     }
 
     fn add_bias(&self, l: usize, packed: Packed) -> Result {

@@ -21,8 +21,9 @@ use super::gradients::Gradients;
 use super::kernels::{
     Embed, EmbedBackward, GatherRows, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, ScatterRows,
 };
-use super::layer::{ACTIVATIONS, Activations, Pass};
+use super::layer::{Activations, Pass};
 use super::layout::Layout;
+use super::ledger::ACTIVATIONS;
 use super::lm_head::{HeadGradients, LmHead};
 use super::projection::Network;
 use super::ptr::Real;
@@ -181,7 +182,7 @@ impl GpuDecoder {
         let mut keep = |activations: Activations| {
             layers.push(match options.checkpoint {
                 true => SavedLayer::Input(activations.into_input()),
-                false => SavedLayer::Activations(Box::new(activations)),
+                false => SavedLayer::Activations(Box::new(activations.on_tape())),
             });
         };
         let (scores, batch, head) = self.pass(network.into(), rows, options, &mut keep)?;

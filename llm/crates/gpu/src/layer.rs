@@ -1,23 +1,22 @@
 //! A layer of the decoder over whole rows, forwards and backwards, in the order of [`grpo_lambda_decoder::model::decoder`].
 
 use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::config::{Activation, NormPlacement};
 
 use super::array::Array;
 use super::attention::{Attention, Qkv};
 use super::batch::Batch;
 use super::gradients::Gradients;
+use super::heads::{self, Heads, SavedHeads, head_shape};
 use super::kernels::{
-    AddBias, HeadShape, Kernels, MergeHeads, MergeHeadsBackward, RmsNorm, RmsNormBackward, RmsNormWeight,
-    SplitHeads, SplitHeadsBackward, Swiglu, SwigluBackward,
+    AddBias, Kernels, MergeHeads, MergeHeadsBackward, RmsNorm, RmsNormBackward, RmsNormWeight, Swiglu,
+    SwigluBackward,
 };
 use super::layout::Packed;
+use super::ledger::ACTIVATIONS;
 use super::projection::{Factors, Network, Projection};
 use super::ptr::{Ptr, PtrMut, Real};
 use super::weights::Weights;
-
-/// Use of activations in the ledger.
-pub(super) const ACTIVATIONS: &str = "activations";
 
 /// Everything of a layer that its backward pass reads and that is not cheap to compute again.
 #[derive(Debug)]
@@ -31,8 +30,7 @@ struct AttentionActivations {
     /// The hidden state at the layer's entry, and the scale of its norm.
     input: Array<Real>,
     scale: Array<f32>,
-    /// Queries, keys and values, rotated, head-major by row: see [`Qkv::joined`].
-    qkv: Array<Real>,
+    heads: SavedHeads,
     /// Attention's output, token-major.
     attended: Array<Real>,
 }
@@ -47,6 +45,12 @@ struct MlpActivations {
 }
 
 impl Activations {
+    /// What a tape keeps of them.
+    pub(super) fn on_tape(mut self) -> Self {
+        self.attention.heads = self.attention.heads.on_tape();
+        self
+    }
+
     /// The hidden state at the layer's entry alone.
     pub(super) fn into_input(self) -> Array<Real> {
         self.attention.input
@@ -60,12 +64,6 @@ struct Normed {
     scale: Ptr<f32>,
     /// Offset of its weight in the layout.
     weight: u64,
-}
-
-/// The model's heads, as kernels take them.
-pub(super) fn head_shape(config: &Config) -> HeadShape {
-    let heads = config.heads();
-    HeadShape { query: heads.query as u32, key: heads.key as u32, dim: heads.dim as u32 }
 }
 
 /// What the layers of a pass have in common.
@@ -118,8 +116,9 @@ impl<'a> Pass<'a> {
         self.network.config().hidden_size
     }
 
-    fn head_shape(&self) -> HeadShape {
-        head_shape(self.network.config())
+    fn heads(&self, l: usize) -> Heads<'_> {
+        let Pass { kernels, batch, table, .. } = *self;
+        Heads { kernels, weights: self.weights(), l, batch, table }
     }
 
     fn projection(&self, l: usize, packed: Packed) -> Projection<'_> {
@@ -174,8 +173,8 @@ impl<'a> Pass<'a> {
         let out = self.rows(self.width())?;
         out.copy_from(x)?;
         self.projection(l, packed).forward(y, out.ptr_mut(), true)?;
-        if let Some(bias) = self.weights().layer(l).bias(packed) {
-            let (bias, rows, width) = (self.weights().at(bias), self.tokens(), self.width() as u32);
+        if let Some(bias) = self.bias(l, packed) {
+            let (rows, width) = (self.tokens(), self.width() as u32);
             self.kernels.launch(AddBias { x: out.ptr_mut(), bias, rows, width })?;
         }
         Ok(out)
@@ -183,12 +182,12 @@ impl<'a> Pass<'a> {
 
     /// The bias of a packed matrix, if it has one.
     fn bias(&self, l: usize, packed: Packed) -> Option<Ptr<Real>> {
-        self.weights().layer(l).bias(packed).map(|offset| self.weights().at(offset))
+        heads::bias(self.weights(), l, packed)
     }
 
-    /// Queries, keys and values of a layer, rotated.
-    pub(super) fn qkv(&self, activations: &Activations) -> Qkv {
-        Qkv::joined(activations.attention.qkv.ptr(), self.batch.tokens(), self.head_shape())
+    /// Queries, keys and values of layer `l`, as attention reads them.
+    pub(super) fn qkv(&self, l: usize, activations: Activations) -> Result<Array<Real>, DeviceError> {
+        Ok(self.heads(l).again(activations.attention.heads)?.split)
     }
 
     /// Layer `l`: from the hidden state at its entry to that at its exit.
@@ -206,14 +205,17 @@ impl<'a> Pass<'a> {
 
     /// Layer `l` but for its last projection: all that the backward pass needs.
     pub(super) fn activations(&self, l: usize, input: Array<Real>) -> Result<Activations, DeviceError> {
+        let NormPlacement::Pre = self.network.config().norm_placement;
         let layer = self.weights().layer(l);
         let normed = self.rows(self.width())?;
         let scale = self.column()?;
         self.norm(input.ptr(), layer.attention_norm, normed.ptr_mut(), Some(scale.ptr_mut()))?;
-        let qkv = self.split_qkv(l, normed.ptr())?;
-        let attended = self.attended(&qkv)?;
+        let projected = self.heads(l).array()?;
+        self.projection(l, Packed::Qkv).forward(normed.ptr(), projected.ptr_mut(), false)?;
+        let heads = self.heads(l).forward(projected)?;
+        let attended = self.attended(&heads.split)?;
         let middle = self.residual(l, Packed::Output, &input, attended.ptr())?;
-        let attention = AttentionActivations { input, scale, qkv, attended };
+        let attention = AttentionActivations { input, scale, heads: SavedHeads::All(heads), attended };
 
         let scale = self.column()?;
         self.norm(middle.ptr(), layer.mlp_norm, normed.ptr_mut(), Some(scale.ptr_mut()))?;
@@ -222,22 +224,9 @@ impl<'a> Pass<'a> {
         Ok(Activations { attention, mlp: MlpActivations { input: middle, scale, gate_up } })
     }
 
-    /// Queries, keys and values of the normed hidden state, rotated, head-major by row.
-    fn split_qkv(&self, l: usize, normed: Ptr<Real>) -> Result<Array<Real>, DeviceError> {
-        let stride = self.network.config().heads().stride();
-        let qkv = self.rows(stride)?;
-        self.projection(l, Packed::Qkv).forward(normed, qkv.ptr_mut(), false)?;
-        let split = self.rows(stride)?;
-        let heads = self.head_shape();
-        let Qkv { q, k, v } = Qkv::joined(split.ptr_mut(), self.batch.tokens(), heads);
-        let (bias, batch) = (self.bias(l, Packed::Qkv), self.batch.ragged());
-        self.kernels.launch(SplitHeads { qkv: qkv.ptr(), bias, table: self.table, batch, q, k, v, heads })?;
-        Ok(split)
-    }
-
     /// Attention's output, token-major.
     fn attended(&self, qkv: &Array<Real>) -> Result<Array<Real>, DeviceError> {
-        let (heads, width) = (self.head_shape(), self.network.config().heads().width());
+        let (heads, width) = (head_shape(self.network.config()), self.network.config().heads().width());
         let out = self.rows(width)?;
         let qkv = Qkv::joined(qkv.ptr(), self.batch.tokens(), heads);
         self.attention.forward(qkv, out.ptr_mut())?;
@@ -248,6 +237,7 @@ impl<'a> Pass<'a> {
     }
 
     fn gated(&self, l: usize, gate_up: Ptr<Real>) -> Result<Array<Real>, DeviceError> {
+        let Activation::Silu = self.network.config().activation;
         let width = self.network.config().intermediate_size;
         let gated = self.rows(width)?;
         let (bias, tokens) = (self.bias(l, Packed::GateUp), self.tokens());
@@ -313,12 +303,12 @@ impl<'a> Pass<'a> {
         gradients: &Gradients,
         needed: bool,
     ) -> Result<(), DeviceError> {
-        let AttentionActivations { input, scale, qkv, attended } = activations;
+        let AttentionActivations { input, scale, heads, attended } = activations;
         let output = self.projection(l, Packed::Output);
         output.gradients(Factors { x: attended.ptr(), dy: dx.ptr() }, gradients)?;
         let dattended = attended;
         output.backward(dx.ptr(), dattended.ptr_mut())?;
-        let dqkv = self.attended_backward(qkv, dattended)?;
+        let dqkv = self.attended_backward(l, heads, dattended, gradients)?;
         let weight = self.weights().layer(l).attention_norm;
         let normed = self.rows(self.width())?;
         self.norm(input.ptr(), weight, normed.ptr_mut(), None)?;
@@ -333,30 +323,25 @@ impl<'a> Pass<'a> {
         self.norm_backward(normed, dnormed.ptr(), dx.ptr_mut(), gradients)
     }
 
-    /// The gradient of the projected queries, keys and values, token-major, in the place of `qkv`.
+    /// The gradient of the projected queries, keys and values, token-major.
     fn attended_backward(
         &self,
-        qkv: Array<Real>,
+        l: usize,
+        heads: SavedHeads,
         dattended: Array<Real>,
+        gradients: &Gradients,
     ) -> Result<Array<Real>, DeviceError> {
-        let (heads, batch, tokens) = (self.head_shape(), self.batch.ragged(), self.batch.tokens());
+        let (shape, batch, tokens) =
+            (head_shape(self.network.config()), self.batch.ragged(), self.batch.tokens());
         let dout = self.rows(self.network.config().heads().width())?;
         let dx = dout.ptr_mut();
-        self.kernels.launch(MergeHeadsBackward { dout: dattended.ptr(), batch, dx, heads })?;
+        self.kernels.launch(MergeHeadsBackward { dout: dattended.ptr(), batch, dx, heads: shape })?;
         drop(dattended);
-        let dsplit = self.rows(self.network.config().heads().stride())?;
-        let d = Qkv::joined(dsplit.ptr_mut(), tokens, heads);
-        self.attention.backward(Qkv::joined(qkv.ptr(), tokens, heads), dout.ptr(), d)?;
+        let heads = self.heads(l).again(heads)?;
+        let dsplit = self.heads(l).array()?;
+        let d = Qkv::joined(dsplit.ptr_mut(), tokens, shape);
+        self.attention.backward(Qkv::joined(heads.split.ptr(), tokens, shape), dout.ptr(), d)?;
         drop(dout);
-        self.kernels.launch(SplitHeadsBackward {
-            dq: d.q.read(),
-            dk: d.k.read(),
-            dv: d.v.read(),
-            table: self.table,
-            batch,
-            dqkv: qkv.ptr_mut(),
-            heads,
-        })?;
-        Ok(qkv)
+        self.heads(l).backward(d, heads, gradients)
     }
 }

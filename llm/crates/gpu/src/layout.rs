@@ -14,6 +14,7 @@
 //! | down | `[h, f]` | `down_proj` |
 //! | head, unless tied | `[vocabulary, h]` | `lm_head.weight` |
 //! | of every layer: norms | `[h]` each | `input_layernorm`, `post_attention_layernorm` |
+//! | norms of heads, where there are | `[2, d]` | `q_norm`, `k_norm` |
 //! | biases, where there are | as the rows of their matrices | as their matrices |
 //! | final norm | `[h]` | `model.norm.weight` |
 //!
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::Config;
-use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, HEAD, parameter};
+use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, HEAD, QkNorm, parameter};
 
 use super::flat::{Builder, FlatLayout};
 
@@ -75,6 +76,8 @@ pub struct Layer {
     biases: [Option<u64>; Packed::ALL.len()],
     /// The norm before attention.
     pub attention_norm: u64,
+    /// The norms of query and key heads, if the model has them.
+    pub head_norms: Option<u64>,
     /// The norm before the MLP.
     pub mlp_norm: u64,
 }
@@ -133,9 +136,15 @@ impl Layout {
         builder.end_of_matrices();
         let mut add = |names: Vec<String>| segment(&mut builder, &shapes, names);
         for (l, layer) in layers.iter_mut().enumerate() {
-            let norm = |name: &str| vec![parameter(l, &format!("{name}.weight"))];
-            layer.attention_norm = add(norm("input_layernorm")).unwrap_or_default();
-            layer.mlp_norm = add(norm("post_attention_layernorm")).unwrap_or_default();
+            let mut norms = |names: &[&str]| {
+                add(names.iter().map(|name| parameter(l, &format!("{name}.weight"))).collect())
+            };
+            layer.attention_norm = norms(&["input_layernorm"]).unwrap_or_default();
+            layer.mlp_norm = norms(&["post_attention_layernorm"]).unwrap_or_default();
+            layer.head_norms = match config.qk_norm {
+                QkNorm::None => None,
+                QkNorm::PerHead => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
+            };
             layer.biases = Packed::ALL.map(|packed| add(of(l, packed, "bias")));
         }
         let final_norm = add(vec![FINAL_NORM.to_owned()]).unwrap_or_default();
@@ -185,7 +194,8 @@ mod tests {
         let untied = Config { tie_word_embeddings: false, ..tied.clone() };
         let llama = Config { architecture: Architecture::Llama, qkv_bias: false, ..untied.clone() };
         let every = Config { output_bias: true, mlp_bias: true, ..untied.clone() };
-        vec![tied, untied, llama, every]
+        let qwen3 = Config { qkv_bias: true, ..Config::qwen3(21, 12, 3, 4, 2, 10) };
+        vec![tied, untied, llama, every, qwen3]
     }
 
     #[test]
@@ -207,7 +217,7 @@ mod tests {
             let numbers: usize = named.iter().map(|(_, s)| s.iter().product::<usize>()).sum();
             assert_eq!(used.iter().filter(|used| **used).count(), numbers);
             // No more is lost to alignment than a segment can lose.
-            assert!(used.len() - numbers < ALIGNMENT as usize * (3 + 10 * config.num_hidden_layers));
+            assert!(used.len() - numbers < ALIGNMENT as usize * (3 + 11 * config.num_hidden_layers));
         }
     }
 
@@ -227,6 +237,10 @@ mod tests {
                 assert_eq!(offset(l, "mlp.gate_proj.weight"), Some(gate_up));
                 let up = gate_up + config.intermediate_size as u64 * h;
                 assert_eq!(offset(l, "mlp.up_proj.weight"), Some(up));
+                let norm = |name: &str| offset(l, &format!("self_attn.{name}.weight"));
+                assert_eq!(norm("q_norm"), layer.head_norms);
+                assert_eq!(norm("k_norm"), layer.head_norms.map(|norms| norms + d));
+                assert_eq!(layer.head_norms.is_some(), config.qk_norm == QkNorm::PerHead);
                 let v_bias = layer.bias(Packed::Qkv).map(|b| b + q + kv);
                 assert_eq!(offset(l, "self_attn.v_proj.bias"), v_bias);
                 assert_eq!(offset(l, "mlp.down_proj.bias"), layer.bias(Packed::Down));

@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes by use.
 pub type Uses = BTreeMap<&'static str, u64>;
 
+/// Use of activations, whichever part of the decoder makes them.
+pub(crate) const ACTIVATIONS: &str = "activations";
+
 /// Counts allocations. Sizes are rounded up to [`Ledger::GRANULARITY`], as the device does.
 #[derive(Debug, Default)]
 pub struct Ledger {

@@ -13,7 +13,7 @@
 //! | [`weights`], [`gradients`] | such arrays on a device |
 //! | [`lora`] | adapters beside frozen weights |
 //! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
-//! | `batch`, `rotary`, `layer`, `attention`, `projection`, `lm_head` | its parts |
+//! | `batch`, `rotary`, `layer`, `heads`, `attention`, `projection`, `lm_head` | its parts |
 //! | [`optim`] | AdamW |
 //! | [`decode`] | the KV cache: prefill, and one step of decoding |
 //! | [`rollout`] | responses sampled where the logits are |
@@ -44,6 +44,7 @@ pub mod flat;
 mod free_list;
 pub mod gemm;
 pub mod gradients;
+mod heads;
 pub mod image;
 pub mod kernels;
 mod layer;

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::{self, LoraSettings};
-use grpo_lambda_decoder::model::config::QkNorm;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome};
@@ -23,17 +22,6 @@ use grpo_lambda_gpu::{
 };
 
 use super::{Engine, TrainingSetup};
-
-/// Refuses a shape that the kernels do not compute.
-fn implemented(shape: &Config) -> Result<(), Error> {
-    match shape.qk_norm {
-        QkNorm::None => Ok(()),
-        QkNorm::PerHead => {
-            let line = "norms its queries and keys, which only the CPU computes: choose the CPU (device=cpu or --device cpu)";
-            Err(Error::Unsupported(format!("{:?} {line}", shape.architecture)))
-        }
-    }
-}
 
 /// A model on a device, for sampling.
 #[derive(Debug)]
@@ -54,7 +42,6 @@ impl GpuModel {
         shape: &Config,
         parameters: &Parameters<f32>,
     ) -> Result<Self, Error> {
-        implemented(shape)?;
         weights::check(shape, parameters)?;
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;

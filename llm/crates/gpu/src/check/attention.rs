@@ -1,6 +1,7 @@
 //! Kernels of attention: heads and their rotation, softmax.
 
 mod decode;
+mod head_norm;
 
 use super::Extent;
 use super::array::TestArray;
@@ -19,6 +20,8 @@ const SMALL: [HeadShape; 4] = [
     LARGE,
 ];
 const LARGE: HeadShape = HeadShape { query: 12, key: 2, dim: 128 };
+/// Heads of which a lane of a warp has more than four numbers.
+const WIDE: HeadShape = HeadShape { query: 5, key: 2, dim: 134 };
 /// Heads and tokens of a row's scores.
 const LINES: [(usize, usize); 4] = [(1, 1), (3, 5), (2, 33), (2, 260)];
 
@@ -39,7 +42,9 @@ pub(super) fn check(checker: &mut Checker) {
             merge(checker, shape, rows, back, timed);
         }
         decode::check(checker, shape, timed);
+        head_norm::check(checker, shape, rows.iter().sum(), timed);
     }
+    head_norm::check(checker, WIDE, 3, false);
     for ((heads, len), timed) in lines {
         softmax(checker, heads, len, timed);
         softmax_backward(checker, heads, len, timed);

@@ -22,11 +22,19 @@ const ROUNDINGS: f64 = 12.0;
 const LAYERS: usize = 2;
 
 pub(super) fn check(checker: &mut Checker) {
-    for (tied, checkpoint) in [(true, false), (true, true), (false, false)] {
-        let head = if tied { "tied" } else { "own head" };
-        let sizes = format!("{LAYERS} layers {head}{}", if checkpoint { " recomputed" } else { "" });
+    let tied = Config::qwen2(97, 48, LAYERS, 6, 2);
+    let own_head = Config { tie_word_embeddings: false, ..tied.clone() };
+    let normed = Config { qkv_bias: true, ..Config::qwen3(97, 48, LAYERS, 6, 2, 12) };
+    for (model, config, checkpoint) in [
+        ("tied", &tied, false),
+        ("tied", &tied, true),
+        ("own head", &own_head, false),
+        ("normed heads", &normed, false),
+        ("normed heads", &normed, true),
+    ] {
+        let sizes = format!("{LAYERS} layers {model}{}", if checkpoint { " recomputed" } else { "" });
         checker.case("decoder", sizes, |c| {
-            decoder(c, tied, checkpoint).map_err(|error| match error {
+            decoder(c, config, checkpoint).map_err(|error| match error {
                 Error::Device(error) => error,
                 Error::Rows(error) => DeviceError::Missing(error.to_string()),
             })
@@ -60,9 +68,8 @@ fn rows(vocabulary: usize) -> Rows {
     rows
 }
 
-fn decoder(c: &mut Case<'_>, tied: bool, checkpoint: bool) -> Result<(), Error> {
-    let config = Config { tie_word_embeddings: tied, ..Config::qwen2(97, 48, LAYERS, 6, 2) };
-    let weights = weights(&config, c.kernels.dtype);
+fn decoder(c: &mut Case<'_>, config: &Config, checkpoint: bool) -> Result<(), Error> {
+    let weights = weights(config, c.kernels.dtype);
     let rows = rows(config.vocab_size);
     let options = ForwardOptions { temperature: 0.8, entropy: true, checkpoint };
     let slopes: Vec<Vec<f64>> = (0..rows.len())
@@ -70,12 +77,12 @@ fn decoder(c: &mut Case<'_>, tied: bool, checkpoint: bool) -> Result<(), Error> 
         .collect();
 
     let twin = Decoder::new(config.clone(), weights.clone())?;
-    let mut expected = Gradients::new(&config, |_| true);
+    let mut expected = Gradients::new(config, |_| true);
     let (scores, tape) = twin.forward(&rows, options)?;
     twin.backward(tape, &slopes, &mut expected);
 
     let device = c.device().clone();
-    let layout = Arc::new(Layout::new(&config));
+    let layout = Arc::new(Layout::new(config));
     let own = Weights::upload(&device, "check", &layout, &weights, c.kernels.dtype)?;
     let gpu = GpuDecoder::new(c.kernels.clone(), layout.clone(), Budget::default());
     let gradients = OnDevice::weights(&device, &layout)?;

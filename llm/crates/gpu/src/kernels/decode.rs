@@ -75,17 +75,12 @@ pub struct DecodeAttention {
     pub out: PtrMut<Real>,
     /// Rows.
     pub rows: u32,
-    /// How many heads of which size, at most [`DecodeAttention::WIDEST_HEAD`].
+    /// How many heads of which size, at most [`HeadShape::WIDEST`].
     pub heads: HeadShape,
     /// Tokens that a row of the cache holds.
     pub capacity: u32,
     /// Factor of the scores.
     pub scale: f32,
-}
-
-impl DecodeAttention {
-    /// Most elements of a head.
-    pub const WIDEST_HEAD: u32 = 256;
 }
 
 impl Kernel for DecodeAttention {
@@ -112,14 +107,7 @@ impl Kernel for DecodeAttention {
     }
 
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
-        if self.heads.dim <= Self::WIDEST_HEAD {
-            return Ok(());
-        }
-        Err(DeviceError::Call {
-            call: Self::NAME.to_owned(),
-            device: device.name(),
-            reason: format!("a head has {} numbers, the most is {}", self.heads.dim, Self::WIDEST_HEAD),
-        })
+        self.heads.check(Self::NAME, device)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Heads of an attention: split from token-major to head-major and merged back, queries and keys rotated by their position (RoPE).
 
+use grpo_lambda_decoder::device::DeviceError;
+
 use super::launch::{Kernel, ROW};
+use crate::device::Device;
 use crate::ptr::{Arg, Ptr, PtrMut, Real};
 
 /// The heads of an attention.
@@ -12,6 +15,23 @@ pub struct HeadShape {
     pub key: u32,
     /// Elements of a head, even.
     pub dim: u32,
+}
+
+impl HeadShape {
+    /// Most elements of a head for the kernels that keep one in registers.
+    pub const WIDEST: u32 = 256;
+
+    /// Refuses heads that `kernel` cannot keep.
+    pub(super) fn check(self, kernel: &str, device: &dyn Device) -> Result<(), DeviceError> {
+        if self.dim <= Self::WIDEST {
+            return Ok(());
+        }
+        Err(DeviceError::Call {
+            call: kernel.to_owned(),
+            device: device.name(),
+            reason: format!("a head has {} numbers, the most is {}", self.dim, Self::WIDEST),
+        })
+    }
 }
 
 /// Rows of different lengths, end to end.

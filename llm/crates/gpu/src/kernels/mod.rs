@@ -12,6 +12,7 @@
 mod adamw;
 mod decode;
 mod embed;
+mod head_norm;
 mod heads;
 mod launch;
 mod log_prob;
@@ -23,6 +24,7 @@ mod swiglu;
 pub use adamw::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 pub use decode::{DecodeAttention, DecodeHeads, FillCache};
 pub use embed::{Embed, EmbedBackward, GatherRows, ScatterRows};
+pub use head_norm::{HeadNorm, HeadNormBackward, HeadNormWeight};
 pub use heads::{HeadShape, MergeHeads, MergeHeadsBackward, Ragged, SplitHeads, SplitHeadsBackward};
 pub use launch::{Kernel, Kernels};
 pub use log_prob::{LogProb, LogProbBackward};
@@ -33,11 +35,13 @@ pub use swiglu::{Swiglu, SwigluBackward};
 
 use grpo_lambda_decoder::device::Dtype;
 
-/// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`.
-const SOURCES: [&str; 10] = [
+/// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
+/// `norm.cu` before `head_norm.cu`.
+const SOURCES: [&str; 11] = [
     include_str!("prelude.cu"),
     include_str!("embed.cu"),
     include_str!("norm.cu"),
+    include_str!("head_norm.cu"),
     include_str!("heads.cu"),
     include_str!("softmax.cu"),
     include_str!("swiglu.cu"),
@@ -48,7 +52,7 @@ const SOURCES: [&str; 10] = [
 ];
 
 /// Every kernel; its entry is `NAME_f32` or `NAME_bf16`.
-pub const NAMES: [&str; 27] = [
+pub const NAMES: [&str; 30] = [
     Embed::NAME,
     EmbedBackward::NAME,
     GatherRows::NAME,
@@ -58,6 +62,9 @@ pub const NAMES: [&str; 27] = [
     RmsNormWeight::NAME,
     AddBias::NAME,
     ColumnSum::NAME,
+    HeadNorm::NAME,
+    HeadNormBackward::NAME,
+    HeadNormWeight::NAME,
     SplitHeads::NAME,
     SplitHeadsBackward::NAME,
     MergeHeads::NAME,

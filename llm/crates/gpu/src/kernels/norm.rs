@@ -4,7 +4,7 @@ use super::launch::{Kernel, ROW};
 use crate::ptr::{Arg, Ptr, PtrMut, Real};
 
 /// Threads of a block that sums 32 columns.
-const COLUMNS: u32 = 1024;
+pub(super) const COLUMNS: u32 = 1024;
 
 /// `y = x / sqrt(mean x^2 + eps) * weight`. `x` and `y` may be one.
 #[derive(Clone, Copy, Debug)]

@@ -60,7 +60,9 @@ fn outputs(name: &str, dtype: Dtype) -> (&'static [usize], usize, u8) {
         "column_sum" => (&[1], f32),
         "split_heads" => (&[5, 6, 7], real),
         "split_heads_backward" => (&[6], real),
-        "merge_heads" | "merge_heads_backward" | "swiglu_backward" => (&[3], real),
+        "merge_heads" | "merge_heads_backward" | "swiglu_backward" | "head_norm" => (&[3], real),
+        "head_norm_backward" => (&[3, 4], real),
+        "head_norm_weight" => (&[1], f32),
         "softmax" | "round" => (&[1], real),
         "log_prob" => (&[2], f32),
         "sum_of_squares" => (&[2], (6, 0x08)),
@@ -83,9 +85,13 @@ impl Faulty {
     }
 }
 
-fn address(arg: Arg) -> u64 {
-    let Arg::Pointer { address, .. } = arg else { panic!("{arg:?} is no pointer") };
-    address
+/// Where an argument points; `None` for an output that the launch is not asked for.
+fn address(arg: Arg) -> Option<u64> {
+    match arg {
+        Arg::Pointer { address, .. } => Some(address),
+        Arg::Null => None,
+        other => panic!("{other:?} is no pointer"),
+    }
 }
 
 impl Device for Faulty {
@@ -134,11 +140,12 @@ impl Device for Faulty {
         match self.fault {
             Fault::Corrupts(wrong, argument) if wrong == name => {
                 let (_, byte, bits) = outputs(name, dtype);
-                self.flip(address(args[argument]), byte, bits)
+                address(args[argument]).map_or(Ok(()), |address| self.flip(address, byte, bits))
             }
             Fault::Oversteps if name == "round" => {
                 let Arg::U64(n) = args[2] else { panic!("{:?} is no count", args[2]) };
-                self.flip(address(args[1]) + n * dtype.bytes() as u64, 0, 1)
+                let end = address(args[1]).expect("an output") + n * dtype.bytes() as u64;
+                self.flip(end, 0, 1)
             }
             _ => Ok(()),
         }

@@ -14,7 +14,8 @@ use half::bf16;
 use crate::emulator::{Emulated, Order};
 use crate::memory;
 
-/// Every kind of model: tied and untied, with no biases, with some, with all; a key head for one, two and three query heads.
+/// Every kind of model: tied and untied, with no biases, with some, with all; a key head for one, two and three query heads; heads
+/// normed, wider than their share of the hidden state.
 pub(crate) fn configs() -> Vec<(&'static str, Config)> {
     let tied = Config { intermediate_size: 40, ..Config::qwen2(37, 24, 2, 6, 2) };
     let untied = Config { tie_word_embeddings: false, num_hidden_layers: 1, ..tied.clone() };
@@ -26,7 +27,16 @@ pub(crate) fn configs() -> Vec<(&'static str, Config)> {
         ..untied.clone()
     };
     let every = Config { output_bias: true, mlp_bias: true, num_key_value_heads: 3, ..untied.clone() };
-    vec![("qwen2 tied", tied), ("qwen2 untied", untied), ("llama", llama), ("all biases", every)]
+    let qwen3 = Config { intermediate_size: 40, ..Config::qwen3(37, 24, 2, 6, 2, 6) };
+    let biased = Config { qkv_bias: true, output_bias: true, tie_word_embeddings: false, ..qwen3.clone() };
+    vec![
+        ("qwen2 tied", tied),
+        ("qwen2 untied", untied),
+        ("llama", llama),
+        ("all biases", every),
+        ("qwen3 tied", qwen3),
+        ("qwen3 untied, biases", biased),
+    ]
 }
 
 /// Parameters with nothing left at its initial value: norms about 1, biases about 0.
@@ -197,29 +207,31 @@ fn in_bf16_they_are_those_of_the_rounded_weights_up_to_the_rounding_of_activatio
 
 #[test]
 fn accumulated_gradients_of_parts_are_those_of_the_whole() {
-    let (_, config) = configs().remove(0);
-    let Some(device) = Emulated::start() else { return };
-    let (parameters, rows) = (parameters(&config), rows());
-    let ready = Ready::new(device, Dtype::F32, &config, &parameters);
-    let whole = ready.run(&rows, &slopes(&rows), OPTIONS);
-    let expected = ready.read();
-    ready.gradients.clear().unwrap();
-    let mut parts = Vec::new();
-    for i in 0..rows.len() {
-        let one = ready.run(&alone(&rows, i), &[slopes(&rows)[i].clone()], OPTIONS);
-        parts.extend(one.logps);
+    for shape in [0, 4] {
+        let (name, config) = configs().remove(shape);
+        let Some(device) = Emulated::start() else { return };
+        let (parameters, rows) = (parameters(&config), rows());
+        let ready = Ready::new(device, Dtype::F32, &config, &parameters);
+        let whole = ready.run(&rows, &slopes(&rows), OPTIONS);
+        let expected = ready.read();
+        ready.gradients.clear().unwrap();
+        let mut parts = Vec::new();
+        for i in 0..rows.len() {
+            let one = ready.run(&alone(&rows, i), &[slopes(&rows)[i].clone()], OPTIONS);
+            parts.extend(one.logps);
+        }
+        let differences = relative(&ready.read(), &expected);
+        let (worst, logp) = (largest(&differences), apart(&parts, &whole.logps));
+        println!("{name}, alone against in a batch: log-probability {logp:.1e}, gradient {worst:?}");
+        assert!(worst.1 < 2e-6, "{name}: {worst:?}");
+        assert!(logp < 2e-6, "{name}: {logp}");
     }
-    let differences = relative(&ready.read(), &expected);
-    let (worst, logp) = (largest(&differences), apart(&parts, &whole.logps));
-    println!("alone against in a batch: log-probability {logp:.1e}, gradient {worst:?}");
-    assert!(worst.1 < 2e-6, "{worst:?}");
-    assert!(logp < 2e-6, "{logp}");
 }
 
 #[test]
 fn recomputing_layers_gives_the_same_bits_for_less_memory() {
-    for dtype in [Dtype::F32, Dtype::Bf16] {
-        let (_, config) = configs().remove(2);
+    for (dtype, shape) in [(Dtype::F32, 2), (Dtype::Bf16, 2), (Dtype::F32, 5), (Dtype::Bf16, 5)] {
+        let (_, config) = configs().remove(shape);
         let run = |checkpoint: bool| {
             let device = Emulated::start()?;
             let ready = Ready::new(device.clone(), dtype, &config, &parameters(&config));
@@ -234,8 +246,8 @@ fn recomputing_layers_gives_the_same_bits_for_less_memory() {
 
 #[test]
 fn the_order_in_which_threads_run_changes_no_bit_of_a_step_and_a_step_repeats() {
-    for dtype in [Dtype::F32, Dtype::Bf16] {
-        let (_, config) = configs().remove(3);
+    for (dtype, shape) in [(Dtype::F32, 3), (Dtype::Bf16, 3), (Dtype::F32, 5), (Dtype::Bf16, 5)] {
+        let (_, config) = configs().remove(shape);
         let run = |order: Order| {
             let device: Arc<dyn Device> = Arc::new(Emulated::new(order, u64::MAX)?);
             let start = parameters(&config);

@@ -64,8 +64,8 @@ fn gradient(config: &Config, step: usize) -> Parameters<f32> {
 
 #[test]
 fn steps_and_states_have_the_cpu_s_bits() {
-    let (_, config) = configs().remove(3);
-    for dtype in [Dtype::F32, Dtype::Bf16] {
+    for (dtype, shape) in [(Dtype::F32, 3), (Dtype::Bf16, 3), (Dtype::F32, 5)] {
+        let (_, config) = configs().remove(shape);
         for (decay, compensated) in [(Decay::Matrices, true), (Decay::All, false)] {
             let Some(device) = Emulated::start() else { return };
             let settings = AdamWSettings {

@@ -12,6 +12,7 @@ use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::decode::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
+use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::rollout::{self, RolloutOptions, Times};
 use grpo_lambda_gpu::{Adapter, Budget, Device, Dtype, GpuDecoder, Kernels, Layout, Network, Weights};
@@ -73,12 +74,17 @@ fn shape() -> Config {
     Config { tie_word_embeddings: false, output_bias: true, mlp_bias: true, ..Config::qwen2(61, 32, 2, 4, 2) }
 }
 
+/// The same, and one that norms its heads, which are wider than their share of the hidden state.
+fn shapes() -> [Config; 2] {
+    [shape(), Config { qkv_bias: true, ..Config::qwen3(61, 32, 2, 4, 2, 12) }]
+}
+
 /// Weights that give peaked and flat distributions alike.
 fn parameters(c: &Config) -> Parameters<f32> {
     let mut parameters = weights::initialise(c, 5, 0.25);
     for (name, tensor) in &mut parameters {
-        if name.ends_with("bias") {
-            tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x = 0.1 * ((i * 7 % 11) as f32 - 5.0));
+        if name.ends_with("bias") || name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight") {
+            tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += 0.1 * ((i * 7 % 11) as f32 - 5.0));
         }
     }
     parameters
@@ -104,9 +110,12 @@ fn cpu(c: &Config) -> Decoder<f32> {
     Decoder::new(c.clone(), parameters(c)).unwrap()
 }
 
+fn model_of(c: &Config, dtype: Dtype) -> Option<Model> {
+    Some(Model::new(Emulated::start()?, &parameters(c), c, dtype))
+}
+
 fn model(dtype: Dtype) -> Option<Model> {
-    let c = shape();
-    Some(Model::new(Emulated::start()?, &parameters(&c), &c, dtype))
+    model_of(&shape(), dtype)
 }
 
 /// Tokens, lengths and truncation are equal, log-probabilities and entropies to within `error`.
@@ -129,35 +138,42 @@ fn agree(found: &[Vec<SampledResponse>], expected: &[Vec<SampledResponse>], erro
 
 #[test]
 fn responses_are_the_cpus_token_by_token() {
-    let Some(model) = model(Dtype::F32) else { return };
-    let cpu = cpu(&shape());
-    let (mut ended, mut cut, mut tokens) = (0, 0, 0);
-    for temperature in [1.0, 0.6, 1.4, 0.0] {
-        let ask = ask(&PROMPTS, 3, temperature);
-        let expected = cpu.generate(&ask).unwrap();
-        agree(&model.generate(&ask), &expected, 1e-5);
-        let all: Vec<&SampledResponse> = expected.iter().flatten().collect();
-        cut += all.iter().filter(|s| s.truncated).count();
-        ended += all.iter().filter(|s| !s.truncated).count();
-        tokens += all.iter().map(|s| s.tokens.len()).sum::<usize>();
+    for c in shapes() {
+        let Some(model) = model_of(&c, Dtype::F32) else { return };
+        let cpu = cpu(&c);
+        let (mut ended, mut cut, mut tokens) = (0, 0, 0);
+        for temperature in [1.0, 0.6, 1.4, 0.0] {
+            let ask = ask(&PROMPTS, 3, temperature);
+            let expected = cpu.generate(&ask).unwrap();
+            agree(&model.generate(&ask), &expected, 1e-5);
+            let all: Vec<&SampledResponse> = expected.iter().flatten().collect();
+            cut += all.iter().filter(|s| s.truncated).count();
+            ended += all.iter().filter(|s| !s.truncated).count();
+            tokens += all.iter().map(|s| s.tokens.len()).sum::<usize>();
+        }
+        assert!(
+            ended > 10 && cut > 10,
+            "{ended} ended and {cut} cut off, of {tokens} tokens: no test of both"
+        );
     }
-    assert!(ended > 10 && cut > 10, "{ended} ended and {cut} cut off, of {tokens} tokens: no test of both");
 }
 
 #[test]
 fn log_probabilities_are_the_trainers_to_rounding() {
-    let Some(model) = model(Dtype::F32) else { return };
-    for temperature in [1.0, 0.6, 0.0] {
-        let ask = ask(&PROMPTS, 2, temperature);
-        let responses = model.generate(&ask);
-        let mut drift = Drift::default();
-        for (s, trained) in responses.iter().flatten().zip(model.scored(&ask, &responses)) {
-            drift.add(&s.logps, &trained);
-            for (a, b) in s.logps.iter().zip(&trained) {
-                assert!((a - b).abs() < 1e-5, "sampled with {a}, trained with {b}");
+    for c in shapes() {
+        let Some(model) = model_of(&c, Dtype::F32) else { return };
+        for temperature in [1.0, 0.6, 0.0] {
+            let ask = ask(&PROMPTS, 2, temperature);
+            let responses = model.generate(&ask);
+            let mut drift = Drift::default();
+            for (s, trained) in responses.iter().flatten().zip(model.scored(&ask, &responses)) {
+                drift.add(&s.logps, &trained);
+                for (a, b) in s.logps.iter().zip(&trained) {
+                    assert!((a - b).abs() < 1e-5, "sampled with {a}, trained with {b}");
+                }
             }
+            println!("f32 at temperature {temperature}: mean {}, max {}", drift.mean(), drift.max());
         }
-        println!("f32 at temperature {temperature}: mean {}, max {}", drift.mean(), drift.max());
     }
 }
 
@@ -165,32 +181,38 @@ fn log_probabilities_are_the_trainers_to_rounding() {
 /// [`Drift::LIMIT`]; here it is far from it, and the mean is printed.
 #[test]
 fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
-    let Some(model) = model(Dtype::Bf16) else { return };
-    let ask = ask(&PROMPTS, 4, 1.0);
-    let responses = model.generate(&ask);
-    let mut drift = Drift::default();
-    let trained = model.scored(&ask, &responses);
-    responses.iter().flatten().zip(&trained).for_each(|(s, trained)| drift.add(&s.logps, trained));
-    println!("bf16: mean {}, max {}", drift.mean(), drift.max());
-    assert!(drift.mean() > 1.0, "nothing was rounded: {}", drift.mean());
-    assert!(drift.mean() < 1.0 + 0.5 * (Drift::LIMIT - 1.0), "mean {}", drift.mean());
+    for c in shapes() {
+        let Some(model) = model_of(&c, Dtype::Bf16) else { return };
+        let ask = ask(&PROMPTS, 4, 1.0);
+        let responses = model.generate(&ask);
+        let mut drift = Drift::default();
+        let trained = model.scored(&ask, &responses);
+        responses.iter().flatten().zip(&trained).for_each(|(s, trained)| drift.add(&s.logps, trained));
+        println!("bf16: mean {}, max {}", drift.mean(), drift.max());
+        assert!(drift.mean() > 1.0, "nothing was rounded: {}", drift.mean());
+        assert!(drift.mean() < 1.0 + 0.5 * (Drift::LIMIT - 1.0), "mean {}", drift.mean());
+    }
 }
 
 #[test]
 fn replayed_steps_have_the_bits_of_launched_ones_and_asking_seldom_changes_nothing() {
-    let direct = RolloutOptions { capture: false, ..RolloutOptions::default() };
-    let others = [
-        RolloutOptions { poll_every: 1, ..RolloutOptions::default() },
-        RolloutOptions { prefill_tokens: 1, ..RolloutOptions::default() },
-        RolloutOptions { prefill_tokens: 10, ..RolloutOptions::default() },
-    ];
-    for (dtype, variants) in [(Dtype::F32, [&[direct][..], &others].concat()), (Dtype::Bf16, vec![direct])] {
-        let Some(model) = model(dtype) else { return };
-        let ask = ask(&PROMPTS, 1, 1.0);
-        let (expected, times) = model.run(&ask, RolloutOptions::default()).unwrap();
-        assert_eq!(times.steps, NEW - 1);
-        for options in variants {
-            assert_eq!(model.run(&ask, options).unwrap().0, expected, "{options:?}");
+    for c in shapes() {
+        let direct = RolloutOptions { capture: false, ..RolloutOptions::default() };
+        let others = [
+            RolloutOptions { poll_every: 1, ..RolloutOptions::default() },
+            RolloutOptions { prefill_tokens: 1, ..RolloutOptions::default() },
+            RolloutOptions { prefill_tokens: 10, ..RolloutOptions::default() },
+        ];
+        for (dtype, variants) in
+            [(Dtype::F32, [&[direct][..], &others].concat()), (Dtype::Bf16, vec![direct])]
+        {
+            let Some(model) = model_of(&c, dtype) else { return };
+            let ask = ask(&PROMPTS, 1, 1.0);
+            let (expected, times) = model.run(&ask, RolloutOptions::default()).unwrap();
+            assert_eq!(times.steps, NEW - 1);
+            for options in variants {
+                assert_eq!(model.run(&ask, options).unwrap().0, expected, "{options:?}");
+            }
         }
     }
 }
@@ -210,14 +232,15 @@ fn decoding_stops_when_the_host_has_seen_that_no_row_is_live() {
 
 #[test]
 fn the_order_in_which_threads_run_changes_no_bit() {
-    let c = shape();
-    let mut all = Vec::new();
-    for order in [Order::Forward, Order::Reversed, Order::Shuffled(3)] {
-        let Some(device) = Emulated::new(order, u64::MAX) else { return };
-        let model = Model::new(Arc::new(device), &parameters(&c), &c, Dtype::F32);
-        all.push(model.generate(&ask(&PROMPTS[..3], 2, 1.0)));
+    for c in shapes() {
+        let mut all = Vec::new();
+        for order in [Order::Forward, Order::Reversed, Order::Shuffled(3)] {
+            let Some(device) = Emulated::new(order, u64::MAX) else { return };
+            let model = Model::new(Arc::new(device), &parameters(&c), &c, Dtype::F32);
+            all.push(model.generate(&ask(&PROMPTS[..3], 2, 1.0)));
+        }
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
     }
-    assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
 /// A response has the same tokens and, but for rounding in products of another size, the same numbers whatever is decoded with it and
@@ -287,25 +310,26 @@ fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
 
 #[test]
 fn an_adapter_is_sampled_with() {
-    let c = shape();
-    let Some(device) = Emulated::start() else { return };
-    let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
-    let targets = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"].map(str::to_owned).to_vec();
-    let settings = LoraSettings { rank: 3, alpha: 12.0, targets };
-    let mut tensors = settings.initialise(&c, 9).unwrap();
-    for tensor in tensors.values_mut() {
-        tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += 0.05 * ((i % 5) as f32 - 2.0));
+    for c in shapes() {
+        let Some(device) = Emulated::start() else { return };
+        let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
+        let targets = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"].map(str::to_owned).to_vec();
+        let settings = LoraSettings { rank: 3, alpha: 12.0, targets };
+        let mut tensors = settings.initialise(&c, 9).unwrap();
+        for tensor in tensors.values_mut() {
+            tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += 0.05 * ((i % 5) as f32 - 2.0));
+        }
+        let layout = Arc::new(AdapterLayout::new(&settings, &c).unwrap());
+        let adapter = Adapter::upload(&device, "weights", &layout, &tensors, Dtype::F32).unwrap();
+        let network = Network { weights: &model.weights, adapter: Some(&adapter) };
+        let ask = ask(&PROMPTS, 2, 1.0);
+        let (found, _) = rollout::run(&model.decoder, network, &ask, RolloutOptions::default()).unwrap();
+        assert_ne!(found, model.generate(&ask));
+        let mut merged = cpu(&c);
+        let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
+        lora.merge(&mut merged, &|name| tensors.get(name).map(|t| t.data.as_slice()));
+        agree(&found, &merged.generate(&ask).unwrap(), 1e-5);
     }
-    let layout = Arc::new(AdapterLayout::new(&settings, &c).unwrap());
-    let adapter = Adapter::upload(&device, "weights", &layout, &tensors, Dtype::F32).unwrap();
-    let network = Network { weights: &model.weights, adapter: Some(&adapter) };
-    let ask = ask(&PROMPTS, 2, 1.0);
-    let (found, _) = rollout::run(&model.decoder, network, &ask, RolloutOptions::default()).unwrap();
-    assert_ne!(found, model.generate(&ask));
-    let mut merged = cpu(&c);
-    let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
-    lora.merge(&mut merged, &|name| tensors.get(name).map(|t| t.data.as_slice()));
-    agree(&found, &merged.generate(&ask).unwrap(), 1e-5);
 }
 
 #[test]
@@ -336,25 +360,27 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
 /// What a dry run counts is what a rollout takes, whatever is sampled; and the caches are as large as their formula.
 #[test]
 fn a_dry_run_counts_the_memory_of_a_rollout() {
-    let c = shape();
-    for dtype in [Dtype::F32, Dtype::Bf16] {
-        for (group, prefill_tokens) in [(1, 8192), (2, 10)] {
-            let Some(emulated) = Emulated::start() else { return };
-            let options = RolloutOptions { prefill_tokens, ..RolloutOptions::default() };
-            let peak = |device: Arc<dyn Device>| {
-                let model = Model::new(device.clone(), &parameters(&c), &c, dtype);
-                let held = device.ledger().total();
-                model.run(&ask(&PROMPTS, group, 1.0), options).unwrap();
-                let left = device.ledger().total() - held;
-                // The table of rotations stays with the decoder.
-                assert_eq!(left, 256 * 4 * 8, "left over");
-                model.device.ledger().peak()
-            };
-            let (found, dry) = (peak(emulated), peak(Arc::new(Dry::default())));
-            assert_eq!(found, dry);
-            let cache = cache_bytes(&c, dtype, PROMPTS.len() * group, 19 + NEW);
-            // The peak is where the caches are, and these are multiples of the grain.
-            assert_eq!(found.1["keys and values"] as usize, cache);
+    for c in shapes() {
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            for (group, prefill_tokens) in [(1, 8192), (2, 10)] {
+                let Some(emulated) = Emulated::start() else { return };
+                let options = RolloutOptions { prefill_tokens, ..RolloutOptions::default() };
+                let peak = |device: Arc<dyn Device>| {
+                    let model = Model::new(device.clone(), &parameters(&c), &c, dtype);
+                    let held = device.ledger().total();
+                    model.run(&ask(&PROMPTS, group, 1.0), options).unwrap();
+                    let left = device.ledger().total() - held;
+                    // The table of rotations stays with the decoder.
+                    assert_eq!(left, 256 * 4 * c.head_dim as u64, "left over");
+                    model.device.ledger().peak()
+                };
+                let (found, dry) = (peak(emulated), peak(Arc::new(Dry::default())));
+                assert_eq!(found, dry);
+                let cache = cache_bytes(&c, dtype, PROMPTS.len() * group, 19 + NEW);
+                // The peak is where the caches are, an array for every layer.
+                let layers = c.num_hidden_layers;
+                assert_eq!(found.1["keys and values"], layers as u64 * Ledger::rounded(cache / layers));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each test runs in both dtypes and under four orders of threads, whose bits must be the same.
 
 mod decode;
+mod head_norm;
 mod heads;
 mod log_prob;
 mod optimiser;
