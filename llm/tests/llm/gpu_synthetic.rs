@@ -13,20 +13,23 @@ use crate::emulator::Emulated;
 
 #[test]
 fn a_step_takes_the_memory_that_was_predicted() {
-    let shape = model::Config { tie_word_embeddings: false, ..model::Config::qwen2(61, 32, 2, 4, 2) };
+    let own_head = model::Config { tie_word_embeddings: false, ..model::Config::qwen2(61, 32, 2, 4, 2) };
+    let normed = model::Config::qwen3(61, 32, 2, 4, 2, 12);
     let base =
         ["rl.prompts_per_step=2", "rl.group_size=2", "rl.max_new_tokens=3", "method.beta=0.04", "eval.n=1"];
-    for (dtype, more) in [
-        (Dtype::F32, &["memory.micro_batch_tokens=20"][..]),
-        (Dtype::Bf16, &["memory.recompute_layers=true"]),
-        (Dtype::Bf16, &["lora.rank=3"]),
+    for (shape, dtype, more) in [
+        (&own_head, Dtype::F32, &["memory.micro_batch_tokens=20"][..]),
+        (&own_head, Dtype::Bf16, &["memory.recompute_layers=true"]),
+        (&own_head, Dtype::Bf16, &["lora.rank=3"]),
+        (&normed, Dtype::F32, &["memory.micro_batch_tokens=20"]),
+        (&normed, Dtype::Bf16, &["lora.rank=3", "memory.recompute_layers=true"]),
     ] {
         let config = Config::resolve("tiny", &[&base[..], more].concat()).unwrap();
         let Some(device) = Emulated::start() else { return };
-        let mut engine = synthetic_engine(&device, &shape, &config, dtype, SyntheticWeights::Random).unwrap();
+        let mut engine = synthetic_engine(&device, shape, &config, dtype, SyntheticWeights::Random).unwrap();
         let phases = step(&mut engine, &config, Some(&device), 6, 0).unwrap();
         assert!(phases.reference > 0.0 && phases.optimiser > 0.0);
-        let prediction = predict(&shape, &config, dtype, MaxLengths { prompt: 6, example: 0 }).unwrap();
+        let prediction = predict(shape, &config, dtype, MaxLengths { prompt: 6, example: 0 }).unwrap();
         assert_eq!(device.ledger().peak(), *prediction.peak(), "{more:?}");
         drop(engine);
         assert_eq!(device.ledger().total(), 0);

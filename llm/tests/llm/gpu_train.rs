@@ -4,11 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use grpo_lambda_llm::train::{RunSummary, train_on};
 
+use crate::common::checkpoint;
 use crate::emulator::{Emulated, Order};
 
 /// Three supervised steps and two of RL, with a KL term, of a model that an emulator can train.
@@ -59,28 +62,52 @@ fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// A run in f32 on the device and on the CPU: the same metrics to rounding.
+fn learns_what_the_cpu_learns(device: &Arc<dyn Device>, config: &Config) {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let on_device = run(device, Dtype::F32, config, there.path());
+    let on_cpu = train_on(ComputeDevice::Cpu, config, here.path(), "test").unwrap();
+    for (stage, name) in
+        [("sft", "loss"), ("sft", "grad_norm"), ("rl", "loss"), ("rl", "kl"), ("rl", "entropy")]
+    {
+        let (a, b) = (column(there.path(), stage, name), column(here.path(), stage, name));
+        assert_eq!(a.len(), if stage == "sft" { 3 } else { 2 });
+        for (step, (a, b)) in a.iter().zip(&b).enumerate() {
+            assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{stage} {name}, step {step}: {a} for {b}");
+        }
+    }
+    assert_eq!(column(there.path(), "rl", "tokens"), column(here.path(), "rl", "tokens"));
+    let error = column(there.path(), "rl", "logp_error_max");
+    assert!(error.iter().all(|e| (1.0..1.0 + 1e-4).contains(e)), "{error:?}");
+    assert!(column(here.path(), "rl", "logp_error_max").iter().all(|e| *e == 1.0));
+    assert_eq!((on_device.n, on_device.parameters), (on_cpu.n, on_cpu.parameters));
+}
+
+const ADAPTER: [&str; 2] = ["lora.rank=2", "lora.targets=q_proj,down_proj"];
+
 #[test]
 fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
     let Some(device) = Emulated::start() else { return };
-    for adapter in [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"]] {
-        let config = config(adapter);
-        let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let on_device = run(&device, Dtype::F32, &config, there.path());
-        let on_cpu = train_on(ComputeDevice::Cpu, &config, here.path(), "test").unwrap();
-        for (stage, name) in
-            [("sft", "loss"), ("sft", "grad_norm"), ("rl", "loss"), ("rl", "kl"), ("rl", "entropy")]
-        {
-            let (a, b) = (column(there.path(), stage, name), column(here.path(), stage, name));
-            assert_eq!(a.len(), if stage == "sft" { 3 } else { 2 });
-            for (step, (a, b)) in a.iter().zip(&b).enumerate() {
-                assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{stage} {name}, step {step}: {a} for {b}");
-            }
-        }
-        assert_eq!(column(there.path(), "rl", "tokens"), column(here.path(), "rl", "tokens"));
-        let error = column(there.path(), "rl", "logp_error_max");
-        assert!(error.iter().all(|e| (1.0..1.0 + 1e-4).contains(e)), "{error:?}");
-        assert!(column(here.path(), "rl", "logp_error_max").iter().all(|e| *e == 1.0));
-        assert_eq!((on_device.n, on_device.parameters), (on_cpu.n, on_cpu.parameters));
+    for adapter in [&[][..], &ADAPTER] {
+        learns_what_the_cpu_learns(&device, &config(adapter));
+    }
+}
+
+/// Queries and keys normed per head, and heads wider than their share of the hidden state.
+#[test]
+fn a_qwen3_checkpoint_trains_on_a_device_as_on_the_cpu() {
+    let Some(device) = Emulated::start() else { return };
+    let base = tempfile::tempdir().unwrap();
+    let shape = model::Config {
+        intermediate_size: 24,
+        ..model::Config::qwen3(ModelTokenizer::tiny().len(), 16, 1, 2, 1, 12)
+    };
+    checkpoint(base.path(), &shape, usize::MAX);
+    let from = format!("model.checkpoint={}", base.path().display());
+    let settings: Vec<&str> = RUN.into_iter().filter(|s| !s.starts_with("model.")).collect();
+    for adapter in [&[][..], &ADAPTER] {
+        let settings = [&settings[..], adapter, &[from.as_str()]].concat();
+        learns_what_the_cpu_learns(&device, &Config::resolve("tiny", &settings).unwrap());
     }
 }
 

@@ -408,9 +408,13 @@ fn a_qwen3_checkpoint_is_described_and_takes_an_adapter() {
         &format!("parameters      {parameters}"),
         "heads           2 (1 of keys and values), dimension 24",
         &format!("4 x 4 x {adapter} (the adapter, two moments, rounding residuals)"),
-        "Qwen3 norms its queries and keys, which only the CPU computes: choose the CPU",
     ] {
         assert!(text.contains(expected), "expected {expected:?}: {text}");
+    }
+    // On a GPU a step of it is counted like any other.
+    for case in ["bf16, all weights", "f32, all weights", "bf16, lora.rank=4", "f32, lora.rank=4"] {
+        let line = text.lines().find(|line| line.starts_with(case)).expect(case);
+        assert!(line.contains("sampling ") && line.contains("at the peak: "), "{line}");
     }
 
     // The shape is the checkpoint's.
