@@ -144,7 +144,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     let failed = |e: PlanError| if broke(&e) { Failure::broke(e) } else { Failure::refused(e) };
     let plan = Plan::new(entrants, seeds, args.ablate_rate, base).map_err(failed)?;
     for entrant in &plan.entrants {
-        for idle in entrant.configured().idle() {
+        for idle in entrant.configured(&plan.base).map_err(Failure::refused)?.idle() {
             say(&format!("warning: {}: {idle}", entrant.label));
         }
     }
@@ -178,6 +178,10 @@ fn announce(plan: &Plan, directory: &Path) {
         if plan.ablate_rate { " and those at equal rates" } else { "" },
         directory.display()
     ));
+    let unlike = compare::differing(plan);
+    if !unlike.is_empty() {
+        say(&format!("{}\n{}", compare::DIFFERING, compare::in_words(&unlike, plan)));
+    }
 }
 
 fn write(outcome: &ComparisonResult, directory: &Path, command: &str) -> Result<(), DiskError> {

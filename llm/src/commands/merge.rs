@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
-use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 use grpo_lambda_decoder::model::{self, Config};
 
 use super::{Failure, checkpoint, print};
 use crate::input::tokens::ModelTokenizer;
+use crate::run::adapter_base::{self, AdapterBase};
+use crate::run::progress::say;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,6 +37,9 @@ pub struct MergeArgs {
     /// How weights are written
     #[arg(long, value_enum, default_value_t = MergeDtype::F32)]
     pub dtype: MergeDtype,
+    /// Merge into weights that the adapter was not trained on, as into rounded ones
+    #[arg(long)]
+    pub any_base: bool,
 }
 
 /// Weights of a file at most, in bytes, as transformers does it.
@@ -60,6 +65,7 @@ pub fn run(args: &MergeArgs) -> Result<(), Failure> {
     let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
+    check_base(args, &base, &parameters)?;
     lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
     disk.create_directories(&args.out).map_err(Failure::broke)?;
     for (name, bytes) in tokens.files() {
@@ -80,6 +86,27 @@ pub fn run(args: &MergeArgs) -> Result<(), Failure> {
         settings.targets.join(", "),
         base.display()
     ))
+}
+
+/// Refuses weights that the adapter was not trained on. One from elsewhere does not say what it was trained on; a line says so.
+fn check_base(args: &MergeArgs, base: &Path, parameters: &Parameters<f32>) -> Result<(), Failure> {
+    let (adapter, base) = (args.adapter.display(), base.display());
+    let Some(trained_on) = AdapterBase::read(&args.adapter).map_err(Failure::refused)? else {
+        say(&format!(
+            "warning: {adapter}: no {}, so whether it was trained on the weights of {base} cannot be checked; an adapter of llm-train train has one",
+            adapter_base::FILE
+        ));
+        return Ok(());
+    };
+    let found = AdapterBase::of(parameters);
+    if found == trained_on || args.any_base {
+        return Ok(());
+    }
+    Err(Failure::refused(format!(
+        "--model {base}: not the weights that {adapter} was trained on (checksum {}, not {}); those of a run's adapter are in CHECKPOINT/reference; \
+         --any-base merges all the same",
+        found.fingerprint, trained_on.fingerprint
+    )))
 }
 
 /// A run's checkpoint holds its adapter merged: merging it again would count it twice.

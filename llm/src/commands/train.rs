@@ -10,7 +10,7 @@ use crate::config::{Config, ModelSource};
 use crate::input::task::TaskSource;
 use crate::run::progress::say;
 use crate::study::figures;
-use crate::train::{RunSummary, train};
+use crate::train::{RunSummary, train, unusual_rates};
 
 /// Arguments of a training run.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -47,6 +47,9 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     use_threads(config.threads)?;
     for idle in config.configured().idle() {
         say(&format!("warning: {}: {idle}", config.method));
+    }
+    for warning in unusual_rates(&config) {
+        say(&warning);
     }
     explain_choices(&config, &directory, args);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
@@ -110,6 +113,7 @@ fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
         row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
     }
     let checkpoint = s.checkpoint.display();
+    let diverged = s.diverged.as_ref().map_or(String::new(), |said| format!("warning: {said}\n"));
     let rl = match s.steps[1] {
         0 => {
             let same =
@@ -125,7 +129,7 @@ fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
         _ => String::new(),
     };
     format!(
-        "{table}\n{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
+        "{table}\n{diverged}{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
          checkpoint   {checkpoint}\n{rl}look further llm-train generate --model {checkpoint} --task 3\n             \
          llm-train info --model {checkpoint}\n             tensorboard --logdir {dir}\n",
         s.seconds,

@@ -5,6 +5,7 @@
 //! itself a preset repeating the run. Settings of the method live under `method.` and are checked by
 //! [`grpo_lambda::methods::configure`], so they are spelt as everywhere else.
 
+pub mod divisor;
 mod fields;
 mod rewards;
 pub mod schedule;
@@ -381,6 +382,24 @@ impl Config {
         configure(&self.values).expect("settings were checked when the configuration was read")
     }
 
+    /// The settings of the method, without `method.`, as they were given or are by default.
+    pub fn method_settings(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let settings = self.values.iter().filter(|(key, _)| *key != METHOD_NAME);
+        settings.filter_map(|(key, value)| Some((key.strip_prefix(METHOD)?.to_owned(), value.clone())))
+    }
+
+    /// The settings of the method that have an effect beside the others, with the values that are in force.
+    pub fn effective_method_settings(&self) -> Vec<(String, String)> {
+        let configured = self.configured();
+        let params = (configured.spec.params)();
+        let idle = |key: &str| {
+            let under = params.iter().find(|p| p.key == key).and_then(|p| p.idle_under);
+            under.is_some_and(|(other, values)| values.contains(&configured.settings.word(other)))
+        };
+        let entries = configured.settings.entries().filter(|(key, _)| !idle(key));
+        entries.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
     /// Every dotted key with its canonical value: fields in their order, then the method's settings.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         let fields = FIELDS.iter().filter_map(|f| self.values.get_key_value(f.key));
@@ -408,6 +427,15 @@ impl Config {
         out
     }
 
+    /// Whether a setting of the method has no effect beside the others, as the divisor of a loss that is a mean.
+    fn is_idle(&self, key: &str) -> bool {
+        let known = |key: &str| self.values.contains_key(&format!("{METHOD}{key}"));
+        key != METHOD_NAME
+            && key.strip_prefix(METHOD).is_some_and(|key| {
+                known(key) && !self.effective_method_settings().iter().any(|(effective, _)| effective == key)
+            })
+    }
+
     /// The fields in which `other` differs from this configuration.
     pub fn differences(&self, other: &Config) -> Vec<SettingDifference> {
         let mut keys: Vec<&str> = self.entries().chain(other.entries()).map(|(k, _)| k).collect();
@@ -418,7 +446,8 @@ impl Config {
             key: key.to_owned(),
             old: self.values.get(key).cloned(),
             new: other.values.get(key).cloned(),
-            affects_result: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.affects_result),
+            affects_result: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.affects_result)
+                && !(self.is_idle(key) && other.is_idle(key)),
         };
         keys.into_iter().filter(differ).map(difference).collect()
     }
@@ -463,9 +492,11 @@ fn line_of(text: &str, byte: usize) -> usize {
 }
 
 fn configure(values: &BTreeMap<String, String>) -> Result<Configured, SettingError> {
-    let settings = values.iter().filter_map(|(k, v)| Some((k.strip_prefix(METHOD)?, v)));
+    let settings = values
+        .iter()
+        .filter_map(|(key, value)| Some((key.strip_prefix(METHOD)?, divisor::resolved(values, key, value))));
     let overrides: Vec<(String, String)> =
-        settings.filter(|(k, _)| *k != "name").map(|(k, v)| (k.to_owned(), v.clone())).collect();
+        settings.filter(|(k, _)| *k != "name").map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     methods::configure(&values[METHOD_NAME], &overrides)
 }
 
@@ -503,7 +534,11 @@ fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
         let number = value.parse::<f64>().ok().filter(|x| x.is_finite());
         values.insert(key, number.map_or(value, |x| x.to_string()));
     }
-    let configured = configure(&values).map_err(|source| {
+    divisor::set_default(&mut values);
+    let configured = configure(&values).map_err(|mut source| {
+        if let SettingError::Invalid { key, expected, .. } = &mut source {
+            expected.insert_str(0, divisor::also_allowed(key));
+        }
         let origin = origins.remove(&format!("{METHOD}{}", source.key()));
         ConfigError::Method {
             origin: origin.unwrap_or_else(|| "default".to_owned()),
@@ -517,7 +552,8 @@ fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
         )));
     }
     for (key, value) in configured.settings.entries() {
-        values.insert(format!("{METHOD}{key}"), value.to_owned());
+        // What is automatic stays so: another completion limit then has its own divisor.
+        values.entry(format!("{METHOD}{key}")).or_insert_with(|| value.to_owned());
     }
     typed::read(values)
 }

@@ -176,3 +176,24 @@ fn differences_are_listed_and_harmless_ones_marked() {
         one.differences(&other).into_iter().filter(|d| !d.affects_result).collect();
     assert_eq!(harmless.iter().map(|d| d.key.as_str()).collect::<Vec<_>>(), ["threads"]);
 }
+
+#[test]
+fn the_constant_divisor_of_a_loss_is_the_completion_limit() {
+    let divisor = |words: &[&str]| tiny(words).configured().settings.number("max_length");
+    let dr_grpo = "method.name=dr_grpo";
+    assert_eq!(divisor(&[dr_grpo, "rl.max_new_tokens=64"]), 64.0);
+    assert_eq!(divisor(&[dr_grpo, "rl.max_new_tokens=512"]), 512.0);
+    assert_eq!(divisor(&[dr_grpo, "method.max_length=auto", "rl.max_new_tokens=48"]), 48.0);
+    assert_eq!(divisor(&[dr_grpo, "method.max_length=100", "rl.max_new_tokens=48"]), 100.0);
+    // Another limit over a resolved configuration has its own divisor.
+    let later = tiny(&[dr_grpo]).with(&["rl.max_new_tokens=32"]).expect("valid");
+    assert_eq!(later.configured().settings.number("max_length"), 32.0);
+    assert!(refused(&[dr_grpo, "method.max_length=soon"]).contains(
+        "max_length=soon: must be auto (the completion limit, rl.max_new_tokens) or a number of at least 1"
+    ));
+    // A stored run says 256 where the divisor has no effect; it can be resumed.
+    let (old, new) = (tiny(&["method.max_length=256"]), tiny(&[]));
+    assert!(old.differences(&new).iter().all(|d| !d.affects_result), "{:?}", old.differences(&new));
+    let (old, new) = (tiny(&[dr_grpo, "method.max_length=256"]), tiny(&[dr_grpo]));
+    assert!(old.differences(&new).iter().any(|d| d.key == "method.max_length" && d.affects_result));
+}

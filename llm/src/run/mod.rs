@@ -14,6 +14,7 @@
 //! A process may be killed at any moment. [`RunDir::open`] finds the latest complete checkpoint and cuts every log back
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
+pub mod adapter_base;
 mod checkpoint;
 mod checkpoints;
 mod directory_guard;

@@ -45,6 +45,13 @@ pub struct Rollout {
     pub on_policy: bool,
 }
 
+impl Rollout {
+    /// Whether the frozen reference scored its responses: only then is there a KL.
+    pub fn is_scored_by_reference(&self) -> bool {
+        self.groups.iter().flat_map(|g| &g.responses).any(|r| r.ref_logps.is_some())
+    }
+}
+
 impl Trainer<'_> {
     /// Samples `group_size` responses to every prompt, grades them, and adds what the method reads of the reference and of evidence. `step`
     /// addresses the random numbers.

@@ -43,6 +43,11 @@ pub enum TrainError {
     Rl { step: u64, source: PolicyError },
     #[error("evaluation: {0}")]
     Eval(#[from] EvalError),
+    /// The weights are no numbers any more.
+    #[error(
+        "{when}: {scores}: training has diverged; lower the learning rate ({key} = {rate:?}), or start from an earlier checkpoint"
+    )]
+    Diverged { when: String, key: &'static str, rate: f64, scores: String },
     #[error(transparent)]
     Optim(#[from] OptimError),
     /// A complete checkpoint that does not belong to this run.
@@ -95,6 +100,7 @@ impl TrainError {
             | TrainError::Sft { .. }
             | TrainError::Rl { .. }
             | TrainError::Eval(_)
+            | TrainError::Diverged { .. }
             | TrainError::NotFinite { .. } => false,
         }
     }

@@ -19,9 +19,10 @@ impl Run<'_> {
         };
         // The problems are distinct, so that no answer counts twice.
         let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
-        let mut progress = Progress::new("evaluation", 0, eval.n as u64);
+        let mut progress = Progress::new("evaluation", 0, problems.len() as u64);
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);
-        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), sampling, &mut watch)?;
+        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), sampling, &mut watch)
+            .map_err(|source| self.evaluation_failed(source))?;
         progress.finish();
         Ok(done)
     }

@@ -97,7 +97,7 @@ impl StepMetrics {
         let row = StepMetrics {
             loss: Some(m.policy_loss + m.kl_loss),
             lr: Some(report.rate),
-            kl: Some(m.kl()),
+            kl: rollout.is_scored_by_reference().then(|| m.kl()),
             ratio_mean: Some(m.ratio_mean()),
             ratio_max: Some(m.ratio_max()),
             trace_ratio_max: Some(m.trace_ratio_max()),

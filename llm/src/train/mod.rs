@@ -19,9 +19,11 @@
 //! | `checkpoint` | what a checkpoint holds |
 //! | `summary` | what a finished run says |
 //! | `notes` | lines for people |
+//! | `divergence` | rates and policies that no run survives |
 //! | `error` | what ends it early |
 
 mod checkpoint;
+mod divergence;
 mod error;
 mod evaluation;
 mod metrics;
@@ -53,6 +55,7 @@ use crate::run::{Checkpoint, RunDir};
 use crate::step::engine::{CpuEngine, Engine, GpuEngine};
 use crate::step::evidence::EvidenceRequest;
 
+pub use divergence::unusual_rates;
 pub use error::TrainError;
 pub use model::{initial_model, tokens};
 pub use open::device;

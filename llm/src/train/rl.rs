@@ -68,14 +68,14 @@ impl Run<'_> {
         let rate = self.config.rl.schedule.rate(step);
         let rollout = self.rollout(engine, trainer, step)?;
         let sampled = clock.elapsed();
-        let report =
-            trainer.step(engine, &rollout, rate).map_err(|source| TrainError::Rl { step, source })?;
+        let report = trainer.step(engine, &rollout, rate).map_err(|source| self.step_failed(step, source))?;
         let elapsed = clock.elapsed();
 
         if let Some(update) = report.update() {
             self.note_update(step, update)?;
         }
         let mut metrics = StepMetrics::reinforced(&rollout, &report, trainer.settings.evidence.is_some());
+        self.state.note_entropy(metrics.entropy);
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;
         self.note_zero_variance(&rollout.groups);
@@ -88,7 +88,8 @@ impl Run<'_> {
         self.dir.record("rl", step, &row, &timing)?;
         self.write_samples(step, &rollout)?;
         let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
-        self.step_done(self.state.rl_done, &figures.map(|(n, x)| (n, x.unwrap_or(f64::NAN))), tokens);
+        let known: Vec<(&str, f64)> = figures.iter().filter_map(|(name, x)| Some((*name, (*x)?))).collect();
+        self.step_done(self.state.rl_done, &known, tokens);
         Ok(())
     }
 

@@ -33,7 +33,7 @@ impl Run<'_> {
                 (first..first + wanted as u64).map(|i| self.training_prompt(i)).collect::<Result<_, _>>()?;
             let fresh = trainer
                 .sample(engine, prompts, rl.group_size, step)
-                .map_err(|source| TrainError::Rl { step, source })?;
+                .map_err(|source| self.step_failed(step, source))?;
             rollout.evidence_cost += fresh.evidence_cost;
             for answered in answered(fresh) {
                 // Only correctness decides, not the other components of the reward.

@@ -32,6 +32,9 @@ pub(super) struct RunState {
     #[serde(default, rename = "watch")]
     pub(super) stuck: StuckDetector,
     pub(super) before: Option<Evaluation>,
+    /// Mean entropy of a token in the first and in the last RL step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) entropies: Option<[f64; 2]>,
     /// Where it computes: see [`grpo_lambda_gpu::select::ComputeDevice::describe`].
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "on")]
     pub(super) device: Option<String>,

@@ -7,8 +7,8 @@ use grpo_lambda::stats::Interval;
 use grpo_lambda_decoder::rollout::Sampler;
 use serde::{Deserialize, Serialize};
 
-use super::Run;
 use super::error::TrainError;
+use super::{Run, divergence};
 use crate::eval::Evaluation;
 
 /// Summary of a finished run.
@@ -29,6 +29,9 @@ pub struct RunSummary {
     /// Its 95 % interval (Wilson).
     pub accuracy_after_interval: [f64; 2],
     pub n: u64,
+    /// What is said of a run whose policy diverged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diverged: Option<String>,
     /// Parameters of the model.
     pub parameters: usize,
     /// Steps of supervised and reinforcement learning.
@@ -54,6 +57,8 @@ impl Run<'_> {
             self.say(&format!("held-out accuracy after RL:  {}", describe_accuracy(&after)));
         }
         let before = self.state.before.unwrap_or(after);
+        let ln_v = (self.shape.vocab_size as f64).ln();
+        let diverged = divergence::diverged(self.config, self.state.entropies, ln_v, [&before, &after]);
         let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
         let summary = RunSummary {
             method: self.configured.spec.title.to_owned(),
@@ -65,6 +70,7 @@ impl Run<'_> {
             accuracy_after: after.accuracy(),
             accuracy_after_interval: ends(&after),
             n: after.n,
+            diverged,
             parameters: self.parameters(),
             steps: [self.config.sft.steps, self.config.rl.steps],
             seconds: self.started.elapsed().as_secs_f64(),

@@ -54,6 +54,10 @@ impl Run<'_> {
         self.state.no_signal_in_a_row = if no_signal { self.state.no_signal_in_a_row + 1 } else { 0 };
         if self.state.no_signal_in_a_row == NO_SIGNAL_STEPS && !self.state.no_signal_warned {
             self.state.no_signal_warned = true;
+            if let Some(line) = self.noise() {
+                self.say(&line);
+                return;
+            }
             self.say(&format!(
                 "for {NO_SIGNAL_STEPS} steps every group's rewards were equal, so nothing was learned: the task may be too hard or too \
                  easy for this model, the grader may not find its answers (see samples.jsonl), or responses are cut off before them"

@@ -405,6 +405,62 @@ fn gradients_that_are_not_numbers_are_skipped_and_counted_and_stop_the_run() {
     assert_eq!(skipped, [false, true, true, true], "{rows}");
 }
 
+/// A rate out of any range is warned of before the run, and a run that it threw off says so in its summary.
+#[test]
+fn divergence_is_called_divergence() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [
+        "sft.steps=150",
+        "sft.lr=0.01",
+        "rl.steps=6",
+        "rl.prompts_per_step=4",
+        "rl.group_size=4",
+        "eval.n=20",
+    ];
+    let done = train(&dir.path().join("a"), &[&settings[..], &["rl.lr=1000"]].concat());
+    assert!(
+        done.output().contains("warning: RL diverged: the mean entropy of a token went from"),
+        "{}",
+        done.stdout
+    );
+    assert!(
+        done.stderr.contains("warning: rl.lr = 1000.0: AdamW moves a weight by about that much"),
+        "{}",
+        done.stderr
+    );
+    let summary = std::fs::read_to_string(dir.path().join("a/summary.json")).unwrap();
+    assert!(summary.contains("\"diverged\": \"RL diverged"), "{summary}");
+    train(&dir.path().join("b"), &[&settings[..], &["rl.lr=1e30"]].concat()).refused(
+        1,
+        &["the score of token 0 is NaN", "training has diverged; lower the learning rate (rl.lr = 1e30)"],
+    );
+    let calm = train(&dir.path().join("c"), &[&settings[..], &["rl.lr=1e-4"]].concat());
+    assert!(!calm.output().contains("diverged") && !calm.stderr.contains("AdamW moves"), "{}", calm.stderr);
+}
+
+/// Without a reference policy there is no KL, and no number stands in its place.
+#[test]
+fn a_kl_that_is_not_computed_is_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, beta: &str| {
+        let at = dir.path().join(name);
+        let settings = ["sft.steps=0", "rl.steps=2", "rl.prompts_per_step=2", beta];
+        let done = train(&at, &settings);
+        done.output();
+        let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
+        let csv = read("metrics.csv");
+        let rows: Vec<Vec<&str>> =
+            csv.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()).collect();
+        let place = rows[0].iter().position(|name| *name == "kl").unwrap();
+        let filled = rows[1..].iter().filter(|row| !row[place].is_empty()).count();
+        let events = std::fs::read(at.join("events.out.tfevents.1.grpo-lambda")).unwrap();
+        let in_events = events.windows(5).any(|w| w == b"rl/kl");
+        (filled, read("metrics.jsonl").contains("\"kl\""), in_events, done.stderr.contains("KL "))
+    };
+    assert_eq!(run("without", "method.beta=0"), (0, false, false, false));
+    assert_eq!(run("with", "method.beta=0.04"), (2, true, true, true));
+}
+
 /// With one token there is no answer: every reward is 0.
 #[test]
 fn rewards_that_never_differ_are_warned_of_with_likely_causes() {

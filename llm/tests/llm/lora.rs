@@ -346,6 +346,23 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     }
 
     let new = dir.path().join("new");
+    // Another base of the same shapes is refused by its checksum; an adapter that says none is merged with a line.
+    let other = dir.path().join("other");
+    crate::common::checkpoint(&other, &shape(), usize::MAX);
+    merge(&other, &adapter, &new, &[]).refused(
+        2,
+        &["other: not the weights that", "was trained on (checksum ", "CHECKPOINT/reference", "--any-base"],
+    );
+    assert!(!new.exists());
+    merge(&other, &adapter, &dir.path().join("forced"), &["--any-base"]).output();
+    let bare = dir.path().join("bare");
+    std::fs::create_dir(&bare).unwrap();
+    for file in [lora::CONFIG_FILE, lora::WEIGHTS_FILE] {
+        std::fs::copy(adapter.join(file), bare.join(file)).unwrap();
+    }
+    let unchecked = merge(&other, &bare, &dir.path().join("unchecked"), &[]);
+    unchecked.output();
+    assert!(unchecked.stderr.contains("no base.json, so whether it was trained on"), "{}", unchecked.stderr);
     let elsewhere = dir.path().join("elsewhere");
     crate::common::checkpoint(&elsewhere, &Config { num_hidden_layers: 1, ..shape() }, usize::MAX);
     let holds = format!("--out {}: holds ", out.display());

@@ -3,6 +3,8 @@
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::SettingError;
 
+use crate::config::{Config, ConfigError, divisor};
+
 /// A method in the comparison, with all of its settings and those of its runs that differ from the common ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entrant {
@@ -45,22 +47,31 @@ impl Entrant {
                 return Err(format!("--methods: {name}: {key} is given twice"));
             }
         }
-        let configured = methods::configure(name, &of_method).map_err(|e| match e {
+        let automatic: Vec<_> =
+            of_method.iter().filter(|(key, value)| !divisor::is_auto(key, value)).cloned().collect();
+        let configured = methods::configure(name, &automatic).map_err(|e| match e {
             SettingError::UnknownMethod { .. } => format!("--methods: {e}"),
             e => format!("--methods: {name}: {e}"),
         })?;
+        let said = |key: &str| automatic.iter().any(|(k, _)| k == key);
+        let settings: Vec<(String, String)> = configured
+            .settings
+            .entries()
+            .map(|(key, value)| (key.to_owned(), divisor::unless_said(key, value, said(key)).to_owned()))
+            .collect();
         let defaults = (configured.spec.params)();
-        let changed = defaults.iter().filter_map(|p| {
-            let value = configured.settings.word(p.key);
-            (value != p.default).then(|| format!("{}={value}", p.key))
-        });
+        let default = |key: &str| {
+            defaults.iter().find(|p| p.key == key).map(|p| divisor::unless_said(key, &p.default, false))
+        };
+        let changed = settings.iter().filter(|(key, value)| default(key) != Some(value));
+        let changed = changed.map(|(key, value)| format!("{key}={value}"));
         let own = run.iter().map(|(key, value)| format!("{key}={value}"));
         let words: Vec<String> = changed.chain(own).collect();
         let colon = if words.is_empty() { "" } else { ":" };
         Ok(Entrant {
             name: configured.spec.name,
             title: configured.spec.title,
-            settings: configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+            settings,
             label: format!("{}{colon}{}", configured.spec.name, words.join(",")),
             run,
         })
@@ -74,12 +85,35 @@ impl Entrant {
         Entrant::new(self.name, &words).expect("settings that were accepted before")
     }
 
-    /// The method itself.
+    /// Its name as the atlas and the paper's tables have it: `GRPO` is the mean over tokens, `GRPO, 1/T` the mean over responses.
+    pub fn reader_name(&self) -> String {
+        let word = |key: &str| self.settings.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v.as_str());
+        let mut name = self.title.to_owned();
+        if self.name == "grpo" {
+            name += match word("reduction") {
+                "token_mean" => "",
+                "response_mean" => ", 1/T",
+                _ => ", other reduction",
+            };
+            if word("clamp") != "none" {
+                name += &format!(", clamp {}", word("clamp"));
+            }
+        }
+        name
+    }
+
+    /// The method of a configuration, spelt as an entrant is: `grpo:beta=0.04,reduction=token_mean`.
+    pub fn spelling(config: &Config) -> String {
+        let settings: Vec<(String, String)> = config.method_settings().collect();
+        Entrant::new(&config.method, &settings).map_or(config.method.clone(), |entrant| entrant.label)
+    }
+
+    /// The method in a comparison with this common configuration, whose completion limit a divisor may be.
     ///
-    /// # Panics
-    /// Never: the settings were accepted.
-    pub fn configured(&self) -> Configured {
-        methods::configure(self.name, &self.settings).expect("settings were checked when they were read")
+    /// # Errors
+    /// When the settings and the common ones do not go together.
+    pub fn configured(&self, base: &Config) -> Result<Configured, ConfigError> {
+        Ok(base.with(&self.overrides())?.configured())
     }
 
     /// Its directory's name: the label in letters, digits, `.`, `-` and `_`.

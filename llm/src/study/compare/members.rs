@@ -110,14 +110,14 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonRes
     }
     let length = (lengths.iter().sum::<f64>() / lengths.len() as f64).round().max(1.0) as u64;
 
-    let twins = if plan.ablate_rate { twins(plan, length) } else { Vec::new() };
+    let twins = if plan.ablate_rate { twins(plan, length)? } else { Vec::new() };
     work.clock.left[RunKind::Rl as usize] += twins.len() * seeds.len();
     work.clock.total += twins.len() * seeds.len();
     let all = plan.entrants.iter().map(|e| (e.clone(), Vec::new())).chain(twins);
-    let mut scores: Vec<MethodScores> = all
-        .map(|(entrant, twin_of)| MethodScores {
+    let scores = all.map(|(entrant, twin_of)| {
+        Ok::<_, ConfigError>(MethodScores {
             rate: rate(plan, &entrant),
-            weight: weight(&entrant, length),
+            weight: weight(plan, &entrant, length)?,
             entrant,
             twin_of,
             n: Vec::new(),
@@ -126,7 +126,8 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonRes
             accuracy: Vec::new(),
             reward: Vec::new(),
         })
-        .collect();
+    });
+    let mut scores: Vec<MethodScores> = scores.collect::<Result<_, _>>()?;
     // Seed by seed, so that an interrupted comparison has complete seeds to compare.
     for (&seed, start) in seeds.iter().zip(&starts) {
         for score in &mut scores {
@@ -187,19 +188,19 @@ fn rate(plan: &Plan, entrant: &Entrant) -> f64 {
 }
 
 /// The mean on-policy token weight in a response of `length` tokens, or of the longest that the method takes.
-fn weight(entrant: &Entrant, length: u64) -> f64 {
-    let configured = entrant.configured();
+fn weight(plan: &Plan, entrant: &Entrant, length: u64) -> Result<f64, ConfigError> {
+    let configured = entrant.configured(&plan.base)?;
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    mean_token_weight(&configured, configured.method.max_len().map_or(length, |max| max.min(length)))
+    Ok(mean_token_weight(&configured, configured.method.max_len().map_or(length, |max| max.min(length))))
 }
 
 /// The first method at the rates that equalise rate times mean token weight with each other method, where they differ; with
 /// the labels of those other methods. Rates are rounded to three digits.
-fn twins(plan: &Plan, length: u64) -> Vec<(Entrant, Vec<String>)> {
+fn twins(plan: &Plan, length: u64) -> Result<Vec<(Entrant, Vec<String>)>, ConfigError> {
     let mut twins: Vec<(Entrant, Vec<String>)> = Vec::new();
-    let Some(first) = plan.entrants.first() else { return twins };
+    let Some(first) = plan.entrants.first() else { return Ok(twins) };
     for other in &plan.entrants[1..] {
-        let equal = rate(plan, other) * weight(other, length) / weight(first, length);
+        let equal = rate(plan, other) * weight(plan, other, length)? / weight(plan, first, length)?;
         let Ok(equal) = significant(equal, 3).parse::<f64>() else { continue };
         if !(equal.is_finite() && equal > 0.0) || equal == rate(plan, first) {
             continue;
@@ -213,7 +214,7 @@ fn twins(plan: &Plan, length: u64) -> Vec<(Entrant, Vec<String>)> {
             None => twins.push((twin, vec![other.label.clone()])),
         }
     }
-    twins
+    Ok(twins)
 }
 
 /// The stage of a run.
@@ -321,7 +322,7 @@ mod tests {
         let base = Config::resolve("tiny", &["rl.lr=1e-4"]).expect("valid");
         let methods = "grpo,rloo,grpo_lambda:lambda=0.9,grpo_lambda:lambda=0.9,rl.lr=2e-4,grpo_lambda:lambda=0.9,beta=0.1";
         let plan = Plan::new(parse_methods(methods).expect("valid"), 2, true, base).expect("valid");
-        let twins = twins(&plan, 20);
+        let twins = twins(&plan, 20).expect("valid");
         // Mean weight of the recent trace: (1 - λ (1 - λ^T) / ((1 - λ) T)) / (1 - λ) = 6.0470 for λ = 0.9, T = 20.
         let found: Vec<(&str, String)> =
             twins.iter().map(|(t, of)| (t.label.as_str(), of.join(" "))).collect();

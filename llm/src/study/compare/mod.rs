@@ -12,6 +12,7 @@
 //!
 //! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
+mod differing;
 mod entrant;
 mod figure;
 mod members;
@@ -21,6 +22,7 @@ mod plan;
 mod report;
 mod statistics;
 
+pub use differing::{DIFFERING, DifferingSetting, differing, in_words};
 pub use entrant::{Entrant, parse as parse_methods};
 pub use figure::figure;
 pub use members::{CompareError, ComparisonResult, MethodScores, run};

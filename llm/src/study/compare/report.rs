@@ -4,6 +4,7 @@ use comfy_table::presets;
 use grpo_lambda::table::{Cell, Table, significant};
 use serde_json::{Value, json};
 
+use super::differing::{DIFFERING, differing, in_words};
 use super::figure::bands;
 use super::members::{ComparisonResult, MethodScores};
 use super::statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, difference, standings};
@@ -104,7 +105,11 @@ pub fn table(outcome: &ComparisonResult) -> String {
         }
         table.add_row(row);
     }
-    format!("{}\n{table}\n{}\n{verdicts}", finding(outcome), conditions(outcome))
+    let unlike = match in_words(&differing(&outcome.plan), &outcome.plan) {
+        none if none.is_empty() => String::new(),
+        words => format!("\n{DIFFERING}\n{words}"),
+    };
+    format!("{}\n{table}\n{}\n{verdicts}{unlike}", finding(outcome), conditions(outcome))
 }
 
 /// What the numbers are of.
@@ -227,8 +232,23 @@ pub fn json(outcome: &ComparisonResult) -> Value {
         "seeds": outcome.plan.all_seeds().collect::<Vec<_>>(),
         "response_length": outcome.length,
         "conditions": conditions(outcome),
+        "differing_settings": differing_json(outcome),
         "methods": methods,
     })
+}
+
+/// `{key: {method: value}}` of the settings in which the methods differ; `null` where a method does not have one or it has no effect.
+fn differing_json(outcome: &ComparisonResult) -> Value {
+    let labels = || outcome.plan.entrants.iter().map(|e| e.label.clone());
+    let by_method = |values: &[Option<String>]| -> Value {
+        labels()
+            .zip(values)
+            .map(|(label, value)| (label, json!(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let settings = differing(&outcome.plan);
+    settings.iter().map(|s| (s.key.clone(), by_method(&s.values))).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// Whether any verdict could have been clearer with more seeds.

@@ -1,0 +1,83 @@
+//! Which weights an adapter was trained on: beside it lies a checksum of them, so that it is not merged into others of the same shapes.
+
+use std::path::Path;
+
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_decoder::model::weights::Parameters;
+use serde::{Deserialize, Serialize};
+
+/// The file beside `adapter_config.json`. PEFT reads neither it nor, in a field of its own, anything like it.
+pub const FILE: &str = "base.json";
+
+/// What [`FILE`] says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct AdapterBase {
+    /// Checksum of the weights under the adapter: CRC-32C of names, shapes and numbers in f32, in the order of names.
+    pub fingerprint: String,
+}
+
+/// Why [`FILE`] could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AdapterBaseError {
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(
+        "{path}: {problem}; llm-train train wrote {{\"fingerprint\": \"8 digits\"}}, and without the file the base is not checked"
+    )]
+    Damaged { path: String, problem: serde_json::Error },
+}
+
+impl AdapterBase {
+    /// Of these weights.
+    pub fn of(parameters: &Parameters<f32>) -> AdapterBase {
+        let mut sum = 0;
+        for (name, tensor) in parameters {
+            sum = crc32c::crc32c_append(sum, name.as_bytes());
+            for side in &tensor.shape {
+                sum = crc32c::crc32c_append(sum, &(*side as u64).to_le_bytes());
+            }
+            sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(&tensor.data));
+        }
+        AdapterBase { fingerprint: format!("{sum:08x}") }
+    }
+
+    /// As the file [`FILE`].
+    pub fn to_bytes(&self) -> Vec<u8> {
+        format!("{{\"fingerprint\": \"{}\"}}\n", self.fingerprint).into_bytes()
+    }
+
+    /// That of an adapter's directory; `None` for an adapter from elsewhere, which has none.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn read(adapter: &Path) -> Result<Option<AdapterBase>, AdapterBaseError> {
+        let path = adapter.join(FILE);
+        let Some(bytes) = Disk::default().read(&path)? else { return Ok(None) };
+        let damaged = |problem| AdapterBaseError::Damaged { path: path.display().to_string(), problem };
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_decoder::model::weights::Tensor;
+
+    fn weights(data: [f32; 2], shape: [usize; 2]) -> Parameters<f32> {
+        Parameters::from([("w".to_owned(), Tensor { shape: shape.to_vec(), data: data.to_vec() })])
+    }
+
+    #[test]
+    fn a_checksum_tells_numbers_shapes_and_names_apart_and_survives_its_file() {
+        let one = AdapterBase::of(&weights([1.0, 2.0], [1, 2]));
+        assert_eq!(one, AdapterBase::of(&weights([1.0, 2.0], [1, 2])));
+        assert_ne!(one, AdapterBase::of(&weights([1.0, 2.000_000_2], [1, 2])));
+        assert_ne!(one, AdapterBase::of(&weights([1.0, 2.0], [2, 1])));
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(AdapterBase::read(dir.path()).expect("nothing to read"), None);
+        std::fs::write(dir.path().join(FILE), one.to_bytes()).expect("written");
+        assert_eq!(AdapterBase::read(dir.path()).expect("its own file"), Some(one));
+        std::fs::write(dir.path().join(FILE), "{").expect("written");
+        AdapterBase::read(dir.path()).expect_err("no JSON");
+    }
+}

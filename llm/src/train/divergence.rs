@@ -1,0 +1,160 @@
+//! Divergence, called by its name: rates that no run survives, policies that have become noise, weights that are no numbers.
+
+use grpo_lambda_decoder::rollout::RolloutError;
+
+use super::Run;
+use super::error::TrainError;
+use super::state::RunState;
+use crate::config::Config;
+use crate::config::schedule::Schedule;
+use crate::eval::{EvalError, Evaluation};
+use crate::step::PolicyError;
+
+/// Learning rates of AdamW outside this range are asked about: it moves a weight by about the rate at every step, whatever the gradient's
+/// size, and weights are of the order of 0.02 to 1.
+const USUAL: std::ops::RangeInclusive<f64> = 1e-9..=0.1;
+
+/// A policy this close to the uniform one, as a share of `ln V`, says nothing.
+const UNIFORM: f64 = 0.9;
+/// One that began below this share has lost what it knew.
+const KNEW: f64 = 0.8;
+/// A mean entropy, in nats, below which a policy says one and the same.
+const FROZEN: f64 = 1e-3;
+
+/// A warning for every learning rate of a stage that is out of the usual range.
+pub fn unusual_rates(config: &Config) -> Vec<String> {
+    let stages = [("sft.lr", &config.sft.schedule), ("rl.lr", &config.rl.schedule)];
+    let unusual = |(key, schedule): (&str, &Schedule)| {
+        let rate = schedule.peak;
+        let what = match schedule.steps > 0 && !USUAL.contains(&rate) {
+            false => return None,
+            true if rate > *USUAL.end() => "the run will probably diverge",
+            true => "nothing will be learned",
+        };
+        Some(format!(
+            "warning: {key} = {rate:?}: AdamW moves a weight by about that much at every step, and weights are of the order of 0.02 to 1, so \
+             {what}; usual rates are 1e-7 to 1e-2"
+        ))
+    };
+    stages.into_iter().filter_map(unusual).collect()
+}
+
+/// What a finished run says when its policy has diverged; `ln_v` is the entropy of the uniform policy.
+pub(super) fn diverged(
+    config: &Config,
+    entropies: Option<[f64; 2]>,
+    ln_v: f64,
+    [before, after]: [&Evaluation; 2],
+) -> Option<String> {
+    let [first, last] = entropies?;
+    let rate = config.rl.schedule.peak;
+    let fell = match (before.interval(), after.interval()) {
+        (Some(before), Some(after)) => after.high < before.low,
+        _ => false,
+    };
+    let noise = last >= UNIFORM * ln_v && first < KNEW * ln_v;
+    let thrown = rate > *USUAL.end() && (fell || last < FROZEN || last >= UNIFORM * ln_v);
+    (noise || thrown).then(|| {
+        format!(
+            "RL diverged: the mean entropy of a token went from {first:.3} to {last:.3} nats (the uniform policy has ln V = {ln_v:.3}), held-out \
+             accuracy from {:.3} to {:.3}; lower rl.lr = {rate:?}",
+            before.accuracy(),
+            after.accuracy()
+        )
+    })
+}
+
+impl RunState {
+    /// Takes the mean entropy of a step's tokens.
+    pub(super) fn note_entropy(&mut self, entropy: Option<f64>) {
+        let Some(last) = entropy.filter(|x| x.is_finite()) else { return };
+        let first = self.entropies.map_or(last, |[first, _]| first);
+        self.entropies = Some([first, last]);
+    }
+}
+
+impl Run<'_> {
+    /// A warning where the policy has become noise, which explains why nothing is learned any more.
+    pub(super) fn noise(&self) -> Option<String> {
+        let [first, last] = self.state.entropies?;
+        let ln_v = (self.shape.vocab_size as f64).ln();
+        (last >= UNIFORM * ln_v && first < KNEW * ln_v).then(|| {
+            format!(
+                "warning: the policy is noise: the mean entropy of a token is {last:.3} nats, and the uniform policy has ln V = {ln_v:.3}; training \
+                 has diverged, so lower rl.lr = {:?}",
+                self.config.rl.schedule.peak
+            )
+        })
+    }
+
+    /// The error of RL step `step`; scores that are no numbers after training are divergence.
+    pub(super) fn step_failed(&self, step: u64, source: PolicyError) -> TrainError {
+        match &source {
+            PolicyError::Rollout(scores @ RolloutError::Scores { .. }) if self.state.done() > 0 => {
+                self.not_a_number(format!("RL step {step}"), scores)
+            }
+            _ => TrainError::Rl { step, source },
+        }
+    }
+
+    /// The error of an evaluation, likewise.
+    pub(super) fn evaluation_failed(&self, source: EvalError) -> TrainError {
+        match &source {
+            EvalError::Rollout(scores @ RolloutError::Scores { .. }) if self.state.done() > 0 => {
+                self.not_a_number("evaluation".to_owned(), scores)
+            }
+            _ => TrainError::Eval(source),
+        }
+    }
+
+    fn not_a_number(&self, when: String, scores: &RolloutError) -> TrainError {
+        let (key, rate) = match self.state.rl_done {
+            0 => ("sft.lr", self.config.sft.schedule.peak),
+            _ => ("rl.lr", self.config.rl.schedule.peak),
+        };
+        TrainError::Diverged { when, key, rate, scores: scores.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluation(correct: u64) -> Evaluation {
+        Evaluation { correct, n: 100, ungradable: 0, truncated: 0, mean_length: 5.0 }
+    }
+
+    fn found(rate: &str, entropies: [f64; 2], correct: [u64; 2]) -> Option<String> {
+        let config = Config::resolve("tiny", &[format!("rl.lr={rate}")]).expect("valid");
+        let [before, after] = correct.map(evaluation);
+        diverged(&config, Some(entropies), 200f64.ln(), [&before, &after])
+    }
+
+    #[test]
+    fn a_policy_that_forgot_what_it_knew_has_diverged_and_a_fresh_one_has_not() {
+        let said = found("0.01", [0.3, 5.2], [90, 0]).expect("diverged");
+        for part in
+            ["RL diverged", "from 0.300 to 5.200", "ln V = 5.298", "0.900 to 0.000", "lower rl.lr = 0.01"]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert_eq!(found("0.01", [5.2, 5.25], [0, 0]), None, "it never knew anything");
+        assert_eq!(found("0.01", [0.3, 0.2], [50, 70]), None);
+        assert_eq!(found("0.01", [0.3, 1e-5], [50, 70]), None, "certain and better is no divergence");
+        assert!(found("1000", [0.3, 1e-22], [50, 45]).is_some(), "one answer to everything, at such a rate");
+        assert!(found("1000", [0.3, 1.0], [90, 10]).is_some());
+    }
+
+    #[test]
+    fn rates_out_of_any_range_are_warned_of_by_their_key() {
+        let warned = |words: &[&str]| unusual_rates(&Config::resolve("tiny", words).expect("valid"));
+        assert_eq!(warned(&[]), [""; 0]);
+        let said = warned(&["rl.lr=1000", "sft.lr=1e-12"]);
+        assert!(
+            said[0].contains("sft.lr = 1e-12") && said[0].contains("nothing will be learned"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("rl.lr = 1000.0") && said[1].contains("probably diverge"), "{said:?}");
+        assert_eq!(warned(&["rl.lr=1000", "rl.steps=0"]), [""; 0], "a stage that is not run");
+    }
+}
