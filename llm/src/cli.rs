@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use grpo_lambda::methods;
 use grpo_lambda::settings::did_you_mean;
 
+use crate::cli_advice;
 use crate::commands::{self, Failure};
 use crate::config::FIELDS;
 use crate::run::progress::say;
@@ -105,17 +106,46 @@ pub fn main() -> ExitCode {
             let said = text.lines().take_while(|l| !l.starts_with("Usage") && !l.starts_with("For more"));
             let first = said.map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
             let message = first.trim().trim_start_matches("error: ").to_owned();
+            let message = match advice(&error) {
+                // Clap's own advice, to write `--` before a value, would lead further astray.
+                Some(advice) => format!("{}: {advice}", message.split(" tip: ").next().unwrap_or(&message)),
+                None => message,
+            };
             Err(Failure::refused(format!("{message}; see llm-train --help")))
         }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&format!("llm-train: error: {}", failure.message));
+            let kind = if failure.is_stop() { "" } else { "error: " };
+            say(&format!("llm-train: {kind}{}", failure.message));
             ExitCode::from(failure.code)
         }
     }
 }
+
+/// What an unknown option of a command that takes settings may have meant.
+fn advice(error: &clap::Error) -> Option<String> {
+    let option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => option.clone(),
+        _ => return None,
+    };
+    // What clap finds among the command's own options is nearer.
+    if error.get(ContextKind::SuggestedArg).is_some() {
+        return None;
+    }
+    let words: Vec<String> = std::env::args().collect();
+    let takes_settings = words.get(1).is_none_or(|word| word.starts_with('-') || TAKES_SETTINGS.contains(&word.as_str()));
+    let place = words.iter().position(|word| *word == option || word.starts_with(&format!("{option}=")))?;
+    let value = match words[place].split_once('=') {
+        Some((_, value)) => Some(value),
+        None => words.get(place + 1).map(String::as_str),
+    };
+    cli_advice::for_option(&option, value).filter(|_| takes_settings)
+}
+
+/// The commands whose words may be settings.
+const TAKES_SETTINGS: [&str; 7] = ["train", "sft", "compare", "reproduce", "info", "explain", "bench"];
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {

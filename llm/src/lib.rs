@@ -8,6 +8,7 @@
 #![allow(missing_docs)] // the internals of a binary: names and comments say what is not obvious
 
 pub mod cli;
+mod cli_advice;
 pub mod commands;
 pub mod config;
 pub mod eval;

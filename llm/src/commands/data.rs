@@ -9,7 +9,7 @@ use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Prediction, Verdict, grade};
 
 use super::{Failure, checkpoint, print};
-use crate::input::data::{Columns, DataSet, OnBadRow, open};
+use crate::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
 use crate::input::prompt::{RenderedPrompt, Template};
 use crate::input::tokens::{ModelTokenizer, TokenError};
 
@@ -52,7 +52,8 @@ pub fn run(args: &DataArgs) -> Result<(), Failure> {
     if let Some(system) = &args.system {
         template = template.with_system(system).map_err(Failure::refused)?;
     }
-    let data = open(&args.data, &columns, on_bad_row).map_err(Failure::refused)?;
+    let data = open(&args.data, &columns, on_bad_row)
+        .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
     let found = DataSummary::of(&data, &template, tokens.as_ref())?;
     let mut text = head(&data);
     text += &found.report(&template, tokens.is_some());
@@ -121,6 +122,8 @@ fn head(data: &DataSet) -> String {
 #[derive(Default)]
 struct DataSummary {
     repeated: usize,
+    /// Problems that occur with several answers.
+    conflicts: Conflicts,
     solutions: usize,
     /// Number of worked solutions whose templated response does not grade as equal to the answer, and the first such row.
     disagree: usize,
@@ -158,6 +161,7 @@ impl DataSummary {
                 let target = RenderedPrompt { text: target, special_tokens: false };
                 found.targets.push(length(&target).map_err(Failure::refused)?);
             }
+            found.conflicts.note(&row);
             found.repeated += usize::from(!seen.insert(row.problem));
         }
         found.prompts.sort_unstable();
@@ -168,6 +172,9 @@ impl DataSummary {
     fn report(&self, template: &Template, in_tokens: bool) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "repeated  {} problems occur more than once", self.repeated);
+        if let Some(line) = self.conflicts.line() {
+            let _ = writeln!(text, "conflicts {line}");
+        }
         match self.solutions {
             0 => text.push_str("solutions none: supervised learning would imitate the answer alone\n"),
             n => {

@@ -26,6 +26,7 @@ use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
 use crate::input::tokens::ModelTokenizer;
 use crate::run;
+use crate::run::model_directory;
 use crate::run::progress::say;
 use crate::step::engine::GpuModel;
 
@@ -50,31 +51,38 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// A signal asked for the end; what was done is kept.
+    pub fn stopped(message: impl ToString, signal: u8) -> Self {
+        Failure { message: one_line(&message.to_string()), code: SIGNALLED + signal }
+    }
+
+    /// Whether a signal asked for it, so that it is no error.
+    pub fn is_stop(&self) -> bool {
+        self.code > SIGNALLED
+    }
+}
+
+/// What a shell adds to the number of the signal that ended a program.
+const SIGNALLED: u8 = 128;
+
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
 /// The checkpoint that `--model` names: the directory itself, or the latest checkpoint of a run directory.
 fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
-    let refused = |what: &str| {
-        let right =
-            "must be a checkpoint directory with config.json and model.safetensors, or a run directory";
-        Err(Failure::refused(format!("--model {}: {what}; {right}", directory.display())))
-    };
-    if !directory.is_dir() {
-        return refused(if directory.exists() { "not a directory" } else { "no such directory" });
+    let refused = |what: String| Failure::refused(format!("--model {what}"));
+    let located = model_directory::locate(directory).map_err(refused)?;
+    let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
+    if located.join("config.json").exists() || !of_a_run {
+        model_directory::check(&located, false).map_err(refused)?;
+        return Ok(located);
     }
-    let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| directory.join(name).exists());
-    if directory.join("config.json").exists() || !of_a_run {
-        return Ok(directory.to_owned());
-    }
-    match run::latest(directory).map_err(Failure::refused)? {
-        Some(latest) => {
-            latest.verify().map_err(Failure::refused)?;
-            Ok(latest.path().to_owned())
-        }
-        None => refused("a run without a complete checkpoint"),
-    }
+    let none = || refused(format!("{}: a run without a complete checkpoint", located.display()));
+    let latest = run::latest(&located).map_err(Failure::refused)?.ok_or_else(none)?;
+    latest.verify().map_err(Failure::refused)?;
+    Ok(latest.path().to_owned())
 }
 
 /// The model of a checkpoint directory.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
@@ -312,16 +311,7 @@ fn fact(
     a: &Assumptions,
     scale: Scale,
 ) -> String {
-    let rl = &config.rl;
-    let step = memory::StepShape {
-        prompts: rl.prompts_per_step,
-        group: rl.group_size,
-        prompt_tokens: a.prompt_tokens,
-        new_tokens: rl.max_new_tokens,
-        micro_batch_tokens: config.memory.micro_batch_tokens,
-        reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
-        compensated: rl.adam.compensated,
-    };
+    let step = memory::StepShape::of(config, a.prompt_tokens);
     let lora = config.lora.as_ref();
     let all = trained(shape, None);
     let name = if scale == Scale::Full { model.id.as_str() } else { "the embedded model" };

@@ -1,26 +1,41 @@
 //! `llm-train train` and `sft`.
 
+mod directory;
+mod dry_run;
+
 use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 
+use directory::default_directory;
+
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
-use crate::config::{Config, ModelSource};
+use crate::config::{Config, ModelSource, idle_settings};
 use crate::input::task::TaskSource;
+use crate::run::extend;
 use crate::run::progress::say;
 use crate::study::figures;
-use crate::train::{RunSummary, train, unusual_rates};
+use crate::train::{RunSummary, TrainError, train, unusual_rates};
 
 /// Arguments of a training run.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TrainArgs {
-    /// A shipped preset, or a TOML file
+    /// A shipped preset, or a TOML file; finetune and finetune-lora are for a checkpoint and data of one's own
     #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
     pub preset: String,
-    /// The run directory; runs/NAME of the preset when not given. A run found there is continued
+    /// The run directory; runs/NAME of model and data, or of the preset, when not given. A run found there is continued
     #[arg(long, value_name = "DIR")]
     pub run: Option<PathBuf>,
+    /// Say what the run would be (settings, rows, lengths, memory, hours), and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the resolved settings as a preset, and do nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    pub print_config: bool,
+    /// Give the run found there more steps: rl.steps, or sft.steps of a run without RL, may be larger than they were
+    #[arg(long)]
+    pub extend: bool,
     /// Settings over the preset's, as in rl.steps=50 method.lambda=0.9
     #[arg(value_name = "key=value")]
     pub overrides: Vec<String>,
@@ -31,6 +46,44 @@ pub struct TrainArgs {
 /// # Errors
 /// When the configuration is refused or the run breaks off.
 pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+    let overrides = overrides(args, supervised_only)?;
+    let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
+    let default = || default_directory(&args.preset, &config, &args.overrides, supervised_only);
+    let directory = args.run.clone().unwrap_or_else(default);
+    if args.print_config {
+        return print(&config.to_toml());
+    }
+    warn(&config, &args.overrides);
+    if args.dry_run {
+        return print(&dry_run::plan(&config, &directory)?);
+    }
+    use_threads(config.threads)?;
+    if args.extend {
+        extend::extend(&directory, &config)
+            .map_err(|e| if e.is_io() { Failure::broke(e) } else { Failure::refused(e) })?;
+    }
+    explain_choices(&config, &directory, args);
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let summary = train(&config, &directory, &command).map_err(|e| failure(&e))?;
+    // A figure that cannot be drawn is no reason to fail a run that is done.
+    let figures = match figures::draw(&directory) {
+        Ok(drawn) => figure_lines(&drawn),
+        Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
+    };
+    print(&(report(&summary, &directory, args) + &figures))
+}
+
+/// How a run that broke off ends the program.
+pub(super) fn failure(error: &TrainError) -> Failure {
+    match error.signal() {
+        Some(signal) => Failure::stopped(error, signal),
+        None if error.refused() => Failure::refused(error),
+        None => Failure::broke(error),
+    }
+}
+
+/// The settings of the command line; `sft` has no RL.
+fn overrides(args: &TrainArgs, supervised_only: bool) -> Result<Vec<String>, Failure> {
     let mut overrides = args.overrides.clone();
     if supervised_only {
         if let Some(word) = overrides.iter().find(|word| word.starts_with("rl.steps=")) {
@@ -40,27 +93,20 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
         }
         overrides.push("rl.steps=0".into());
     }
-    let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
-    let stem = Path::new(&args.preset).file_stem().map_or("run".into(), |s| s.to_string_lossy().into_owned());
-    let stem = if supervised_only { format!("{stem}-sft") } else { stem };
-    let directory = args.run.clone().unwrap_or_else(|| PathBuf::from("runs").join(stem));
-    use_threads(config.threads)?;
+    Ok(overrides)
+}
+
+/// Settings that have no effect, and rates that no run survives.
+fn warn(config: &Config, overrides: &[String]) {
     for idle in config.configured().idle() {
         say(&format!("warning: {}: {idle}", config.method));
     }
-    for warning in unusual_rates(&config) {
+    for idle in idle_settings(config, overrides) {
+        say(&format!("warning: {idle}"));
+    }
+    for warning in unusual_rates(config) {
         say(&warning);
     }
-    explain_choices(&config, &directory, args);
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train(&config, &directory, &command)
-        .map_err(|e| if e.refused() { Failure::refused(e) } else { Failure::broke(e) })?;
-    // A figure that cannot be drawn is no reason to fail a run that is done.
-    let figures = match figures::draw(&directory) {
-        Ok(drawn) => figure_lines(&drawn),
-        Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
-    };
-    print(&(report(&summary, &directory, args) + &figures))
 }
 
 /// Prints what will be run, and why, before anything long starts.
@@ -73,10 +119,7 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
     let stages = match (sft, rl) {
         (_, 0) => format!("{sft} supervised steps, no RL"),
         (0, _) => format!("no supervised steps, {rl} RL steps with {}", config.method),
-        _ => format!(
-            "{sft} supervised steps to a middling accuracy, so that there is something left to learn, then {rl} RL steps with {}",
-            config.method
-        ),
+        _ => format!("{sft} supervised steps, then {rl} RL steps with {}", config.method),
     };
     say(&format!(
         "preset {}: {model}; {stages}; seed {}; results in {} (the same command resumes an interrupted run)",
@@ -113,6 +156,10 @@ fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
         row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
     }
     let checkpoint = s.checkpoint.display();
+    let best = s.best.filter(|best| best.accuracy > s.accuracy_after).map_or(String::new(), |best| {
+        let path = s.checkpoint.with_file_name(format!("step-{:08}", best.step));
+        format!("best         {} (held-out accuracy {:.3}, too high by chance as the largest of several)\n", path.display(), best.accuracy)
+    });
     let diverged = s.diverged.as_ref().map_or(String::new(), |said| format!("warning: {said}\n"));
     let rl = match s.steps[1] {
         0 => {
@@ -130,11 +177,12 @@ fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
     };
     format!(
         "{table}\n{diverged}{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
-         checkpoint   {checkpoint}\n{rl}look further llm-train generate --model {checkpoint} --task 3\n             \
+         checkpoint   {checkpoint}\n{best}{rl}look further llm-train generate --model {checkpoint} --task {shown}\n             \
          llm-train info --model {checkpoint}\n             tensorboard --logdir {dir}\n",
         s.seconds,
         s.parameters,
         s.seed,
-        dir = directory.display()
+        dir = directory.display(),
+        shown = s.n.clamp(1, 3)
     )
 }

@@ -17,6 +17,8 @@ use crate::input::task::Level;
 pub enum ValueKind {
     /// A whole number in `min..=max`.
     Integer { min: u64, max: u64 },
+    /// `none` or a whole number in `min..=max`.
+    OptionalInteger { min: u64, max: u64 },
     /// Whole numbers in `min..=max`, at least one.
     Integers { min: u64, max: u64 },
     /// Some of these words, each once, at least one; written in this order.
@@ -44,6 +46,7 @@ impl fmt::Display for ValueKind {
                 write!(f, "a whole number of at least {min} (and at most {ANY})")
             }
             ValueKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
+            ValueKind::OptionalInteger { min, .. } => write!(f, "none or a whole number of at least {min}"),
             ValueKind::Integers { min, max } => {
                 write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
             }
@@ -81,6 +84,8 @@ impl ValueKind {
             ValueKind::Integer { min, max } => {
                 whole(text).filter(|n| (min..=max).contains(n)).map(|n| n.to_string())
             }
+            ValueKind::OptionalInteger { .. } if text == "none" => Some(text.to_owned()),
+            ValueKind::OptionalInteger { min, max } => ValueKind::Integer { min, max }.canonical(text),
             ValueKind::Integers { min, max } => {
                 let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
                 let numbers: Option<Vec<u64>> = inner.split(',').map(whole).collect();
@@ -116,6 +121,7 @@ impl ValueKind {
     /// A canonical value as TOML.
     pub(super) fn toml(self, value: &str) -> String {
         match self {
+            ValueKind::OptionalInteger { .. } if value != "none" => value.to_owned(),
             ValueKind::Integer { .. } | ValueKind::Flag => value.to_owned(),
             ValueKind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
             ValueKind::Words(_) => {
@@ -197,6 +203,8 @@ pub static FIELDS: &[Field] = &[
     field("task.template", ValueKind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file"),
     field("task.system", ValueKind::Text("none"), "none", "system prompt; none: the template's own"),
     field("task.on_bad_row", ValueKind::Choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
+    field("task.max_prompt_tokens", ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "rows with a longer prompt are left out and counted, of training and of what is held out; none: only those that do not fit into the model, which task.on_bad_row decides on"),
+    field("task.max_solution_tokens", ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "the same of the worked solution"),
     field("adam.beta1", ValueKind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
     field("adam.beta2", ValueKind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
     field("adam.epsilon", ValueKind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
@@ -232,6 +240,8 @@ pub static FIELDS: &[Field] = &[
     field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
     field("eval.temperature", ValueKind::Number { min: 0.0, max: MAX_TEMPERATURE }, "0", "0: the most probable token; else sampling"),
+    field("eval.patience", integer(0, ANY), "0", "RL stops after so many evaluations in a row without a higher held-out accuracy; 0: never"),
     resumable(field("checkpoint.every", integer(1, ANY), "20", "steps between checkpoints")),
     resumable(field("checkpoint.keep", integer(1, ANY), "2", "how many of the latest checkpoints stay")),
+    field("checkpoint.best", ValueKind::Flag, "false", "keep the checkpoint of the highest held-out accuracy, too; its accuracy is too high by chance, as the largest of several is"),
 ];

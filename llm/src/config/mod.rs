@@ -7,6 +7,10 @@
 
 pub mod divisor;
 mod fields;
+mod foreign;
+pub mod hints;
+mod idle;
+mod needs;
 mod rewards;
 pub mod schedule;
 #[cfg(test)]
@@ -14,6 +18,7 @@ mod tests;
 mod typed;
 
 pub use fields::{FIELDS, Field, ValueKind};
+pub use idle::idle_settings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +34,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::config::schedule::Schedule;
 use crate::input::data::{Columns, OnBadRow};
-use crate::input::task::{DatasetTask, Level, Task, TaskSource};
+use crate::input::task::{DatasetTask, LengthFilter, Level, Task, TaskSource};
 use crate::reward::RewardConfig;
 
 /// A preset that ships with the program.
@@ -47,6 +52,8 @@ pub static PRESETS: &[Preset] = &[
     Preset { name: "paper-r1-llama-3b", text: include_str!("../../presets/paper-r1-llama-3b.toml") },
     Preset { name: "paper-r1-qwen-7b", text: include_str!("../../presets/paper-r1-qwen-7b.toml") },
     Preset { name: "paper-tiny", text: include_str!("../../presets/paper-tiny.toml") },
+    Preset { name: "finetune", text: include_str!("../../presets/finetune.toml") },
+    Preset { name: "finetune-lora", text: include_str!("../../presets/finetune-lora.toml") },
     Preset { name: "gpu-learn", text: include_str!("../../presets/gpu-learn.toml") },
 ];
 
@@ -57,6 +64,14 @@ pub enum ConfigError {
     UnknownPreset { name: String, hint: String, known: String },
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{0}: says nothing, and a preset without a setting is a mistake; at least one is needed, as in seed = 0, or leave --preset out for the \
+         preset tiny"
+    )]
+    EmptyPreset(String),
+    /// A preset for a model and data of one's own, without them.
+    #[error("preset {preset}: {missing} missing; give {example}")]
+    Needed { preset: String, missing: String, example: String },
     #[error("{origin}: {problem}")]
     Syntax { origin: String, problem: String },
     /// An override without `=`.
@@ -163,6 +178,8 @@ pub struct EvalConfig {
     pub every: u64,
     /// 0: greedy.
     pub temperature: f64,
+    /// Evaluations in a row without a higher accuracy after which RL stops; 0: never.
+    pub patience: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +188,8 @@ pub struct CheckpointConfig {
     pub every: u64,
     /// How many stay.
     pub keep: usize,
+    /// Whether that of the best evaluation stays, too.
+    pub best: bool,
 }
 
 /// A resolved configuration.
@@ -239,7 +258,7 @@ impl RawSettings {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
         }
         if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
-            let hint = hint(key);
+            let hint = hints::of_key(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
         }
         // Another method does not understand this one's settings.
@@ -300,25 +319,10 @@ fn toml_scalar(text: &str) -> String {
     }
 }
 
-fn hint(key: &str) -> String {
-    let last = key.rsplit('.').next().unwrap_or(key);
-    let same: Vec<String> = FIELDS
-        .iter()
-        .filter(|f| f.key.rsplit('.').next() == Some(last))
-        .map(|f| format!("`{}`", f.key))
-        .collect();
-    if !same.is_empty() {
-        return format!(" (did you mean {}?)", same.join(" or "));
-    }
-    let in_a_method =
-        methods::REGISTRY.iter().flat_map(|m| (m.params)()).find(|p| p.key == last).map(|p| p.key);
-    match in_a_method {
-        Some(key) => format!(" (did you mean `{METHOD}{key}`?)"),
-        None => did_you_mean(key, FIELDS.iter().map(|f| f.key).chain([METHOD_NAME])),
-    }
-}
-
 impl Config {
+    /// What stands in a preset for the data set of the user's.
+    pub const OWN_DATA: &'static str = "(yours)";
+
     /// A preset, by name or as a file, with `key=value` overrides.
     ///
     /// ```
@@ -328,6 +332,11 @@ impl Config {
     /// assert_eq!(Config::parse(&config.to_toml(), "config.toml").unwrap(), config);
     /// ```
     pub fn resolve(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
+        Self::resolve_part(preset, overrides).and_then(|config| needs::check(preset, config))
+    }
+
+    /// [`Config::resolve`], also where something that the preset needs is not given yet.
+    pub fn resolve_part(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
         let mut given = RawSettings::default();
         match PRESETS.iter().find(|p| p.name == preset) {
             Some(shipped) => read(&mut given, shipped.text, &format!("preset {preset}"))?,
@@ -341,6 +350,9 @@ impl Config {
                     _ => ConfigError::Read { path: PathBuf::from(preset), source },
                 })?;
                 read(&mut given, &text, preset)?;
+                if given.0.is_empty() {
+                    return Err(ConfigError::EmptyPreset(preset.to_owned()));
+                }
             }
         }
         overridden(given, overrides)
@@ -542,7 +554,7 @@ fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
         let origin = origins.remove(&format!("{METHOD}{}", source.key()));
         ConfigError::Method {
             origin: origin.unwrap_or_else(|| "default".to_owned()),
-            source: Box::new(source),
+            source: Box::new(hints::with_method_hint(source)),
         }
     })?;
     let longest = values["rl.max_new_tokens"].parse().unwrap_or(usize::MAX);
@@ -581,6 +593,10 @@ fn task(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {
             template: word("task.template").to_owned(),
             system: said("task.system"),
             on_bad_row: OnBadRow::parse(word("task.on_bad_row")).expect("one of the choices"),
+            lengths: LengthFilter {
+                prompt: said("task.max_prompt_tokens").and_then(|n| n.parse().ok()),
+                solution: said("task.max_solution_tokens").and_then(|n| n.parse().ok()),
+            },
         }));
     }
     if let Some(data) = said("task.data") {

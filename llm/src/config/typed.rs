@@ -39,7 +39,11 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         sft: v.sft(),
         rl: v.rl(),
         reward: rewards::read(&values)?,
-        checkpoint: CheckpointConfig { every: v.whole("checkpoint.every"), keep: v.size("checkpoint.keep") },
+        checkpoint: CheckpointConfig {
+            every: v.whole("checkpoint.every"),
+            keep: v.size("checkpoint.keep"),
+            best: v.flag("checkpoint.best"),
+        },
         method: v.word(METHOD_NAME).to_owned(),
         values,
     })
@@ -145,6 +149,12 @@ impl Values<'_> {
                 "eval.temperature = {temperature:e}: must be 0, for the most probable token, or a number from {MIN_TEMPERATURE:e} to {MAX_TEMPERATURE}"
             )));
         }
-        Ok(EvalConfig { n: self.size("eval.n"), every: self.whole("eval.every"), temperature })
+        if self.whole("eval.patience") > 0 && self.whole("eval.every") == 0 {
+            return Err(ConfigError::Conflict(format!(
+                "eval.patience = {}: counts evaluations during RL, of which eval.every = 0 makes none; give eval.every a number of steps",
+                self.whole("eval.patience")
+            )));
+        }
+        Ok(EvalConfig { n: self.size("eval.n"), every: self.whole("eval.every"), temperature, patience: self.whole("eval.patience") })
     }
 }

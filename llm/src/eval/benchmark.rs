@@ -6,7 +6,7 @@ use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Extraction, Gold};
 
 use crate::config::Config;
-use crate::input::data::{self, Columns, DataError, OnBadRow, Row};
+use crate::input::data::{self, Columns, DataError, DataOptions, OnBadRow, Row};
 use crate::input::task::{Split, Task, TaskSource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub enum BenchmarkError {
     Twice(String),
     #[error("{0}: no problem in it; at least one is needed")]
     Empty(String),
-    #[error(transparent)]
+    #[error("{}", .0.for_options(DataOptions::Rows))]
     Data(#[from] DataError),
 }
 

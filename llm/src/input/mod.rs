@@ -1,6 +1,7 @@
 //! What goes in: data sets and embedded tasks, prompts, tokens.
 
 pub mod data;
+pub mod hub;
 pub mod prompt;
 pub mod task;
 pub mod tokens;

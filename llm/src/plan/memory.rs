@@ -1,11 +1,14 @@
 //! How much memory training takes: estimated from shapes, and used by this process so far.
 
+use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::decoder::numbers_per_token;
 use grpo_lambda_decoder::model::ops::attention::PAGE;
 use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::ops::matmul::packed_len;
+
+use crate::config::Config as RunConfig;
 
 /// The largest resident size so far, in MiB, where the system tells (Linux).
 pub fn peak_rss_mib() -> Option<f64> {
@@ -38,6 +41,22 @@ pub struct StepShape {
     pub reference: bool,
     /// Whether the optimiser uses compensated summation.
     pub compensated: bool,
+}
+
+impl StepShape {
+    /// That of a configuration, for prompts of so many tokens.
+    pub fn of(config: &RunConfig, prompt_tokens: usize) -> StepShape {
+        let rl = &config.rl;
+        StepShape {
+            prompts: rl.prompts_per_step,
+            group: rl.group_size,
+            prompt_tokens,
+            new_tokens: rl.max_new_tokens,
+            micro_batch_tokens: config.memory.micro_batch_tokens,
+            reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+            compensated: rl.adam.compensated,
+        }
+    }
 }
 
 /// One use of memory.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::{RL_OFFSET, TaskError};
-use crate::input::data::{DataSet, OnBadRow, Row, RowLocation, Shuffled, open, permutation};
+use crate::input::data::{Conflicts, DataSet, OnBadRow, Row, RowLocation, Shuffled, open, permutation};
 use crate::input::prompt::Template;
-use crate::input::task::{DatasetTask, Problem, Split};
+use crate::input::task::{DatasetTask, LengthFilter, Problem, Split};
 use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
 
 #[derive(Debug)]
@@ -29,6 +29,23 @@ pub(super) struct LengthLimits {
     pub(super) new: usize,
     /// Whether there is supervised learning, which needs room for worked solutions.
     pub(super) supervised: bool,
+    /// What the configuration leaves out.
+    pub(super) filter: LengthFilter,
+}
+
+impl LengthFilter {
+    /// Whether a row is longer than the configuration allows.
+    fn leaves_out(self, problem: &Problem, prompt: usize, tokens: &ModelTokenizer) -> Result<bool, TokenError> {
+        let above = |length: usize, most: Option<usize>| most.is_some_and(|most| length > most);
+        if above(prompt, self.prompt) {
+            return Ok(true);
+        }
+        // A token is at least a byte, so most need not be counted.
+        if !above(problem.solution.len(), self.solution) {
+            return Ok(false);
+        }
+        Ok(above(tokens.target(&problem.solution)?.ids().len(), self.solution))
+    }
 }
 
 /// What the rows of a data set come to.
@@ -38,6 +55,10 @@ struct Division {
     splits: [Vec<u32>; 3],
     /// Rows that are held-out problems.
     contaminated: usize,
+    /// Problems that occur with several answers, and the first of them.
+    conflicts: Conflicts,
+    /// Rows left out for their length, which `task.max_*` set.
+    filtered: usize,
     /// Rows that do not fit into the model, and why.
     long: Vec<(RowLocation, String)>,
     /// Tokens of the prompts, and those among them that the tokenizer does not know.
@@ -99,8 +120,13 @@ fn divided(
             Some(_) => Split::Train,
             None => Split::of(&row.problem),
         };
+        found.conflicts.note(&row);
         let problem = problem(template, &row)?;
         let prompt = problem.encode(tokens)?;
+        if limits.filter.leaves_out(&problem, prompt.ids().len(), tokens)? {
+            found.filtered += 1;
+            continue;
+        }
         found.tokens += prompt.ids().len();
         found.unknown += prompt.ids().iter().filter(|id| Some(**id) == unk).count();
         match too_long(&problem, prompt.ids().len(), (tokens, limits), split)? {
@@ -117,7 +143,7 @@ fn divided(
 impl Division {
     /// Tells what is left out, or refuses it.
     fn tell(&self, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<(), TaskError> {
-        let Division { contaminated, long, tokens, unknown, .. } = self;
+        let Division { contaminated, long, tokens, unknown, conflicts, filtered, .. } = self;
         if let Some((place, problem)) = long.first() {
             if task.on_bad_row == OnBadRow::Refuse {
                 let (place, problem) = (place.clone(), problem.clone());
@@ -128,6 +154,15 @@ impl Division {
                 task.data,
                 long.len()
             ));
+        }
+        if *filtered > 0 {
+            say(&format!(
+                "{}: {filtered} rows left out, longer than task.max_prompt_tokens or task.max_solution_tokens allow",
+                task.data
+            ));
+        }
+        if let Some(line) = conflicts.line() {
+            say(&format!("warning: {}: {line}", task.data));
         }
         if *contaminated > 0 {
             say(&format!("{}: {contaminated} rows are held-out problems and are not trained on", task.data));
@@ -199,7 +234,7 @@ fn too_long(
     (tokens, limits): (&ModelTokenizer, LengthLimits),
     split: Split,
 ) -> Result<Option<String>, TokenError> {
-    let LengthLimits { limit, new, supervised } = limits;
+    let LengthLimits { limit, new, supervised, .. } = limits;
     if prompt.saturating_add(new) > limit {
         return Ok(Some(format!(
             "the prompt has {prompt} tokens; with {new} new ones it exceeds the model's limit of {limit}"

@@ -6,7 +6,7 @@ use dataset::{Dataset, LengthLimits, dataset};
 use grpo_lambda_grade::Extraction;
 
 use crate::config::{Config, ModelSource};
-use crate::input::data::{DataError, Row, RowLocation};
+use crate::input::data::{DataError, DataSet, Row, RowLocation};
 use crate::input::prompt::PromptError;
 use crate::input::task::{Problem, Split, Task, TaskSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
@@ -80,8 +80,12 @@ impl Problems {
                     ModelSource::Checkpoint(directory) => Some(directory.as_path()),
                     ModelSource::Random(_) => None,
                 };
-                let room =
-                    LengthLimits { limit, new: config.rl.max_new_tokens, supervised: config.sft.steps > 0 };
+                let room = LengthLimits {
+                    limit,
+                    new: config.rl.max_new_tokens,
+                    supervised: config.sft.steps > 0,
+                    filter: task.lengths,
+                };
                 Source::Dataset(Box::new(dataset(task, config.seed, checkpoint, (tokens, room), say)?))
             }
         };
@@ -150,6 +154,13 @@ impl Problems {
             }
         }?;
         Ok(longest)
+    }
+
+    /// Rows for training, validation and what is held out; an embedded task has no rows.
+    pub fn sizes(&self) -> Option<[usize; 3]> {
+        let Source::Dataset(d) = &self.source else { return None };
+        let [train, validation, test] = &d.splits;
+        Some([train.len(), validation.len(), d.test.as_ref().map_or(test.len(), DataSet::len)])
     }
 
     /// Where the answer stands in a response.

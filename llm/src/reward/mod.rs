@@ -107,6 +107,11 @@ impl RewardConfig {
         weighted.filter_map(|(weight, part)| Some(weight * (*part)?)).reduce(|sum, x| sum + x)
     }
 
+    /// Whether the component of this name has a weight.
+    pub fn is_active(&self, name: &str) -> bool {
+        self.active().any(|(_, component)| component.name == name)
+    }
+
     /// The components with a weight, by index in [`REGISTRY`].
     pub fn active(&self) -> impl Iterator<Item = (usize, &'static RewardComponent)> + '_ {
         let weighted = move |(i, _): &(usize, _)| self.weights[*i] > 0.0;

@@ -25,6 +25,8 @@ pub(super) type Removal = fn(&Disk, &Path) -> Result<(), DiskError>;
 pub(super) struct Checkpoints {
     directory: PathBuf,
     keep: usize,
+    /// The step whose checkpoint is kept beside the latest ones.
+    protected: Option<u64>,
     disk: Disk,
     removal: Removal,
     /// What could not be removed and was told of: once is enough for a run of weeks.
@@ -33,23 +35,33 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     /// Opens the directory and removes what a killed process left incomplete.
-    pub(super) fn open(disk: &Disk, run: &Path, keep: usize) -> Result<Checkpoints, RunError> {
-        Self::open_with(disk, run, keep, Disk::remove)
+    pub(super) fn open(
+        disk: &Disk,
+        run: &Path,
+        keep: usize,
+        protected: Option<u64>,
+    ) -> Result<Checkpoints, RunError> {
+        Self::open_with(disk, run, (keep, protected), Disk::remove)
     }
 
     pub(super) fn open_with(
         disk: &Disk,
         run: &Path,
-        keep: usize,
+        (keep, protected): (usize, Option<u64>),
         removal: Removal,
     ) -> Result<Checkpoints, RunError> {
         let directory = run.join("checkpoints");
         disk.create_directories(&directory)?;
         let mut checkpoints =
-            Checkpoints { directory, keep, disk: disk.clone(), removal, told: BTreeSet::new() };
+            Checkpoints { directory, keep, protected, disk: disk.clone(), removal, told: BTreeSet::new() };
         checkpoints.clear();
         checkpoints.prune(); // it may have died between writing one and removing another
         Ok(checkpoints)
+    }
+
+    /// Keeps the checkpoint of this step, whatever comes after it.
+    pub(super) fn protect(&mut self, step: u64) {
+        self.protected = Some(step);
     }
 
     /// Complete checkpoints, oldest first, and the paths of damaged ones.
@@ -125,6 +137,9 @@ impl Checkpoints {
         };
         let own: Vec<&Checkpoint> = complete.iter().filter(|c| is_directory(c.path())).collect();
         for old in &own[..own.len().saturating_sub(self.keep.max(1))] {
+            if Some(old.step()) == self.protected {
+                continue;
+            }
             if let Err(e) = self.discard(old.step()) {
                 self.tell(old.path(), &e);
             }

@@ -15,14 +15,19 @@
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
 pub mod adapter_base;
+pub mod best;
 mod checkpoint;
 mod checkpoints;
 mod directory_guard;
+mod end;
 mod events;
+pub mod extend;
 #[cfg(test)]
 mod foreign_tests;
 mod log;
+pub mod model_directory;
 pub mod progress;
+pub mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -35,10 +40,12 @@ use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use serde::Serialize;
 
 use crate::config::{Config, ConfigError, SettingDifference};
+pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 use checkpoints::Checkpoints;
 pub use checkpoints::latest;
 use directory_guard::DirectoryGuard;
+use end::End;
 use log::{AppendLog, RowLog};
 
 /// Why a run directory could not be used.
@@ -51,7 +58,7 @@ pub enum RunError {
     #[error("{path} is not a run directory: it has no config.toml, but it is not empty either")]
     NotARun { path: PathBuf },
     /// The directory holds a run of another configuration.
-    #[error("{path} holds a run with other settings; use its own, or another directory:\n{}", lines(.differences))]
+    #[error("{path} holds a run with other settings; use its own, or another directory with --run DIR:\n{}", lines(.differences))]
     ConfigChanged {
         path: PathBuf,
         /// Where the stored configuration (old) and the one asked for (new) differ.
@@ -95,6 +102,8 @@ pub struct RunDir {
     timing: RowLog,
     samples: AppendLog,
     events: AppendLog,
+    /// Whether the logs hold what comes after the last step: see [`end`].
+    ended: bool,
     /// Released when the process ends, however it ends.
     _lock: File,
 }
@@ -148,10 +157,15 @@ impl RunDir {
                 disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?;
             }
         }
-        let checkpoints = Checkpoints::open(&disk, path, config.checkpoint.keep)?;
+        let best = best::read(&disk, path)?.map(|best| best.step);
+        let checkpoints = Checkpoints::open(&disk, path, config.checkpoint.keep, best)?;
         let (mut complete, damaged) = checkpoints.list()?;
         let checkpoint = complete.pop();
-        let length = |name: &str| checkpoint.as_ref().map_or(0, |c| c.log_length(name));
+        let end = end::read(&disk, path)?.filter(|end| checkpoint.as_ref().is_some_and(|c| c.step() == end.step));
+        let length = |name: &str| match &end {
+            Some(end) => end.logs.get(name).copied().unwrap_or(0),
+            None => checkpoint.as_ref().map_or(0, |c| c.log_length(name)),
+        };
         let rows = |name: &str, columns_of: &[&str]| {
             RowLog::open(&disk, path, name, columns_of, columns.command, length)
         };
@@ -164,8 +178,9 @@ impl RunDir {
         }
         let directory = DirectoryGuard::new(path)?;
         let path = path.to_owned();
+        let ended = end.is_some();
         let run =
-            RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, _lock: lock };
+            RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, ended, _lock: lock };
         Ok(OpenedRun { run, checkpoint, damaged })
     }
 
@@ -188,6 +203,7 @@ impl RunDir {
         timing: &[(&str, f64)],
     ) -> Result<(), RunError> {
         self.directory.check()?;
+        self.ended = false;
         self.metrics.append(stage, step, metrics)?;
         self.timing.append(stage, step, timing)?;
         let scalars: Vec<(String, f64)> =
@@ -206,6 +222,55 @@ impl RunDir {
         self.directory.check()?;
         let line = serde_json::to_string(sample).expect("a sample has a JSON form");
         self.samples.append(format!("{line}\n").as_bytes())
+    }
+
+    /// Appends the row of an evaluation after `done` RL steps: beside the columns, scalars under `eval/` by steps done.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    ///
+    /// # Panics
+    /// If a name is not among the [`LogColumns`].
+    pub fn record_evaluation(
+        &mut self,
+        done: u64,
+        columns: &[(&str, f64)],
+        scalars: &[(&str, f64)],
+    ) -> Result<(), RunError> {
+        self.directory.check()?;
+        self.metrics.append("eval", done, columns)?;
+        let scalars: Vec<(String, f64)> =
+            scalars.iter().map(|(name, x)| (format!("eval/{name}"), *x)).collect();
+        self.events.append(&events::scalars(now(), done, &scalars))
+    }
+
+    /// Whether the rows that come after the last step are there already.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Marks the logs as complete up to what came after step `step`, the last.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    pub fn end(&mut self, step: u64) -> Result<(), RunError> {
+        for log in self.logs() {
+            log.sync()?;
+        }
+        let logs = self.logs().into_iter().map(|log| (log.name.clone(), log.length)).collect();
+        end::write(&self.disk, &self.path, &End { step, logs })?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Keeps the checkpoint of `best` from now on, and no longer that of the best before it.
+    ///
+    /// # Errors
+    /// [`RunError::Io`].
+    pub fn set_best(&mut self, best: Best) -> Result<(), RunError> {
+        best::write(&self.disk, &self.path, best)?;
+        self.checkpoints.protect(best.step);
+        Ok(())
     }
 
     fn logs(&self) -> [&AppendLog; 6] {

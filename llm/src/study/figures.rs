@@ -118,7 +118,7 @@ pub fn learning(record: &RunRecord) -> Figure {
         format!("sampling at temperature {}", record.config.eval.temperature)
     };
     let caption = format!(
-        "{} Left: {} held-out problems, answered by {decoding}; band: 95 % interval (Wilson). Right: share of sampled responses that are right; \
+        "{} Left: {} held-out problems, answered by {decoding}; band: 95 % interval (Wilson). Right: mean reward of the sampled responses; \
          smoothed: centred mean of {} steps.",
         setting(record),
         record.n,

@@ -130,6 +130,13 @@ impl RunRecord {
             format!(" (under way, step {} of {})", self.curves.steps("rl"), self.config.rl.steps)
         };
         let Some((before, after)) = self.ends() else {
+            let rl = self.curves.steps("rl");
+            if rl > 0 {
+                let accuracy = self.accuracy.last().map_or(String::new(), |a| {
+                    format!(": held-out accuracy {:.3} after step {} (n = {})", a.value.mid, a.step, self.n)
+                });
+                return format!("{}, RL{under_way}{accuracy}", self.title);
+            }
             return match self.accuracy.last() {
                 Some(Accuracy { value, .. }) => format!(
                     "Supervised learning: held-out accuracy {:.3}, 95 % interval {:.3} to {:.3} (n = {}){under_way}",

@@ -13,7 +13,7 @@ use crate::config::ConfigError;
 use crate::eval::EvalError;
 use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
-use crate::run::RunError;
+use crate::run::{RunError, stop};
 use crate::step::PolicyError;
 use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
@@ -43,6 +43,11 @@ pub enum TrainError {
     Rl { step: u64, source: PolicyError },
     #[error("evaluation: {0}")]
     Eval(#[from] EvalError),
+    /// A signal asked for the end.
+    #[error(
+        "stopped by {} after step {step}; everything is in {checkpoint}, and the same command goes on from there", stop::name(*signal)
+    )]
+    Stopped { signal: u8, step: u64, checkpoint: PathBuf },
     /// The weights are no numbers any more.
     #[error(
         "{when}: {scores}: training has diverged; lower the learning rate ({key} = {rate:?}), or start from an earlier checkpoint"
@@ -76,6 +81,14 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// The signal that asked for the end, if one did.
+    pub fn signal(&self) -> Option<u8> {
+        match self {
+            TrainError::Stopped { signal, .. } => Some(*signal),
+            _ => None,
+        }
+    }
+
     /// Whether the input was refused, rather than the work broken off.
     pub fn refused(&self) -> bool {
         let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
@@ -101,6 +114,7 @@ impl TrainError {
             | TrainError::Rl { .. }
             | TrainError::Eval(_)
             | TrainError::Diverged { .. }
+            | TrainError::Stopped { .. }
             | TrainError::NotFinite { .. } => false,
         }
     }

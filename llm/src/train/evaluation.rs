@@ -4,12 +4,49 @@ use grpo_lambda_decoder::rollout::{Sampler, SamplingParams};
 
 use super::Run;
 use super::error::TrainError;
+use super::metrics::StepMetrics;
 use crate::config::Config;
 use crate::eval::{self, Evaluation};
 use crate::input::task::Split;
+use crate::run::Best;
 use crate::run::progress::Progress;
 
 impl Run<'_> {
+    /// Writes the row and the scalars of an evaluation after the RL steps done so far.
+    pub(super) fn record_evaluation(&mut self, evaluation: &Evaluation) -> Result<(), TrainError> {
+        let columns: Vec<_> = StepMetrics::default().with_evaluation(evaluation).entries().collect();
+        let columns: Vec<_> = columns.into_iter().filter(|(_, x)| x.is_finite()).collect();
+        let mut scalars: Vec<(&str, f64)> =
+            columns.iter().map(|(name, x)| (name.trim_start_matches("eval_"), *x)).collect();
+        scalars.extend([
+            ("n", evaluation.n as f64),
+            ("ungradable", evaluation.ungradable as f64),
+            ("truncated", evaluation.truncated as f64),
+            ("length", evaluation.mean_length),
+        ]);
+        Ok(self.dir.record_evaluation(self.state.rl_done, &columns, &scalars)?)
+    }
+
+    /// Whether an evaluation is the best so far; too many in a row that are not end the run.
+    pub(super) fn note_best(&mut self, evaluation: &Evaluation) -> bool {
+        let accuracy = evaluation.accuracy();
+        if accuracy.is_finite() && self.state.best.is_none_or(|best| accuracy > best.accuracy) {
+            self.state.best = Some(Best { step: self.state.done(), accuracy });
+            self.state.evaluations_since_best = 0;
+            return true;
+        }
+        self.state.evaluations_since_best += 1;
+        let patience = self.config.eval.patience;
+        if patience > 0 && self.state.evaluations_since_best >= patience && self.state.rl_done > 0 {
+            self.state.stopped_early = true;
+            self.say(&format!(
+                "stopped early after RL step {}: {patience} evaluations in a row were no better than the best (eval.patience = {patience})",
+                self.state.rl_done
+            ));
+        }
+        false
+    }
+
     pub(super) fn evaluate(&mut self, model: &dyn Sampler) -> Result<Evaluation, TrainError> {
         let Config { seed, rl, eval, .. } = self.config;
         let sampling = SamplingParams {

@@ -51,13 +51,13 @@ use crate::config::Config;
 use crate::input::tokens::ModelTokenizer;
 use crate::problems::Problems;
 use crate::run::progress::Progress;
-use crate::run::{Checkpoint, RunDir};
+use crate::run::{Checkpoint, RunDir, stop};
 use crate::step::engine::{CpuEngine, Engine, GpuEngine};
 use crate::step::evidence::EvidenceRequest;
 
 pub use divergence::unusual_rates;
 pub use error::TrainError;
-pub use model::{initial_model, tokens};
+pub use model::{initial_model, tokens, with_located_model};
 pub use open::device;
 pub use summary::RunSummary;
 
@@ -83,7 +83,9 @@ pub fn train_on(
     directory: &Path,
     command: &str,
 ) -> Result<RunSummary, TrainError> {
+    stop::listen();
     let started = Instant::now();
+    let config = &with_located_model(config)?;
     let mut inputs = Inputs::open(config, &chosen, directory)?;
     let position = Position::open(config, directory, command, &inputs.problems)?;
     let parameters = position.weights(&mut inputs)?;

@@ -6,6 +6,25 @@ use grpo_lambda_decoder::model::{self, Decoder};
 use super::error::TrainError;
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
+use crate::run::model_directory;
+
+/// The configuration with the directory of its model, where that is a name of the Hugging Face hub; what is written of it keeps the name.
+///
+/// # Errors
+/// When there is no such directory, or it lacks a part of a checkpoint.
+pub fn with_located_model(config: &Config) -> Result<Config, ConfigError> {
+    let mut config = config.clone();
+    if let ModelSource::Checkpoint(given) = &mut config.model {
+        let refused = |problem: String| ConfigError::Conflict(format!("model.checkpoint = {problem}"));
+        let directory = model_directory::locate(given).map_err(refused)?;
+        // A run directory is refused with the name of its checkpoint.
+        if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
+            model_directory::check(&directory, true).map_err(refused)?;
+        }
+        *given = directory;
+    }
+    Ok(config)
+}
 
 /// The tokenizer of a configuration.
 ///

@@ -3,6 +3,8 @@
 use grpo_lambda_gpu::select::ComputeDevice;
 
 use super::Run;
+use super::error::TrainError;
+use crate::run::{Checkpoint, stop};
 use crate::run::progress::say;
 
 impl Run<'_> {
@@ -24,6 +26,13 @@ impl Run<'_> {
         if let Some(progress) = self.progress.take() {
             progress.finish();
         }
+    }
+
+    /// Ends the run where a signal asked for it; `saved` holds everything that was done.
+    pub(super) fn heed_stop(&mut self, saved: &Checkpoint) -> Result<(), TrainError> {
+        let Some(signal) = stop::requested() else { return Ok(()) };
+        self.stage_done();
+        Err(TrainError::Stopped { signal, step: saved.step(), checkpoint: saved.path().to_owned() })
     }
 
     /// Parameters of the model.

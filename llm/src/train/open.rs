@@ -16,6 +16,7 @@ use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::EvalError;
 use crate::input::task::Split;
 use crate::input::tokens::ModelTokenizer;
+use crate::plan::memory::{self, StepShape};
 use crate::plan::synthetic;
 use crate::problems::MaxLengths;
 use crate::problems::Problems;
@@ -55,6 +56,9 @@ impl Inputs {
         let request = EvidenceRequest::of(&configured, &tokens, shape.vocab_size)?;
         if let Some(lora) = &config.lora {
             lora.shapes(&shape).map_err(ConfigError::Conflict)?;
+        }
+        if matches!(chosen, ComputeDevice::Cpu) {
+            check_machine_memory(config, &shape, longest)?;
         }
         if let (ComputeDevice::Cuda(card, dtype), false) = (chosen, directory.join("summary.json").exists()) {
             let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
@@ -122,6 +126,25 @@ fn check_prompt_lengths(
         longest = longest.max(tokens);
     }
     Ok(longest)
+}
+
+/// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after
+/// minutes without a word.
+fn check_machine_memory(config: &Config, shape: &model::Config, prompt_tokens: usize) -> Result<(), TrainError> {
+    let rl = &config.rl;
+    let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
+    let step = StepShape::of(config, prompt_tokens);
+    let estimate = memory::estimate(shape, &step, config.lora.as_ref());
+    let needed = (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);
+    if needed <= there {
+        return Ok(());
+    }
+    Err(ConfigError::Conflict(format!(
+        "rl.prompts_per_step = {}, rl.group_size = {}, rl.max_new_tokens = {}: sampling takes {needed:.0} MiB when every response reaches its \
+         limit (keys and values above all), and this machine has {there:.0}; lower one of them (llm-train info itemises it)",
+        rl.prompts_per_step, rl.group_size, rl.max_new_tokens
+    ))
+    .into())
 }
 
 /// Refuses a run whose step, at its longest rows, is predicted to exceed the memory of the card.

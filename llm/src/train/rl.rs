@@ -10,6 +10,7 @@ use super::summary::describe_accuracy;
 use crate::eval::Evaluation;
 use crate::problems::Stage;
 use crate::run::Checkpoint;
+use crate::run::stop;
 use crate::run::progress::Progress;
 use crate::step::engine::Engine;
 use crate::step::{EvidenceSource, StepSettings, TextReward, Trainer};
@@ -43,11 +44,17 @@ impl Run<'_> {
         let method = configured.method.as_ref();
         let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
         self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
-        while self.state.rl_done < config.rl.steps {
-            self.rl_step(&mut engine, trainer)?;
+        while self.state.rl_done < config.rl.steps && !self.state.stopped_early {
+            self.heed_stop(&saved)?;
+            let improved = self.rl_step(&mut engine, trainer)?;
             let done = self.state.rl_done;
-            if done == config.rl.steps || done.is_multiple_of(config.checkpoint.every) {
+            let last = done == config.rl.steps || self.state.stopped_early;
+            let keeps = improved && config.checkpoint.best;
+            if last || keeps || stop::requested().is_some() || done.is_multiple_of(config.checkpoint.every) {
                 saved = self.save(&engine)?;
+            }
+            if let (true, Some(best)) = (keeps, self.state.best) {
+                self.dir.set_best(best)?;
             }
         }
         self.stage_done();
@@ -60,10 +67,17 @@ impl Run<'_> {
         let when = if self.config.rl.steps > 0 { " before RL" } else { "" };
         self.say(&format!("held-out accuracy{when}: {}", describe_accuracy(&before)));
         self.state.before = Some(before);
-        self.save(engine)
+        self.record_evaluation(&before)?;
+        self.note_best(&before);
+        let checkpoint = self.save(engine)?;
+        if let (true, Some(best)) = (self.config.checkpoint.best, self.state.best) {
+            self.dir.set_best(best)?;
+        }
+        Ok(checkpoint)
     }
 
-    fn rl_step<E: Engine>(&mut self, engine: &mut E, trainer: Trainer<'_>) -> Result<(), TrainError> {
+    /// A step; whether its evaluation, if there was one, is the best so far.
+    fn rl_step<E: Engine>(&mut self, engine: &mut E, trainer: Trainer<'_>) -> Result<bool, TrainError> {
         let (step, clock) = (self.state.rl_done, Instant::now());
         let rate = self.config.rl.schedule.rate(step);
         let rollout = self.rollout(engine, trainer, step)?;
@@ -79,8 +93,9 @@ impl Run<'_> {
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;
         self.note_zero_variance(&rollout.groups);
-        if let Some(evaluation) = self.evaluate_when_due(engine)? {
-            metrics = metrics.with_evaluation(&evaluation);
+        let evaluation = self.evaluate_when_due(engine)?;
+        if let Some(evaluation) = &evaluation {
+            metrics = metrics.with_evaluation(evaluation);
         }
         let row: Vec<_> = metrics.entries().chain(rewards.entries()).collect();
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
@@ -90,7 +105,9 @@ impl Run<'_> {
         let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
         let known: Vec<(&str, f64)> = figures.iter().filter_map(|(name, x)| Some((*name, (*x)?))).collect();
         self.step_done(self.state.rl_done, &known, tokens);
-        Ok(())
+        let Some(evaluation) = evaluation else { return Ok(false) };
+        self.record_evaluation(&evaluation)?;
+        Ok(self.note_best(&evaluation))
     }
 
     /// The evaluation after this step, where there is one; that after the last step belongs to the summary.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use grpo_lambda_grade::Prediction;
+
 use super::Run;
 use super::error::TrainError;
 use crate::step::Rollout;
@@ -21,10 +23,15 @@ impl Run<'_> {
         {
             let rewards: BTreeMap<&str, Option<f64>> =
                 names.iter().map(|(i, name)| (*name, breakdown.components[*i])).collect();
+            let text = self.tokens.text(&response.tokens)?;
+            let answer = Prediction::extract(&text, self.problems.extraction());
             let sample = serde_json::json!({
                 "step": step,
                 "prompt": self.tokens.text(&prompt.tokens)?,
-                "response": self.tokens.text(&response.tokens)?,
+                "response": text,
+                "gold": prompt.gold.to_string(),
+                "answer": answer.answer(),
+                "accuracy": breakdown.accuracy(),
                 "reward": response.reward,
                 "rewards": rewards,
                 "truncated": response.truncated,

@@ -12,6 +12,7 @@ use super::stage::{EngineFactory, SftResult};
 use crate::problems::Stage;
 use crate::run::Checkpoint;
 use crate::run::progress::Progress;
+use crate::run::stop;
 use crate::step::engine::Engine;
 use crate::step::sft::{self, Example};
 
@@ -33,8 +34,10 @@ impl Run<'_> {
             self.sft_step(&mut engine)?;
             let last = self.state.sft_done == config.sft.steps;
             // The boundary is saved with the evaluation that follows it, so that it is not done twice.
-            if !last && self.state.sft_done.is_multiple_of(config.checkpoint.every) {
-                self.save(&engine)?;
+            let stopping = stop::requested().is_some();
+            if !last && (stopping || self.state.sft_done.is_multiple_of(config.checkpoint.every)) {
+                let saved = self.save(&engine)?;
+                self.heed_stop(&saved)?;
             }
         }
         self.stage_done();

@@ -14,7 +14,7 @@ use crate::eval::Evaluation;
 use crate::problems::Problems;
 use crate::reward::StuckDetector;
 use crate::run::progress::say;
-use crate::run::{Checkpoint, LogColumns, OpenedRun, RunDir};
+use crate::run::{Best, Checkpoint, LogColumns, OpenedRun, RunDir};
 
 const FILE: &str = "state.json";
 
@@ -32,6 +32,13 @@ pub(super) struct RunState {
     #[serde(default, rename = "watch")]
     pub(super) stuck: StuckDetector,
     pub(super) before: Option<Evaluation>,
+    /// The best evaluation so far, those that came after it, and whether they were too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) best: Option<Best>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) evaluations_since_best: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stopped_early: bool,
     /// Mean entropy of a token in the first and in the last RL step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) entropies: Option<[f64; 2]>,
@@ -41,6 +48,10 @@ pub(super) struct RunState {
     /// Checksum of the rows of the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl RunState {
@@ -94,10 +105,14 @@ impl Position {
         for path in damaged {
             say(&format!("{} is incomplete and was skipped", path.display()));
         }
-        let state = match &checkpoint {
+        let mut state = match &checkpoint {
             Some(c) => RunState::read(c, problems)?,
             None => RunState { data: problems.fingerprint(), ..RunState::default() },
         };
+        // A run that was given more steps after its end has not been evaluated at its new one.
+        if state.sft_done < config.sft.steps {
+            state.before = None;
+        }
         Ok(Position { dir, state, checkpoint })
     }
 
@@ -112,7 +127,7 @@ impl Position {
     /// What the run found, if it is done.
     pub(super) fn finished(&self, config: &Config) -> Option<RunSummary> {
         let checkpoint = self.checkpoint.as_ref()?;
-        let all = self.state.done() == config.sft.steps + config.rl.steps;
+        let all = self.state.stopped_early || self.state.done() == config.sft.steps + config.rl.steps;
         self.state.before.filter(|_| all)?;
         let summary: RunSummary = serde_json::from_value(self.dir.summary().ok()??).ok()?;
         say("the run is already finished; its summary follows");

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::error::TrainError;
 use super::{Run, divergence};
 use crate::eval::Evaluation;
+use crate::run::Best;
 
 /// Summary of a finished run.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -32,6 +33,12 @@ pub struct RunSummary {
     /// What is said of a run whose policy diverged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverged: Option<String>,
+    /// The best evaluation, where `checkpoint.best` keeps its checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<Best>,
+    /// Whether RL stopped before its last step, because evaluations became no better.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped_early: bool,
     /// Parameters of the model.
     pub parameters: usize,
     /// Steps of supervised and reinforcement learning.
@@ -56,6 +63,16 @@ impl Run<'_> {
         if self.config.rl.steps > 0 {
             self.say(&format!("held-out accuracy after RL:  {}", describe_accuracy(&after)));
         }
+        if self.state.rl_done > 0 {
+            if !self.dir.has_ended() {
+                // One that stopped early did so at an evaluation, whose row is there.
+                if !self.state.stopped_early {
+                    self.record_evaluation(&after)?;
+                }
+                self.dir.end(self.state.done())?;
+            }
+            self.note_final_best(&after, checkpoint)?;
+        }
         let before = self.state.before.unwrap_or(after);
         let ln_v = (self.shape.vocab_size as f64).ln();
         let diverged = divergence::diverged(self.config, self.state.entropies, ln_v, [&before, &after]);
@@ -72,12 +89,30 @@ impl Run<'_> {
             n: after.n,
             diverged,
             parameters: self.parameters(),
-            steps: [self.config.sft.steps, self.config.rl.steps],
+            best: self.state.best.filter(|_| self.config.checkpoint.best),
+            stopped_early: self.state.stopped_early,
+            steps: [self.config.sft.steps, self.state.rl_done],
             seconds: self.started.elapsed().as_secs_f64(),
             checkpoint: checkpoint.to_owned(),
         };
         self.dir.finish(&summary)?;
         Ok(summary)
+    }
+}
+
+impl Run<'_> {
+    /// The last evaluation may be the best; its checkpoint is there already.
+    fn note_final_best(&mut self, after: &Evaluation, checkpoint: &Path) -> Result<(), TrainError> {
+        let accuracy = after.accuracy();
+        if self.state.best.is_none_or(|best| accuracy > best.accuracy) && accuracy.is_finite() {
+            let best = Best { step: self.state.done(), accuracy };
+            self.state.best = Some(best);
+            if self.config.checkpoint.best {
+                debug_assert!(checkpoint.exists(), "the last checkpoint");
+                self.dir.set_best(best)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -89,6 +89,20 @@ impl RowContent {
     }
 }
 
+/// Columns that are not what a data set needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ColumnProblem {
+    pub(super) text: String,
+    /// `problem` or `answer`, where its column was not found and can be named.
+    pub(super) missing: Option<&'static str>,
+}
+
+impl From<String> for ColumnProblem {
+    fn from(text: String) -> Self {
+        ColumnProblem { text, missing: None }
+    }
+}
+
 /// A row as columns. Values keep their spelling, so that no digit of a number is lost.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
@@ -216,7 +230,7 @@ fn form_of(text: &str) -> AnswerForm {
 
 impl DatasetLayout {
     /// The layout of a data set by its first row.
-    pub(super) fn find(fields: &Fields, columns: &Columns) -> Result<DatasetLayout, String> {
+    pub(super) fn find(fields: &Fields, columns: &Columns) -> Result<DatasetLayout, ColumnProblem> {
         let known: Vec<&str> = fields.keys().map(String::as_str).collect();
         let listed = known.join(", ");
         let choose = |what: &str, given: &Option<String>, names: &[&str]| match given {
@@ -229,12 +243,10 @@ impl DatasetLayout {
                 Ok(names.iter().find(|name| column(fields, name).is_some()).map(|name| (*name).to_owned()))
             }
         };
-        let missing = |what: &str, names: &[&str]| {
+        let missing = |what: &'static str, names: &[&str]| {
             let names: Vec<&str> = names.iter().copied().filter(|n| *n != BARE).collect();
-            format!(
-                "no column that looks like the {what} ({}); the columns are {listed}; name it with columns.{what}=NAME",
-                names.join(", ")
-            )
+            let text = format!("no column that looks like the {what} ({}); the columns are {listed}", names.join(", "));
+            ColumnProblem { text, missing: Some(what) }
         };
         let value = |name: &str| column(fields, name);
         let problem =
@@ -260,11 +272,11 @@ impl DatasetLayout {
         layout.is_list = is_list;
         layout.form = texts.first().map_or(AnswerForm::Whole, |text| form_of(text));
         if layout.solution.as_ref() == Some(&layout.answer) && layout.form == AnswerForm::Whole {
-            return Err(format!(
-                "{}: no \\boxed{{}} and no #### in it, and there is no column with the answer; the columns are {listed}; \
-                 name it with columns.answer=NAME",
+            let text = format!(
+                "{}: no \\boxed{{}} and no #### in it, and there is no column with the answer; the columns are {listed}",
                 layout.answer.column()
-            ));
+            );
+            return Err(ColumnProblem { text, missing: Some("answer") });
         }
         if layout.solution.is_none() && layout.form != AnswerForm::Whole {
             layout.solution = Some(layout.answer.clone());

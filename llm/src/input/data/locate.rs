@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::settings::did_you_mean;
 
 use super::DataError;
+use crate::input::hub::{self, RepositoryKind, hub_cache};
 
 /// The files of one split of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,20 +43,6 @@ fn not_found<T>(message: String) -> Result<T, DataError> {
     Err(DataError::NotFound(message))
 }
 
-/// The cache of the Hugging Face hub: `HF_HUB_CACHE` (once called `HUGGINGFACE_HUB_CACHE`), or `hub` under `HF_HOME`, or `huggingface/hub` under `XDG_CACHE_HOME` or `~/.cache`.
-pub fn hub_cache() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let home = || {
-        let cache = variable("XDG_CACHE_HOME")
-            .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
-            .unwrap_or_else(|| PathBuf::from(".cache"));
-        cache.join("huggingface")
-    };
-    variable("HF_HUB_CACHE")
-        .or_else(|| variable("HUGGINGFACE_HUB_CACHE"))
-        .unwrap_or_else(|| variable("HF_HOME").unwrap_or_else(home).join("hub"))
-}
-
 /// The files of the data set at `at`: `PATH`, or `owner/name` in [`hub_cache`], and after either `:SPLIT` or `:SUBSET/SPLIT`.
 ///
 /// In a directory every file that ends in `.jsonl`, `.ndjson`, `.json` or `.parquet` is data, wherever it lies; hidden ones and those that describe
@@ -75,14 +62,10 @@ pub fn locate(at: &str) -> Result<DatasetFiles, DataError> {
     if let (Some(choice), true) = (choice, Path::new(base).exists()) {
         return at_path(Path::new(base), Some(choice));
     }
-    match base.split_once('/') {
-        Some((owner, name)) if is_name(owner) && is_name(name) && extension(Path::new(name)).is_none() => {
-            directory(&in_cache(owner, name, &hub_cache())?, base, choice)
-        }
-        _ => not_found(format!(
-            "{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name"
-        )),
+    if hub::is_hub_name(base) && extension(Path::new(base)).is_none() {
+        return directory(&in_cache(base, &hub_cache())?, base, choice);
     }
+    not_found(format!("{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name"))
 }
 
 fn at_path(path: &Path, choice: Option<&str>) -> Result<DatasetFiles, DataError> {
@@ -109,41 +92,15 @@ fn endings() -> String {
     format!("{} or {last}", all.join(", "))
 }
 
-fn is_name(part: &str) -> bool {
-    let letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    !part.is_empty() && !part.starts_with('.') && part.chars().all(letter)
-}
-
 /// The ending of a file of rows, in lower case.
 fn extension(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     KNOWN.contains(&ending.as_str()).then_some(ending)
 }
 
-/// The snapshot of a data set in the hub's cache: what `refs/main` names, or the only one there is.
-fn in_cache(owner: &str, name: &str, cache: &Path) -> Result<PathBuf, DataError> {
-    let repository = cache.join(format!("datasets--{owner}--{name}"));
-    let snapshots = repository.join("snapshots");
-    let main = std::fs::read_to_string(repository.join("refs").join("main"));
-    if let Some(snapshot) = main.ok().map(|r| snapshots.join(r.trim())).filter(|s| s.is_dir()) {
-        return Ok(snapshot);
-    }
-    let entries = std::fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|e| e.path());
-    let mut found: Vec<PathBuf> = entries.filter(|p| p.is_dir()).collect();
-    found.sort();
-    match found.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => not_found(format!(
-            "{owner}/{name}: neither a path nor in the Hugging Face cache {}; download it with \
-             `hf download --repo-type dataset {owner}/{name}` (older versions: `huggingface-cli download --repo-type dataset {owner}/{name}`)",
-            cache.display()
-        )),
-        several => not_found(format!(
-            "{owner}/{name}: {} snapshots in {} and no refs/main that says which; give the path of one of them",
-            several.len(),
-            snapshots.display()
-        )),
-    }
+/// The snapshot of a data set in the hub's cache.
+fn in_cache(name: &str, cache: &Path) -> Result<PathBuf, DataError> {
+    hub::snapshot(RepositoryKind::Dataset, name, cache).map_err(DataError::NotFound)
 }
 
 /// A file of rows in a directory.
@@ -204,34 +161,12 @@ fn entry(root: &Path, path: PathBuf) -> Option<Entry> {
     Some(Entry { path, subset, split, ending })
 }
 
+/// The files of a directory that belong to the split and the subset of `choice`.
 fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<DatasetFiles, DataError> {
-    let mut all = Vec::new();
-    walk(root, 0, &mut all)?;
-    let others = all.len();
-    let arrow = all.iter().filter(|p| p.extension().is_some_and(|e| e == "arrow")).count();
-    let mut entries: Vec<Entry> = all.into_iter().filter_map(|path| entry(root, path)).collect();
-    if entries.is_empty() {
-        let hint = match arrow {
-            0 => String::new(),
-            _ => "; Arrow files are not read: write Parquet with datasets' to_parquet".to_owned(),
-        };
-        return not_found(format!(
-            "{name}: no file that ends in {} among its {others} files{hint}",
-            endings()
-        ));
-    }
+    let mut entries = entries(root, name)?;
     let all = entries.len();
     let subsets: BTreeSet<String> = entries.iter().filter_map(|e| e.subset.clone()).collect();
-    // `main`, `main/train` or `train`; a subset may have a slash itself.
-    let (subset, split) = match choice {
-        None => (None, None),
-        Some(choice) if subsets.contains(choice) => (Some(choice), None),
-        Some(choice) => match choice.rsplit_once('/') {
-            Some((subset, split)) => (Some(subset), Some(split)),
-            None => (None, Some(choice)),
-        },
-    };
-    let listed = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let (subset, split) = parted(choice, &subsets);
     if let Some(subset) = subset {
         entries.retain(|e| e.subset.as_deref() == Some(subset));
         if entries.is_empty() {
@@ -239,49 +174,80 @@ fn directory(root: &Path, name: &str, choice: Option<&str>) -> Result<DatasetFil
             return not_found(format!("{name}: no subset `{subset}`{hint}; there are: {}", listed(&subsets)));
         }
     }
-    let splits: BTreeSet<String> = entries.iter().filter_map(|e| e.split.map(str::to_owned)).collect();
-    let wanted = match split {
-        Some(split) => {
-            let known = split_of(split).filter(|s| splits.contains(*s)).map(str::to_owned);
-            let Some(known) = known else {
-                let there = if splits.is_empty() {
-                    "no file says which it belongs to".to_owned()
-                } else {
-                    listed(&splits)
-                };
-                let hint = did_you_mean(split, splits.iter().map(String::as_str));
-                return not_found(format!("{name}: no split `{split}`{hint}; splits: {there}"));
-            };
-            Some(known)
-        }
-        None if splits.contains("train") => Some("train".to_owned()),
-        None if splits.len() == 1 => splits.first().cloned(),
-        None if splits.is_empty() => None,
-        None => {
-            return not_found(format!(
-                "{name}: several splits: {}; choose one, as in {name}:test",
-                listed(&splits)
-            ));
-        }
-    };
+    let wanted = wanted_split(name, split, &entries)?;
     if let Some(wanted) = &wanted {
         entries.retain(|e| e.split == Some(wanted.as_str()));
     }
-    let left: BTreeSet<Option<String>> = entries.iter().map(|e| e.subset.clone()).collect();
-    if left.len() > 1 {
-        let split = wanted.as_deref().unwrap_or("train");
-        let names: BTreeSet<String> = left.into_iter().flatten().collect();
-        let example = names.first().map_or(String::new(), |s| format!("{name}:{s}/{split}"));
-        return not_found(format!(
-            "{name}: several subsets: {}; choose one, as in {example}",
-            listed(&names)
-        ));
-    }
+    check_subsets(name, wanted.as_deref(), &entries)?;
     check_formats(name, &entries)?;
     check_shards(&entries)?;
     let subset = entries.first().and_then(|e| e.subset.clone());
     let files: Vec<PathBuf> = entries.into_iter().map(|e| e.path).collect();
     Ok(DatasetFiles { root: root.to_owned(), others: all - files.len(), files, subset, split: wanted })
+}
+
+fn listed(names: &BTreeSet<String>) -> String {
+    names.iter().cloned().collect::<Vec<_>>().join(", ")
+}
+
+/// Every file of rows in a directory; at least one.
+fn entries(root: &Path, name: &str) -> Result<Vec<Entry>, DataError> {
+    let mut all = Vec::new();
+    walk(root, 0, &mut all)?;
+    let files = all.len();
+    let arrow = all.iter().any(|p| p.extension().is_some_and(|e| e == "arrow"));
+    let entries: Vec<Entry> = all.into_iter().filter_map(|path| entry(root, path)).collect();
+    if !entries.is_empty() {
+        return Ok(entries);
+    }
+    let hint = if arrow { "; Arrow files are not read: write Parquet with datasets' to_parquet" } else { "" };
+    not_found(format!("{name}: no file that ends in {} among its {files} files{hint}", endings()))
+}
+
+/// Subset and split of `main`, `main/train` or `train`; a subset may have a slash itself.
+fn parted<'c>(choice: Option<&'c str>, subsets: &BTreeSet<String>) -> (Option<&'c str>, Option<&'c str>) {
+    match choice {
+        None => (None, None),
+        Some(choice) if subsets.contains(choice) => (Some(choice), None),
+        Some(choice) => match choice.rsplit_once('/') {
+            Some((subset, split)) => (Some(subset), Some(split)),
+            None => (None, Some(choice)),
+        },
+    }
+}
+
+/// The split that is meant: the one named, or `train`, or the only one.
+fn wanted_split(name: &str, split: Option<&str>, entries: &[Entry]) -> Result<Option<String>, DataError> {
+    let splits: BTreeSet<String> = entries.iter().filter_map(|e| e.split.map(str::to_owned)).collect();
+    let Some(split) = split else {
+        return match splits.len() {
+            _ if splits.contains("train") => Ok(Some("train".to_owned())),
+            0 | 1 => Ok(splits.first().cloned()),
+            _ => not_found(format!(
+                "{name}: several splits: {}; choose one, as in {name}:test",
+                listed(&splits)
+            )),
+        };
+    };
+    if let Some(known) = split_of(split).filter(|s| splits.contains(*s)) {
+        return Ok(Some(known.to_owned()));
+    }
+    let there =
+        if splits.is_empty() { "no file says which it belongs to".to_owned() } else { listed(&splits) };
+    let hint = did_you_mean(split, splits.iter().map(String::as_str));
+    not_found(format!("{name}: no split `{split}`{hint}; splits: {there}"))
+}
+
+/// Refuses a split that is left in several subsets.
+fn check_subsets(name: &str, wanted: Option<&str>, entries: &[Entry]) -> Result<(), DataError> {
+    let left: BTreeSet<Option<&str>> = entries.iter().map(|e| e.subset.as_deref()).collect();
+    if left.len() < 2 {
+        return Ok(());
+    }
+    let split = wanted.unwrap_or("train");
+    let names: BTreeSet<String> = left.into_iter().flatten().map(str::to_owned).collect();
+    let example = names.first().map_or(String::new(), |s| format!("{name}:{s}/{split}"));
+    not_found(format!("{name}: several subsets: {}; choose one, as in {example}", listed(&names)))
 }
 
 /// A split that is there as JSON and as Parquet would be read twice.
@@ -410,15 +376,15 @@ mod tests {
     fn the_cache_of_the_hub_is_read_as_the_hub_writes_it() {
         let dir = tree(&["datasets--openai--gsm8k/snapshots/abc/main/train-00000-of-00001.parquet"]);
         let snapshots = dir.path().join("datasets--openai--gsm8k/snapshots");
-        assert_eq!(in_cache("openai", "gsm8k", dir.path()).expect("the only one"), snapshots.join("abc"));
+        assert_eq!(in_cache("openai/gsm8k", dir.path()).expect("the only one"), snapshots.join("abc"));
         std::fs::create_dir_all(snapshots.join("def")).expect("writable");
-        let error = in_cache("openai", "gsm8k", dir.path()).expect_err("two").to_string();
+        let error = in_cache("openai/gsm8k", dir.path()).expect_err("two").to_string();
         assert!(error.contains("2 snapshots in"), "{error}");
         let refs = dir.path().join("datasets--openai--gsm8k/refs");
         std::fs::create_dir_all(&refs).expect("writable");
         std::fs::write(refs.join("main"), "def\n").expect("writable");
-        assert_eq!(in_cache("openai", "gsm8k", dir.path()).expect("main"), snapshots.join("def"));
-        let error = in_cache("hiyouga", "math12k", dir.path()).expect_err("absent").to_string();
+        assert_eq!(in_cache("openai/gsm8k", dir.path()).expect("main"), snapshots.join("def"));
+        let error = in_cache("hiyouga/math12k", dir.path()).expect_err("absent").to_string();
         assert!(error.contains("`hf download --repo-type dataset hiyouga/math12k`"), "{error}");
     }
 }

@@ -37,6 +37,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod conflicts;
 mod layout;
 mod locate;
 mod parquet;
@@ -48,8 +49,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+pub use conflicts::Conflicts;
 pub use layout::{AnswerForm, Columns, DatasetLayout};
-pub use locate::{DatasetFiles, hub_cache, locate};
+pub use locate::{DatasetFiles, locate};
 pub use shuffle::{Shuffled, permutation};
 
 use grpo_lambda_grade::Gold;
@@ -140,15 +142,17 @@ pub enum DataError {
     Damaged { path: PathBuf, problem: String },
     #[error("{0}")]
     Empty(String),
-    #[error("{place}: {problem}")]
+    #[error("{place}: {problem}{}", missing.map_or(String::new(), |what| format!("; name it with task.columns.{what}=NAME")))]
     Columns {
         place: RowLocation,
-        /// What is missing, what there is, and what to do.
+        /// What is missing and what there is.
         problem: String,
+        /// The column that can be named, as in a configuration; [`DataError::for_options`] spells it otherwise.
+        missing: Option<&'static str>,
     },
     /// A row that cannot be used, where such rows are not skipped.
     #[error(
-        "{row}{}; leave such rows out with on_bad_row=skip",
+        "{row}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more bad rows of {of})") }
     )]
     Bad { row: BadRow, more: u64, of: u64 },
@@ -156,6 +160,29 @@ pub enum DataError {
         "{0}: the row is not what it was when the file was opened; files must not change while they are used"
     )]
     Changed(RowLocation),
+}
+
+/// What the options of a command name; a configuration names it by its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataOptions {
+    /// `--column WHAT=NAME` and `--skip-bad-rows`: those of `data`.
+    ColumnsAndRows,
+    /// `--skip-bad-rows` alone: those of `eval`.
+    Rows,
+}
+
+impl DataError {
+    /// The message in the spelling of a command that has options where a configuration has settings.
+    pub fn for_options(&self, options: DataOptions) -> String {
+        match self {
+            DataError::Columns { place, problem, missing: Some(what) } => match options {
+                DataOptions::ColumnsAndRows => format!("{place}: {problem}; name it with --column {what}=NAME"),
+                DataOptions::Rows => format!("{place}: {problem}; call the column {what}"),
+            },
+            DataError::Bad { .. } => self.to_string().replace("task.on_bad_row=skip", "--skip-bad-rows"),
+            _ => self.to_string(),
+        }
+    }
 }
 
 /// How many bad rows are kept with their reason; the others are only counted.
@@ -281,7 +308,11 @@ impl DataSetBuilder<'_> {
             // The first row that can be read at all decides what the columns are.
             None => {
                 let found = DatasetLayout::find(&parsed, self.columns)
-                    .map_err(|problem| DataError::Columns { place: source.place(found.line), problem })?;
+                    .map_err(|layout::ColumnProblem { text, missing }| DataError::Columns {
+                        place: source.place(found.line),
+                        problem: text,
+                        missing,
+                    })?;
                 self.layout.insert(found)
             }
         };

@@ -152,69 +152,72 @@ impl RowReader {
     }
 
     fn element(&mut self) -> Result<Option<RawRow>, SpanError> {
-        let bytes = &mut self.bytes;
-        if self.state == State::Start {
-            bytes.skip_mark()?;
-            match bytes.skip_blanks()? {
-                None => return Ok(None),
-                Some(b'[') => bytes.next()?,
-                Some(_) => {
-                    return damaged(
-                        "not a JSON array of rows, as in [{..}, {..}]; rows without brackets around them are JSON lines: name the file .jsonl"
-                            .to_owned(),
-                    );
-                }
-            };
-            if bytes.skip_blanks()? == Some(b']') {
-                return Ok(None);
-            }
-        } else {
-            match bytes.skip_blanks()? {
-                Some(b']') => {
-                    bytes.next()?;
-                    return match bytes.skip_blanks()? {
-                        None => Ok(None),
-                        Some(_) => damaged(format!("line {}: text after the end of the array", bytes.line)),
-                    };
-                }
-                Some(b',') => {
-                    bytes.next()?;
-                    bytes.skip_blanks()?;
-                }
-                Some(_) => {
-                    return damaged(format!("line {}: a comma is missing between two rows", bytes.line));
-                }
-                None => {
-                    return damaged(format!(
-                        "cut short: the array of rows is not closed by line {}",
-                        bytes.line
-                    ));
-                }
-            }
+        let is_there = if self.state == State::Start { self.enter()? } else { self.pass_comma()? };
+        if !is_there {
+            return Ok(None);
         }
         self.state = State::Between;
+        self.value().map(Some)
+    }
+
+    /// Passes over the bracket that opens the array; whether a row follows.
+    fn enter(&mut self) -> Result<bool, SpanError> {
+        let bytes = &mut self.bytes;
+        bytes.skip_mark()?;
+        match bytes.skip_blanks()? {
+            None => return Ok(false),
+            Some(b'[') => bytes.next()?,
+            Some(_) => {
+                return damaged(
+                    "not a JSON array of rows, as in [{..}, {..}]; rows without brackets around them are JSON lines: name the file .jsonl"
+                        .to_owned(),
+                );
+            }
+        };
+        Ok(bytes.skip_blanks()? != Some(b']'))
+    }
+
+    /// Passes over what stands between two rows, or ends the array; whether a row follows.
+    fn pass_comma(&mut self) -> Result<bool, SpanError> {
+        let bytes = &mut self.bytes;
+        match bytes.skip_blanks()? {
+            Some(b']') => {
+                bytes.next()?;
+                match bytes.skip_blanks()? {
+                    None => Ok(false),
+                    Some(_) => damaged(format!("line {}: text after the end of the array", bytes.line)),
+                }
+            }
+            Some(b',') => {
+                bytes.next()?;
+                bytes.skip_blanks()?;
+                Ok(true)
+            }
+            Some(_) => damaged(format!("line {}: a comma is missing between two rows", bytes.line)),
+            None => {
+                damaged(format!("cut short: the array of rows is not closed by line {}", bytes.line))
+            }
+        }
+    }
+
+    /// Reads a value up to the comma, bracket or brace after it.
+    fn value(&mut self) -> Result<RawRow, SpanError> {
+        let bytes = &mut self.bytes;
         let (start, line) = (bytes.at, bytes.line);
-        let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+        let mut place = Nesting::default();
         let mut text = Vec::new();
         loop {
             let Some(byte) = bytes.peek()? else {
                 // This row is complete; the missing end of the array is reported with the next one.
-                if depth == 0 && !in_text && !text.trim_ascii().is_empty() {
+                if place.is_outside() && !text.trim_ascii().is_empty() {
                     break;
                 }
                 return damaged(format!("cut short: the row that begins at line {line} has no end"));
             };
-            if depth == 0 && !in_text && matches!(byte, b',' | b']' | b'}') {
+            if place.is_outside() && matches!(byte, b',' | b']' | b'}') {
                 break;
             }
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' if in_text => escaped = true,
-                b'"' => in_text = !in_text,
-                b'{' | b'[' if !in_text => depth += 1,
-                b'}' | b']' if !in_text => depth -= 1,
-                _ => {}
-            }
+            place.pass(byte);
             text.push(byte);
             bytes.next()?;
             if text.len() >= LONGEST {
@@ -226,7 +229,33 @@ impl RowReader {
         }
         let end = text.trim_ascii_end().len();
         text.truncate(end);
-        Ok(Some(RawRow { text, start, line }))
+        Ok(RawRow { text, start, line })
+    }
+}
+
+/// Where in a JSON value a reader is.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// Whether neither a bracket nor a text is open.
+    fn is_outside(&self) -> bool {
+        self.depth == 0 && !self.in_text
+    }
+
+    fn pass(&mut self, byte: u8) {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.in_text => self.escaped = true,
+            b'"' => self.in_text = !self.in_text,
+            b'{' | b'[' if !self.in_text => self.depth += 1,
+            b'}' | b']' if !self.in_text => self.depth -= 1,
+            _ => {}
+        }
     }
 }
 

@@ -27,4 +27,15 @@ pub struct DatasetTask {
     pub system: Option<String>,
     /// What happens to rows that cannot be used.
     pub on_bad_row: OnBadRow,
+    /// Which rows are left out for their length.
+    pub lengths: LengthFilter,
+}
+
+/// The longest rows that are taken, in tokens; `None` for any that fit into the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LengthFilter {
+    /// Tokens of the prompt.
+    pub prompt: Option<usize>,
+    /// Tokens of the worked solution, as it is imitated.
+    pub solution: Option<usize>,
 }

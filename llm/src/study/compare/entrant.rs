@@ -3,7 +3,7 @@
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::SettingError;
 
-use crate::config::{Config, ConfigError, divisor};
+use crate::config::{Config, ConfigError, divisor, hints};
 
 /// A method in the comparison, with all of its settings and those of its runs that differ from the common ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,8 @@ impl Entrant {
         }
         let automatic: Vec<_> =
             of_method.iter().filter(|(key, value)| !divisor::is_auto(key, value)).cloned().collect();
-        let configured = methods::configure(name, &automatic).map_err(|e| match e {
+        let configured = methods::configure(name, &automatic).map_err(hints::with_method_hint);
+        let configured = configured.map_err(|e| match e {
             SettingError::UnknownMethod { .. } => format!("--methods: {e}"),
             e => format!("--methods: {name}: {e}"),
         })?;
@@ -63,8 +64,9 @@ impl Entrant {
         let default = |key: &str| {
             defaults.iter().find(|p| p.key == key).map(|p| divisor::unless_said(key, &p.default, false))
         };
-        let changed = settings.iter().filter(|(key, value)| default(key) != Some(value));
-        let changed = changed.map(|(key, value)| format!("{key}={value}"));
+        let value = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str());
+        let changed = defaults.iter().filter(|p| value(p.key) != default(p.key));
+        let changed = changed.filter_map(|p| Some(format!("{}={}", p.key, value(p.key)?)));
         let own = run.iter().map(|(key, value)| format!("{key}={value}"));
         let words: Vec<String> = changed.chain(own).collect();
         let colon = if words.is_empty() { "" } else { ":" };

@@ -1,5 +1,6 @@
 //! The figure of a comparison.
 
+use crate::input::task::TaskSource;
 use grpo_lambda::table::significant;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
@@ -38,6 +39,7 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
         reward = draw(reward, &name, &bands(&smoothed));
     }
     let seeds = outcome.plan.seeds;
+    let generated = matches!(outcome.plan.base.task, TaskSource::Embedded(_));
     let few = if too_few_seeds(outcome) { " So few seeds cannot give p < 0.05 by sign flips." } else { "" };
     let spread = match seeds {
         1 => "One seed, so no intervals".to_owned(),
@@ -48,9 +50,10 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
     };
     Figure::new(finding(outcome))
         .caption(format!(
-            "A scaled-down version of the paper's Figures 3 and 4: a model of {} parameters on generated problems; accuracy on {}. \
-             {spread}. All methods of a seed start from the same supervised checkpoint and meet the same problems. Reward: centred mean of {} steps.{few}",
+            "{}A model of {} parameters on {}; accuracy on {}. {spread}. All methods of a seed start from the same supervised checkpoint and meet the same problems. Reward: centred mean of {} steps.{few}",
+            if generated { "A scaled-down version of the paper's Figures 3 and 4. " } else { "" },
             outcome.parameters,
+            if generated { "generated problems" } else { "the problems of a data set" },
             outcome.problems_in_words(),
             2 * half + 1
         ))

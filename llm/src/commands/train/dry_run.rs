@@ -1,0 +1,197 @@
+//! `llm-train train --dry-run`: what a run would be, before anything of it is done.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use grpo_lambda_decoder::model::Config as Shape;
+
+use crate::commands::Failure;
+use crate::commands::info::gpu::gib;
+use crate::config::{Config, ModelSource};
+use crate::input::task::{Split, TaskSource};
+use crate::input::tokens::ModelTokenizer;
+use crate::plan::memory::{self, StepShape};
+use crate::problems::{Problems, Stage};
+use crate::run::progress::say;
+use crate::study::reproduce::cost::{ACCELERATORS, Assumptions, reinforced, supervised};
+use crate::train;
+
+/// Problems whose lengths are looked at.
+const LOOKED_AT: u64 = 2000;
+/// The share of the accelerator's best that is assumed to be reached.
+const UTILISATION: f64 = 0.3;
+
+/// The plan of a run, as text.
+pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure> {
+    let config = &train::with_located_model(config).map_err(Failure::refused)?;
+    let tokens = train::tokens(config).map_err(Failure::refused)?;
+    let shape = shape(config, &tokens)?;
+    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
+    let problems = Problems::open(config, &tokens, shape.max_position_embeddings, &mut say)
+        .map_err(Failure::refused)?;
+    let lengths = Lengths::of(config, &problems, &tokens)?;
+    let mut text = format!("{}\nNothing was run. The run would be in {}.\n", config.to_toml(), directory.display());
+    text += &splits(config, &problems)?;
+    text += &lengths.lines(config);
+    text += &memory_line(config, &shape, lengths.longest_prompt());
+    text += &hours(config, &shape, &lengths);
+    Ok(text)
+}
+
+/// The shape of the model, without its weights.
+fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<Shape, Failure> {
+    match &config.model {
+        ModelSource::Checkpoint(directory) => {
+            let shape = Shape::load(directory).map_err(Failure::refused)?;
+            grpo_lambda_decoder::model::weights::inspect(directory, &shape).map_err(Failure::refused)?;
+            Ok(shape)
+        }
+        ModelSource::Random(s) => {
+            let qwen2 = Shape::qwen2(tokens.len(), s.hidden, s.layers, s.heads, s.kv_heads);
+            Ok(Shape { intermediate_size: s.intermediate, ..qwen2 })
+        }
+    }
+}
+
+/// How many problems each split has.
+fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
+    let measured = problems.distinct(Split::Test, config.eval.n).map_err(Failure::refused)?.len();
+    let mut text = match problems.sizes() {
+        Some([train, validation, test]) => format!(
+            "\nrows         {train} for training, {test} held out{}\n",
+            if validation > 0 { format!(", {validation} for validation") } else { String::new() }
+        ),
+        None => "\nproblems     made by the program, as many as there are steps for\n".to_owned(),
+    };
+    let asked = config.rl.steps * config.rl.prompts_per_step as u64;
+    let epochs = problems.sizes().filter(|[train, ..]| *train > 0 && asked > 0).map_or(String::new(), |[train, ..]| {
+        format!(", {:.2} epochs", asked as f64 / train as f64)
+    });
+    let _ = writeln!(
+        text,
+        "RL           {} steps of {} problems x {} responses{epochs}",
+        config.rl.steps, config.rl.prompts_per_step, config.rl.group_size
+    );
+    let _ = writeln!(text, "evaluation   {measured} held-out problems, before, after and every {} steps", config.eval.every);
+    if let TaskSource::Dataset(task) = &config.task {
+        let _ = writeln!(text, "template     {}", task.template);
+    }
+    Ok(text)
+}
+
+/// Lengths of prompts and of solutions as they are imitated, in tokens, sorted.
+struct Lengths {
+    prompts: Vec<usize>,
+    solutions: Vec<usize>,
+}
+
+impl Lengths {
+    fn of(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<Lengths, Failure> {
+        let rows = problems.sizes().map_or(LOOKED_AT, |[train, ..]| (train as u64).min(LOOKED_AT));
+        let mut lengths = Lengths { prompts: Vec::new(), solutions: Vec::new() };
+        let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };
+        for index in 0..rows {
+            let problem = problems.problem(stage, index).map_err(Failure::refused)?;
+            lengths.prompts.push(problem.encode(tokens).map_err(Failure::refused)?.ids().len());
+            let solution = tokens.target(&problem.solution).map_err(Failure::refused)?;
+            lengths.solutions.push(solution.ids().len());
+        }
+        lengths.prompts.sort_unstable();
+        lengths.solutions.sort_unstable();
+        Ok(lengths)
+    }
+
+    fn longest_prompt(&self) -> usize {
+        self.prompts.last().copied().unwrap_or(1)
+    }
+
+    fn lines(&self, config: &Config) -> String {
+        let limit = config.rl.max_new_tokens;
+        let shown = |sorted: &[usize]| {
+            let at = |q: f64| sorted[((sorted.len() as f64 * q).ceil() as usize).clamp(1, sorted.len()) - 1];
+            format!("median {}, 95 % up to {}, longest {}", at(0.5), at(0.95), at(1.0))
+        };
+        if self.prompts.is_empty() {
+            return String::new();
+        }
+        let cut = self.solutions.iter().filter(|n| **n > limit).count();
+        let verdict = match cut {
+            0 => format!("all within rl.max_new_tokens = {limit}"),
+            n => format!(
+                "warning: {n} of {} exceed rl.max_new_tokens = {limit}, so such a response would be cut off before its answer",
+                self.solutions.len()
+            ),
+        };
+        format!(
+            "prompts      {} tokens (of {} looked at)\nsolutions    {} tokens; {verdict}\n",
+            shown(&self.prompts),
+            self.prompts.len(),
+            shown(&self.solutions)
+        )
+    }
+}
+
+/// The memory of a step on the CPU; on a card `info` counts it.
+fn memory_line(config: &Config, shape: &Shape, prompt_tokens: usize) -> String {
+    let estimate = memory::estimate(shape, &StepShape::of(config, prompt_tokens), config.lora.as_ref());
+    let peak = estimate.peak(config.memory.recompute_layers);
+    let there = memory::total_mib().map_or(String::new(), |mib| {
+        let verdict = if peak as f64 / f64::from(1 << 20) > mib { "does not fit" } else { "fits" };
+        format!("; this machine has {}, so it {verdict}", gib((mib * f64::from(1 << 20)) as u64))
+    });
+    format!(
+        "memory       {} on the CPU in f32 at its peak{there}; llm-train info itemises it, and counts that of a card\n",
+        gib(peak as u64)
+    )
+}
+
+/// Hours by the counted operations, on two machines.
+fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> String {
+    let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len().max(1);
+    let hours = |name: &str| {
+        let accelerator = ACCELERATORS.iter().find(|a| a.name == name).unwrap_or(&ACCELERATORS[0]);
+        let assumed = Assumptions {
+            prompt_tokens: mean(&lengths.prompts).max(1),
+            demonstration_tokens: (mean(&lengths.prompts) + mean(&lengths.solutions)).max(1),
+            ..Assumptions::new(accelerator, UTILISATION)
+        };
+        let work = supervised(shape, config, &assumed) + reinforced(shape, config, &assumed);
+        format!("{} on {}", in_words(work.hours(&assumed)), accelerator.about)
+    };
+    format!(
+        "time         at most {}; or {} (operations counted, every response at its limit, {:.0} % of the best assumed, without evaluations)\n",
+        hours("cpu"),
+        hours("h100"),
+        100.0 * UTILISATION
+    )
+}
+
+/// `3 h`, `12 min`, `40 s`.
+fn in_words(hours: f64) -> String {
+    let shown = |x: f64, unit: &str| format!("{} {unit}", grpo_lambda::table::significant(x, 2));
+    match hours {
+        h if h >= 1.0 => shown(h, "h"),
+        h if h >= 1.0 / 60.0 => shown(60.0 * h, "min"),
+        h if h >= 1.0 / 3600.0 => shown(3600.0 * h, "s"),
+        _ => "less than a second".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_said_in_a_unit_that_fits_it() {
+        assert_eq!([7.0, 0.2, 0.002, 1e-6].map(in_words), ["7 h", "12 min", "7.2 s", "less than a second"]);
+    }
+
+    #[test]
+    fn solutions_over_the_completion_limit_are_warned_of() {
+        let config = Config::resolve("tiny", &["rl.max_new_tokens=20"]).expect("valid");
+        let lengths = Lengths { prompts: vec![5, 9], solutions: vec![10, 21] };
+        let text = lengths.lines(&config);
+        assert!(text.contains("1 of 2 exceed rl.max_new_tokens = 20"), "{text}");
+        assert!(text.contains("median 5, 95 % up to 9, longest 9 tokens (of 2 looked at)"), "{text}");
+    }
+}

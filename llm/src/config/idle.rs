@@ -1,0 +1,73 @@
+//! Settings on the command line that have no effect beside the others.
+
+use super::{Config, ModelSource};
+use crate::input::task::{Task, TaskSource};
+
+/// A line for each `key=value` word whose key has no effect in `config`, as `task.levels` beside a data set.
+pub fn idle_settings(config: &Config, overrides: &[impl AsRef<str>]) -> Vec<String> {
+    let said = |word: &str| {
+        let (key, _) = word.split_once('=')?;
+        reason(config, key).map(|reason| format!("{word} has no effect with {reason}"))
+    };
+    overrides.iter().filter_map(|word| said(word.as_ref())).collect()
+}
+
+/// The other setting under which `key` has no effect.
+fn reason(config: &Config, key: &str) -> Option<String> {
+    let (section, name) = key.split_once('.').unwrap_or(("", key));
+    let steps = |stage: &str, steps: u64| (steps == 0 && name != "steps").then(|| format!("{stage}.steps=0"));
+    match section {
+        "task" => of_task(config, name),
+        "sft" => steps("sft", config.sft.steps),
+        // The completion limit is that of evaluations, too.
+        "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
+        "lora" if name != "rank" && config.lora.is_none() => Some("lora.rank=0".to_owned()),
+        "reward" => match config.rl.steps {
+            0 => Some("rl.steps=0".to_owned()),
+            _ => (name.starts_with("overlong_") && !config.reward.is_active("overlong"))
+                .then(|| "reward.overlong=0".to_owned()),
+        },
+        "model" if name != "checkpoint" && matches!(config.model, ModelSource::Checkpoint(_)) => {
+            Some("model.checkpoint".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The same of the settings of the task.
+fn of_task(config: &Config, name: &str) -> Option<String> {
+    const STORIES: [&str; 2] = ["levels", "max_operand"];
+    match &config.task {
+        TaskSource::Dataset(_) => STORIES.contains(&name).then(|| "task.kind=dataset".to_owned()),
+        TaskSource::Embedded(task) => {
+            let kind = if *task == Task::Addition { "addition" } else { "stories" };
+            let of_stories = STORIES.contains(&name) && kind == "stories";
+            (name != "kind" && !of_stories).then(|| format!("task.kind={kind}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_without_an_effect_is_told_with_the_one_that_takes_it() {
+        let idle = |words: &[&str]| idle_settings(&Config::resolve("tiny", words).expect("valid"), words);
+        let data = ["task.kind=dataset", "task.data=x.jsonl"];
+        assert_eq!(idle(&[data[0], data[1], "task.levels=1"]), ["task.levels=1 has no effect with task.kind=dataset"]);
+        assert_eq!(idle(&["task.template=r1"]), ["task.template=r1 has no effect with task.kind=stories"]);
+        assert_eq!(
+            idle(&["task.kind=addition", "task.levels=1"]),
+            ["task.levels=1 has no effect with task.kind=addition"]
+        );
+        assert_eq!(idle(&["sft.steps=0", "sft.lr=1"]), ["sft.lr=1 has no effect with sft.steps=0"]);
+        assert_eq!(idle(&["lora.alpha=8"]), ["lora.alpha=8 has no effect with lora.rank=0"]);
+        assert_eq!(
+            idle(&["reward.overlong_limit=30"]),
+            ["reward.overlong_limit=30 has no effect with reward.overlong=0"]
+        );
+        let all = [data[0], data[1], "task.template=r1", "sft.lr=1", "rl.lr=1e-4", "seed=3", "lora.rank=2", "lora.alpha=8"];
+        assert_eq!(idle(&all), [""; 0]);
+    }
+}

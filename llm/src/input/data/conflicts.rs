@@ -1,0 +1,72 @@
+//! Problems that occur more than once with different answers: one of the rows must be wrong.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::{Row, RowLocation};
+
+/// The answers that were seen to each problem, by hash: 16 bytes a problem.
+#[derive(Clone, Debug, Default)]
+pub struct Conflicts {
+    seen: HashMap<u64, u64>,
+    rows: usize,
+    first: Option<RowLocation>,
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Conflicts {
+    /// Compares a row with those before it.
+    pub fn note(&mut self, row: &Row) {
+        let answers = hash(&row.answers);
+        let before = *self.seen.entry(hash(&row.problem)).or_insert(answers);
+        if before != answers {
+            self.rows += 1;
+            self.first.get_or_insert_with(|| RowLocation {
+                file: row.file.clone(),
+                line: row.line,
+                is_row: row.file.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")),
+            });
+        }
+    }
+
+    /// What is said of them; nothing where there is none.
+    pub fn line(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        let rows = match self.rows {
+            1 => "1 row has".to_owned(),
+            n => format!("{n} rows have"),
+        };
+        Some(format!("{rows} the problem of an earlier row and another answer, so one of them is wrong; the first: {first}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_grade::Gold;
+
+    #[test]
+    fn another_answer_to_the_same_problem_is_counted_with_its_place() {
+        let mut found = Conflicts::default();
+        for (line, problem, answer) in [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, "2+2?", "5")] {
+            let row = Row {
+                index: 0,
+                file: "a.jsonl".into(),
+                line,
+                problem: problem.to_owned(),
+                answers: vec![answer.to_owned()],
+                gold: Gold::math(answer).expect("an answer"),
+                solution: None,
+            };
+            assert_eq!(found.line(), None);
+            found.note(&row);
+        }
+        let line = found.line().expect("one conflict");
+        assert!(line.starts_with("1 row has the problem of an earlier row") && line.ends_with("a.jsonl:4"), "{line}");
+    }
+}

@@ -1,0 +1,115 @@
+//! The cache of the Hugging Face hub, where data sets and models lie that `hf download` brought. Nothing is downloaded here.
+
+use std::path::{Path, PathBuf};
+
+/// What a repository of the hub holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepositoryKind {
+    Model,
+    Dataset,
+}
+
+impl RepositoryKind {
+    /// What the cache puts before its name.
+    fn prefix(self) -> &'static str {
+        match self {
+            RepositoryKind::Model => "models",
+            RepositoryKind::Dataset => "datasets",
+        }
+    }
+
+    /// What the download command needs beside the name.
+    fn option(self) -> &'static str {
+        match self {
+            RepositoryKind::Model => "",
+            RepositoryKind::Dataset => "--repo-type dataset ",
+        }
+    }
+
+    /// The command that downloads it.
+    pub fn download(self, name: &str) -> String {
+        format!("hf download {}{name}", self.option())
+    }
+}
+
+/// The cache of the Hugging Face hub: `HF_HUB_CACHE` (once called `HUGGINGFACE_HUB_CACHE`), or `hub` under `HF_HOME`, or `huggingface/hub` under `XDG_CACHE_HOME` or `~/.cache`.
+pub fn hub_cache() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let home = || {
+        let cache = variable("XDG_CACHE_HOME")
+            .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
+            .unwrap_or_else(|| PathBuf::from(".cache"));
+        cache.join("huggingface")
+    };
+    variable("HF_HUB_CACHE")
+        .or_else(|| variable("HUGGINGFACE_HUB_CACHE"))
+        .unwrap_or_else(|| variable("HF_HOME").unwrap_or_else(home).join("hub"))
+}
+
+/// Whether a text is a name of the hub: `owner/name`.
+pub fn is_hub_name(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name))
+}
+
+/// Whether a text is one of the two parts of such a name.
+fn is_name(part: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !part.is_empty() && !part.starts_with('.') && part.chars().all(letter)
+}
+
+/// The snapshot of a repository in `cache`: what `refs/main` names, or the only one there is.
+///
+/// # Errors
+/// A line with the command that downloads it, or with what to choose from.
+pub fn snapshot(kind: RepositoryKind, repository: &str, cache: &Path) -> Result<PathBuf, String> {
+    let directory = cache.join(format!("{}--{}", kind.prefix(), repository.replace('/', "--")));
+    let snapshots = directory.join("snapshots");
+    let main = std::fs::read_to_string(directory.join("refs").join("main"));
+    if let Some(snapshot) = main.ok().map(|r| snapshots.join(r.trim())).filter(|s| s.is_dir()) {
+        return Ok(snapshot);
+    }
+    let entries = std::fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|e| e.path());
+    let mut found: Vec<PathBuf> = entries.filter(|p| p.is_dir()).collect();
+    found.sort();
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => {
+            let command = kind.download(repository);
+            Err(format!(
+                "{repository}: neither a path nor in the Hugging Face cache {}; download it with `{command}` (older versions: \
+                 `huggingface-cli {}`)",
+                cache.display(),
+                command.trim_start_matches("hf ")
+            ))
+        }
+        several => Err(format!(
+            "{repository}: {} snapshots in {} and no refs/main that says which; give the path of one of them",
+            several.len(),
+            snapshots.display()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_found_beside_a_data_set_of_its_name_and_its_absence_says_how_to_get_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let missing = |kind| snapshot(kind, "Qwen/Qwen2.5-0.5B", dir.path()).expect_err("absent");
+        let model = missing(RepositoryKind::Model);
+        assert!(model.contains("`hf download Qwen/Qwen2.5-0.5B`"), "{model}");
+        assert!(missing(RepositoryKind::Dataset).contains("`hf download --repo-type dataset Qwen/"));
+        let there = dir.path().join("models--Qwen--Qwen2.5-0.5B/snapshots/abc");
+        std::fs::create_dir_all(&there).expect("writable");
+        assert_eq!(snapshot(RepositoryKind::Model, "Qwen/Qwen2.5-0.5B", dir.path()), Ok(there));
+        missing(RepositoryKind::Dataset);
+    }
+
+    #[test]
+    fn a_name_of_the_hub_has_two_plain_parts() {
+        assert!(is_hub_name("openai/gsm8k") && is_hub_name("Qwen/Qwen2.5-0.5B"));
+        assert!(!["gsm8k", "/no/such", "a/b/c", "./x", "a b/c", ""].iter().any(|text| is_hub_name(text)));
+    }
+}

@@ -1,0 +1,92 @@
+//! Gives a run more steps than it was started with.
+
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+
+use super::{CONFIG, RunError, SUMMARY, lock};
+use crate::config::schedule::{Schedule, ScheduleShape};
+use crate::config::{Config, ConfigError};
+
+/// Why a run was not extended.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtendError {
+    #[error("--extend: {path} holds no run; leave --extend out to begin one")]
+    NoRun { path: PathBuf },
+    #[error("--extend: {path}: {key} = {new}: the run has {old}; it can only become larger")]
+    NotMore { path: PathBuf, key: &'static str, old: u64, new: u64 },
+    #[error(
+        "--extend: {path}: {key}.schedule = {schedule}: the learning rates of the steps that were done depend on {key}.steps; only a run with \
+         {key}.schedule=constant can be extended, others begin anew in another directory (--run DIR)"
+    )]
+    Schedule { path: PathBuf, key: &'static str, schedule: &'static str },
+    #[error(
+        "--extend: {path}: a run without RL; RL begins from its checkpoint in a run of its own: llm-train train --run DIR \
+         model.checkpoint={path}/checkpoints/step-N sft.steps=0"
+    )]
+    NoRl { path: PathBuf },
+    #[error("--extend: {path}: RL has begun, so its supervised steps can no longer become more")]
+    Supervised { path: PathBuf },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl ExtendError {
+    /// Whether the work broke off, rather than the input being refused.
+    pub fn is_io(&self) -> bool {
+        matches!(self, ExtendError::Disk(_) | ExtendError::Run(RunError::Io(_)))
+    }
+}
+
+/// Writes the larger numbers of steps of `wanted` into the run at `path`; other differences are left for its opening to refuse. The summary of
+/// the shorter run stays as `summary-STEPS.json`.
+///
+/// # Errors
+/// [`ExtendError`]; the run is then as it was.
+pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
+    let disk = Disk::default();
+    let file = path.join(CONFIG);
+    if !file.is_file() {
+        return Err(ExtendError::NoRun { path: path.to_owned() });
+    }
+    let _lock = lock(path)?;
+    let stored = Config::read(&file)?;
+    more(path, "rl", &stored.rl.schedule, &wanted.rl.schedule)?;
+    more(path, "sft", &stored.sft.schedule, &wanted.sft.schedule)?;
+    if wanted.rl.steps > 0 && stored.rl.steps == 0 {
+        return Err(ExtendError::NoRl { path: path.to_owned() });
+    }
+    if wanted.sft.steps > stored.sft.steps && stored.rl.steps > 0 {
+        return Err(ExtendError::Supervised { path: path.to_owned() });
+    }
+    let words =
+        [format!("rl.steps={}", wanted.rl.steps), format!("sft.steps={}", wanted.sft.steps)];
+    let extended = stored.with(&words)?;
+    if extended == stored {
+        return Ok(());
+    }
+    let done = stored.sft.steps + stored.rl.steps;
+    // The summary first: without one the run is under way, whatever its configuration says.
+    if path.join(SUMMARY).exists() {
+        disk.rename(&path.join(SUMMARY), &path.join(format!("summary-{done}.json")))?;
+    }
+    Ok(disk.replace(&file, extended.to_toml().as_bytes())?)
+}
+
+/// Refuses fewer steps, and more of them under a schedule that they change.
+fn more(path: &Path, key: &'static str, old: &Schedule, new: &Schedule) -> Result<(), ExtendError> {
+    let path = path.to_owned();
+    if new.steps < old.steps {
+        let key = if key == "rl" { "rl.steps" } else { "sft.steps" };
+        return Err(ExtendError::NotMore { path, key, old: old.steps, new: new.steps });
+    }
+    if new.steps > old.steps && old.steps > 0 && old.shape != ScheduleShape::Constant {
+        let schedule = if old.shape == ScheduleShape::Linear { "linear" } else { "cosine" };
+        return Err(ExtendError::Schedule { path, key, schedule });
+    }
+    Ok(())
+}
