@@ -147,12 +147,7 @@ fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
     let line_at = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
     let file: File = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
-        (
-            line,
-            e.message()
-                .replace('\n', "; ")
-                .replace("expected usize", "expected a whole number of at least 0"),
-        )
+        (line, bare_word(text, line).unwrap_or_else(|| said(&e)))
     })?;
     let mdp = TableMdp {
         name: file.name.clone(),
@@ -198,6 +193,22 @@ fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
             Err((line_at(offset), error.to_string()))
         }
     }
+}
+
+/// The parser's message on one line.
+fn said(error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', "; ");
+    message.replace("expected usize", "expected a whole number of at least 0")
+}
+
+/// What is wrong with `name = two`, where that is what stands on the line: the parser takes the `t` for the beginning of `true`.
+fn bare_word(text: &str, line: usize) -> Option<String> {
+    let (key, value) = text.lines().nth(line - 1)?.split_once('=')?;
+    let (key, value) = (key.trim(), value.split('#').next()?.trim());
+    let letters = |c: char| c.is_alphabetic() || c == '_';
+    let bare = value.starts_with(letters) && value.chars().all(|c| c.is_alphanumeric() || "_- *".contains(c));
+    let word = !["true", "false", "inf", "nan"].contains(&value);
+    (bare && word).then(|| format!("{key} = {value}: a text needs quotes, as in {key} = \"{value}\""))
 }
 
 /// Where a field such as `rewards[2].pattern` stands in the text; of the deepest part of it that is written there.
@@ -270,6 +281,10 @@ probabilities = { left = 0.25, right = 0.75 }
             ("tokens = \"EOS\"", "tokens = \"EOS\" x", 13, ""),
             ("horizon = 3", "horizon = 3\ngamma = 1.5", 6, "gamma"),
             ("name = \"two roads\"", "", 1, "missing field `name`"),
+            ("\"two roads\"", "two", 2, "name = two: a text needs quotes, as in name = \"two\""),
+            ("\"two roads\"", "two roads # a", 2, "name = two roads: a text needs quotes"),
+            ("\"EOS\"\nhorizon", "false_start\nhorizon", 4, "eos = false_start: a text needs quotes"),
+            ("pattern = \"left *\"", "pattern = left *", 8, "pattern = left *: a text needs quotes"),
         ];
         for (right, wrong, line, what) in cases {
             let text = ROADS.replacen(right, wrong, 1);

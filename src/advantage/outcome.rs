@@ -60,45 +60,54 @@ pub struct OutcomeAdvantage {
 
 impl OutcomeAdvantage {
     /// Advantages of every response of every group. `rewards[g][i]` is `None` for a response that could not be graded.
+    ///
+    /// Time is linear in the number of rewards: what the whole batch contributes is computed once.
     pub fn of_batch(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
-        let all: Vec<f64> = rewards.iter().flatten().flatten().copied().collect();
-        rewards.iter().map(|group| self.of_group(group, &all)).collect()
+        let batch = self.whole(rewards);
+        rewards.iter().map(|group| self.of_group(group, &batch)).collect()
     }
 
     /// What the centred rewards of each group are divided by; `None` where there is nothing to compare and the advantages are 0.
     pub fn divisors(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
-        let all: Vec<f64> = rewards.iter().flatten().flatten().copied().collect();
-        let of_group = |group: &Vec<Option<f64>>| {
-            let known: Vec<f64> = group.iter().flatten().copied().collect();
-            let compared = if self.baseline == Baseline::BatchMean { &all } else { &known };
-            if all_equal(compared) { None } else { self.divisor(&known, &all) }
-        };
-        rewards.iter().map(of_group).collect()
+        let batch = self.whole(rewards);
+        rewards.iter().map(|group| self.centre_and_divisor(&known(group), &batch).map(|(_, d)| d)).collect()
     }
 
-    fn divisor(&self, known: &[f64], batch: &[f64]) -> Option<f64> {
-        match self.scale {
-            Scale::None => Some(1.0),
+    /// The statistics of all rewards, as far as baseline and scale ask for them.
+    fn whole(&self, rewards: &[Vec<Option<f64>>]) -> Whole {
+        let asked = self.baseline == Baseline::BatchMean || matches!(self.scale, Scale::Batch(_));
+        let all: Vec<f64> =
+            if asked { rewards.iter().flatten().flatten().copied().collect() } else { Vec::new() };
+        if all_equal(&all) {
+            return Whole { agrees: true, centre: 0.0, divisor: 1.0 };
+        }
+        let divisor = if let Scale::Batch(std) = self.scale { std.divisor(&all) } else { 1.0 };
+        Whole { agrees: false, centre: mean(&all), divisor }
+    }
+
+    /// What is subtracted from the rewards of a group, and what the differences are divided by; none where there is nothing to compare.
+    fn centre_and_divisor(&self, known: &[f64], batch: &Whole) -> Option<(f64, f64)> {
+        let of_batch = self.baseline == Baseline::BatchMean;
+        if if of_batch { batch.agrees } else { all_equal(known) } {
+            return None;
+        }
+        let divisor = match self.scale {
+            Scale::None => 1.0,
             // Only reached with a batch baseline: a group of equal rewards has no spread of its own to divide by.
-            Scale::Group(_) if all_equal(known) => None,
-            Scale::Group(std) => Some(std.divisor(known)),
-            Scale::Batch(std) => Some(std.divisor(batch)),
-        }
+            Scale::Group(_) if all_equal(known) => return None,
+            Scale::Group(std) => std.divisor(known),
+            Scale::Batch(_) => batch.divisor,
+        };
+        Some((if of_batch { batch.centre } else { mean(known) }, divisor))
     }
 
-    fn of_group(&self, rewards: &[Option<f64>], batch: &[f64]) -> Vec<f64> {
-        let known: Vec<f64> = rewards.iter().flatten().copied().collect();
-        let compared = match self.baseline {
-            Baseline::GroupMean | Baseline::LeaveOneOut => &known,
-            Baseline::BatchMean => batch,
-        };
-        if all_equal(compared) {
+    fn of_group(&self, rewards: &[Option<f64>], batch: &Whole) -> Vec<f64> {
+        let known = known(rewards);
+        let Some((centre, divisor)) = self.centre_and_divisor(&known, batch) else {
             return vec![0.0; rewards.len()];
-        }
+        };
         let n = known.len() as f64;
-        let centre = mean(compared);
         let stretch = if self.baseline == Baseline::LeaveOneOut { n / (n - 1.0) } else { 1.0 };
-        let Some(divisor) = self.divisor(&known, batch) else { return vec![0.0; rewards.len()] };
         let floor = self.clamp.unwrap_or(f64::NEG_INFINITY);
         rewards.iter().map(|r| r.map_or(0.0, |r| (stretch * (r - centre) / divisor).max(floor))).collect()
     }
@@ -132,6 +141,19 @@ impl OutcomeAdvantage {
         let deviation = format!("s_i the standard deviation of the rewards of {whose} (over {over})");
         Some((format!("(s_i + {})", number(std.epsilon)), deviation))
     }
+}
+
+/// What all rewards of a batch contribute to the advantages of each group.
+struct Whole {
+    /// Whether no two of them differ.
+    agrees: bool,
+    centre: f64,
+    divisor: f64,
+}
+
+/// The rewards that are known.
+fn known(rewards: &[Option<f64>]) -> Vec<f64> {
+    rewards.iter().flatten().copied().collect()
 }
 
 #[cfg(test)]

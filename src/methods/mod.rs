@@ -40,7 +40,7 @@ pub use crate::method::{
     batch_metrics, evaluate, evaluate_around, evaluate_groups,
 };
 
-use crate::settings::{SettingError, Settings, did_you_mean};
+use crate::settings::{SettingError, Settings, closest, did_you_mean};
 
 /// Every method, in the order of tables. Adding one is its file and its line here.
 pub static REGISTRY: &[&MethodSpec] = &[
@@ -92,10 +92,27 @@ pub fn find(name: &str) -> Result<&'static MethodSpec, SettingError> {
 /// [`SettingError`]: unknown method or key, repeated key, value out of range or at odds with another.
 pub fn configure(name: &str, overrides: &[(String, String)]) -> Result<Configured, SettingError> {
     let spec = find(name)?;
-    let settings = Settings::resolve(spec.name, &(spec.params)(), overrides)?;
+    let settings =
+        Settings::resolve(spec.name, &(spec.params)(), overrides).map_err(with_hint_of_other_methods)?;
     shared::check_together(&settings)?;
     let method = (spec.build)(&settings);
     Ok(Configured { spec, settings, method })
+}
+
+/// Where no key of the method is close to an unknown one: which methods have it, or one close to it.
+fn with_hint_of_other_methods(error: SettingError) -> SettingError {
+    let SettingError::UnknownKey { method, key, hint, known } = error else { return error };
+    if !hint.is_empty() {
+        return SettingError::UnknownKey { method, key, hint, known };
+    }
+    let has = |spec: &MethodSpec, key: &str| (spec.params)().iter().any(|p| p.key == key);
+    let all: Vec<&str> = REGISTRY.iter().flat_map(|spec| (spec.params)()).map(|p| p.key).collect();
+    let closest = all.iter().copied().find(|k| *k == key).or_else(|| closest(&key, all.iter().copied()));
+    let hint = closest.map_or(String::new(), |found| {
+        let owners: Vec<_> = REGISTRY.iter().filter(|s| has(s, found)).map(|s| s.name).take(4).collect();
+        format!(" (`{found}` is a setting of {})", owners.join(", "))
+    });
+    SettingError::UnknownKey { method, key, hint, known }
 }
 
 /// [`configure`] with the overrides in one string, `"lambda=0.9 style=both"`.

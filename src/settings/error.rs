@@ -28,12 +28,18 @@ impl SettingError {
     }
 }
 
-/// ` (did you mean `x`?)` for the closest candidate, or nothing when none is close.
+/// ` (did you mean `x`?)` for the [`closest`] candidate, or nothing when none is close.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    closest(word, candidates).map_or(String::new(), |c| format!(" (did you mean `{c}`?)"))
+}
+
+/// The candidate whose spelling is closest to `word`, none where none is close. Capitals do not count: `GRPO` is close to `grpo`.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
     candidates
         .into_iter()
-        .map(|c| (strsim::jaro_winkler(word, c), c))
+        .map(|c| (strsim::jaro_winkler(&word, &c.to_lowercase()), c))
         .filter(|(score, _)| *score > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or(String::new(), |(_, c)| format!(" (did you mean `{c}`?)"))
+        .map(|(_, c)| c)
 }

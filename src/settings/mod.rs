@@ -3,7 +3,7 @@
 mod error;
 mod param;
 
-pub use error::{SettingError, did_you_mean};
+pub use error::{SettingError, closest, did_you_mean};
 pub use param::{Kind, Param};
 
 use std::collections::BTreeMap;

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use crate::method_args::MethodArgs;
 use crate::run::DEFAULT_SEED;
 
+/// Responses per group, where nothing is said.
+pub(super) const DEFAULT_GROUP: u8 = 8;
+
 /// Arguments of `sim mdp`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -15,12 +18,12 @@ pub struct MdpArgs {
     #[command(flatten)]
     pub(super) method: MethodArgs,
     /// Responses per group
-    #[arg(long, value_name = "G", default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=64))]
+    #[arg(long, value_name = "G", default_value_t = DEFAULT_GROUP, value_parser = clap::value_parser!(u8).range(2..=64))]
     pub group: u8,
     /// Seed, used only where nothing exact is feasible
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     pub seed: u64,
-    /// Folder for results; runs/mdp/NAME when not given
+    /// Folder for results; runs/mdp/NAME/METHOD-SETTINGS when not given, so that each method keeps its figures
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

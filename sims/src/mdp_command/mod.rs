@@ -9,10 +9,11 @@ pub use args::MdpArgs;
 
 use std::path::PathBuf;
 
+use grpo_lambda::methods::Configured;
 use grpo_lambda::table::Table;
 
 use crate::failure::Failure;
-use crate::method_args::warn_of_idle_settings;
+use crate::method_args::{DEFAULTS, settings_that_differ, warn_of_idle_settings};
 use crate::run::PNG_SCALE;
 use crate::terminal;
 use crate::write::Output;
@@ -26,7 +27,8 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     let refused = |e: anyhow::Error| Failure::Refused(format!("{e:#}"));
     let method = args.method.configure()?;
     let analysis = analyse(args, &method).map_err(refused)?;
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs/mdp").join(&analysis.name));
+    let own = || PathBuf::from("runs/mdp").join(&analysis.name).join(folder(&method, args.group));
+    let out = args.out.clone().unwrap_or_else(own);
     let output = Output::open(&out)
         .map_err(|e| Failure::Refused(format!("--out: {e:#}; give a folder this user can write to")))?;
     let command = command(args);
@@ -44,6 +46,19 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     text += &format!("{}\n", shown(&analysis.credit, SHOWN));
     text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
     terminal::print(&text)
+}
+
+/// The folder of a method's results within that of its MDP, so that the figures of one method stay when another is tried.
+fn folder(method: &Configured, group: u8) -> String {
+    let mut name = method.spec.name.to_owned();
+    let differing = settings_that_differ(method);
+    if differing != DEFAULTS {
+        name += &format!("-{}", differing.replace(' ', "-"));
+    }
+    if group != args::DEFAULT_GROUP {
+        name += &format!("-group={group}");
+    }
+    name
 }
 
 /// The command that repeats the analysis, for the first line of its CSVs.

@@ -51,6 +51,16 @@ fn arguments() {
             &["--method: unknown method `grpo-lambda` (did you mean `grpo_lambda`?)"],
         ),
         (
+            &["estimate", "--method", "GRPO"],
+            none,
+            &["--method: unknown method `GRPO` (did you mean `grpo`?)"],
+        ),
+        (
+            &["estimate", "--method", "grpo", "lamda=0.9"],
+            none,
+            &["unknown key `lamda` for method grpo (`lambda` is a setting of grpo_lambda, "],
+        ),
+        (
             &["estimate", "--method", "grpo_lambda", "--lambda", "0.9"],
             none,
             &["'--lambda'", "key=value, as in lambda=0.9"],

@@ -52,6 +52,22 @@ fn a_task_of_ones_own_is_analysed_and_unbiased_methods_are_recognised() {
 }
 
 #[test]
+fn each_method_keeps_its_own_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("roads.toml"), ROADS).unwrap();
+    for (args, folder) in [
+        (&["grpo"][..], "grpo"),
+        (&["grpo_lambda", "style=both", "lambda=0.9"], "grpo_lambda-lambda=0.9-style=both"),
+        (&["grpo", "--group", "4"], "grpo-group=4"),
+    ] {
+        let done = sim(dir.path(), &[&["mdp", "roads.toml", "--method"], args].concat());
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let figure = dir.path().join("runs/mdp/two_roads").join(folder).join("figures/credit.svg");
+        assert!(figure.is_file(), "{}", figure.display());
+    }
+}
+
+#[test]
 fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for (right, wrong, what) in [
@@ -59,6 +75,7 @@ fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
         ("reward = 1.0", "reward = 2.0", "task.toml:9: rewards[0].reward = 2"),
         ("left = 0.25", "left = 0.5", "must sum to 1"),
         ("[[illegal]]", "[[ilegal]]", "unknown field `ilegal`"),
+        ("\"Two roads\"", "two", "task.toml:2: name = two: a text needs quotes, as in name = \"two\""),
     ] {
         fs::write(dir.path().join("task.toml"), ROADS.replacen(right, wrong, 1)).unwrap();
         let done = sim(dir.path(), &["mdp", "task.toml", "--method", "grpo", "--out", "found"]);
