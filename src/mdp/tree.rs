@@ -98,6 +98,20 @@ impl Tree {
         self
     }
 
+    /// The same tree with other rewards, of the same kind: `reward(leaf)` is what the leaf holds.
+    ///
+    /// # Panics
+    /// If a reward is not finite, or not in `[0,1]` where rewards are binary.
+    pub fn with_rewards(mut self, reward: impl Fn(LeafId) -> f64) -> Tree {
+        let allowed = |r: f64| r.is_finite() && (self.kind == RewardKind::Real || (0.0..=1.0).contains(&r));
+        for leaf in 0..self.leaf_reward.len() {
+            let r = reward(leaf);
+            assert!(allowed(r), "reward {r} of response {leaf} is not one of a {:?} tree", self.kind);
+            self.leaf_reward[leaf] = r;
+        }
+        self
+    }
+
     /// How the number at a leaf is to be read.
     pub fn reward_kind(&self) -> RewardKind {
         self.kind

@@ -24,6 +24,7 @@ mod lambda_zero;
 mod learning;
 mod lemma_1;
 mod length_bias;
+mod length_bonus;
 mod oracle;
 mod strategies;
 mod theorem_1;

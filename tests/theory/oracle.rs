@@ -2,7 +2,9 @@
 
 use grpo_lambda::group::{Evidence, EvidenceKind};
 use grpo_lambda::mdp::evidence::{Exact, Provider};
-use grpo_lambda::mdp::expected::{self, ExpectedError, Situation, enumerated, implied, sampled};
+use grpo_lambda::mdp::expected::{
+    self, ExpectedError, Situation, enumerated, implied, implied_mean, sampled,
+};
 use grpo_lambda::mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda::mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
 use grpo_lambda::methods::{self, Coupling, REGISTRY};
@@ -138,6 +140,8 @@ fn implied_credit_equals_the_enumeration_of_all_groups_on_and_off_policy() {
                 let gaps =
                     [gap(&a.update, &b.update), gap(&a.credit, &b.credit), gap(&a.variance, &b.variance)];
                 assert!(gaps.iter().all(|g| *g < 1e-12), "{mdp} {name} {settings}: {gaps:?}");
+                let mean = implied_mean(method.as_ref(), &situation).expect("feasible");
+                assert!(gap(&mean, &b.update) < 1e-12, "{mdp} {name} {settings}");
                 // Off-policy the clip can silence a whole tiny MDP; on-policy nothing may be trivially zero.
                 assert!(b.total_variance() > 0.0 || current != &policy, "{mdp} {name} {settings}");
             }

@@ -15,6 +15,7 @@ mod lambda_zero;
 mod learning;
 mod lemma_1;
 mod length_bias;
+mod length_bonus;
 pub mod paper_audit;
 mod theorem_1;
 mod traces;
@@ -32,6 +33,7 @@ pub static REGISTRY: &[&Experiment] = &[
     &clip_form::EXPERIMENT,
     &clamp::EXPERIMENT,
     &length_bias::EXPERIMENT,
+    &length_bonus::EXPERIMENT,
     &kl_estimators::EXPERIMENT,
     &bound_in_advantage::EXPERIMENT,
     &learning::EXPERIMENT,

@@ -52,6 +52,44 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
     Ok(Expected { credit: evaluated.per_visit(&summed), update, variance })
 }
 
+/// The expected update alone, without its variance: for trees on which the pairs of responses that the variance needs are too many.
+///
+/// Agrees with the update of [`implied`] and asks the same of the method; time is that of one response among every state of the others.
+///
+/// # Errors
+/// As [`implied`].
+pub fn implied_mean(method: &dyn Method, situation: &Situation) -> Result<Vec<f64>, ExpectedError> {
+    let by_length = match method.coupling() {
+        Coupling::Rewards => false,
+        Coupling::RewardsAndTotalLength => true,
+        Coupling::Everything => return Err(ExpectedError::Coupled),
+    };
+    let evaluated = Evaluated::new(situation);
+    let classes = Classes::new(&evaluated, by_length);
+    let most = LIMIT / (evaluated.tree.leaf_count() * evaluated.tree.max_len()) as f64;
+    let others = distribution(&classes, evaluated.group_size - 1, most as usize)?;
+    let others: Vec<(Others, f64)> = others.into_iter().collect();
+    let own_tokens = method.credit_reads_tokens();
+    let mut credits: BTreeMap<(usize, usize, usize), Vec<Credit>> = BTreeMap::new();
+    let mut summed = vec![0.0; evaluated.tree.edge_count()];
+    let mut path = Vec::new();
+    for (leaf, reward, probability) in outcomes(&evaluated) {
+        let Some(class) = classes.of(reward, evaluated.tree.leaf_len(leaf)) else { continue };
+        evaluated.tree.path_into(leaf, &mut path);
+        let logps: Vec<f64> = path.iter().map(|&e| evaluated.current.log_probs[e]).collect();
+        let response = evaluated.response(leaf, &path, reward);
+        let among = || others.iter().map(|(o, _)| credit_among(method, &response, o, &classes)).collect();
+        let key = (class.0, path.len(), if own_tokens { leaf } else { 0 });
+        for (credit, (_, p)) in credits.entry(key).or_insert_with(among).iter().zip(&others) {
+            let loss = method.loss(&response, credit, &logps);
+            for (&edge, d) in path.iter().zip(&loss.dlogps) {
+                summed[edge] -= evaluated.group_size as f64 * probability * p * d;
+            }
+        }
+    }
+    Ok(evaluated.pull_back(&summed))
+}
+
 /// The classes of responses, with their probabilities under the policy that samples.
 struct Classes {
     by_length: bool,

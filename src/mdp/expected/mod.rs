@@ -15,6 +15,7 @@
 //! | function | what it sums over | when |
 //! | --- | --- | --- |
 //! | [`implied`] | own response × what the others can do to it ([`Coupling`](crate::method::Coupling)) | rewards (and lengths) of others are all that matters |
+//! | [`implied_mean`] | the same, without the variance | larger trees |
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
 //! | [`multisets`] | the same without regard to order | small MDPs |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |
@@ -31,7 +32,7 @@ mod sampled;
 pub use compare::{Comparison, compare, cosine};
 pub use conditional::{Conditional, conditional};
 pub use enumerated::{enumerated, multisets};
-pub use implied::implied;
+pub use implied::{implied, implied_mean};
 pub use ratios::{Product, RatioCredit, under_ratios};
 pub use sampled::{Sampled, sampled};
 
