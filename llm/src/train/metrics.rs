@@ -13,17 +13,22 @@ use crate::step::sft::SftReport;
 use crate::step::{Rollout, StepReport};
 
 /// Declares a row of a log. Every field is a column of the same name and of the same place; one that is `None` is empty there.
+/// What is said of a field stands in `docs/records.md`.
 macro_rules! row {
-    ($(#[$about:meta])* struct $name:ident { $($(#[$doc:meta])* $column:ident,)* }) => {
+    ($(#[$about:meta])* struct $name:ident { $($(#[doc = $doc:literal])* $column:ident,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub(super) struct $name {
-            $($(#[$doc])* pub(super) $column: Option<f64>,)*
+            $($(#[doc = $doc])* pub(super) $column: Option<f64>,)*
         }
 
         impl $name {
             /// The names of the columns.
             pub(super) const COLUMNS: &[&str] = &[$(stringify!($column)),*];
+
+            /// What each column says.
+            #[cfg(test)]
+            const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
 
             /// The columns that have a value.
             pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
@@ -37,33 +42,61 @@ macro_rules! row {
 row! {
     /// A row of `metrics.csv`: nothing of the clock or the machine. The columns of [`RewardMetrics`] come after it.
     struct StepMetrics {
+        #[doc = "the loss of the update, the KL term included; of supervised learning the mean negative log-likelihood of a demonstration's token, in nats"]
         loss,
+        #[doc = "the learning rate of this step"]
         lr,
+        #[doc = "Euclidean norm of the gradient of all parameters before clipping; empty when the update was skipped"]
         grad_norm,
+        #[doc = "the factor that clipping multiplied the gradient by; 1 when it did not bind"]
         grad_scale,
+        #[doc = "1 when the update was left out because a gradient was not finite, else 0"]
         skipped,
+        #[doc = "tokens whose log-probability enters the loss; of RL those of the responses, the end token included"]
         tokens,
+        #[doc = "mean reward of the responses that have one"]
         reward,
+        #[doc = "share of right responses among those that could be graded"]
         accuracy,
+        #[doc = "mean over tokens of the KL estimate against the reference, in nats; empty when `method.beta` is 0, because it is not computed"]
         kl,
+        #[doc = "mean entropy of the sampling distribution over the tokens of the responses, in nats"]
         entropy,
+        #[doc = "mean over tokens of the probability ratio to the sampling policy (of the trace ratio where the method has a trace)"]
         ratio_mean,
+        #[doc = "exp of the largest absolute log-ratio of a token: 2 means that a probability doubled or halved"]
         ratio_max,
+        #[doc = "the same of the trace log-ratios"]
         trace_ratio_max,
+        #[doc = "share of tokens whose loss sits on the lower clip bound, so that their gradient is 0"]
         clip_fraction_low,
+        #[doc = "share of tokens whose loss sits on the upper clip bound (or on a two-sided cap)"]
         clip_fraction_high,
+        #[doc = "share of tokens whose log-ratio is so large that exp is continued by its tangent"]
         saturated_fraction,
+        #[doc = "mean over tokens of exp of the absolute difference between the log-probabilities of sampler and trainer at the same weights; 1 is exact"]
         logp_error,
+        #[doc = "the same, its largest value"]
         logp_error_max,
+        #[doc = "mean length of a response, in tokens, the end token included"]
         length,
+        #[doc = "share of responses that were cut off at `rl.max_new_tokens`"]
         truncated,
+        #[doc = "groups of responses in the batch"]
         groups,
+        #[doc = "groups whose known rewards are all equal: they teach nothing"]
         zero_variance_groups,
+        #[doc = "responses without a reward"]
         ungraded,
+        #[doc = "tokens that passed forward through the model for evidence alone; empty when the method asks for none"]
         evidence_forward_tokens,
+        #[doc = "tokens that passed backward for evidence alone"]
         evidence_backward_tokens,
+        #[doc = "held-out accuracy with the weights after this step; empty where nothing was evaluated"]
         eval_accuracy,
+        #[doc = "lower end of its 95 % interval (Wilson) over problems"]
         eval_low,
+        #[doc = "upper end of the same"]
         eval_high,
     }
 }
@@ -71,10 +104,15 @@ row! {
 row! {
     /// A row of `timing.csv`.
     struct Timing {
+        #[doc = "wall-clock time of the step"]
         seconds,
+        #[doc = "of it, sampling and grading"]
         sample_seconds,
+        #[doc = "of it, the rest: scores, gradient and optimiser"]
         update_seconds,
+        #[doc = "`tokens` over `seconds`"]
         tokens_per_second,
+        #[doc = "largest resident memory of the process so far, in MiB"]
         peak_rss_mib,
     }
 }
@@ -206,8 +244,15 @@ impl Timing {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/documented/page.rs"]
+mod page;
+
+#[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use crate::reward::REGISTRY;
 
     #[test]
     fn columns_are_the_fields_in_their_order_and_only_what_has_a_value_is_an_entry() {
@@ -215,6 +260,27 @@ mod tests {
         assert_eq!((StepMetrics::COLUMNS[0], StepMetrics::COLUMNS[27]), ("loss", "eval_high"));
         let row = StepMetrics { kl: Some(2.0), loss: Some(1.0), ..StepMetrics::default() };
         assert_eq!(row.entries().collect::<Vec<_>>(), [("loss", 1.0), ("kl", 2.0)]);
+    }
+
+    #[test]
+    fn the_page_of_the_records_lists_every_column() {
+        let rows = |columns: &[&str], meanings: &[&str]| {
+            let row = |(column, meaning): (&&str, &&str)| format!("| `{column}` | {meaning} |\n");
+            columns.iter().zip(meanings).map(row).collect::<String>()
+        };
+        let head = "| column | meaning |\n| --- | --- |\n";
+        let rewards = REGISTRY
+            .iter()
+            .map(|c| format!("| `{}` | mean of the component `{}`: {} |\n", c.column, c.name, c.about));
+        let metrics = head.to_owned()
+            + &rows(StepMetrics::COLUMNS, StepMetrics::MEANINGS)
+            + &rewards.collect::<String>()
+            + &format!(
+                "| `{STUCK_COLUMN}` | components of the reward that have not moved for `reward.stuck_steps` steps |\n"
+            );
+        let timing = head.to_owned() + &rows(Timing::COLUMNS, Timing::MEANINGS);
+        page::hold("records.md", "metrics.csv", &metrics);
+        page::hold("records.md", "timing.csv", &timing);
     }
 
     #[test]

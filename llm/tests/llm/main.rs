@@ -10,6 +10,9 @@ mod common;
 mod compare;
 mod data;
 mod device;
+mod documented;
+#[path = "../../../tests/documented/mod.rs"]
+mod documents;
 mod eval;
 mod eval_run;
 mod gpu_synthetic;

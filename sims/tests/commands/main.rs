@@ -1,6 +1,9 @@
 //! The program `sim` from outside: its commands on good and on bad input, and a run of experiments with its files.
 
 mod bad_input;
+mod documented;
+#[path = "../../../tests/documented/mod.rs"]
+mod documents;
 mod estimate;
 mod mdp;
 mod run;

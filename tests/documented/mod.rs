@@ -1,0 +1,150 @@
+//! The commands that the documentation prints, and a folder in which a shell runs them as they stand there.
+//!
+//! The tests of `sim` and of `llm-train` each include this file and run their own program's commands.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each of the two programs has its own plans
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub mod page;
+
+/// The help of a program and of each of its commands, as a page shows it. The settings after `train`'s options are left out.
+pub fn help(executable: &str) -> String {
+    let ask = |words: &[&str]| {
+        let output = Command::new(executable).args(words).env("COLUMNS", "100").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let block = |title: &str, text: &str| {
+        let text = text.split("\nSettings, with the values").next().unwrap();
+        let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+        format!("### {title}\n\n```text\n{}\n```\n\n", lines.join("\n"))
+    };
+    let program = Path::new(executable).file_name().unwrap().to_str().unwrap();
+    let all = ask(&["--help"]);
+    let listed = all.split_once("\nCommands:\n").unwrap().1.split("\n\n").next().unwrap();
+    let names = listed.lines().filter(|l| l.starts_with("  ") && !l.starts_with("   "));
+    let names = names.map(|l| l.split_whitespace().next().unwrap()).filter(|name| *name != "help");
+    names.fold(block(program, &all), |page, name| {
+        page + &block(&format!("{program} {name}"), &ask(&[name, "--help"]))
+    })
+}
+
+/// What a test does with a command.
+pub enum Plan {
+    /// It runs as printed.
+    AsPrinted,
+    /// It runs with this in place of it, because as printed it takes long.
+    Scaled(String),
+    /// It does not run, for this reason.
+    Not(&'static str),
+}
+
+/// The pages whose commands a newcomer types.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut pages = vec![root.join("README.md")];
+    let guides = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(guides.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    pages.sort();
+    pages
+}
+
+/// The commands in the `sh` fences of a page, in order. A line that ends in `\` or `|` goes on in the next one, and a here-document
+/// belongs to the command that reads it. Comments are dropped.
+fn commands(markdown: &str) -> Vec<String> {
+    let (mut commands, mut open, mut fenced, mut until) = (Vec::new(), String::new(), false, None::<String>);
+    for line in markdown.lines() {
+        if line.starts_with("```") {
+            fenced = line == "```sh";
+            continue;
+        }
+        if !fenced {
+            continue;
+        }
+        if let Some(end) = &until {
+            open.push_str(line);
+            open.push('\n');
+            if line == end {
+                until = None;
+                commands.push(std::mem::take(&mut open));
+            }
+            continue;
+        }
+        let line = line.split("  #").next().unwrap().trim_end();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        open.push_str(line);
+        open.push('\n');
+        if let Some((_, end)) = line.split_once("<<'") {
+            until = Some(end.trim_end_matches('\'').to_owned());
+        } else if !line.ends_with(['\\', '|']) {
+            commands.push(std::mem::take(&mut open).trim_end().to_owned());
+        }
+    }
+    assert!(open.is_empty(), "unfinished command: {open}");
+    commands
+}
+
+/// A command with `program` for every way in which the pages call it.
+fn called(command: &str, program: &str) -> String {
+    let mut text = command.to_owned();
+    for spelt in [
+        format!("cargo run --release --bin {program} --"),
+        format!("cargo run --bin {program} --release --"),
+        format!("cargo run --bin {program} --"),
+        format!("cargo run --bin {program} --release"),
+        format!("cargo run --bin {program}"),
+    ] {
+        text = text.replace(&spelt, program);
+    }
+    text
+}
+
+/// Whether a command starts `program`, at its beginning or after a pipe.
+fn starts(command: &str, program: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    words.first() == Some(&program) || words.windows(2).any(|pair| pair == ["|", program])
+}
+
+/// Runs every command of `program` on every page, each page in a scratch folder of its own that `furnish` prepares; `furnish` gives
+/// the value of `$MODEL`. Panics with what failed.
+pub fn run_all(program: &str, executable: &str, plan: fn(&str) -> Plan, furnish: fn(&Path) -> String) {
+    let bin = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(executable, bin.path().join(program)).unwrap();
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap());
+    let mut failures = Vec::new();
+    for page in pages() {
+        let scratch = tempfile::tempdir().unwrap();
+        let model = furnish(scratch.path());
+        for command in commands(&std::fs::read_to_string(&page).unwrap()) {
+            let command = called(&command, program);
+            if !starts(&command, program) && !makes_a_file(&command) {
+                continue;
+            }
+            let run = match plan(&command) {
+                Plan::AsPrinted => command,
+                Plan::Scaled(scaled) => scaled,
+                Plan::Not(_) => continue,
+            };
+            let started = std::time::Instant::now();
+            let shell = Command::new("bash")
+                .args(["-euo", "pipefail", "-c", &run])
+                .current_dir(scratch.path())
+                .envs([("PATH", &path), ("MODEL", &model)])
+                .output()
+                .unwrap();
+            println!("{:6.1} s  {run}", started.elapsed().as_secs_f64());
+            if !shell.status.success() {
+                let said = String::from_utf8_lossy(&shell.stderr);
+                failures.push(format!("{}: {run}\n{}\n{said}", page.display(), shell.status));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Whether a command only writes a file that later ones read.
+fn makes_a_file(command: &str) -> bool {
+    command.starts_with("cat >") || command.starts_with("printf") && !command.contains('|')
+}

@@ -1,0 +1,27 @@
+//! Parts of a page in `docs/` that are written by the code they describe.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test that includes this file uses everything
+
+use std::path::Path;
+
+/// Holds the part `name` of `docs/PAGE` to `text`: fails when it reads otherwise, or writes it where `UPDATE_DOCS` is set.
+pub fn hold(page: &str, name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+    let found = std::fs::read_to_string(&path).unwrap();
+    let expected = filled(&found, name, text);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    } else {
+        assert!(
+            found == expected,
+            "docs/{page}, {name}: out of date; run the tests once with UPDATE_DOCS=1 and look at what changed"
+        );
+    }
+}
+
+/// A page with `text` between the markers of the part `name`.
+fn filled(page: &str, name: &str, text: &str) -> String {
+    let open = format!("<!-- generated: {name} -->\n");
+    let (before, rest) = page.split_once(&open).unwrap_or_else(|| panic!("no `{}` in the page", open.trim()));
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    format!("{before}{open}{text}<!-- end -->{after}")
+}
