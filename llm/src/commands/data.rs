@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use comfy_table::{Table, presets};
 use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_grade::{Prediction, Verdict, grade};
+use grpo_lambda_grade::Prediction;
 
 use super::{Failure, checkpoint, print};
 use crate::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
@@ -151,8 +151,8 @@ impl DataSummary {
                 found.solutions += 1;
                 let answer = row.answers.first().map_or("", String::as_str);
                 let target = template.target(solution, answer);
-                let verdict = grade(&Prediction::extract(&target, template.extraction()), &row.gold);
-                if verdict != Verdict::Equal {
+                let verdict = row.gold.grade(&Prediction::extract(&target, template.extraction()));
+                if !verdict.is_equal() {
                     found.disagree += 1;
                     found
                         .first

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use grpo_lambda_grade::{Extraction, Gold, Prediction, grade};
+use grpo_lambda_grade::{Extraction, Grader, Rule, Rules, Verdict};
+use rayon::prelude::*;
 use serde::Serialize;
 
-use super::lines::lines;
+use super::lines::{JsonLine, each_line};
 use super::{Failure, input, print};
 
 /// Arguments of `grade`.
@@ -14,33 +15,124 @@ pub struct GradeArgs {
     /// JSON lines `{"gold": "1/2", "answer": "0.5"}`, the gold one text or a list of right ones; stdin when not given
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Where in `answer` the final answer stands
+    /// Where in `answer` the final answer stands; `free` looks in `gold`, too
     #[arg(long, value_enum, default_value_t)]
     pub extract: Extraction,
+    /// The rules by which spellings count as the same: strict, lenient, and changes to them (`strict,+unit_converted,-six_digits`); lenient
+    /// with `--extract free`, else strict
+    #[arg(long, value_name = "RULES", value_parser = |text: &str| Rules::parse(text))]
+    pub rules: Option<Rules>,
+    /// Print line number, verdict, reason, rules, the answer found and the error of each line
+    #[arg(long)]
+    pub json: bool,
+    /// List the rules and what each says
+    #[arg(long)]
+    pub list_rules: bool,
 }
 
+/// A line of the output.
 #[derive(Serialize)]
 struct Graded {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
     equal: Option<bool>,
     reason: String,
+    #[serde(flatten)]
+    more: Option<More>,
 }
 
-/// Grades every line; all or nothing.
+/// What `--json` adds.
+#[derive(Serialize)]
+struct More {
+    rules: Vec<&'static str>,
+    extracted: Option<String>,
+    /// Why the line was refused.
+    error: Option<String>,
+}
+
+impl Graded {
+    fn of(verdict: Verdict, hint: Option<String>, line: Option<usize>) -> Graded {
+        let reason = format!("{verdict}{}", hint.unwrap_or_default());
+        let rules = verdict.rules.iter().map(Rule::name).collect();
+        let more = line.is_some().then_some(More { rules, extracted: verdict.extracted, error: None });
+        Graded { line, equal: verdict.equal, reason, more }
+    }
+
+    fn refused(failure: &Failure, line: Option<usize>) -> Graded {
+        let error = failure.message.clone();
+        let more = line.is_some().then(|| More { rules: Vec::new(), extracted: None, error: Some(error) });
+        Graded { line, equal: None, reason: format!("refused: {}", failure.message), more }
+    }
+}
+
+/// Grades every line. A line that is refused has its error as verdict and makes the exit code 2; where no line can be graded and
+/// `--json` is not given, nothing is printed but that error.
 ///
 /// # Errors
 /// When a line is refused.
 pub fn run(args: &GradeArgs) -> Result<(), Failure> {
-    let (name, text) = input(args.input.as_deref())?;
-    let mut out = String::new();
-    for line in lines(&name, &text, &["gold", "answer"])? {
-        let right = "a line is {\"gold\": \"1/2\", \"answer\": \"0.5\"}";
-        let golds = line.texts("gold")?.ok_or_else(|| line.refused(format!("gold: missing; {right}")))?;
-        let answer = line.text("answer")?.ok_or_else(|| line.refused(format!("answer: missing; {right}")))?;
-        let gold = Gold::any_of(golds).map_err(|e| line.refused(format!("gold: {e}")))?;
-        let verdict = grade(&Prediction::extract(answer, args.extract), &gold);
-        let graded = Graded { equal: verdict.equal(), reason: verdict.to_string() };
-        out += &serde_json::to_string(&graded).map_err(Failure::broke)?;
-        out.push('\n');
+    if args.list_rules {
+        return print(&listed());
     }
-    print(&out)
+    let default = if args.extract == Extraction::Free { Rules::LENIENT } else { Rules::STRICT };
+    let grader = Grader { extraction: args.extract, rules: args.rules.unwrap_or(default) };
+    let (name, text) = input(args.input.as_deref())?;
+    let lines: Vec<_> = each_line(&name, &text, &["gold", "answer"]).collect();
+    let graded: Vec<(usize, Result<(Verdict, Option<String>), Failure>)> =
+        lines.into_par_iter().map(|(n, line)| (n, line.and_then(|line| one(&grader, &line)))).collect();
+    let refused: Vec<&Failure> = graded.iter().filter_map(|(_, found)| found.as_ref().err()).collect();
+    let mut out = String::new();
+    if args.json || refused.len() < graded.len() {
+        for (n, found) in &graded {
+            let line = args.json.then_some(*n);
+            let record = match found {
+                Ok((verdict, hint)) => Graded::of(verdict.clone(), hint.clone(), line),
+                Err(failure) => Graded::refused(failure, line),
+            };
+            out += &serde_json::to_string(&record).map_err(Failure::broke)?;
+            out.push('\n');
+        }
+    }
+    print(&out)?;
+    match (refused.first(), refused.len()) {
+        (None, _) => Ok(()),
+        (Some(first), 1) => Err(Failure::refused(&first.message)),
+        (Some(first), n) => {
+            Err(Failure::refused(format!("{} ({n} of {} lines were refused)", first.message, graded.len())))
+        }
+    }
+}
+
+/// The verdict of one line, and what a strict extraction did not see.
+fn one(grader: &Grader, line: &JsonLine) -> Result<(Verdict, Option<String>), Failure> {
+    let right = "a line is {\"gold\": \"1/2\", \"answer\": \"0.5\"}";
+    let golds = line.texts("gold")?.ok_or_else(|| line.refused(format!("gold: missing; {right}")))?;
+    let answer = line.text("answer")?.ok_or_else(|| line.refused(format!("answer: missing; {right}")))?;
+    let gold = grader.gold(golds).map_err(|e| line.refused(format!("gold: {e}")))?;
+    let verdict = grader.grade(&gold, answer);
+    let free = || grpo_lambda_grade::Prediction::extract(answer, Extraction::Free);
+    let hint = if verdict.no_answer() && grader.extraction != Extraction::Free {
+        free().answer().map(|found| format!("; --extract free would read `{}`", shown(found)))
+    } else {
+        None
+    };
+    Ok((verdict, hint))
+}
+
+/// The beginning of a text, on one line.
+fn shown(text: &str) -> String {
+    text.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The rules as a table.
+fn listed() -> String {
+    let line = |rule: &Rule| {
+        let modes = match (Rules::STRICT.has(*rule), Rules::LENIENT.has(*rule)) {
+            (true, _) => "strict, lenient",
+            (false, true) => "lenient",
+            (false, false) => "off",
+        };
+        format!("{:<20} {modes:<16} {}\n", rule.name(), rule.about())
+    };
+    Rule::ALL.iter().map(line).collect()
 }

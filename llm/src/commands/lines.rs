@@ -14,8 +14,17 @@ pub(super) struct JsonLine {
 
 /// The lines of `text`, empty ones passed over; `input` names it in refusals, `known` are the fields a line may have.
 pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<JsonLine>, Failure> {
+    each_line(input, text, known).map(|(_, line)| line).collect()
+}
+
+/// The same with the number of every line, those that are refused among the others.
+pub(super) fn each_line<'a>(
+    input: &'a str,
+    text: &'a str,
+    known: &'a [&str],
+) -> impl Iterator<Item = (usize, Result<JsonLine, Failure>)> + 'a {
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    numbered.map(|(i, line)| JsonLine::read(format!("{input}:{}", i + 1), line, known)).collect()
+    numbered.map(move |(i, line)| (i + 1, JsonLine::read(format!("{input}:{}", i + 1), line, known)))
 }
 
 impl JsonLine {

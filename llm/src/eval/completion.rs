@@ -1,7 +1,7 @@
 //! One response to one problem, as it is kept.
 
 use grpo_lambda_decoder::rollout::SampledResponse;
-use grpo_lambda_grade::{Reason, Verdict};
+use grpo_lambda_grade::Verdict;
 use serde::{Deserialize, Serialize};
 
 /// Outcome of grading a response.
@@ -51,11 +51,11 @@ impl ResponseOutcome {
 
 impl From<&Verdict> for ResponseOutcome {
     fn from(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::Equal => ResponseOutcome::Right,
-            Verdict::Different => ResponseOutcome::Wrong,
-            Verdict::Ungradable(Reason::NoAnswer) => ResponseOutcome::NoAnswer,
-            Verdict::Ungradable(_) => ResponseOutcome::Unreadable,
+        match verdict.equal {
+            Some(true) => ResponseOutcome::Right,
+            Some(false) => ResponseOutcome::Wrong,
+            None if verdict.no_answer() => ResponseOutcome::NoAnswer,
+            None => ResponseOutcome::Unreadable,
         }
     }
 }

@@ -4,7 +4,7 @@ use grpo_lambda::stats::{Interval, wilson};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SamplingParams};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
-use grpo_lambda_grade::{Prediction, grade};
+use grpo_lambda_grade::Prediction;
 use serde::{Deserialize, Serialize};
 
 use crate::input::task::Problem;
@@ -74,10 +74,8 @@ pub fn evaluate(
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;
-            let verdict = grade(
-                &Prediction::extract(&tokens.text(&response.tokens)?, problem.extraction),
-                &problem.gold,
-            );
+            let text = tokens.text(&response.tokens)?;
+            let verdict = problem.gold.grade(&Prediction::extract(&text, problem.extraction));
             match verdict.reward() {
                 Some(reward) => {
                     out.n += 1;

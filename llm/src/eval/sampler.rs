@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
-use grpo_lambda_grade::{Prediction, grade};
+use grpo_lambda_grade::Prediction;
 
 use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
@@ -120,7 +120,7 @@ impl BenchmarkSampler<'_> {
         self.stops().cut(&mut text);
         let finish = RecordedFinish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
-        let verdict = grade(&prediction, &item.gold);
+        let verdict = item.gold.grade(&prediction);
         Ok(CompletionRecord {
             problem: item.id.clone(),
             sample,

@@ -1,6 +1,6 @@
 //! The answer most samples agree on.
 
-use grpo_lambda_grade::{Answer, Verdict};
+use grpo_lambda_grade::Answer;
 
 use super::completion::{CompletionRecord, ResponseOutcome};
 
@@ -31,9 +31,8 @@ pub fn majority(samples: &[CompletionRecord]) -> Vote {
         };
         let known = classes.iter().position(|class| class.text == text);
         let answer = if known.is_none() { Some(Answer::read(text)) } else { None };
-        let equal = |class: &Class<'_>| {
-            answer.as_ref().is_some_and(|answer| class.answer.compare(answer) == Verdict::Equal)
-        };
+        let equal =
+            |class: &Class<'_>| answer.as_ref().is_some_and(|answer| class.answer.compare(answer).is_equal());
         match known.or_else(|| classes.iter().position(equal)) {
             Some(at) => classes[at].votes += 1,
             None => {

@@ -1,6 +1,6 @@
 //! Rewards the right answer.
 
-use grpo_lambda_grade::{Prediction, grade};
+use grpo_lambda_grade::Prediction;
 
 use super::{RewardComponent, RewardConfig, RewardInput};
 
@@ -18,5 +18,5 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
 };
 
 fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
-    grade(&Prediction::extract(input.text, input.extraction), input.gold).reward()
+    input.gold.grade(&Prediction::extract(input.text, input.extraction)).reward()
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_grade::{Extraction, Gold, Prediction, Verdict, grade};
+use grpo_lambda_grade::{Extraction, Gold, Prediction};
 use grpo_lambda_llm::input::data::{AnswerForm, Columns, DataSet, OnBadRow, Shuffled, open, permutation};
 use grpo_lambda_llm::input::prompt::Template;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn rows_hold_what_their_files_say() {
     let data = opened(&fixture("benchmark.parquet"));
     let row = data.row(0).unwrap();
     assert_eq!(row.answers, [r"\frac{5}{6}", "5/6"]);
-    assert_eq!(grade(&Prediction::of(r"\boxed{\frac{10}{12}}"), &row.gold), Verdict::Equal);
+    assert!(row.gold.grade(&Prediction::of(r"\boxed{\frac{10}{12}}")).is_equal());
     // The problem as published: its blank lines are part of what a model is evaluated on.
     assert_eq!(data.row(2).unwrap().problem, "\nSolve $x^2 = 4$.\n");
     let texts =
@@ -303,7 +303,7 @@ fn published_benchmarks_have_their_sizes_and_their_golds_equal_themselves() {
             let row = row.unwrap();
             for answer in &row.answers {
                 let said = Prediction::extract(&format!("\\boxed{{{answer}}}"), Extraction::Boxed);
-                assert_eq!(grade(&said, &row.gold), Verdict::Equal, "{name}:{}: {answer}", row.line);
+                assert!(row.gold.grade(&said).is_equal(), "{name}:{}: {answer}", row.line);
             }
         }
     }
@@ -322,11 +322,11 @@ fn published_gsm8k_is_gradable_to_the_last_row() {
             for template in &templates {
                 let target = template.target(row.solution.as_deref().unwrap(), &row.answers[0]);
                 let said = Prediction::extract(&target, template.extraction());
-                assert_eq!(grade(&said, &row.gold), Verdict::Equal, "{name}:{}: {target}", row.line);
+                assert!(row.gold.grade(&said).is_equal(), "{name}:{}: {target}", row.line);
             }
             let wrong = Gold::math(&format!("{}1", row.answers[0])).unwrap();
             let said = Prediction::extract(&templates[0].answer_only(&row.answers[0]), Extraction::Boxed);
-            assert_eq!(grade(&said, &wrong), Verdict::Different, "{name}:{}", row.line);
+            assert_eq!(wrong.grade(&said).equal, Some(false), "{name}:{}", row.line);
         }
     }
 }

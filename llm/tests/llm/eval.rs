@@ -8,7 +8,7 @@ use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
-use grpo_lambda_grade::{Prediction, grade};
+use grpo_lambda_grade::Prediction;
 use grpo_lambda_llm::eval::completion::{CompletionRecord, ResponseOutcome};
 use grpo_lambda_llm::input::task::{Split, Task, TaskSource};
 use grpo_lambda_llm::input::tokens::ModelTokenizer;
@@ -102,7 +102,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
             .unwrap();
         let text = tokens.text(&alone[0][0].tokens).unwrap();
         assert_eq!((completion.text.as_str(), completion.tokens), (text.as_str(), alone[0][0].tokens.len()));
-        let verdict = grade(&Prediction::of(&text), &problem.gold);
+        let verdict = problem.gold.grade(&Prediction::of(&text));
         assert_eq!(completion.verdict, ResponseOutcome::from(&verdict));
     }
     let summary = place.json("out/summary.json");

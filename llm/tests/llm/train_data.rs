@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_grade::{Prediction, Verdict, grade};
+use grpo_lambda_grade::Prediction;
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::input::task::Split;
 use grpo_lambda_llm::input::tokens::ModelTokenizer;
@@ -195,7 +195,7 @@ fn what_is_imitated_is_graded_right_under_every_template() {
         let problem = problems.problem(Stage::Sft, 3).unwrap();
         for response in [problem.solution.as_str(), problem.answer_only()] {
             let said = Prediction::extract(response, problems.extraction());
-            assert_eq!(grade(&said, &problem.gold), Verdict::Equal, "{template}: {response}");
+            assert!(problem.gold.grade(&said).is_equal(), "{template}: {response}");
         }
         assert!(!problem.solution.contains("<<") && problem.solution.len() > problem.answer_only().len());
     }

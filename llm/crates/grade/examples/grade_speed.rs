@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use grpo_lambda_grade::{Extraction, Gold, Prediction, grade};
+use grpo_lambda_grade::{Extraction, Gold, Prediction};
 
 /// A reference and a response.
 type Case = (String, String);
@@ -34,7 +34,7 @@ fn measure(name: &str, cases: &[Case]) {
     let one = |(gold, answer): &Case| {
         let start = Instant::now();
         let Ok(gold) = Gold::math(gold) else { return None };
-        std::hint::black_box(grade(&Prediction::extract(answer, Extraction::Auto), &gold));
+        std::hint::black_box(gold.grade(&Prediction::extract(answer, Extraction::Auto)));
         Some(start.elapsed())
     };
     // Once to warm up, then the measurement.

@@ -2,98 +2,190 @@
 
 use super::budget::{Budget, LONGEST};
 use super::compare;
+use super::fold::folded;
 use super::integer::Integer;
+use super::lex::Spelling;
 use super::node::Node;
-use super::parse::parse;
+use super::parse::{Reading, parse};
+use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
 use super::words;
 
 /// An answer as text: what it reads as, or why it does not.
 ///
 /// ```
-/// use grpo_lambda_grade::{Answer, Verdict};
+/// use grpo_lambda_grade::Answer;
 /// let half = Answer::read(r"\frac{1}{2}");
-/// assert_eq!(half.compare(&Answer::read("0.5")), Verdict::Equal);
-/// assert_eq!(half.compare(&Answer::read("2^{-1} + x")), Verdict::Different);
+/// assert_eq!(half.compare(&Answer::read("0.5")).equal, Some(true));
+/// assert_eq!(half.compare(&Answer::read("2^{-1} + x")).equal, Some(false));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The text without dollar signs, with single blanks.
     text: String,
+    rules: Rules,
     integer: Option<Integer>,
     /// Its words, where it is nothing but words.
     words: Option<String>,
-    /// The letter it chooses, and whether it is nothing else.
-    choice: Option<(char, bool)>,
+    choice: Option<Choice>,
     /// The ways to read it as mathematics; two where a comma can be read in two ways.
-    readings: Result<Vec<Node>, Reason>,
+    readings: Result<Vec<Reading>, Reason>,
+    /// Further ways, for the lenient rules.
+    more: Vec<Reading>,
 }
 
+/// A letter that is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Choice {
+    letter: char,
+    /// Whether nothing stands behind it.
+    alone: bool,
+}
+
+const PLAIN: Spelling = Spelling { thousands: true, comma: false, wide: false };
+const LISTED: Spelling = Spelling { thousands: false, ..PLAIN };
+const WIDE: [Spelling; 3] = [
+    Spelling { wide: true, ..PLAIN },
+    Spelling { wide: true, ..LISTED },
+    Spelling { wide: true, comma: true, thousands: false },
+];
+
 impl Answer {
-    /// Reads an answer that stands alone: the content of a box.
+    /// Reads an answer that stands alone, the content of a box, for the strict rules.
     pub fn read(text: &str) -> Answer {
+        Answer::read_by(text, Rules::STRICT)
+    }
+
+    /// Reads an answer that stands alone for comparisons by these rules.
+    ///
+    /// ```
+    /// use grpo_lambda_grade::{Answer, Rules};
+    /// let read = |text| Answer::read_by(text, Rules::LENIENT);
+    /// let verdict = read("12345").compare(&read("12 345"));
+    /// assert_eq!(verdict.to_string(), "equal by thousands");
+    /// ```
+    pub fn read_by(text: &str, rules: Rules) -> Answer {
         let currency = text.contains("\\$");
-        let text = tidy(text);
+        let text = tidy(&folded(text));
         let integer = Integer::parse(&text);
         let plain = !currency && integer.is_some() && !text.contains(',') && text.len() < 18;
         if plain && let Ok(n) = text.trim_start_matches('+').parse::<i64>() {
-            let readings = Ok(vec![Node::integer(n)]);
-            return Answer { text, integer, words: None, choice: None, readings };
+            let readings = Ok(vec![Reading { node: Node::integer(n), rules: Rules::NONE, two_ways: false }]);
+            return Answer { text, rules, integer, words: None, choice: None, readings, more: Vec::new() };
         }
         let mut readings = readings(&text);
-        if currency && let Ok(nodes) = &mut readings {
-            for node in nodes {
-                let value = std::mem::replace(node, Node::Infinity);
-                *node = Node::Unit(Box::new(value), Some("dollar".into()));
-            }
+        let mut more = more_readings(&text, rules, readings.as_deref().unwrap_or(&[]));
+        if currency {
+            readings.iter_mut().flatten().chain(&mut more).for_each(in_dollars);
         }
         let choice = choice(&text, readings.as_deref().unwrap_or(&[]));
-        Answer { words: words_of(&text), integer, choice, readings, text }
+        if rules.has(Rule::ChoiceText) && choice.is_some_and(|c| !c.alone) {
+            more.extend(choice_text(&text));
+        }
+        Answer { words: words_of(&text), rules, integer, choice, readings, more, text }
     }
 
-    /// Compares two answers. The order does not matter.
+    /// Compares two answers by the rules of this one. The order matters to two lenient rules only: [`Rule::BaseDropped`] and
+    /// [`Rule::DecimalComma`] believe this side to be the reference.
     pub fn compare(&self, other: &Answer) -> Verdict {
         if self.text.is_empty() || other.text.is_empty() {
-            return Verdict::Ungradable(Reason::NoAnswer);
+            return Verdict::open(Reason::NoAnswer);
         }
-        let decided = |equal| if equal { Verdict::Equal } else { Verdict::Different };
         if self.text == other.text {
-            return Verdict::Equal;
+            return Verdict::decided(true, Rules::NONE);
         }
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
             // Neither has a unit but a dollar sign, which an integer may have.
-            return decided(a == b);
+            let strict = a == b;
+            if strict || (self.more.is_empty() && other.more.is_empty()) {
+                return Verdict::decided(strict, Rules::NONE);
+            }
         }
-        if self.words.is_some() && self.words == other.words {
-            return Verdict::Equal;
+        if self.words.is_some() && self.words == other.words && self.rules.has(Rule::Words) {
+            return Verdict::decided(true, Rules::NONE.with(Rule::Words));
         }
-        match (self.choice, other.choice) {
-            (Some((a, true)), Some((b, _))) | (Some((a, _)), Some((b, true))) => return decided(a == b),
-            _ => {}
+        if let Some(decided) = self.by_choice(other) {
+            return decided;
         }
-        match (&self.readings, &other.readings) {
-            (Ok(a), Ok(b)) => any_same(a, b).map_or_else(Verdict::Ungradable, decided),
-            // A text is no number, whatever it says.
-            _ if self.words.is_some() || other.words.is_some() => Verdict::Different,
-            (Err(reason), _) | (_, Err(reason)) => Verdict::Ungradable(reason.clone()),
+        let strict = self.rules.minus(self.rules.minus(Rules::STRICT));
+        let first = self.by_readings(other, strict, false);
+        if first.is_equal() || strict == self.rules {
+            return first;
+        }
+        let second = self.by_readings(other, self.rules, true);
+        // What the strict rules decide stands where the lenient ones cannot read.
+        if second.equal.is_none() && first.equal.is_some() { first } else { second }
+    }
+
+    fn by_choice(&self, other: &Answer) -> Option<Verdict> {
+        let (Some(a), Some(b)) = (self.choice, other.choice) else { return None };
+        (self.rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
+            let rules = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
+            Verdict::decided(a.letter == b.letter, rules)
+        })
+    }
+
+    fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
+        let ways = |answer: &'_ Answer| -> Vec<Reading> {
+            let plain = answer.readings.iter().flatten();
+            let more = answer.more.iter().filter(|_| lenient);
+            plain.chain(more).filter(|r| r.rules.minus(rules).is_empty()).cloned().collect()
+        };
+        let (own, others) = (ways(self), ways(other));
+        if !own.is_empty() && !others.is_empty() {
+            return any_same(&own, &others, rules);
+        }
+        if lenient
+            && rules.has(Rule::NumberWords)
+            && let Some(verdict) = self.by_number_words(other, &own, &others)
+        {
+            return verdict;
+        }
+        // A text is no number, whatever it says.
+        if self.words.is_some() || other.words.is_some() {
+            return Verdict::decided(false, Rules::NONE);
+        }
+        let reason = [self, other].into_iter().find_map(|a| a.readings.clone().err());
+        Verdict::open(reason.unwrap_or(Reason::NoAnswer))
+    }
+
+    /// `five` beside 5.
+    fn by_number_words(&self, other: &Answer, own: &[Reading], others: &[Reading]) -> Option<Verdict> {
+        let number = |answer: &Answer| {
+            let n = words::number_word(answer.words.as_deref()?)?;
+            Some(vec![Reading {
+                node: Node::integer(n.into()),
+                rules: Rules::NONE.with(Rule::NumberWords),
+                two_ways: false,
+            }])
+        };
+        match (number(self), number(other)) {
+            (Some(a), None) if !others.is_empty() => Some(any_same(&a, others, self.rules)),
+            (None, Some(b)) if !own.is_empty() => Some(any_same(own, &b, self.rules)),
+            _ => None,
         }
     }
 }
 
 /// Whether any reading of one is the same as any of the other.
-fn any_same(a: &[Node], b: &[Node]) -> Result<bool, Reason> {
-    let mut budget = Budget::new();
+fn any_same(a: &[Reading], b: &[Reading], rules: Rules) -> Verdict {
+    let mut budget = Budget::new(rules);
     let mut open = None;
     for x in a {
         for y in b {
-            match compare::same(x, y, &mut budget) {
-                Ok(true) => return Ok(true),
+            // A reference with a comma is a list unless its own spelling says that it is a decimal.
+            if x.rules.has(Rule::DecimalComma) && matches!(a[0].node, Node::List(_)) {
+                continue;
+            }
+            budget.forget(x.rules.and(y.rules));
+            match compare::same(&x.node, &y.node, &mut budget) {
+                Ok(true) => return Verdict::decided(true, budget.used()),
                 Ok(false) => {}
                 Err(reason) => open = Some(reason),
             }
         }
     }
-    open.map_or(Ok(false), Err)
+    open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
 }
 
 /// Without dollar signs and the full stop of a sentence, blanks single.
@@ -107,24 +199,52 @@ fn tidy(text: &str) -> String {
             out.push(' ');
         }
     }
-    let end = out.trim_end().trim_end_matches('.').trim_end().len();
-    // A backslash keeps its blank.
+    let end = out.trim_end().trim_end_matches(['.', '。']).trim_end().len();
+    // Dots at the end of a number are part of it, and a backslash keeps its blank.
+    let end = if out[end..].starts_with("...") { end + 3 } else { end };
     out.truncate(if out[..end].ends_with('\\') { (end + 1).min(out.len()) } else { end });
     out
 }
 
-fn readings(text: &str) -> Result<Vec<Node>, Reason> {
+fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
     if text.len() > LONGEST {
         return Err(Reason::TooLarge(format!("an answer of {} bytes, more than {LONGEST}", text.len())));
     }
-    let mut budget = Budget::new();
-    match parse(text, true, &mut budget) {
-        Ok((node, false)) => Ok(vec![node]),
-        Ok((node, true)) => {
-            Ok(std::iter::once(node).chain(parse(text, false, &mut budget).ok().map(|r| r.0)).collect())
-        }
-        Err(reason) => parse(text, false, &mut budget).map(|r| vec![r.0]).map_err(|_| reason),
+    let mut budget = Budget::new(Rules::STRICT);
+    match parse(text, PLAIN, &mut budget) {
+        Ok(reading) if !reading.two_ways => Ok(vec![reading]),
+        Ok(reading) => Ok(std::iter::once(reading).chain(parse(text, LISTED, &mut budget).ok()).collect()),
+        Err(reason) => parse(text, LISTED, &mut budget).map(|r| vec![r]).map_err(|_| reason),
     }
+}
+
+/// What the lenient rules read beside that, each way once.
+fn more_readings(text: &str, rules: Rules, known: &[Reading]) -> Vec<Reading> {
+    let mut more: Vec<Reading> = Vec::new();
+    if rules.minus(Rules::STRICT).is_empty() || text.len() > LONGEST {
+        return more;
+    }
+    let mut budget = Budget::new(rules);
+    let comma = text.contains([',', '.']);
+    for spelling in WIDE.into_iter().take(if comma { 3 } else { 1 }) {
+        if let Ok(reading) = parse(text, spelling, &mut budget)
+            && reading.rules.minus(rules).is_empty()
+            && !known.iter().chain(&more).any(|r| r.node == reading.node)
+        {
+            more.push(reading);
+        }
+    }
+    more
+}
+
+fn in_dollars(reading: &mut Reading) {
+    let value = std::mem::replace(&mut reading.node, Node::Infinity);
+    reading.node = match value {
+        // `\$3.50 \text{ per hour}`
+        Node::Unit(inner, None) => Node::Unit(inner, Some("dollar".into())),
+        unit @ Node::Unit(..) => unit,
+        value => Node::Unit(Box::new(value), Some("dollar".into())),
+    };
 }
 
 /// The canonical spelling of a text that is nothing but words, at least one of them longer than a letter.
@@ -143,24 +263,38 @@ fn words_of(text: &str) -> Option<String> {
     (long && plain.chars().all(allowed)).then(|| words::canonical(&plain))
 }
 
-/// `C`, `(C)`, `\text{(C)}`, and the letter before `(C) 12` or `C. 12`.
-fn choice(text: &str, readings: &[Node]) -> Option<(char, bool)> {
+/// What stands before the letter of a choice.
+fn without_text_commands(text: &str) -> &str {
     let mut rest = text;
-    for mark in ["\\text{", "\\textbf{", "\\mathrm{", "\\mathbf{"] {
+    for mark in ["\\text{", "\\textbf{", "\\mathrm{", "\\mathbf{", "{"] {
         rest = rest.strip_prefix(mark).unwrap_or(rest);
     }
+    rest
+}
+
+/// `C`, `(C)`, `\text{(C)}`, and the letter before `(C) 12` or `C. 12`.
+fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
+    let rest = without_text_commands(text);
     let bracket = rest.starts_with('(');
-    rest = rest.strip_prefix('(').unwrap_or(rest);
+    let rest = rest.strip_prefix('(').unwrap_or(rest);
     let letter = rest.chars().next().filter(|c| c.is_ascii_alphabetic())?;
     let upper = letter.to_ascii_uppercase();
     if !('A'..='J').contains(&upper) || (!bracket && letter != upper) {
         return None;
     }
-    let alone = matches!(readings, [Node::Symbol(name)] if name.len() == 1);
-    if alone {
-        return Some((upper, true));
+    if matches!(readings, [Reading { node: Node::Symbol(name), .. }] if name.len() == 1) {
+        return Some(Choice { letter: upper, alone: true });
     }
     let after = &rest[1..];
     let closed = if bracket { after.starts_with(')') } else { after.starts_with([')', '.', ':']) };
-    closed.then_some((upper, false))
+    closed.then_some(Choice { letter: upper, alone: false })
+}
+
+/// What stands behind the letter of a choice, as an answer of its own.
+fn choice_text(text: &str) -> Option<Reading> {
+    let (_, after) = without_text_commands(text).split_once([')', '.', ':'])?;
+    let after = after.trim_start_matches(['}', ' ', '~']);
+    let mut reading = parse(after, PLAIN, &mut Budget::new(Rules::STRICT)).ok()?;
+    reading.rules = reading.rules.with(Rule::ChoiceText);
+    Some(reading)
 }

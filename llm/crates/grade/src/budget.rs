@@ -1,5 +1,6 @@
-//! A bound on the work of one case: steps are counted, not seconds, so that the verdict is the same on every machine.
+//! What one case may use: a bounded number of steps, so that the verdict is the same on every machine, and the rules that are on.
 
+use super::rules::{Rule, Rules};
 use super::verdict::Reason;
 
 /// Steps one comparison may take. A step is some tens of nanoseconds of work.
@@ -9,15 +10,17 @@ pub(super) const DEPTH: u32 = 250;
 /// Bytes of an answer that is read as an expression. Longer ones are compared as integers and as text only.
 pub(super) const LONGEST: usize = 8 * 1024;
 
-/// What is left of the work of one case.
+/// What is left of the work of one case, and the rules that it may use and has used.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     left: u64,
+    allowed: Rules,
+    used: Rules,
 }
 
 impl Budget {
-    pub(super) fn new() -> Self {
-        Budget { left: STEPS }
+    pub(super) fn new(allowed: Rules) -> Self {
+        Budget { left: STEPS, allowed, used: Rules::NONE }
     }
 
     /// Takes `steps`.
@@ -35,5 +38,27 @@ impl Budget {
                 Err(Reason::TooLarge(format!("deciding takes more than {STEPS} steps")))
             }
         }
+    }
+
+    /// Whether `rule` is on; if so it counts as used, unless [`Budget::forget`] takes that back.
+    pub(super) fn uses(&mut self, rule: Rule) -> bool {
+        let on = self.allowed.has(rule);
+        if on {
+            self.used = self.used.with(rule);
+        }
+        on
+    }
+
+    pub(super) fn allows(&self, rule: Rule) -> bool {
+        self.allowed.has(rule)
+    }
+
+    pub(super) fn used(&self) -> Rules {
+        self.used
+    }
+
+    /// Sets the rules used back to an earlier state: a way that led nowhere used nothing.
+    pub(super) fn forget(&mut self, earlier: Rules) {
+        self.used = earlier;
     }
 }

@@ -136,15 +136,19 @@ fn call(function: Function, arguments: &[Node], budget: &mut Budget) -> Result<O
     apply(function, &values, budget)
 }
 
+fn undefined<T>(what: &str) -> Result<T, Reason> {
+    Err(Reason::Undefined(what.to_owned()))
+}
+
+/// Largest argument of a factorial or a binomial coefficient that is worked out.
+const LARGEST: u64 = 1500;
+
 /// A function of rational numbers where its value is rational.
 pub(super) fn apply(
     function: Function,
     values: &[BigRational],
     budget: &mut Budget,
 ) -> Result<Option<BigRational>, Reason> {
-    let whole: Option<Vec<BigInt>> =
-        values.iter().map(|v| v.is_integer().then(|| v.numer().clone())).collect();
-    let undefined = |what: &str| Err(Reason::Undefined(what.to_owned()));
     let words: u64 = values.iter().map(|v| size(v) / 64 + 1).sum();
     budget.spend(words * words)?;
     Ok(match (function, values) {
@@ -153,60 +157,68 @@ pub(super) fn apply(
         (Function::Ceil, [v]) => Some(v.ceil()),
         (Function::Max, list) => list.iter().max().cloned(),
         (Function::Min, list) => list.iter().min().cloned(),
-        (Function::Root, [v, order]) => {
-            let Some(order) = order.is_integer().then(|| order.numer().to_u32()).flatten() else {
-                return Ok(None);
-            };
-            if order == 0 {
-                return undefined("a root of order zero");
-            }
-            if order > 64 {
-                return Ok(None);
-            }
-            root(v, order, budget)?
-        }
-        (Function::Gcd | Function::Lcm, _) => {
-            let Some(whole) = whole else { return undefined("a common divisor of what is not whole") };
-            let mut result = whole[0].abs();
-            for n in &whole[1..] {
-                budget.spend((result.bits() / 8 + n.bits() / 8 + 1) * words)?;
-                result = if function == Function::Gcd { result.gcd(n) } else { result.lcm(n) };
-            }
-            Some(BigRational::from_integer(result))
-        }
-        (Function::Factorial, [v]) => {
-            if !v.is_integer() || v.is_negative() {
-                return undefined("the factorial of what is not a natural number");
-            }
-            match v.numer().to_u64() {
-                Some(n) if n <= 1500 => {
-                    budget.spend(n * n / 32 + 1)?;
-                    let product = (1..=n).fold(BigInt::one(), |product, k| product * k);
-                    Some(BigRational::from_integer(product))
-                }
-                _ => None,
-            }
-        }
-        (Function::Binomial, [n, k]) => {
-            if !n.is_integer() || !k.is_integer() || n.is_negative() || k.is_negative() {
-                return undefined("a binomial coefficient of what is not natural");
-            }
-            if k > n {
-                return Ok(Some(BigRational::zero()));
-            }
-            match (n.numer().to_u64(), k.numer().to_u64()) {
-                (Some(n), Some(k)) if n <= 1500 => {
-                    budget.spend(n * n / 32 + 1)?;
-                    let one = BigInt::one();
-                    let value = (0..k.min(n - k)).fold(one, |value, i| value * (n - i) / (i + 1));
-                    Some(BigRational::from_integer(value))
-                }
-                _ => None,
-            }
-        }
+        (Function::Root, [v, order]) => return root_of_order(v, order, budget),
+        (Function::Gcd | Function::Lcm, _) => return divisor(function, values, budget),
+        (Function::Factorial, [v]) => return factorial(v, budget),
+        (Function::Binomial, [n, k]) => return binomial(n, k, budget),
         (Function::Exp, [v]) if v.is_zero() => Some(BigRational::one()),
         (Function::Ln | Function::Log, [v, ..]) if v.is_one() => Some(BigRational::zero()),
         (Function::Ln | Function::Log, [v, ..]) if v.is_zero() => return undefined("the logarithm of zero"),
         _ => None,
     })
+}
+
+fn root_of_order(
+    v: &BigRational,
+    order: &BigRational,
+    budget: &mut Budget,
+) -> Result<Option<BigRational>, Reason> {
+    match order.is_integer().then(|| order.numer().to_u32()).flatten() {
+        Some(0) => undefined("a root of order zero"),
+        Some(order @ 1..=64) => root(v, order, budget),
+        _ => Ok(None),
+    }
+}
+
+/// The greatest common divisor, or the least common multiple.
+fn divisor(
+    function: Function,
+    values: &[BigRational],
+    budget: &mut Budget,
+) -> Result<Option<BigRational>, Reason> {
+    if values.iter().any(|v| !v.is_integer()) {
+        return undefined("a common divisor of what is not whole");
+    }
+    let words: u64 = values.iter().map(|v| size(v) / 64 + 1).sum();
+    let mut result = values[0].numer().abs();
+    for n in values[1..].iter().map(|v| v.numer()) {
+        budget.spend((result.bits() / 8 + n.bits() / 8 + 1) * words)?;
+        result = if function == Function::Gcd { result.gcd(n) } else { result.lcm(n) };
+    }
+    Ok(Some(BigRational::from_integer(result)))
+}
+
+fn factorial(v: &BigRational, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
+    if !v.is_integer() || v.is_negative() {
+        return undefined("the factorial of what is not a natural number");
+    }
+    let Some(n) = v.numer().to_u64().filter(|n| *n <= LARGEST) else { return Ok(None) };
+    budget.spend(n * n / 32 + 1)?;
+    let product = (1..=n).fold(BigInt::one(), |product, k| product * k);
+    Ok(Some(BigRational::from_integer(product)))
+}
+
+fn binomial(n: &BigRational, k: &BigRational, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
+    if !n.is_integer() || !k.is_integer() || n.is_negative() || k.is_negative() {
+        return undefined("a binomial coefficient of what is not natural");
+    }
+    if k > n {
+        return Ok(Some(BigRational::zero()));
+    }
+    let (Some(n), Some(k)) = (n.numer().to_u64().filter(|n| *n <= LARGEST), k.numer().to_u64()) else {
+        return Ok(None);
+    };
+    budget.spend(n * n / 32 + 1)?;
+    let value = (0..k.min(n - k)).fold(BigInt::one(), |value, i| value * (n - i) / (i + 1));
+    Ok(Some(BigRational::from_integer(value)))
 }

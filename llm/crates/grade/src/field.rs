@@ -122,56 +122,62 @@ impl Point {
                 Value::At(value, degree) => Value::At(self.multiply(value, self.invert(100)), degree),
                 other => other,
             },
-            Node::Sum(terms) => {
-                let (mut sum, mut degree) = (0, 0u64);
-                for (sign, term) in terms {
-                    match (self.value(term, budget)?, sign) {
-                        (Value::At(value, d), Sign::Plus) => {
-                            (sum, degree) = (self.add(sum, value), degree + d)
-                        }
-                        (Value::At(value, d), Sign::Minus) => {
-                            (sum, degree) = (self.subtract(sum, value), degree + d);
-                        }
-                        (Value::At(..), _) => return Ok(Value::Other),
-                        (other, _) => return Ok(other),
-                    }
-                }
-                self.bounded(sum, degree)
-            }
-            Node::Product(factors) => {
-                let (mut product, mut degree) = (1, 0u64);
-                for (divides, factor) in factors {
-                    match self.value(factor, budget)? {
-                        Value::At(0, _) if *divides => return Ok(Value::Pole),
-                        Value::At(value, d) => {
-                            let value = if *divides { self.invert(value) } else { value };
-                            (product, degree) = (self.multiply(product, value), degree + d);
-                        }
-                        other => return Ok(other),
-                    }
-                }
-                self.bounded(product, degree)
-            }
-            Node::Power(base, exponent) => {
-                let Some(exponent) = exact::rational(exponent, budget)? else { return Ok(Value::Other) };
-                let Some(n) = exponent.is_integer().then(|| exponent.numer().to_i64()).flatten() else {
-                    return Ok(Value::Other);
-                };
-                match self.value(base, budget)? {
-                    Value::At(0, _) if n <= 0 => Value::Pole,
-                    Value::At(value, degree) => {
-                        let value = self.raise(value, n.unsigned_abs() % (self.prime - 1));
-                        let value = if n < 0 { self.invert(value) } else { value };
-                        self.bounded(value, degree.saturating_mul(n.unsigned_abs()))
-                    }
-                    other => other,
-                }
-            }
+            Node::Sum(terms) => return self.sum(terms, budget),
+            Node::Product(factors) => return self.product(factors, budget),
+            Node::Power(base, exponent) => return self.power(base, exponent, budget),
             Node::Call(..) => match exact::rational(node, budget)? {
                 Some(value) => self.quotient(self.reduce(value.numer()), self.reduce(value.denom())),
                 None => Value::Other,
             },
             _ => Value::Other,
+        })
+    }
+
+    fn sum(self, terms: &[(Sign, Node)], budget: &mut Budget) -> Result<Value, Reason> {
+        let (mut sum, mut degree) = (0, 0u64);
+        for (sign, term) in terms {
+            let (value, d) = match self.value(term, budget)? {
+                Value::At(value, d) => (value, d),
+                other => return Ok(other),
+            };
+            sum = match sign {
+                Sign::Plus => self.add(sum, value),
+                Sign::Minus => self.subtract(sum, value),
+                Sign::PlusMinus | Sign::MinusPlus => return Ok(Value::Other),
+            };
+            degree += d;
+        }
+        Ok(self.bounded(sum, degree))
+    }
+
+    fn product(self, factors: &[(bool, Node)], budget: &mut Budget) -> Result<Value, Reason> {
+        let (mut product, mut degree) = (1, 0u64);
+        for (divides, factor) in factors {
+            match self.value(factor, budget)? {
+                Value::At(0, _) if *divides => return Ok(Value::Pole),
+                Value::At(value, d) => {
+                    let value = if *divides { self.invert(value) } else { value };
+                    (product, degree) = (self.multiply(product, value), degree + d);
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(self.bounded(product, degree))
+    }
+
+    fn power(self, base: &Node, exponent: &Node, budget: &mut Budget) -> Result<Value, Reason> {
+        let Some(exponent) = exact::rational(exponent, budget)? else { return Ok(Value::Other) };
+        let Some(n) = exponent.is_integer().then(|| exponent.numer().to_i64()).flatten() else {
+            return Ok(Value::Other);
+        };
+        Ok(match self.value(base, budget)? {
+            Value::At(0, _) if n <= 0 => Value::Pole,
+            Value::At(value, degree) => {
+                let value = self.raise(value, n.unsigned_abs() % (self.prime - 1));
+                let value = if n < 0 { self.invert(value) } else { value };
+                self.bounded(value, degree.saturating_mul(n.unsigned_abs()))
+            }
+            other => other,
         })
     }
 

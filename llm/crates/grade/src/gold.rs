@@ -3,18 +3,21 @@
 use std::fmt;
 
 use super::answer::Answer;
+use super::extract::Prediction;
 use super::integer::Integer;
+use super::rules::Rules;
+use super::verdict::{Reason, Verdict};
 
-/// The right answer. Its type keeps it from being swapped with a [`Prediction`](super::Prediction).
+/// The right answer. Its type keeps it from being swapped with a [`Prediction`].
 #[derive(Clone, Debug)]
-pub struct Gold(pub(super) GoldKind);
+pub struct Gold(GoldKind);
 
 #[derive(Clone, Debug)]
-pub(super) enum GoldKind {
+enum GoldKind {
     /// An integer of the embedded task: only an integer answers it.
     Integer(Integer),
     /// Answers of any kind, each of them right, with their texts.
-    Any(Vec<(String, Answer)>),
+    Any(Vec<(String, Answer)>, Rules),
 }
 
 /// A reference answer this grader cannot use.
@@ -41,9 +44,9 @@ impl Gold {
     /// A reference answer of any kind: LaTeX, plain text, or words.
     ///
     /// ```
-    /// use grpo_lambda_grade::{Gold, Prediction, Verdict, grade};
+    /// use grpo_lambda_grade::{Gold, Prediction};
     /// let gold = Gold::math(r"\left( 3, \frac{\pi}{2} \right)")?;
-    /// assert_eq!(grade(&Prediction::of(r"so \boxed{(3, \pi/2)}"), &gold), Verdict::Equal);
+    /// assert!(gold.grade(&Prediction::of(r"so \boxed{(3, \pi/2)}")).is_equal());
     /// # Ok::<(), grpo_lambda_grade::GoldError>(())
     /// ```
     ///
@@ -53,16 +56,60 @@ impl Gold {
         Gold::any_of([text])
     }
 
-    /// Reference answers of any kind, each of them right.
+    /// Reference answers of any kind, each of them right, compared by the strict rules.
     ///
     /// # Errors
     /// When there are none, or one is empty.
     pub fn any_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Gold, GoldError> {
-        let golds: Vec<_> = texts.into_iter().map(|t| (t.trim().to_owned(), Answer::read(t))).collect();
+        Gold::any_by(texts, Rules::STRICT)
+    }
+
+    /// Reference answers of any kind, each of them right, compared by these rules.
+    ///
+    /// # Errors
+    /// When there are none, or one is empty.
+    pub fn any_by<'a>(texts: impl IntoIterator<Item = &'a str>, rules: Rules) -> Result<Gold, GoldError> {
+        let read = |text: &str| (text.trim().to_owned(), Answer::read_by(text, rules));
+        let golds: Vec<_> = texts.into_iter().map(read).collect();
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {
             return Err(GoldError::Empty);
         }
-        Ok(Gold(GoldKind::Any(golds)))
+        Ok(Gold(GoldKind::Any(golds, rules)))
+    }
+
+    /// Compares an answer with this reference.
+    ///
+    /// ```
+    /// use grpo_lambda_grade::{Gold, Prediction};
+    /// assert!(Gold::from(12).grade(&Prediction::of(r"3*4=12 \boxed{ 012 }")).is_equal());
+    /// assert_eq!(Gold::from(12).grade(&Prediction::of("12")).reward(), Some(0.0)); // not in a box
+    /// ```
+    pub fn grade(&self, prediction: &Prediction) -> Verdict {
+        let text = prediction.answer().map(str::trim).filter(|text| !text.is_empty());
+        let mut verdict = text.map_or(Verdict::open(Reason::NoAnswer), |text| self.compare(text));
+        verdict.extracted = text.map(str::to_owned);
+        verdict
+    }
+
+    fn compare(&self, text: &str) -> Verdict {
+        match &self.0 {
+            GoldKind::Integer(gold) => match Integer::parse(text) {
+                None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
+                Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
+            },
+            GoldKind::Any(golds, rules) => {
+                let answer = Answer::read_by(text, *rules);
+                let mut best = Verdict::decided(false, Rules::NONE);
+                for (_, gold) in golds {
+                    match gold.compare(&answer) {
+                        equal if equal.is_equal() => return equal,
+                        open if open.equal.is_none() => best = open,
+                        _ => {}
+                    }
+                }
+                best
+            }
+        }
     }
 }
 
@@ -77,7 +124,9 @@ impl PartialEq for Gold {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (GoldKind::Integer(a), GoldKind::Integer(b)) => a == b,
-            (GoldKind::Any(a), GoldKind::Any(b)) => a.iter().map(|g| &g.0).eq(b.iter().map(|g| &g.0)),
+            (GoldKind::Any(a, p), GoldKind::Any(b, q)) => {
+                p == q && a.iter().map(|g| &g.0).eq(b.iter().map(|g| &g.0))
+            }
             _ => false,
         }
     }
@@ -89,7 +138,7 @@ impl fmt::Display for Gold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             GoldKind::Integer(n) => n.fmt(f),
-            GoldKind::Any(golds) => {
+            GoldKind::Any(golds, _) => {
                 let texts: Vec<&str> = golds.iter().map(|(text, _)| text.as_str()).collect();
                 f.write_str(&texts.join(" or "))
             }

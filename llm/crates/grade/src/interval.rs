@@ -1,7 +1,11 @@
 //! Sets of real numbers: intervals, points, their unions and differences, and the inequalities that describe them.
 
+use num_rational::BigRational;
+use num_traits::{Signed, Zero};
+
 use super::budget::Budget;
-use super::node::{Node, Relation, Sign};
+use super::exact;
+use super::node::{Function, Node, Relation, Sign};
 use super::scalar;
 use super::verdict::Reason;
 
@@ -17,58 +21,152 @@ struct Interval {
 #[derive(Clone, Debug)]
 pub(super) struct Reals(Vec<Interval>);
 
-/// The interval that a chain of inequalities leaves for one symbol: `x > 3`, `2 <= x < 5`. With it the name of the symbol.
-pub(super) fn of_inequality(first: &Node, rest: &[(Relation, Node)]) -> Option<(String, Node)> {
-    let minus_infinity = || Node::Sum(vec![(Sign::Minus, Node::Infinity)]);
-    let open_or_closed = |r: Relation| match r {
-        Relation::Less | Relation::Greater => Some(false),
-        Relation::LessOrEqual | Relation::GreaterOrEqual => Some(true),
+/// The set that an inequality leaves for what it is about.
+struct Described {
+    /// A symbol, or what else has a range: `|z|`, `f(x)`.
+    subject: Node,
+    /// Intervals, of which the set is the union.
+    parts: Vec<Node>,
+}
+
+/// Ends, and whether each belongs to the interval.
+struct Bounds {
+    low: Option<(Node, bool)>,
+    high: Option<(Node, bool)>,
+}
+
+impl Bounds {
+    /// `subject r bound`.
+    fn of(relation: Relation, bound: Node) -> Option<Bounds> {
+        Some(match relation {
+            Relation::Less => Bounds { low: None, high: Some((bound, false)) },
+            Relation::LessOrEqual => Bounds { low: None, high: Some((bound, true)) },
+            Relation::Greater => Bounds { low: Some((bound, false)), high: None },
+            Relation::GreaterOrEqual => Bounds { low: Some((bound, true)), high: None },
+            _ => return None,
+        })
+    }
+
+    fn interval(self) -> Node {
+        let (low, low_in) = self.low.unwrap_or((Node::minus_infinity(), false));
+        let (high, high_in) = self.high.unwrap_or((Node::Infinity, false));
+        Node::interval(low, high, (low_in, high_in))
+    }
+
+    /// The bounds of x, where these are those of `slope x + shift`.
+    fn solved(self, slope: &BigRational, shift: &BigRational) -> Bounds {
+        let one = |(bound, inside): (Node, bool)| {
+            let moved = bound.minus(&Node::exact(shift.clone()));
+            (Node::Product(vec![(false, moved), (true, Node::exact(slope.clone()))]), inside)
+        };
+        let (low, high) = (self.low.map(one), self.high.map(one));
+        if slope.is_negative() { Bounds { low: high, high: low } } else { Bounds { low, high } }
+    }
+}
+
+/// The middle of a chain of inequalities and its bounds, without symbols.
+fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
+    match rest {
+        [(relation, right)] => match (first.has_symbols(), right.has_symbols()) {
+            (true, false) => Some((first.clone(), Bounds::of(*relation, right.clone())?)),
+            (false, true) => Some((right.clone(), Bounds::of(relation.turned(), first.clone())?)),
+            (true, true) if first.is_expression() && right.is_expression() => {
+                Some((first.minus(right), Bounds::of(*relation, Node::integer(0))?))
+            }
+            _ => None,
+        },
+        [(r, middle), (s, last)] if middle.has_symbols() && !first.has_symbols() && !last.has_symbols() => {
+            let (one, other) = (Bounds::of(r.turned(), first.clone())?, Bounds::of(*s, last.clone())?);
+            let bounds = Bounds { low: one.low.or(other.low), high: one.high.or(other.high) };
+            // `1 < x > 2` bounds one side twice.
+            (bounds.low.is_some() && bounds.high.is_some()).then(|| (middle.clone(), bounds))
+        }
         _ => None,
-    };
-    let upward = |r: Relation| matches!(r, Relation::Less | Relation::LessOrEqual);
-    let group = |low: Node, high: Node, (a, b): (bool, bool)| {
-        Node::Group(if a { '[' } else { '(' }, vec![low, high], if b { ']' } else { ')' })
-    };
-    match (first, rest) {
-        (Node::Symbol(name), [(relation, bound)]) if !bound.has_symbols() => {
-            let closed = open_or_closed(*relation)?;
-            Some((
-                name.clone(),
-                if upward(*relation) {
-                    group(minus_infinity(), bound.clone(), (false, closed))
-                } else {
-                    group(bound.clone(), Node::Infinity, (closed, false))
-                },
-            ))
+    }
+}
+
+/// Slope and shift of what is linear in its one symbol.
+fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigRational)> {
+    if !node.is_expression() {
+        return None;
+    }
+    let symbols = node.symbols();
+    let [name] = &symbols[..] else { return None };
+    let mut at = |n: i64| exact::rational(&node.with(name, &Node::integer(n)), budget).ok().flatten();
+    let (zero, one, two, far) = (at(0)?, at(1)?, at(2)?, at(-7)?);
+    let slope = &one - &zero;
+    let straight = &two - &one == slope && &zero - &far == &slope * BigRational::from_integer(7.into());
+    (straight && !slope.is_zero()).then(|| (name.clone(), slope, zero))
+}
+
+/// Whether something that is no symbol is spoken of by its range.
+fn has_range(node: &Node) -> bool {
+    match node {
+        Node::Call(Function::Abs, _) => true,
+        Node::Product(factors) => {
+            factors.len() == 2 && factors.iter().all(|(divides, n)| !divides && matches!(n, Node::Symbol(_)))
         }
-        (bound, [(relation, symbol @ Node::Symbol(_))]) if !bound.has_symbols() => {
-            of_inequality(symbol, &[(relation.turned(), bound.clone())])
+        _ => false,
+    }
+}
+
+fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Budget) -> Option<Described> {
+    let (subject, bounds) = bounded(first, rest)?;
+    if matches!(subject, Node::Symbol(_)) {
+        return Some(Described { subject, parts: vec![bounds.interval()] });
+    }
+    if let Some((name, slope, shift)) = linear(&subject, budget) {
+        let parts = vec![bounds.solved(&slope, &shift).interval()];
+        return Some(Described { subject: Node::Symbol(name), parts });
+    }
+    if let (Node::Call(Function::Abs, inner), [_]) = (&subject, rest)
+        && let Some((name, slope, shift)) = linear(&inner[0], budget)
+    {
+        return Some(Described { subject: Node::Symbol(name), parts: of_absolute(bounds, &slope, &shift) });
+    }
+    has_range(&subject).then(|| Described { subject, parts: vec![bounds.interval()] })
+}
+
+/// The intervals of x where `|slope x + shift|` has one bound.
+fn of_absolute(bounds: Bounds, slope: &BigRational, shift: &BigRational) -> Vec<Node> {
+    let negative = |bound: &Node| Node::Sum(vec![(Sign::Minus, bound.clone())]);
+    let all = match bounds {
+        Bounds { high: Some((bound, inside)), .. } => {
+            vec![Bounds { low: Some((negative(&bound), inside)), high: Some((bound, inside)) }]
         }
-        (low, [(r, Node::Symbol(name)), (s, high)])
-            if !low.has_symbols() && !high.has_symbols() && upward(*r) == upward(*s) =>
-        {
-            let ends = (open_or_closed(*r)?, open_or_closed(*s)?);
-            Some((
-                name.clone(),
-                if upward(*r) {
-                    group(low.clone(), high.clone(), ends)
-                } else {
-                    group(high.clone(), low.clone(), (ends.1, ends.0))
-                },
-            ))
+        Bounds { low: Some((bound, inside)), .. } => vec![
+            Bounds { low: None, high: Some((negative(&bound), inside)) },
+            Bounds { low: Some((bound, inside)), high: None },
+        ],
+        none => vec![none],
+    };
+    all.into_iter().map(|b| b.solved(slope, shift).interval()).collect()
+}
+
+/// What an inequality, or a list of them, is about.
+pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
+    match node {
+        Node::Chain(first, rest, _) => match unequal(first, rest) {
+            Some(_) => Some((**first).clone()),
+            None => described(first, rest, budget).map(|d| d.subject),
+        },
+        Node::List(items) | Node::All(items) => {
+            let mut subjects = items.iter().map(|item| subject(item, budget));
+            let first = subjects.next()??;
+            subjects.all(|s| s.as_ref() == Some(&first)).then_some(first)
         }
         _ => None,
     }
 }
 
 /// Whether a node describes a set of reals in a way that a pair in brackets alone does not.
-pub(super) fn is_described(node: &Node) -> bool {
+pub(super) fn is_described(node: &Node, budget: &mut Budget) -> bool {
     match node {
         Node::Union(_) | Node::Without(..) => true,
-        Node::Chain(first, rest, _) => of_inequality(first, rest).is_some() || unequal(first, rest).is_some(),
-        Node::List(items) => items
-            .iter()
-            .all(|i| matches!(i, Node::Chain(first, rest, _) if of_inequality(first, rest).is_some())),
+        Node::All(items) => {
+            items.iter().all(|i| matches!(i, Node::Chain(..) | Node::Group(..) | Node::Union(_)))
+        }
+        Node::Chain(..) | Node::List(_) => subject(node, budget).is_some(),
         _ => false,
     }
 }
@@ -87,11 +185,10 @@ impl Reals {
     /// # Errors
     /// When the order of its ends cannot be found out.
     pub(super) fn read(node: &Node, budget: &mut Budget) -> Result<Option<Reals>, Reason> {
-        let mut parts = Vec::new();
-        if !collect(node, &mut parts, budget)? {
-            return Ok(None);
+        match collect(node, budget)? {
+            Some(parts) => Ok(Some(Reals(merged(parts, budget)?))),
+            None => Ok(None),
         }
-        Ok(Some(Reals(merged(parts, budget)?)))
     }
 
     /// Whether both are the same set.
@@ -109,71 +206,125 @@ impl Reals {
     }
 }
 
-/// Adds the intervals of `node`; false where it is no set of reals.
-fn collect(node: &Node, parts: &mut Vec<Interval>, budget: &mut Budget) -> Result<bool, Reason> {
+type Intervals = Option<Vec<Interval>>;
+
+/// The intervals of a node; nothing where it is no set of reals.
+fn collect(node: &Node, budget: &mut Budget) -> Result<Intervals, Reason> {
     budget.spend(1)?;
     match node {
-        Node::Group(open, items, close) => match &items[..] {
+        Node::Group(open, items, close) => Ok(match &items[..] {
             [low, high] if !low.has_symbols() && !high.has_symbols() => {
                 let ends = (*open == '[', *close == ']');
-                parts.push(Interval { low: low.clone(), high: high.clone(), ends });
-                Ok(true)
+                Some(vec![Interval { low: low.clone(), high: high.clone(), ends }])
             }
-            _ => Ok(false),
-        },
+            _ => None,
+        }),
         Node::Set(points) => {
-            for point in points {
-                if point.has_symbols() || point.has_double_sign() {
-                    return Ok(false);
-                }
-                parts.push(Interval { low: point.clone(), high: point.clone(), ends: (true, true) });
-            }
-            Ok(true)
+            let plain = |p: &Node| p.is_expression() && !p.has_symbols() && !p.has_double_sign();
+            let point = |p: &Node| Interval { low: p.clone(), high: p.clone(), ends: (true, true) };
+            Ok(points.iter().all(plain).then(|| points.iter().map(point).collect()))
         }
-        Node::Union(sets) => {
-            for set in sets {
-                if !collect(set, parts, budget)? {
-                    return Ok(false);
-                }
+        Node::Union(sets) => all_of(sets, budget),
+        Node::All(sets) => common(sets, budget),
+        Node::List(items) if subject(node, budget).is_some() => listed(items, budget),
+        Node::Chain(first, rest, _) => match unequal(first, rest) {
+            Some(point) => {
+                let line =
+                    Interval { low: Node::minus_infinity(), high: Node::Infinity, ends: (false, false) };
+                without(vec![line], point, budget).map(Some)
             }
-            Ok(true)
-        }
-        Node::List(_) if is_described(node) => {
-            for item in node.children() {
-                if !collect(item, parts, budget)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        Node::Chain(first, rest, _) => {
-            if let Some(point) = unequal(first, rest) {
-                let ends = vec![Node::Sum(vec![(Sign::Minus, Node::Infinity)]), Node::Infinity];
-                let line = Node::Group('(', ends, ')');
-                return collect(
-                    &Node::Without(Box::new(line), Box::new(Node::Set(vec![point.clone()]))),
-                    parts,
-                    budget,
-                );
-            }
-            match of_inequality(first, rest) {
-                Some((_, interval)) => collect(&interval, parts, budget),
-                None => Ok(false),
-            }
-        }
+            None => match described(first, rest, budget) {
+                Some(set) => all_of(&set.parts, budget),
+                None => Ok(None),
+            },
+        },
         Node::Without(set, points) => {
-            let mut inside = Vec::new();
-            let Node::Set(points) = &**points else { return Ok(false) };
-            if !collect(set, &mut inside, budget)? {
-                return Ok(false);
-            }
+            let Node::Set(points) = &**points else { return Ok(None) };
+            let Some(mut inside) = collect(set, budget)? else { return Ok(None) };
             for point in points {
                 inside = without(inside, point, budget)?;
             }
-            parts.append(&mut inside);
-            Ok(true)
+            Ok(Some(inside))
         }
-        _ => Ok(false),
+        _ => Ok(None),
+    }
+}
+
+fn all_of(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
+    let mut all = Vec::new();
+    for set in sets {
+        let Some(mut parts) = collect(set, budget)? else { return Ok(None) };
+        all.append(&mut parts);
+    }
+    Ok(Some(all))
+}
+
+/// The common part.
+fn common(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
+    let mut left: Option<Vec<Interval>> = None;
+    for set in sets {
+        let set = match set {
+            Node::Chain(_, rest, _) => match &rest[..] {
+                [(Relation::In, inside)] => inside,
+                _ => set,
+            },
+            other => other,
+        };
+        let Some(parts) = collect(set, budget)? else { return Ok(None) };
+        left = Some(match left {
+            None => parts,
+            Some(known) => {
+                let mut both = Vec::new();
+                for a in &known {
+                    for b in &parts {
+                        both.extend(overlap(a, b, budget)?);
+                    }
+                }
+                both
+            }
+        });
+    }
+    Ok(left)
+}
+
+/// What two intervals have in common.
+fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Interval>, Reason> {
+    let (low, low_in) = if scalar::same(&a.low, &b.low, budget)? {
+        (&a.low, a.ends.0 && b.ends.0)
+    } else if scalar::less(&a.low, &b.low, budget)? {
+        (&b.low, b.ends.0)
+    } else {
+        (&a.low, a.ends.0)
+    };
+    let (high, high_in) = if scalar::same(&a.high, &b.high, budget)? {
+        (&a.high, a.ends.1 && b.ends.1)
+    } else if scalar::less(&a.high, &b.high, budget)? {
+        (&a.high, a.ends.1)
+    } else {
+        (&b.high, b.ends.1)
+    };
+    let touching = scalar::same(low, high, budget)?;
+    let some = if touching { low_in && high_in } else { scalar::less(low, high, budget)? };
+    Ok(some.then(|| Interval { low: low.clone(), high: high.clone(), ends: (low_in, high_in) }))
+}
+
+/// Inequalities with commas between them hold together where that leaves a part of the line and their union is all of it;
+/// else they are alternatives.
+///
+/// # Errors
+/// When both readings leave a part of the line.
+fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
+    let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some());
+    if items.iter().any(holes) {
+        return common(items, budget);
+    }
+    let (Some(any), Some(all)) = (all_of(items, budget)?, common(items, budget)?) else { return Ok(None) };
+    if all.is_empty() {
+        return Ok(Some(any));
+    }
+    match &merged(any, budget)?[..] {
+        [line] if line.low == Node::minus_infinity() && line.high == Node::Infinity => Ok(Some(all)),
+        _ => Err(Reason::Undecided("inequalities joined by a comma: together, or one of them".into())),
     }
 }
 

@@ -27,55 +27,27 @@ mod compare;
 mod exact;
 mod extract;
 mod field;
+mod fold;
 mod gold;
+mod grader;
 mod integer;
 mod interval;
 mod lex;
+mod matrix;
 mod node;
 mod numeric;
 mod parse;
+mod rules;
 mod scalar;
 #[cfg(test)]
 mod tests;
+mod units;
 mod verdict;
 mod words;
 
 pub use answer::Answer;
 pub use extract::{BOXED, Extraction, Prediction, answer_place};
 pub use gold::{Gold, GoldError};
+pub use grader::{Grader, grade};
+pub use rules::{Rule, Rules, RulesError};
 pub use verdict::{Reason, Verdict};
-
-use gold::GoldKind;
-use integer::Integer;
-
-/// Compares an answer with the reference.
-///
-/// ```
-/// use grpo_lambda_grade::{Gold, Prediction, Verdict, grade};
-/// assert_eq!(grade(&Prediction::of(r"3*4=12 \boxed{ 012 }"), &Gold::from(12)), Verdict::Equal);
-/// assert_eq!(grade(&Prediction::of("12"), &Gold::from(12)).reward(), Some(0.0)); // not in a box
-/// ```
-pub fn grade(prediction: &Prediction, gold: &Gold) -> Verdict {
-    let Some(text) = prediction.answer().map(str::trim).filter(|text| !text.is_empty()) else {
-        return Verdict::Ungradable(Reason::NoAnswer);
-    };
-    match &gold.0 {
-        GoldKind::Integer(gold) => match Integer::parse(text) {
-            None => Verdict::Ungradable(Reason::NotAnInteger(text.to_owned())),
-            Some(answer) if answer == *gold => Verdict::Equal,
-            Some(_) => Verdict::Different,
-        },
-        GoldKind::Any(golds) => {
-            let answer = Answer::read(text);
-            let mut verdict = Verdict::Different;
-            for (_, gold) in golds {
-                match gold.compare(&answer) {
-                    Verdict::Equal => return Verdict::Equal,
-                    Verdict::Different => {}
-                    ungradable => verdict = ungradable,
-                }
-            }
-            verdict
-        }
-    }
-}

@@ -16,6 +16,8 @@ pub(super) enum Sign {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
+    /// `\approx`.
+    About,
     Unequal,
     Less,
     LessOrEqual,
@@ -49,6 +51,7 @@ pub(super) enum Function {
     Arcsin,
     Arccos,
     Arctan,
+    Arccot,
     Sinh,
     Cosh,
     Tanh,
@@ -78,6 +81,8 @@ pub(super) struct Number {
     pub(super) places: Option<i64>,
     /// Digits from the first that is not zero.
     pub(super) significant: u32,
+    /// Whether dots follow its digits: `0.333...`.
+    pub(super) dots: bool,
 }
 
 /// An answer or a part of one.
@@ -108,6 +113,16 @@ pub(super) enum Node {
     Set(Vec<Node>),
     /// `a, b` without brackets.
     List(Vec<Node>),
+    /// Inequalities that hold together, or sets of which the common part is meant: `x > 1 and x < 3`, `A \cap B`.
+    All(Vec<Node>),
+    /// `a : b : c`.
+    Ratio(Vec<Node>),
+    /// The first modulo the second.
+    Modular(Box<Node>, Box<Node>),
+    /// The rows of `cases` with their conditions.
+    Cases(Vec<Vec<Node>>),
+    /// `\ldots`.
+    Dots,
     Union(Vec<Node>),
     Without(Box<Node>, Box<Node>),
     Matrix(Vec<Vec<Node>>),
@@ -118,8 +133,17 @@ pub(super) enum Node {
 impl Node {
     /// A whole number.
     pub(super) fn integer(n: i64) -> Node {
-        let value = BigRational::from_integer(n.into());
-        Node::Number(Number { value, places: None, significant: 1 })
+        Node::whole(n.into())
+    }
+
+    /// A whole number of any size.
+    pub(super) fn whole(n: BigInt) -> Node {
+        Node::exact(BigRational::from_integer(n))
+    }
+
+    /// An exact number that is no decimal.
+    pub(super) fn exact(value: BigRational) -> Node {
+        Node::Number(Number { value, places: None, significant: 1, dots: false })
     }
 
     /// The whole number this is, if it was written as one.
@@ -135,14 +159,16 @@ impl Node {
         match self {
             Node::Sum(terms) => terms.iter().map(|(_, n)| n).collect(),
             Node::Product(factors) => factors.iter().map(|(_, n)| n).collect(),
-            Node::Power(a, b) | Node::Without(a, b) => vec![a, b],
+            Node::Power(a, b) | Node::Without(a, b) | Node::Modular(a, b) => vec![a, b],
             Node::Degrees(a) | Node::Percent(a) | Node::Unit(a, _) => vec![a],
             Node::Call(_, list)
             | Node::Group(_, list, _)
             | Node::Set(list)
             | Node::List(list)
+            | Node::All(list)
+            | Node::Ratio(list)
             | Node::Union(list) => list.iter().collect(),
-            Node::Matrix(rows) => rows.iter().flatten().collect(),
+            Node::Matrix(rows) | Node::Cases(rows) => rows.iter().flatten().collect(),
             Node::Chain(first, rest, _) => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, n)| n)).collect()
             }
@@ -168,28 +194,17 @@ impl Node {
         self.any(&|n| matches!(n, Node::Symbol(_)))
     }
 
-    /// The same with every double sign read as its upper or its lower one.
-    pub(super) fn with_signs(&self, upper: bool) -> Node {
-        let one = |n: &Node| n.with_signs(upper);
+    /// The same with every part directly below replaced.
+    pub(super) fn map(&self, one: &impl Fn(&Node) -> Node) -> Node {
         let all = |list: &[Node]| list.iter().map(one).collect();
-        let boxed = |n: &Node| Box::new(n.with_signs(upper));
+        let boxed = |n: &Node| Box::new(one(n));
+        let rows = |rows: &[Vec<Node>]| rows.iter().map(|row| all(row)).collect();
         match self {
-            Node::Sum(terms) => Node::Sum(
-                terms
-                    .iter()
-                    .map(|(sign, n)| {
-                        let sign = match (sign, upper) {
-                            (Sign::PlusMinus, true) | (Sign::MinusPlus, false) => Sign::Plus,
-                            (Sign::PlusMinus, false) | (Sign::MinusPlus, true) => Sign::Minus,
-                            (plain, _) => *plain,
-                        };
-                        (sign, one(n))
-                    })
-                    .collect(),
-            ),
+            Node::Sum(terms) => Node::Sum(terms.iter().map(|(sign, n)| (*sign, one(n))).collect()),
             Node::Product(factors) => Node::Product(factors.iter().map(|(d, n)| (*d, one(n))).collect()),
             Node::Power(a, b) => Node::Power(boxed(a), boxed(b)),
             Node::Without(a, b) => Node::Without(boxed(a), boxed(b)),
+            Node::Modular(a, b) => Node::Modular(boxed(a), boxed(b)),
             Node::Call(f, list) => Node::Call(*f, all(list)),
             Node::Degrees(a) => Node::Degrees(boxed(a)),
             Node::Percent(a) => Node::Percent(boxed(a)),
@@ -197,12 +212,101 @@ impl Node {
             Node::Group(open, list, close) => Node::Group(*open, all(list), *close),
             Node::Set(list) => Node::Set(all(list)),
             Node::List(list) => Node::List(all(list)),
+            Node::All(list) => Node::All(all(list)),
+            Node::Ratio(list) => Node::Ratio(all(list)),
             Node::Union(list) => Node::Union(all(list)),
-            Node::Matrix(rows) => Node::Matrix(rows.iter().map(|row| all(row)).collect()),
+            Node::Matrix(list) => Node::Matrix(rows(list)),
+            Node::Cases(list) => Node::Cases(rows(list)),
             Node::Chain(first, rest, label) => {
                 Node::Chain(boxed(first), rest.iter().map(|(r, n)| (*r, one(n))).collect(), *label)
             }
             leaf => leaf.clone(),
         }
+    }
+
+    /// The same with every double sign read as its upper or its lower one.
+    pub(super) fn with_signs(&self, upper: bool) -> Node {
+        let mut node = self.map(&|n| n.with_signs(upper));
+        if let Node::Sum(terms) = &mut node {
+            for (sign, _) in terms {
+                *sign = match (*sign, upper) {
+                    (Sign::PlusMinus, true) | (Sign::MinusPlus, false) => Sign::Plus,
+                    (Sign::PlusMinus, false) | (Sign::MinusPlus, true) => Sign::Minus,
+                    (plain, _) => plain,
+                };
+            }
+        }
+        node
+    }
+
+    /// The same with one symbol under another name.
+    pub(super) fn renamed(&self, from: &str, to: &str) -> Node {
+        match self {
+            Node::Symbol(name) if name == from => Node::Symbol(to.to_owned()),
+            other => other.map(&|n| n.renamed(from, to)),
+        }
+    }
+
+    /// The same with a value in place of one symbol.
+    pub(super) fn with(&self, name: &str, value: &Node) -> Node {
+        match self {
+            Node::Symbol(own) if own == name => value.clone(),
+            other => other.map(&|n| n.with(name, value)),
+        }
+    }
+
+    /// Whether this symbol stands in it.
+    pub(super) fn has_symbol(&self, name: &str) -> bool {
+        self.any(&|n| matches!(n, Node::Symbol(s) if s == name))
+    }
+
+    /// The symbols in it, each once, in order of their names.
+    pub(super) fn symbols(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        self.collect_symbols(&mut names);
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn collect_symbols(&self, names: &mut Vec<String>) {
+        if let Node::Symbol(name) = self {
+            names.push(name.clone());
+        }
+        self.children().into_iter().for_each(|child| child.collect_symbols(names));
+    }
+
+    /// `self - other`.
+    pub(super) fn minus(&self, other: &Node) -> Node {
+        Node::Sum(vec![(Sign::Plus, self.clone()), (Sign::Minus, other.clone())])
+    }
+
+    /// Minus infinity.
+    pub(super) fn minus_infinity() -> Node {
+        Node::Sum(vec![(Sign::Minus, Node::Infinity)])
+    }
+
+    /// An interval.
+    pub(super) fn interval(low: Node, high: Node, (low_in, high_in): (bool, bool)) -> Node {
+        Node::Group(if low_in { '[' } else { '(' }, vec![low, high], if high_in { ']' } else { ')' })
+    }
+
+    /// Whether it is a number, a symbol or made of them by arithmetic and functions.
+    pub(super) fn is_expression(&self) -> bool {
+        matches!(
+            self,
+            Node::Number(_)
+                | Node::Pi
+                | Node::Euler
+                | Node::Imaginary
+                | Node::Infinity
+                | Node::Symbol(_)
+                | Node::Sum(_)
+                | Node::Product(_)
+                | Node::Power(..)
+                | Node::Call(..)
+                | Node::Degrees(_)
+                | Node::Percent(_)
+        )
     }
 }

@@ -126,42 +126,20 @@ impl EvaluationPoint {
     fn call(self, function: Function, arguments: &[Node], budget: &mut Budget) -> Result<Ball, Reason> {
         let p = self.precision;
         budget.spend(p as u64)?;
-        let whole = |n: i64| Ball::rational(&BigRational::from_integer(n.into()), p);
         let mut values = Vec::with_capacity(arguments.len());
         for argument in arguments {
             values.push(self.value(argument, budget)?);
         }
         let x = &values[0];
         match function {
-            Function::Sin => Ok(x.cos_sin(p)?.1),
-            Function::Cos => Ok(x.cos_sin(p)?.0),
-            Function::Tan => {
-                let (cos, sin) = x.cos_sin(p)?;
-                sin.times(&cos.inverse(p)?, p)
+            Function::Sin | Function::Cos | Function::Tan | Function::Cot | Function::Sec | Function::Csc => {
+                trigonometric(function, x, p)
             }
-            Function::Cot => {
-                let (cos, sin) = x.cos_sin(p)?;
-                cos.times(&sin.inverse(p)?, p)
-            }
-            Function::Sec => x.cos_sin(p)?.0.inverse(p),
-            Function::Csc => x.cos_sin(p)?.1.inverse(p),
             Function::Arcsin => x.arcsin(p),
-            Function::Arccos => {
-                let half = Ball::pi(p)?.times(&Ball::float(0.5, p), p)?;
-                half.plus(&x.arcsin(p)?.negated(), p)
-            }
+            Function::Arccos => right_angle_less(&x.arcsin(p)?, p),
             Function::Arctan => x.arctan(p),
-            Function::Sinh | Function::Cosh | Function::Tanh => {
-                let (up, down) = (x.exp(p)?, x.negated().exp(p)?);
-                let half = Ball::float(0.5, p);
-                let sinh = up.plus(&down.negated(), p)?.times(&half, p)?;
-                let cosh = up.plus(&down, p)?.times(&half, p)?;
-                match function {
-                    Function::Sinh => Ok(sinh),
-                    Function::Cosh => Ok(cosh),
-                    _ => sinh.times(&cosh.inverse(p)?, p),
-                }
-            }
+            Function::Arccot => right_angle_less(&x.arctan(p)?, p),
+            Function::Sinh | Function::Cosh | Function::Tanh => hyperbolic(function, x, p),
             Function::Ln => x.ln(p),
             Function::Log => {
                 let base = values.get(1).cloned().unwrap_or(Ball::float(10.0, p));
@@ -169,43 +147,87 @@ impl EvaluationPoint {
             }
             Function::Exp => x.exp(p),
             Function::Abs => x.abs(p),
-            Function::Floor => whole(x.floor(p)?.0),
+            Function::Floor => whole(x.floor(p)?.0, p),
             Function::Ceil => {
                 let (below, exact) = x.floor(p)?;
-                whole(if exact { below } else { below + 1 })
+                whole(if exact { below } else { below + 1 }, p)
             }
             Function::Root => match values[1].floor(p)? {
                 (order @ 1..=64, true) => x.root(order as u32, p),
                 _ => x.ln(p)?.times(&values[1].inverse(p)?, p)?.exp(p),
             },
-            Function::Max | Function::Min => {
-                let mut best = values[0].clone();
-                for value in &values[1..] {
-                    let less = value.plus(&best.negated(), p)?.is_negative();
-                    let Some(less) = less else {
-                        return Err(Reason::Undefined("the largest of complex numbers".into()));
-                    };
-                    if less == (function == Function::Min) {
-                        best = value.clone();
-                    }
-                }
-                Ok(best)
-            }
+            Function::Max | Function::Min => extreme(function, &values, p),
             Function::Factorial | Function::Binomial | Function::Gcd | Function::Lcm => {
-                let mut exact = Vec::with_capacity(values.len());
-                for value in &values {
-                    let (n, true) = value.floor(p)? else {
-                        return Err(Reason::Undefined(
-                            "a function of whole numbers of what is not whole".into(),
-                        ));
-                    };
-                    exact.push(BigRational::from_integer(n.into()));
-                }
-                match exact::apply(function, &exact, budget)? {
-                    Some(value) => Ball::rational(&value, p),
-                    None => Err(Reason::TooLarge("a factorial or binomial coefficient".into())),
-                }
+                of_whole_numbers(function, &values, p, budget)
             }
         }
+    }
+}
+
+fn whole(n: i64, p: usize) -> Result<Ball, Reason> {
+    Ball::rational(&BigRational::from_integer(n.into()), p)
+}
+
+/// `pi/2 - x`.
+fn right_angle_less(x: &Ball, p: usize) -> Result<Ball, Reason> {
+    let half = Ball::pi(p)?.times(&Ball::float(0.5, p), p)?;
+    half.plus(&x.negated(), p)
+}
+
+fn trigonometric(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
+    let (cos, sin) = x.cos_sin(p)?;
+    match function {
+        Function::Sin => Ok(sin),
+        Function::Cos => Ok(cos),
+        Function::Tan => sin.times(&cos.inverse(p)?, p),
+        Function::Cot => cos.times(&sin.inverse(p)?, p),
+        Function::Sec => cos.inverse(p),
+        _ => sin.inverse(p),
+    }
+}
+
+fn hyperbolic(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
+    let (up, down) = (x.exp(p)?, x.negated().exp(p)?);
+    let half = Ball::float(0.5, p);
+    let sinh = up.plus(&down.negated(), p)?.times(&half, p)?;
+    let cosh = up.plus(&down, p)?.times(&half, p)?;
+    match function {
+        Function::Sinh => Ok(sinh),
+        Function::Cosh => Ok(cosh),
+        _ => sinh.times(&cosh.inverse(p)?, p),
+    }
+}
+
+/// The largest or the smallest.
+fn extreme(function: Function, values: &[Ball], p: usize) -> Result<Ball, Reason> {
+    let mut best = values[0].clone();
+    for value in &values[1..] {
+        let less = value.plus(&best.negated(), p)?.is_negative();
+        let Some(less) = less else {
+            return Err(Reason::Undefined("the largest of complex numbers".into()));
+        };
+        if less == (function == Function::Min) {
+            best = value.clone();
+        }
+    }
+    Ok(best)
+}
+
+fn of_whole_numbers(
+    function: Function,
+    values: &[Ball],
+    p: usize,
+    budget: &mut Budget,
+) -> Result<Ball, Reason> {
+    let mut exact = Vec::with_capacity(values.len());
+    for value in values {
+        let (n, true) = value.floor(p)? else {
+            return Err(Reason::Undefined("a function of whole numbers of what is not whole".into()));
+        };
+        exact.push(BigRational::from_integer(n.into()));
+    }
+    match exact::apply(function, &exact, budget)? {
+        Some(value) => Ball::rational(&value, p),
+        None => Err(Reason::TooLarge("a factorial or binomial coefficient".into())),
     }
 }

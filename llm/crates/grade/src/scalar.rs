@@ -3,7 +3,7 @@
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
-use num_traits::{Pow, Signed, ToPrimitive};
+use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
 use super::ball::Ball;
 use super::budget::Budget;
@@ -11,6 +11,7 @@ use super::exact;
 use super::field::{self, Value};
 use super::node::{Function, Node, Number, Sign};
 use super::numeric::{EvaluationPoint, Symbols};
+use super::rules::Rule;
 use super::verdict::Reason;
 
 /// Bits of the first evaluation, and of the one that confirms that two constants agree.
@@ -34,23 +35,16 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     }
     let (exact_a, exact_b) = (exact::rational(a, budget)?, exact::rational(b, budget)?);
     if let (Some(x), Some(y)) = (&exact_a, &exact_b) {
-        return Ok(x == y || rounds_to(a, y, x) || rounds_to(b, x, y));
+        return Ok(x == y || spells(a, x, y, budget)? || spells(b, y, x, budget)?);
     }
     let symbols = (a.has_symbols(), b.has_symbols());
     let constant = symbols == (false, false);
     // A decimal beside a constant that is not rational: the same where the constant rounds to it.
     if constant {
         for (decimal, exact, other) in [(a, &exact_a, b), (b, &exact_b, a)] {
-            let (Some(value), Some(Decimal { unit, significant })) = (exact, decimal_of(decimal)) else {
-                continue;
-            };
-            if significant >= ROUNDED {
-                let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-                let p = place.precision;
-                let distance =
-                    Ball::rational(value, p)?.plus(&place.value(other, budget)?.negated(), p)?.abs(p)?;
-                let half = Ball::rational(&(unit / BigInt::from(2)), p)?;
-                return Ok(half.plus(&distance.negated(), p)?.is_negative() == Some(false));
+            let (Some(value), Some(decimal)) = (exact, decimal_of(decimal)) else { continue };
+            if decimal.dots || decimal.significant >= ROUNDED || budget.allows(Rule::WrittenPrecision) {
+                return near(&decimal, value, other, budget);
             }
         }
     }
@@ -78,6 +72,83 @@ struct Decimal {
     /// One unit of the last place.
     unit: BigRational,
     significant: u32,
+    /// Whether dots follow, so that it is cut off and not rounded.
+    dots: bool,
+}
+
+impl Decimal {
+    /// Whether it may stand for a value it rounds to; if so the rule counts as used.
+    fn rounds(&self, budget: &mut Budget) -> bool {
+        self.significant >= ROUNDED && budget.uses(Rule::SixDigits) || budget.uses(Rule::WrittenPrecision)
+    }
+}
+
+/// Whether `node`, a decimal of value `own`, stands for another constant, that is not rational.
+fn near(decimal: &Decimal, own: &BigRational, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
+    let p = place.precision;
+    let difference = place.value(other, budget)?.plus(&Ball::rational(own, p)?.negated(), p)?;
+    let below = |x: &Ball, bound: &BigRational| {
+        Ok::<bool, Reason>(Ball::rational(bound, p)?.plus(&x.negated(), p)?.is_negative() == Some(false))
+    };
+    if decimal.dots {
+        let outward = if own.is_negative() { difference.negated() } else { difference };
+        let cut = outward.is_negative() == Some(false) && below(&outward, &decimal.unit)?;
+        return ellipsis(cut, budget);
+    }
+    Ok(below(&difference.abs(p)?, &(&decimal.unit / BigInt::from(2)))? && decimal.rounds(budget))
+}
+
+/// What follows where the digits before dots are those of the other value, or are not.
+fn ellipsis(fits: bool, budget: &mut Budget) -> Result<bool, Reason> {
+    if fits && !budget.uses(Rule::Ellipsis) {
+        return Err(Reason::Undecided("a decimal that ends in dots".into()));
+    }
+    Ok(fits)
+}
+
+/// Whether `node`, a decimal of value `own`, stands for `value`: one that rounds to it, or whose first digits it gives.
+fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budget) -> Result<bool, Reason> {
+    let Some(decimal) = decimal_of(node) else { return Ok(false) };
+    if decimal.dots {
+        let outward = if own.is_negative() { own - value } else { value - own };
+        return ellipsis(!outward.is_negative() && outward < decimal.unit, budget);
+    }
+    Ok((own - value).abs() * BigInt::from(2) <= decimal.unit && decimal.rounds(budget))
+}
+
+/// Whether `about` is `exact` rounded, or cut off, at the last digit written.
+///
+/// # Errors
+/// When the values cannot be found.
+pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let unit = match (decimal_of(about), about.as_integer()) {
+        (Some(decimal), _) => decimal.unit,
+        (None, Some(_)) => BigRational::one(),
+        _ => return Ok(false),
+    };
+    if exact.has_symbols() || !exact.is_expression() {
+        return Ok(false);
+    }
+    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
+    let p = place.precision;
+    let distance = place.value(exact, budget)?.plus(&place.value(about, budget)?.negated(), p)?.abs(p)?;
+    Ok(Ball::rational(&unit, p)?.plus(&distance.negated(), p)?.is_negative() == Some(false))
+}
+
+/// Whether `modulus` divides `value`.
+///
+/// # Errors
+/// When a step too many is taken, or the modulus is zero.
+pub(super) fn divides(modulus: &Node, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let (Some(value), Some(modulus)) = (exact::rational(value, budget)?, exact::rational(modulus, budget)?)
+    else {
+        return Ok(false);
+    };
+    if modulus.is_zero() {
+        return Err(Reason::Undefined("a remainder modulo zero".into()));
+    }
+    Ok((value / modulus).is_integer())
 }
 
 /// A decimal, with its sign, times a power of ten.
@@ -87,8 +158,8 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
         if n < 0 { power.recip() } else { power }
     };
     match node {
-        Node::Number(Number { places: Some(places), significant, .. }) => {
-            Some(Decimal { unit: ten(-places), significant: *significant })
+        Node::Number(Number { places: Some(places), significant, dots, .. }) => {
+            Some(Decimal { unit: ten(-places), significant: *significant, dots: *dots })
         }
         Node::Sum(terms) => match &terms[..] {
             [(Sign::Plus | Sign::Minus, term)] => decimal_of(term),
@@ -104,20 +175,13 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
                     },
                     other => other.as_integer()?.clone(),
                 };
-                let Decimal { unit, significant } = decimal_of(first)?;
-                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant })
+                let Decimal { unit, significant, dots } = decimal_of(first)?;
+                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
             }
             _ => None,
         },
         _ => None,
     }
-}
-
-/// Whether `node`, of value `own`, is a decimal of enough digits to which `value` rounds.
-fn rounds_to(node: &Node, value: &BigRational, own: &BigRational) -> bool {
-    decimal_of(node).is_some_and(|Decimal { unit, significant }| {
-        significant >= ROUNDED && (own - value).abs() * BigInt::from(2) <= unit
-    })
 }
 
 /// Decides for rational functions; nothing for anything else.

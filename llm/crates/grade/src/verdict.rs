@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use super::rules::Rules;
+
 /// Why a response could not be compared with the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It has no complete, non-empty answer where one was looked for.
     NoAnswer,
+    /// There is no reference.
+    NoReference,
     /// Its box holds something other than an integer, where the reference is an integer of the embedded task.
     NotAnInteger(String),
     /// It does not read as mathematics or as a short text.
@@ -15,69 +19,93 @@ pub enum Reason {
     TooLarge(String),
     /// It has no value, such as `1/0`, or none where it was tried.
     Undefined(String),
+    /// It reads, but what it means depends on a convention that is off or that nobody has fixed.
+    Undecided(String),
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoAnswer => write!(f, "no complete, non-empty \\boxed{{}}"),
+            Reason::NoReference => write!(f, "no reference"),
             Reason::NotAnInteger(text) => write!(f, "`{text}` is not an integer"),
             Reason::Unreadable(what) => write!(f, "unreadable: {what}"),
             Reason::TooLarge(what) => write!(f, "too large: {what}"),
             Reason::Undefined(what) => write!(f, "undefined: {what}"),
+            Reason::Undecided(what) => write!(f, "undecided: {what}"),
         }
     }
 }
 
 /// What the grader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The same value.
-    Equal,
-    /// Another value.
-    Different,
-    /// No comparison was possible.
-    Ungradable(Reason),
+pub struct Verdict {
+    /// Whether the answer is the reference; nothing where that could not be found out.
+    pub equal: Option<bool>,
+    /// The rules on which an `equal` rests; none where the two are the same by arithmetic alone.
+    pub rules: Rules,
+    /// Why it could not be found out.
+    pub why: Option<Reason>,
+    /// The answer that was found in the response.
+    pub extracted: Option<String>,
 }
 
 impl Verdict {
+    /// A verdict that was reached.
+    pub(super) fn decided(equal: bool, rules: Rules) -> Verdict {
+        let rules = if equal { rules } else { Rules::NONE };
+        Verdict { equal: Some(equal), rules, why: None, extracted: None }
+    }
+
+    /// None was reached.
+    pub(super) fn open(reason: Reason) -> Verdict {
+        Verdict { equal: None, rules: Rules::NONE, why: Some(reason), extracted: None }
+    }
+
+    /// Whether the answer is right.
+    pub fn is_equal(&self) -> bool {
+        self.equal == Some(true)
+    }
+
+    /// Whether an answer was looked for and not found.
+    pub fn no_answer(&self) -> bool {
+        self.why == Some(Reason::NoAnswer)
+    }
+
+    /// The rules on which it rests that the strict mode does not have.
+    pub fn lenient_rules(&self) -> Rules {
+        self.rules.minus(Rules::STRICT)
+    }
+
     /// The reward: 1 for the right answer, 0 for a wrong one and for giving none, nothing for an answer this grader cannot read.
     ///
     /// The last must be counted and left out of the group's statistics (a response without a reward), not scored 0: the grader,
     /// not the response, may be at fault.
     pub fn reward(&self) -> Option<f64> {
-        match self {
-            Verdict::Equal => Some(1.0),
-            Verdict::Different | Verdict::Ungradable(Reason::NoAnswer) => Some(0.0),
-            Verdict::Ungradable(_) => None,
+        match self.equal {
+            Some(equal) => Some(f64::from(u8::from(equal))),
+            None => self.no_answer().then_some(0.0),
         }
     }
 
     /// The word used in files: `equal`, `different`, `no_answer`, `unreadable`.
     pub fn name(&self) -> &'static str {
-        match self {
-            Verdict::Equal => "equal",
-            Verdict::Different => "different",
-            Verdict::Ungradable(Reason::NoAnswer) => "no_answer",
-            Verdict::Ungradable(_) => "unreadable",
-        }
-    }
-
-    /// Whether the answers are equal; nothing where that could not be found out.
-    pub fn equal(&self) -> Option<bool> {
-        match self {
-            Verdict::Equal => Some(true),
-            Verdict::Different => Some(false),
-            Verdict::Ungradable(_) => None,
+        match self.equal {
+            Some(true) => "equal",
+            Some(false) => "different",
+            None if self.no_answer() => "no_answer",
+            None => "unreadable",
         }
     }
 }
 
+/// `equal`, `equal by RULE, RULE`, `different`, or why it is open.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::Ungradable(reason) => reason.fmt(f),
-            decided => f.write_str(decided.name()),
+        match &self.why {
+            Some(reason) => reason.fmt(f),
+            None if self.is_equal() && !self.rules.is_empty() => write!(f, "equal by {}", self.rules),
+            None => f.write_str(self.name()),
         }
     }
 }

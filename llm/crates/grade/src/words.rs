@@ -1,4 +1,4 @@
-//! Words with a meaning: function names, units, and how a text answer is spelled canonically.
+//! Words with a meaning: function names, connectives, numbers, and how a text answer is spelled canonically.
 
 use super::node::Function;
 
@@ -13,7 +13,8 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "csc" | "cosec" => Function::Csc,
         "arcsin" | "asin" => Function::Arcsin,
         "arccos" | "acos" => Function::Arccos,
-        "arctan" | "atan" => Function::Arctan,
+        "arctan" | "atan" | "arctg" => Function::Arctan,
+        "arccot" | "arcctg" | "acot" => Function::Arccot,
         "sinh" => Function::Sinh,
         "cosh" => Function::Cosh,
         "tanh" => Function::Tanh,
@@ -22,9 +23,9 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "exp" => Function::Exp,
         "abs" => Function::Abs,
         "floor" => Function::Floor,
-        "ceil" => Function::Ceil,
-        "gcd" => Function::Gcd,
-        "lcm" => Function::Lcm,
+        "ceil" | "ceiling" => Function::Ceil,
+        "gcd" | "GCD" | "hcf" => Function::Gcd,
+        "lcm" | "LCM" => Function::Lcm,
         "max" => Function::Max,
         "min" => Function::Min,
         _ => return None,
@@ -40,82 +41,104 @@ pub(super) fn spelled_symbol(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// The canonical name of a unit in text: singular, without its power.
-pub(super) fn unit(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "mm" | "millimeter" | "millimeters" | "millimetre" | "millimetres" => "mm",
-        "cm" | "centimeter" | "centimeters" | "centimetre" | "centimetres" => "cm",
-        "m" | "meter" | "meters" | "metre" | "metres" => "m",
-        "km" | "kilometer" | "kilometers" | "kilometre" | "kilometres" => "km",
-        "inch" | "inches" => "inch",
-        "ft" | "foot" | "feet" => "foot",
-        "yard" | "yards" | "yd" => "yard",
-        "mile" | "miles" | "mi" => "mile",
-        "mg" | "milligram" | "milligrams" => "mg",
-        "g" | "gram" | "grams" => "g",
-        "kg" | "kilogram" | "kilograms" => "kg",
-        "lb" | "lbs" | "pound" | "pounds" => "pound",
-        "oz" | "ounce" | "ounces" => "ounce",
-        "s" | "sec" | "second" | "seconds" => "s",
-        "min" | "minute" | "minutes" => "minute",
-        "h" | "hr" | "hrs" | "hour" | "hours" => "hour",
-        "day" | "days" => "day",
-        "week" | "weeks" => "week",
-        "month" | "months" => "month",
-        "yr" | "year" | "years" => "year",
-        "cent" | "cents" => "cent",
-        "dollar" | "dollars" | "usd" => "dollar",
-        "degree" | "degrees" | "deg" => "degree",
-        "radian" | "radians" | "rad" => "radian",
-        "liter" | "liters" | "litre" | "litres" => "l",
-        "ml" | "milliliter" | "milliliters" => "ml",
-        "gallon" | "gallons" => "gallon",
-        "hz" | "hertz" => "hz",
-        "khz" => "khz",
-        "mhz" => "mhz",
-        "j" | "joule" | "joules" => "j",
-        "kj" => "kj",
-        "w" | "watt" | "watts" => "w",
-        "n" | "newton" | "newtons" => "n",
-        "k" | "kelvin" => "k",
-        "ev" => "ev",
-        "mol" | "mole" | "moles" => "mol",
-        "mph" => "mph",
-        _ => return None,
-    })
+/// How a word joins the parts of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connective {
+    And,
+    Or,
 }
 
-/// Words that may follow a number and say nothing of its value, beside the units.
-fn counted(word: &str) -> bool {
-    const WORDS: [&str; 20] = [
-        "unit",
-        "units",
-        "square",
-        "cubic",
-        "sq",
-        "ways",
-        "way",
-        "people",
-        "students",
-        "points",
-        "solutions",
-        "values",
-        "integers",
-        "numbers",
-        "times",
-        "per",
-        "apples",
-        "books",
-        "coins",
-        "marbles",
+/// A word that joins the parts of an answer.
+pub(super) fn connective(word: &str) -> Option<Connective> {
+    const AND: [&str; 14] =
+        ["and", "y", "und", "et", "e", "и", "и также", "和", "与", "及", "と", "और", "و", "en"];
+    const OR: [&str; 12] =
+        ["or", "oder", "ou", "o", "или", "或", "或者", "または", "या", "أو", "или же", "either"];
+    // One letter of plain Latin text is a variable.
+    let letter = word.len() == 1;
+    if !letter && (AND.contains(&word) || word.eq_ignore_ascii_case("and")) {
+        return Some(Connective::And);
+    }
+    (!letter && (OR.contains(&word) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
+}
+
+/// Words before a value that do not change it.
+pub(super) fn is_hedge(text: &str) -> bool {
+    const HEDGES: [&str; 12] = [
+        "approximately",
+        "approx.",
+        "approx",
+        "about",
+        "exactly",
+        "is",
+        "are",
+        "equals",
+        "is equal to",
+        "thus",
+        "so",
+        "therefore",
     ];
-    WORDS.contains(&word)
+    HEDGES.contains(&text.to_ascii_lowercase().trim_matches([' ', ',', ':']))
 }
 
-/// Whether a plain word of several letters behind a number is a unit and not a product of variables.
-pub(super) fn is_plain_unit(word: &str) -> bool {
-    let lower = word.to_lowercase();
-    word.len() > 1 && (unit(&lower).is_some() || counted(&lower))
+/// The number that an English word names, up to a hundred.
+pub(super) fn number_word(text: &str) -> Option<u32> {
+    const SMALL: [&str; 20] = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+    ];
+    const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+    let at =
+        |list: &[&str], word: &str| list.iter().position(|w| *w == word).and_then(|n| u32::try_from(n).ok());
+    if let Some(n) = at(&SMALL, text) {
+        return Some(n);
+    }
+    let (tens, ones) = text.split_once(' ').unwrap_or((text, "zero"));
+    if text == "one hundred" || text == "hundred" {
+        return Some(100);
+    }
+    Some((at(&TENS, tens)? + 2) * 10 + at(&SMALL, ones).filter(|n| *n < 10)?)
+}
+
+/// Whether a text says that there is no solution. The text is in canonical spelling.
+pub(super) fn says_none(text: &str) -> bool {
+    const PHRASES: [&str; 16] = [
+        "no solution",
+        "no solutions",
+        "no real solution",
+        "no real solutions",
+        "none",
+        "empty set",
+        "the empty set",
+        "there is no solution",
+        "there are no solutions",
+        "does not exist",
+        "no such",
+        "нет решений",
+        "无解",
+        "keine lösung",
+        "pas de solution",
+        "sin solución",
+    ];
+    PHRASES.contains(&text)
 }
 
 /// The spelling by which texts are compared: lower case, words and numbers with one blank between them.

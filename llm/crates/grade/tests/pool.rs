@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use grpo_lambda_grade::{Answer, Extraction, Gold, Prediction, Reason, Verdict, grade};
+use grpo_lambda_grade::{Answer, Extraction, Gold, Prediction, Reason, Verdict};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn text<'a>(line: &'a Value, field: &str) -> &'a str {
 }
 
 fn verdict(gold: &str, answer: &str) -> Verdict {
-    grade(&Prediction::extract(answer, Extraction::Auto), &Gold::math(gold).unwrap())
+    Gold::math(gold).unwrap().grade(&Prediction::extract(answer, Extraction::Auto))
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_pool_is_graded_as_written_in_every_class() {
     for case in &pool {
         assert!(!text(case, "source").is_empty());
         let found = verdict(text(case, "gold"), text(case, "answer"));
-        let right = found.equal() == case["equal"].as_bool();
+        let right = found.equal == case["equal"].as_bool();
         let (agreed, all) = classes.entry(text(case, "class")).or_default();
         (*agreed, *all) = (*agreed + usize::from(right), *all + 1);
         if !right {
@@ -45,8 +45,8 @@ fn the_pool_is_graded_as_written_in_every_class() {
         }
         // Swapping the two changes nothing.
         if let Ok(gold) = Gold::math(text(case, "answer")) {
-            let turned = grade(&Prediction::extract(text(case, "gold"), Extraction::Auto), &gold);
-            assert_eq!(turned.equal(), found.equal(), "turned round: {case}");
+            let turned = gold.grade(&Prediction::extract(text(case, "gold"), Extraction::Auto));
+            assert_eq!(turned.equal, found.equal, "turned round: {case}");
         }
     }
     for (class, (agreed, all)) in &classes {
@@ -77,8 +77,8 @@ fn the_reference_solutions_of_math500_answer_their_problems() {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let found = grade(&Prediction::of(text(line, "solution")), &Gold::math(&gold).unwrap());
-        assert_eq!(found, Verdict::Equal, "{gold}");
+        let found = Gold::math(&gold).unwrap().grade(&Prediction::of(text(line, "solution")));
+        assert!(found.is_equal(), "{gold}");
     }
 }
 
@@ -106,13 +106,12 @@ fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
     let mut found = BTreeSet::new();
     let mut unreadable = BTreeSet::new();
     for i in 0..golds.len() {
-        assert_eq!(read[i].compare(&Answer::read(&format!(" {} ", golds[i]))), Verdict::Equal);
-        if let Verdict::Ungradable(Reason::Unreadable(_)) = read[i].compare(&Answer::read("\\frac{355}{113}"))
-        {
+        assert!(read[i].compare(&Answer::read(&format!(" {} ", golds[i]))).is_equal());
+        if let Some(Reason::Unreadable(_)) = read[i].compare(&Answer::read("\\frac{355}{113}")).why {
             unreadable.insert(golds[i].clone());
         }
         for j in 0..i {
-            if read[i].compare(&read[j]) == Verdict::Equal {
+            if read[i].compare(&read[j]).is_equal() {
                 found.insert(format!("{:?} = {:?}", golds[j], golds[i]));
             }
         }
@@ -151,7 +150,7 @@ fn every_way_of_answering_is_found_and_only_where_it_was_asked_for() {
     assert_eq!(Prediction::of(&many).answer(), Some("7"));
     assert!(start.elapsed() < Duration::from_secs(1));
     let golds = Gold::any_of(["a", r"\frac12"]).unwrap();
-    assert_eq!(grade(&Prediction::of(r"\boxed{0.5}"), &golds), Verdict::Equal);
+    assert!(golds.grade(&Prediction::of(r"\boxed{0.5}")).is_equal());
     assert!(Gold::any_of([]).is_err() && Gold::math("  ").is_err());
 }
 
@@ -210,7 +209,7 @@ fn no_case_is_slow_however_large() {
                     (spent, format!("{} / {}: {found:?}", &a[..a.len().min(30)], &b[..b.len().min(30)]));
             }
         }
-        assert_eq!(verdict(a, a), Verdict::Equal);
+        assert!(verdict(a, a).is_equal());
     }
     println!("slowest: {slowest:?}");
     assert!(slowest.0 < Duration::from_secs(2), "{slowest:?}");
@@ -306,11 +305,11 @@ proptest! {
     #[test]
     fn anything_is_graded_without_panic_the_same_both_ways(a in latex(), b in latex(), c in any::<String>()) {
         let [x, y, z] = [&a, &b, &c].map(|text| Answer::read(text));
-        prop_assert_eq!(x.compare(&y).equal(), y.compare(&x).equal(), "{} and {}", a, b);
-        prop_assert_eq!(x.compare(&z).equal(), z.compare(&x).equal(), "{} and {}", a, c);
+        prop_assert_eq!(x.compare(&y).equal, y.compare(&x).equal, "{} and {}", a, b);
+        prop_assert_eq!(x.compare(&z).equal, z.compare(&x).equal, "{} and {}", a, c);
         for (text, read) in [(&a, &x), (&c, &z)] {
             let found = read.compare(&Answer::read(text));
-            prop_assert!(found == Verdict::Equal || found == Verdict::Ungradable(Reason::NoAnswer), "{text}: {found:?}");
+            prop_assert!(found.is_equal() || found.no_answer(), "{text}: {found:?}");
             Prediction::extract(text, Extraction::Any);
         }
     }
@@ -321,13 +320,13 @@ proptest! {
     ) {
         let a = format!("\\frac{{{p}}}{{{q}}}+{k}\\sqrt{{{r}}}x");
         let b = format!("x*sqrt({})+({}/{})", r * k * k, p * k, q * k);
-        prop_assert_eq!(verdict(&a, &b), Verdict::Equal, "{} and {}", a, b);
-        prop_assert_eq!(verdict(&a, &format!("{b}+10^{{-25}}")), Verdict::Different);
+        prop_assert_eq!(verdict(&a, &b).equal, Some(true), "{} and {}", a, b);
+        prop_assert_eq!(verdict(&a, &format!("{b}+10^{{-25}}")).equal, Some(false));
         let equation = format!("{p}x+{q}y={r}");
         let scaled = format!("{}={}x+{}y", -r * k, -p * k, -q * k);
-        prop_assert_eq!(verdict(&equation, &scaled), Verdict::Equal, "{} and {}", equation, scaled);
+        prop_assert_eq!(verdict(&equation, &scaled).equal, Some(true), "{} and {}", equation, scaled);
         let other = format!("{}={}x+{}y", -r * k, -p * k, -q * k - 1);
-        prop_assert_eq!(verdict(&equation, &other), Verdict::Different, "{} and {}", equation, other);
+        prop_assert_eq!(verdict(&equation, &other).equal, Some(false), "{} and {}", equation, other);
     }
 }
 

@@ -88,7 +88,7 @@ fn tidy(solution: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda_grade::{Gold, Verdict, grade};
+    use grpo_lambda_grade::Gold;
 
     #[test]
     fn solutions_become_responses_from_which_the_answer_is_read() {
@@ -102,7 +102,7 @@ mod tests {
         ] {
             let how = |text: &str| {
                 let text = if how == Extraction::Tag { format!("<think>{text}") } else { text.to_owned() };
-                grade(&Prediction::extract(&text, how), &Gold::math("26").expect("an answer"))
+                Gold::math("26").expect("an answer").grade(&Prediction::extract(&text, how))
             };
             for text in [
                 style.worked(gsm8k, "26"),
@@ -110,7 +110,7 @@ mod tests {
                 style.worked(" ", "26"),
                 style.answer_only("26"),
             ] {
-                assert_eq!(how(&text), Verdict::Equal, "{text}");
+                assert!(how(&text).is_equal(), "{text}");
                 assert!(!text.contains("<<") && !text.contains("####"), "{text}");
             }
         }

@@ -1,12 +1,24 @@
 //! From a response to its final answer, in one pass over the text for each thing looked for.
 
-use std::ops::Range;
+mod boxes;
+mod clean;
+mod environments;
+mod free;
+mod phrases;
+mod prose;
+
+pub use boxes::{BOXED, answer_place};
+
+use boxes::last_box;
 
 /// What a response answers, if it answers anything. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction(Option<String>);
 
 /// Where the answer of a response stands.
+///
+/// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside the place, no
+/// second box, no other language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Extraction {
@@ -21,6 +33,31 @@ pub enum Extraction {
     LenientTag,
     /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
     Any,
+    /// As people write answers, in the reference too: boxes that belong together, tags, `####`, "the answer is" in many languages,
+    /// LaTeX environments, expressions and numbers in prose
+    Free,
+}
+
+impl Extraction {
+    /// The name in files and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Extraction::Auto => "auto",
+            Extraction::Boxed => "boxed",
+            Extraction::Tag => "tag",
+            Extraction::LenientTag => "lenient-tag",
+            Extraction::Any => "any",
+            Extraction::Free => "free",
+        }
+    }
+
+    /// The answer that a reference holds: itself, or what it marks as its answer where that is looked for.
+    pub(super) fn reference(self, text: &str) -> String {
+        match self {
+            Extraction::Free => free::reference(text),
+            _ => text.to_owned(),
+        }
+    }
 }
 
 impl Prediction {
@@ -44,9 +81,12 @@ impl Prediction {
     /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
     /// ```
     pub fn extract(response: &str, how: Extraction) -> Prediction {
+        if how == Extraction::Free {
+            return Prediction(free::answer(response));
+        }
         let found = match how {
             Extraction::Auto => Some(last_box(response).unwrap_or(response)),
-            Extraction::Boxed => last_box(response),
+            Extraction::Boxed | Extraction::Free => last_box(response),
             Extraction::Tag => strict_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
             Extraction::LenientTag => lenient_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
             Extraction::Any => last_box(response)
@@ -62,49 +102,6 @@ impl Prediction {
     pub fn answer(&self) -> Option<&str> {
         self.0.as_deref()
     }
-}
-
-/// What opens a box.
-/// How a box opens.
-pub const BOXED: &[u8] = br"\boxed{";
-
-/// The content of the last box that is closed.
-fn last_box(text: &str) -> Option<&str> {
-    answer_place(text).map(|place| &text[place])
-}
-
-/// Where the content of the last box that is closed stands, in bytes: of the one that opens last. `\{` and `\}` are letters, not braces.
-///
-/// ```
-/// let text = r"\boxed{1} so \boxed{12}";
-/// assert_eq!(grpo_lambda_grade::answer_place(text), Some(20..22));
-/// ```
-pub fn answer_place(text: &str) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut open: Vec<(usize, bool)> = Vec::new();
-    let mut best: Option<(usize, usize)> = None;
-    let mut i = 0;
-    while i < bytes.len() {
-        match bytes[i] {
-            b'\\' if bytes[i..].starts_with(BOXED) => {
-                i += BOXED.len() - 1;
-                open.push((i + 1, true));
-            }
-            // A backslash takes the next character with it, unless that one begins a box.
-            b'\\' if !bytes[i + 1..].starts_with(BOXED) => i += 1,
-            b'{' => open.push((i + 1, false)),
-            b'}' => {
-                if let Some((start, true)) = open.pop()
-                    && best.is_none_or(|(known, _)| start > known)
-                {
-                    best = Some((start, i));
-                }
-            }
-            _ => {}
-        }
-        i += 1;
-    }
-    best.map(|(start, end)| start..end)
 }
 
 fn strict_tag(text: &str) -> Option<&str> {

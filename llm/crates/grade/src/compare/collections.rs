@@ -1,0 +1,159 @@
+//! Lists, sets and tuples.
+
+use super::{names, same as same_node};
+use crate::budget::Budget;
+use crate::node::Node;
+use crate::rules::Rule;
+use crate::verdict::Reason;
+
+pub(super) fn is_collection(node: &Node) -> bool {
+    matches!(node, Node::List(_) | Node::Set(_) | Node::All(_))
+        || (node.is_expression() && node.has_double_sign())
+}
+
+/// Whether lists are the same, place by place. One place that differs decides, whatever cannot be read elsewhere.
+pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    let mut open = None;
+    for (x, y) in a.iter().zip(b) {
+        match same_node(x, y, budget) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(reason) => open = Some(reason),
+        }
+    }
+    open.map_or(Ok(true), Err)
+}
+
+/// The members of a list or set, each double sign as two.
+fn members(node: &Node) -> Vec<Node> {
+    let items = match node {
+        Node::List(items) | Node::Set(items) | Node::All(items) => items.clone(),
+        other => vec![other.clone()],
+    };
+    let both =
+        |n: Node| if n.has_double_sign() { vec![n.with_signs(true), n.with_signs(false)] } else { vec![n] };
+    items.into_iter().flat_map(both).collect()
+}
+
+/// Two of which at least one is a collection.
+pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    if let Some(found) = special(a, b, budget)? {
+        return Ok(found);
+    }
+    let signs = a.has_double_sign() || b.has_double_sign();
+    let braces = [a, b].iter().filter(|n| matches!(n, Node::Set(_))).count();
+    let (x, y) = (members(a), members(b));
+    budget.spend((x.len() + y.len()) as u64)?;
+    if x.len() == 1 && y.len() == 1 && (x[0] == *a && y[0] == *b) {
+        return Ok(false);
+    }
+    if a.children().contains(&&Node::Dots) != b.children().contains(&&Node::Dots) {
+        return Err(Reason::Undecided("dots that stand for what is not written".into()));
+    }
+    let before = budget.used();
+    let list = |n: &Node| matches!(n, Node::List(_));
+    if list(a) && list(b) && !signs && in_order(&x, &y, budget)? {
+        return Ok(true);
+    }
+    budget.forget(before);
+    let allowed = (!signs || budget.uses(Rule::PlusMinus))
+        && (braces != 1 || budget.uses(Rule::SetBraces))
+        && (braces > 0 || signs || budget.uses(Rule::Unordered));
+    Ok(allowed && matched(&x, &y, braces > 0 || signs, budget)?)
+}
+
+/// What the lenient rules make of collections.
+fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    if let (Some((k, x)), Some((n, y))) = (names::parameter(a), names::parameter(b))
+        && k != n
+        && !x.has_symbol(&n)
+        && budget.uses(Rule::ParameterName)
+    {
+        return same_node(&x, &y.renamed(&n, &k), budget).map(Some);
+    }
+    if let (Node::Group('p', x, _), Node::Group('p', y, _)) = (a, b) {
+        return in_order(x, y, budget).map(Some);
+    }
+    let tuple = match (a, b) {
+        (Node::Group('(' | '[', items, ')' | ']'), other)
+        | (other, Node::Group('(' | '[', items, ')' | ']')) => Some((items, other)),
+        _ => None,
+    };
+    if let Some((items, other)) = tuple {
+        return in_tuple(items, other, budget);
+    }
+    for (one, other) in [(a, b), (b, a)] {
+        if let Some(plain) = names::without_numbers(one)
+            && names::without_numbers(other).is_none()
+            && !matches!(other, Node::Chain(..))
+            && budget.allows(Rule::NumberedUnknown)
+            && same_node(&plain, other, budget)?
+        {
+            return Ok(Some(budget.uses(Rule::NumberedUnknown)));
+        }
+    }
+    Ok(None)
+}
+
+/// A tuple beside a list of its entries, or of assignments to names.
+fn in_tuple(items: &[Node], other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    if !budget.allows(Rule::TupleList) || matches!(other, Node::Set(_)) {
+        return Ok(None);
+    }
+    let values: Vec<Node> = match (names::assignments(other), other) {
+        (Some(mut found), _) => {
+            // A tuple of unknowns is written in the order of their names.
+            found.sort_by(|p, q| p.0.cmp(&q.0));
+            found.into_iter().map(|(_, value)| value).collect()
+        }
+        (None, Node::List(list)) if !list.iter().any(|n| matches!(n, Node::Group(..) | Node::Chain(..))) => {
+            list.clone()
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(in_order(items, &values, budget)? && budget.uses(Rule::TupleList)))
+}
+
+/// Whether every member of one has its counterpart in the other; in a set one counterpart may serve several.
+pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget) -> Result<bool, Reason> {
+    if as_set {
+        return Ok(covered(a, b, budget)? && covered(b, a, budget)?);
+    }
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    let mut free: Vec<&Node> = b.iter().collect();
+    for x in a {
+        match position(x, &free, budget)? {
+            Some(at) => free.swap_remove(at),
+            None => return Ok(false),
+        };
+    }
+    Ok(true)
+}
+
+fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
+    let all: Vec<&Node> = b.iter().collect();
+    for x in a {
+        if position(x, &all, budget)?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Where in `list` a counterpart of `x` stands.
+fn position(x: &Node, list: &[&Node], budget: &mut Budget) -> Result<Option<usize>, Reason> {
+    let mut open = None;
+    for (i, y) in list.iter().enumerate() {
+        match same_node(x, y, budget) {
+            Ok(true) => return Ok(Some(i)),
+            Ok(false) => {}
+            Err(reason) => open = Some(reason),
+        }
+    }
+    open.map_or(Ok(None), Err)
+}

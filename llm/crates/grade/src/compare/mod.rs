@@ -1,0 +1,235 @@
+//! Whether two answers are the same: structures part by part, expressions by value.
+
+mod collections;
+mod names;
+mod relations;
+mod solutions;
+
+use super::budget::Budget;
+use super::interval::{Reals, is_described, subject};
+use super::node::{Node, Relation};
+use super::rules::Rule;
+use super::scalar;
+use super::units::measure;
+use super::verdict::Reason;
+use super::words;
+
+/// Whether two answers are the same. The rules that this took are noted in `budget`, those of ways that led nowhere are not.
+///
+/// # Errors
+/// When that cannot be found out.
+pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let before = budget.used();
+    let found = decide(a, b, budget);
+    if found != Ok(true) {
+        budget.forget(before);
+    }
+    found
+}
+
+fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    budget.spend(1)?;
+    if a == b {
+        return Ok(true);
+    }
+    if let Some(decided) = sets(a, b, budget)? {
+        return Ok(decided);
+    }
+    match (a, b) {
+        (Node::Words(x), Node::Words(y)) => Ok(x == y && budget.uses(Rule::Words)),
+        (Node::Words(text), other) | (other, Node::Words(text)) => named(text, other, budget),
+        (Node::Unit(..), _) | (_, Node::Unit(..)) => units(a, b, budget),
+        (Node::Chain(..), _) | (_, Node::Chain(..)) => relations::same(a, b, budget),
+        (Node::Degrees(_) | Node::Percent(_), _) | (_, Node::Degrees(_) | Node::Percent(_)) => {
+            marked(a, b, budget)
+        }
+        (Node::Numeral(x, _), Node::Numeral(y, _)) => Ok(x == y),
+        (Node::Numeral(value, base), other) | (other, Node::Numeral(value, base)) => {
+            let spelled = other.as_integer().is_some_and(|n| n.to_string() == value.to_str_radix(*base));
+            Ok(spelled && matches!(a, Node::Numeral(..)) && budget.uses(Rule::BaseDropped))
+        }
+        (Node::Ratio(_), _) | (_, Node::Ratio(_)) => ratios(a, b, budget),
+        (Node::Modular(x, m), Node::Modular(y, n)) => {
+            Ok(same(m, n, budget)? && scalar::divides(m, &x.minus(y), budget)?)
+        }
+        (Node::Modular(x, _), y) | (y, Node::Modular(x, _)) => {
+            Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+        }
+        _ => structures(a, b, budget),
+    }
+}
+
+/// Matrices, points, lists, and what has a value.
+fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    match (a, b) {
+        (Node::Matrix(x), Node::Matrix(y)) => {
+            let shape = |m: &[Vec<Node>]| (m.len(), m[0].len());
+            Ok(shape(x) == shape(y) && collections::in_order(&flat(x), &flat(y), budget)?)
+        }
+        (Node::Cases(x), Node::Cases(y)) => {
+            let rows = |rows: &[Vec<Node>]| {
+                rows.iter().map(|row| Node::Group('c', row.clone(), 'c')).collect::<Vec<_>>()
+            };
+            collections::matched(&rows(x), &rows(y), false, budget)
+        }
+        // A vector as a column, as a row or as a point.
+        (Node::Matrix(rows), Node::Group('(', items, ')'))
+        | (Node::Group('(', items, ')'), Node::Matrix(rows)) => {
+            let line = rows.len() == 1 || rows[0].len() == 1;
+            Ok(line && collections::in_order(&flat(rows), items, budget)? && budget.uses(Rule::Vector))
+        }
+        (Node::Matrix(rows), other) | (other, Node::Matrix(rows))
+            if rows.len() == 1 && rows[0].len() == 1 =>
+        {
+            same(&rows[0][0], other, budget)
+        }
+        (Node::Group(o, x, c), Node::Group(p, y, d)) => {
+            if x.len() != y.len() || (x.len() == 2 && (o, c) != (p, d)) {
+                return Ok(false);
+            }
+            collections::in_order(x, y, budget)
+        }
+        _ if collections::is_collection(a) || collections::is_collection(b) => {
+            collections::same(a, b, budget)
+        }
+        (point @ Node::Group('(', ..), named @ Node::Product(_))
+        | (named @ Node::Product(_), point @ Node::Group('(', ..)) => match names::point(named) {
+            Some(inner) if budget.uses(Rule::PointName) => same(inner, point, budget),
+            _ => Ok(false),
+        },
+        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() && names::point(b).is_some() => {
+            match (names::point(a), names::point(b)) {
+                (Some(x), Some(y)) => Ok(names::of_point(a) == names::of_point(b) && same(x, y, budget)?),
+                _ => Ok(false),
+            }
+        }
+        _ if a.is_expression() && b.is_expression() => scalar::same(a, b, budget),
+        (Node::Dots, _) | (_, Node::Dots) => {
+            Err(Reason::Undecided("dots that stand for what is not written".into()))
+        }
+        _ => Ok(false),
+    }
+}
+
+fn flat(rows: &[Vec<Node>]) -> Vec<Node> {
+    rows.iter().flatten().cloned().collect()
+}
+
+/// A text beside what is none.
+fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    if words::says_none(text) {
+        return Ok(matches!(other, Node::Set(items) if items.is_empty()) && budget.uses(Rule::NoSolution));
+    }
+    match words::number_word(text) {
+        Some(n) if budget.allows(Rule::NumberWords) => {
+            Ok(same(&Node::integer(n.into()), other, budget)? && budget.uses(Rule::NumberWords))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// A value with a unit beside one with or without.
+fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    match (a, b) {
+        (Node::Unit(x, Some(u)), Node::Unit(y, Some(v))) if u != v => {
+            let (Some(m), Some(n)) = (measure(u), measure(v)) else { return Ok(false) };
+            if !m.same_dimension(&n) || !budget.uses(Rule::UnitConverted) {
+                return Ok(false);
+            }
+            let scaled = |value: &Node, factor| {
+                Node::Product(vec![(false, value.clone()), (false, Node::exact(factor))])
+            };
+            same(&scaled(x, m.factor), &scaled(y, n.factor), budget)
+        }
+        (Node::Unit(x, Some(_)), Node::Unit(y, Some(_))) => same(x, y, budget),
+        (Node::Unit(_, Some(u)), Node::Degrees(_)) | (Node::Degrees(_), Node::Unit(_, Some(u)))
+            if !u.starts_with("degree") =>
+        {
+            Ok(false)
+        }
+        // A unit of the whole list, or of its last member.
+        (Node::Unit(x, _), Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
+        (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
+            relations::same(a, b, budget)
+        }
+        (Node::Unit(x, _), y) | (y, Node::Unit(x, _)) => {
+            Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Degrees and percent.
+fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    match (a, b) {
+        (Node::Degrees(x), Node::Degrees(y)) | (Node::Percent(x), Node::Percent(y)) => same(x, y, budget),
+        // 90 degrees are written as 90 and are pi/2.
+        (turn @ Node::Degrees(x), y) | (y, turn @ Node::Degrees(x)) => {
+            let radians = y.any(&|n| *n == Node::Pi) && y.is_expression();
+            let equal = if radians { scalar::same(turn, y, budget)? } else { same(x, y, budget)? };
+            Ok(equal && budget.uses(Rule::Degrees))
+        }
+        // 8 % is written as 8 and is 0.08.
+        (part @ Node::Percent(x), y) | (y, part @ Node::Percent(x)) => {
+            let number = same(x, y, budget)? && budget.uses(Rule::PercentNumber);
+            Ok(number
+                || y.is_expression() && scalar::same(part, y, budget)? && budget.uses(Rule::PercentValue))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Ratios are the same when one is a multiple of the other; a ratio of two is also its quotient.
+fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    match (a, b) {
+        (Node::Ratio(x), Node::Ratio(y)) => {
+            if x.len() != y.len() {
+                return Ok(false);
+            }
+            let cross = |p: &Node, q: &Node| Node::Product(vec![(false, p.clone()), (false, q.clone())]);
+            for (p, q) in x.iter().zip(y).skip(1) {
+                if !scalar::same(&cross(&x[0], q), &cross(&y[0], p), budget)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Node::Ratio(parts), other) | (other, Node::Ratio(parts)) => {
+            let [top, bottom] = &parts[..] else { return Ok(false) };
+            let quotient = Node::Product(vec![(false, top.clone()), (true, bottom.clone())]);
+            Ok(budget.uses(Rule::Ratio) && other.is_expression() && scalar::same(&quotient, other, budget)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Decides where at least one side is a union, a difference or an inequality and both are sets of reals.
+fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    if !is_described(a, budget) && !is_described(b, budget) {
+        return Ok(None);
+    }
+    if let (Some(x), Some(y)) = (subject(a, budget), subject(b, budget))
+        && x != y
+    {
+        return Ok(Some(false));
+    }
+    let member = |node: &Node| match node {
+        Node::Chain(_, rest, _) => match &rest[..] {
+            [(Relation::In, set)] => Some(set.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (inside_a, inside_b) = (member(a), member(b));
+    let (a, b) = (inside_a.as_ref().unwrap_or(a), inside_b.as_ref().unwrap_or(b));
+    match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
+        (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
+        _ => match (a, b) {
+            (Node::Union(x), Node::Union(y)) => collections::matched(x, y, false, budget).map(Some),
+            (Node::Without(x, y), Node::Without(u, v)) => {
+                Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
+            }
+            _ => Ok(None),
+        },
+    }
+}

@@ -1,0 +1,266 @@
+//! Equations, inequalities and what they say the answer is.
+
+use super::{collections, names, same as same_node, solutions};
+use crate::budget::Budget;
+use crate::node::{Node, Relation, Sign};
+use crate::rules::Rule;
+use crate::scalar;
+use crate::verdict::Reason;
+
+type Rest = [(Relation, Node)];
+
+fn is_equation(rest: &Rest) -> bool {
+    rest.iter().all(|(r, _)| matches!(r, Relation::Equal | Relation::About))
+}
+
+/// What a relation says the answer is.
+struct Said<'a> {
+    /// The right side of `x = 5`, the set of `x \in S`, the exact side of `\sqrt 2 \approx 1.414`.
+    value: &'a Node,
+    /// What stands behind `\approx`.
+    about: Option<&'a Node>,
+    rule: Rule,
+}
+
+fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
+    let Node::Chain(first, rest, label) = node else { return None };
+    let (_, last) = rest.last()?;
+    if let [(Relation::In, set)] = &rest[..] {
+        return Some(Said { value: set, about: None, rule: Rule::Assignment });
+    }
+    if !is_equation(rest) {
+        return None;
+    }
+    // `2 + 3 = 5` says 5.
+    let named = *label || !first.has_symbols();
+    let value_of_more = !named && budget.allows(Rule::NamedValue) && names_more(first, last);
+    if !named && !value_of_more {
+        return None;
+    }
+    let rule = if named { Rule::Assignment } else { Rule::NamedValue };
+    let about = rest.iter().position(|(r, _)| *r == Relation::About);
+    // The exact side counts; behind a mere name there is none.
+    Some(match about {
+        Some(0) if named && first.has_symbols() => Said { value: last, about: None, rule },
+        Some(0) => Said { value: first, about: Some(last), rule },
+        Some(at) => Said { value: &rest[at - 1].1, about: Some(last), rule },
+        None => Said { value: last, about: None, rule },
+    })
+}
+
+fn names_more(first: &Node, last: &Node) -> bool {
+    let letters =
+        |n: &Node| matches!(n, Node::Product(f) if f.iter().all(|(d, n)| !d && matches!(n, Node::Symbol(_))));
+    let derivative = |n: &Node| {
+        matches!(n, Node::Product(f) if matches!(&f[..], [(false, _), (true, below)]
+            if matches!(below, Node::Product(p) if matches!(p.first(), Some((false, Node::Symbol(d))) if d == "d"))))
+    };
+    names::names_a_value(first) && (!last.has_symbols() || letters(first) || derivative(first))
+}
+
+/// Compares two of which at least one is a relation.
+pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    if let (Node::Chain(f, r, label), Node::Chain(g, s, label_too)) = (a, b) {
+        let before = budget.used();
+        if chains((f, r, *label), (g, s, *label_too), budget)? {
+            return Ok(true);
+        }
+        budget.forget(before);
+        return both_said(a, b, budget);
+    }
+    let (chain, other) = if matches!(a, Node::Chain(..)) { (a, b) } else { (b, a) };
+    if let Some(found) = solutions::same(chain, other, budget)? {
+        return Ok(found);
+    }
+    if let Some(values) = names::assignments(chain)
+        && let Node::List(_) = other
+        && let Some(others) = names::assignments(other)
+    {
+        return assigned(&values, &others, budget);
+    }
+    let Some(said) = said(chain, budget) else { return Ok(false) };
+    value(&said, other, budget)
+}
+
+/// What a relation says, beside a value.
+fn value(said: &Said<'_>, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    if same_node(said.value, other, budget)? {
+        return Ok(budget.uses(said.rule));
+    }
+    match said.about {
+        // The digits must be those of the exact side: a wrong one does not become right by a lucky approximation.
+        Some(about) if budget.uses(Rule::Approximation) && budget.uses(said.rule) => {
+            Ok(same_node(about, other, budget)? && scalar::rounded(about, said.value, budget)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Two assignments to one name, of which one or both say more than a value: `x = 3/2 = 1.5`; `y = 2x` and `f(x) = 2x`.
+fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    for (chain, other) in [(a, b), (b, a)] {
+        if matches!(other, Node::Chain(_, _, true))
+            && let Some(found) = solutions::same(chain, other, budget)?
+        {
+            return Ok(found);
+        }
+    }
+    let (Node::Chain(f, ..), Node::Chain(g, ..)) = (a, b) else { return Ok(false) };
+    let function = |n: &Node| matches!(n, Node::Product(f) if f.len() == 2);
+    let symbol = |n: &Node| matches!(n, Node::Symbol(_));
+    let one_function = function(f) && symbol(g) || function(g) && symbol(f);
+    let constant = |n: &Node| !n.has_symbols();
+    let (Some(x), Some(y)) = (said(a, budget), said(b, budget)) else { return Ok(false) };
+    let alike = f == g
+        || (constant(f) && constant(g))
+        || constant(f) != constant(g) && constant(x.value) && constant(y.value);
+    if !alike && !(one_function && x.value.has_symbols() && budget.uses(Rule::NamedValue)) {
+        return Ok(false);
+    }
+    if x.about.is_none() && y.about.is_none() {
+        return Ok(same_node(x.value, y.value, budget)? && budget.uses(x.rule));
+    }
+    if value(&x, y.value, budget)? || value(&y, x.value, budget)? {
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Values by their names, in any order.
+fn assigned(a: &[(String, Node)], b: &[(String, Node)], budget: &mut Budget) -> Result<bool, Reason> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for (name, value) in a {
+        let Some((_, other)) = b.iter().find(|(known, _)| known == name) else { return Ok(false) };
+        if !same_node(value, other, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(budget.uses(Rule::TupleList))
+}
+
+fn chains(
+    (f, r, label): (&Node, &Rest, bool),
+    (g, s, label_too): (&Node, &Rest, bool),
+    budget: &mut Budget,
+) -> Result<bool, Reason> {
+    if label && label_too && is_equation(r) && is_equation(s) {
+        let (x, y) = (r.last().map(|l| &l.1), s.last().map(|l| &l.1));
+        let exact = |rest: &Rest| rest.iter().all(|(r, _)| *r == Relation::Equal) || rest.len() == 1;
+        if let (true, Some(x), Some(y)) = (exact(r) && exact(s), x, y) {
+            if f == g {
+                return same_node(x, y, budget);
+            }
+            if let Some(renamed) = with_argument(f, g, y) {
+                return Ok(same_node(x, &renamed, budget)? && budget.uses(Rule::RenamedArgument));
+            }
+        }
+    }
+    match (r, s) {
+        ([(Relation::In, x)], [(Relation::In, y)]) => same_node(x, y, budget),
+        ([(Relation::Equal | Relation::About, x)], [(Relation::Equal | Relation::About, y)]) => {
+            equations((f, x), (g, y), budget)
+        }
+        ([(p, x)], [(q, y)]) => inequalities((f, *p, x), (g, *q, y), budget),
+        _ => {
+            let alike = r.len() == s.len() && r.iter().zip(s).all(|((p, _), (q, _))| p == q);
+            let parts = |first: &Node, rest: &Rest| {
+                std::iter::once(first.clone()).chain(rest.iter().map(|(_, n)| n.clone())).collect::<Vec<_>>()
+            };
+            Ok(alike && collections::in_order(&parts(f, r), &parts(g, s), budget)?)
+        }
+    }
+}
+
+/// For the labels `f(n)` and `f(x)`: the right side of the second, written in the argument of the first.
+fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
+    let (Node::Product(a), Node::Product(b)) = (first, second) else { return None };
+    match (&a[..], &b[..]) {
+        ([(false, f), (false, Node::Symbol(x))], [(false, g), (false, Node::Symbol(y))]) if f == g => {
+            (!right.has_symbol(x)).then(|| right.renamed(y, x))
+        }
+        _ => None,
+    }
+}
+
+/// Equations are the same when their sides differ by multiples of each other.
+fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget) -> Result<bool, Reason> {
+    if ![f, x, g, y].into_iter().all(Node::is_expression) {
+        return Ok(same_node(f, g, budget)? && same_node(x, y, budget)?
+            || same_node(f, y, budget)? && same_node(x, g, budget)?);
+    }
+    let (p, q) = (f.minus(x), g.minus(y));
+    if scalar::proportional(&p, &q, false, budget)? {
+        return Ok(budget.uses(Rule::Scaled));
+    }
+    if !budget.allows(Rule::EquivalentEquation) || p.symbols() != q.symbols() {
+        return Ok(false);
+    }
+    let (Some(p), Some(q)) = (numerator(&p, budget), numerator(&q, budget)) else { return Ok(false) };
+    Ok(scalar::proportional(&p, &q, false, budget)? && budget.uses(Rule::EquivalentEquation))
+}
+
+/// The numerator of a sum of fractions over their common denominator.
+fn numerator(node: &Node, budget: &mut Budget) -> Option<Node> {
+    fraction(node, budget).map(|(top, _)| top)
+}
+
+/// Numerator and denominator, the latter nothing where it is 1.
+fn fraction(node: &Node, budget: &mut Budget) -> Option<(Node, Option<Node>)> {
+    budget.spend(8).ok()?;
+    let product = |parts: Vec<Node>| match parts.len() {
+        0 => None,
+        _ => Some(Node::Product(parts.into_iter().map(|p| (false, p)).collect())),
+    };
+    match node {
+        Node::Product(factors) => {
+            let (mut above, mut below) = (Vec::new(), Vec::new());
+            for (divides, factor) in factors {
+                let (top, bottom) = fraction(factor, budget)?;
+                if *divides {
+                    below.push(top);
+                    above.extend(bottom);
+                } else {
+                    above.push(top);
+                    below.extend(bottom);
+                }
+            }
+            Some((product(above).unwrap_or(Node::integer(1)), product(below)))
+        }
+        Node::Sum(terms) if terms.len() <= 8 => {
+            let parts: Vec<(Sign, Node, Option<Node>)> = terms
+                .iter()
+                .map(|(sign, n)| fraction(n, budget).map(|(top, bottom)| (*sign, top, bottom)))
+                .collect::<Option<_>>()?;
+            let over = |skip: usize| {
+                let others = parts.iter().enumerate().filter(move |(j, _)| *j != skip);
+                others.filter_map(|(_, part)| part.2.clone()).collect::<Vec<_>>()
+            };
+            let terms = parts.iter().enumerate().map(|(i, (sign, top, _))| {
+                let mut all = vec![top.clone()];
+                all.extend(over(i));
+                (*sign, product(all).unwrap_or(Node::integer(1)))
+            });
+            Some((Node::Sum(terms.collect()), product(over(usize::MAX))))
+        }
+        other => Some((other.clone(), None)),
+    }
+}
+
+fn inequalities(
+    (f, p, x): (&Node, Relation, &Node),
+    (g, q, y): (&Node, Relation, &Node),
+    budget: &mut Budget,
+) -> Result<bool, Reason> {
+    if ![f, x, g, y].into_iter().all(Node::is_expression) {
+        return Ok(p == q && same_node(f, g, budget)? && same_node(x, y, budget)?);
+    }
+    // Each as "this is (or is not) above zero".
+    let side = |a: &Node, r: Relation, b: &Node| match r {
+        Relation::Less | Relation::LessOrEqual => (b.minus(a), r.turned()),
+        other => (a.minus(b), other),
+    };
+    let ((u, p), (v, q)) = (side(f, p, x), side(g, q, y));
+    Ok(p == q && scalar::proportional(&u, &v, p != Relation::Unequal, budget)? && budget.uses(Rule::Scaled))
+}

@@ -1,0 +1,215 @@
+//! An equation in one unknown beside the list of its solutions.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Signed, Zero};
+
+use super::same as same_node;
+use crate::budget::Budget;
+use crate::exact;
+use crate::node::{Function, Node, Relation};
+use crate::rules::Rule;
+use crate::scalar;
+use crate::verdict::Reason;
+
+/// Highest degree of an equation whose solutions are counted.
+const DEGREE: usize = 8;
+
+/// Coefficients from the constant one upwards, the last not zero.
+type Polynomial = Vec<BigRational>;
+
+/// Whether `other` lists the solutions of the equation `chain`; nothing where it is no equation in one unknown.
+pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    let Node::Chain(left, rest, false) = chain else { return Ok(None) };
+    let [(Relation::Equal, right)] = &rest[..] else { return Ok(None) };
+    if !budget.allows(Rule::Solutions) || !left.is_expression() || !right.is_expression() {
+        return Ok(None);
+    }
+    let absolute = of_absolute(left, right);
+    if absolute.is_none() && super::names::names_a_value(left) {
+        return Ok(None);
+    }
+    let two_only = absolute.is_some();
+    let difference = absolute.unwrap_or_else(|| left.minus(right));
+    let symbols = difference.symbols();
+    let ([name], Some(values)) = (&symbols[..], values(other, &symbols)) else { return Ok(None) };
+    // `|z| = 5` names a value, too.
+    if two_only && values.len() != 2 {
+        return Ok(None);
+    }
+    let Some(polynomial) = polynomial(&difference, name, budget)? else {
+        return uncounted(&difference, name, &values, budget);
+    };
+    if polynomial.len() < 2 {
+        return Ok(None);
+    }
+    for (i, value) in values.iter().enumerate() {
+        for known in &values[..i] {
+            if same_node(value, known, budget)? {
+                return Ok(Some(false));
+            }
+        }
+        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+            return Ok(Some(false));
+        }
+    }
+    let simple = divided(&polynomial, &common(&polynomial, &derivative(&polynomial), budget)?, budget)?.0;
+    let all = values.len() == simple.len() - 1 || values.len() == real_roots(&simple, budget)?;
+    Ok(Some(all && budget.uses(Rule::Solutions)))
+}
+
+/// `u^2 - c^2` for `|u| = c`.
+fn of_absolute(left: &Node, right: &Node) -> Option<Node> {
+    let Node::Call(Function::Abs, inner) = left else { return None };
+    let square = |n: &Node| Node::Power(Box::new(n.clone()), Box::new(Node::integer(2)));
+    (!right.has_symbols()).then(|| square(&inner[0]).minus(&square(right)))
+}
+
+/// Values that satisfy an equation whose solutions nobody counts decide nothing.
+fn uncounted(
+    difference: &Node,
+    name: &str,
+    values: &[Node],
+    budget: &mut Budget,
+) -> Result<Option<bool>, Reason> {
+    for value in values {
+        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+            return Ok(None);
+        }
+    }
+    Err(Reason::Undecided("whether an equation has more solutions than those given".into()))
+}
+
+/// The values of `2, 3`, `\{2, 3\}`, `\pm 2`, `x = 2, x = 3`, where the unknown is `symbols`.
+fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
+    match node {
+        Node::List(items) | Node::Set(items) => {
+            let all: Option<Vec<Vec<Node>>> = items.iter().map(|n| values(n, symbols)).collect();
+            all.map(|all| all.concat())
+        }
+        Node::Chain(left, rest, true) => match (&**left, &rest[..]) {
+            (Node::Symbol(name), [(Relation::Equal, value)])
+                if symbols.first().is_some_and(|s| same_unknown(name, s)) =>
+            {
+                values(value, &[])
+            }
+            _ => None,
+        },
+        Node::Unit(inner, None) => values(inner, symbols),
+        value if value.is_expression() && !value.has_symbols() => Some(if value.has_double_sign() {
+            vec![value.with_signs(true), value.with_signs(false)]
+        } else {
+            vec![value.clone()]
+        }),
+        _ => None,
+    }
+}
+
+/// `x` and `x_1`.
+fn same_unknown(name: &str, unknown: &str) -> bool {
+    name == unknown || name.strip_prefix(unknown).is_some_and(|index| index.starts_with('_'))
+}
+
+/// The polynomial that `node` is in its one symbol, by interpolation, checked at further points.
+fn polynomial(node: &Node, name: &str, budget: &mut Budget) -> Result<Option<Polynomial>, Reason> {
+    let at = |x: &BigRational, budget: &mut Budget| match exact::rational(
+        &node.with(name, &Node::exact(x.clone())),
+        budget,
+    ) {
+        Ok(value) => Ok(value),
+        Err(Reason::Undefined(_)) => Ok(None),
+        Err(other) => Err(other),
+    };
+    let whole = |n: i64| BigRational::from_integer(BigInt::from(n));
+    let mut divided = Vec::new();
+    for n in 0..=DEGREE as i64 {
+        let Some(value) = at(&whole(n), budget)? else { return Ok(None) };
+        divided.push(value);
+    }
+    // Newton's divided differences, in place.
+    for order in 1..=DEGREE {
+        for i in (order..=DEGREE).rev() {
+            divided[i] = (&divided[i] - &divided[i - 1]) / whole(order as i64);
+        }
+    }
+    let mut out: Polynomial = Vec::new();
+    for (n, coefficient) in divided.iter().enumerate().rev() {
+        // out * (x - n) + coefficient
+        let mut next = vec![BigRational::zero(); out.len() + 1];
+        for (i, c) in out.iter().enumerate() {
+            next[i + 1] += c;
+            next[i] -= c * whole(n as i64);
+        }
+        next[0] += coefficient;
+        out = next;
+    }
+    let out = trimmed(out);
+    for x in [whole(-3), whole(23), BigRational::new(7.into(), 2.into())] {
+        let value = out.iter().rev().fold(BigRational::zero(), |sum, c| sum * &x + c);
+        if at(&x, budget)? != Some(value) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(out))
+}
+
+fn trimmed(mut p: Polynomial) -> Polynomial {
+    while p.last().is_some_and(Zero::is_zero) {
+        p.pop();
+    }
+    p
+}
+
+fn derivative(p: &Polynomial) -> Polynomial {
+    p.iter().enumerate().skip(1).map(|(n, c)| c * BigRational::from_integer(n.into())).collect()
+}
+
+/// Quotient and remainder.
+fn divided(p: &Polynomial, by: &Polynomial, budget: &mut Budget) -> Result<(Polynomial, Polynomial), Reason> {
+    let mut rest = p.clone();
+    let mut quotient = vec![BigRational::zero(); p.len().saturating_sub(by.len()) + 1];
+    while let (Some(top), Some(lead)) = (rest.last().cloned(), by.last())
+        && rest.len() >= by.len()
+    {
+        budget.spend(64 * by.len() as u64)?;
+        let shift = rest.len() - by.len();
+        let factor = top / lead;
+        for (i, c) in by.iter().enumerate() {
+            rest[shift + i] -= c * &factor;
+        }
+        quotient[shift] = factor;
+        rest.pop();
+        rest = trimmed(rest);
+    }
+    Ok((trimmed(quotient), rest))
+}
+
+/// The greatest common divisor.
+fn common(p: &Polynomial, q: &Polynomial, budget: &mut Budget) -> Result<Polynomial, Reason> {
+    let (mut p, mut q) = (p.clone(), q.clone());
+    while !q.is_empty() {
+        let rest = divided(&p, &q, budget)?.1;
+        (p, q) = (q, rest);
+    }
+    Ok(p)
+}
+
+/// Distinct real roots, by Sturm's sequence.
+fn real_roots(p: &Polynomial, budget: &mut Budget) -> Result<usize, Reason> {
+    let mut sequence = vec![p.clone(), derivative(p)];
+    while let [.., a, b] = &sequence[..]
+        && !b.is_empty()
+    {
+        let rest: Polynomial = divided(a, b, budget)?.1.into_iter().map(|c| -c).collect();
+        sequence.push(rest);
+    }
+    let changes = |negative_end: bool| {
+        let signs = sequence.iter().filter_map(|p| {
+            let lead = p.last()?;
+            Some(lead.is_negative() ^ (negative_end && p.len() % 2 == 0))
+        });
+        let signs: Vec<bool> = signs.collect();
+        signs.windows(2).filter(|w| w[0] != w[1]).count()
+    };
+    Ok(changes(true).saturating_sub(changes(false)))
+}

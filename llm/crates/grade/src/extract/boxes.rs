@@ -1,0 +1,115 @@
+//! Boxes: the last one, and those that belong to one answer.
+
+use std::ops::Range;
+
+/// How a box opens.
+pub const BOXED: &[u8] = br"\boxed{";
+
+/// Bytes between two boxes of one answer.
+const APART: usize = 48;
+
+/// The content of the last box that is closed.
+pub(super) fn last_box(text: &str) -> Option<&str> {
+    answer_place(text).map(|place| &text[place])
+}
+
+/// Where the content of the last box that is closed stands, in bytes: of the one that opens last. `\{` and `\}` are letters, not braces.
+///
+/// ```
+/// let text = r"\boxed{1} so \boxed{12}";
+/// assert_eq!(grpo_lambda_grade::answer_place(text), Some(20..22));
+/// ```
+pub fn answer_place(text: &str) -> Option<Range<usize>> {
+    let mut best: Option<Range<usize>> = None;
+    closed(text, |place| {
+        if best.as_ref().is_none_or(|known| place.start > known.start) {
+            best = Some(place);
+        }
+    });
+    best
+}
+
+/// Calls `found` with the content of every box that is closed, in the order in which they close.
+fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
+    let bytes = text.as_bytes();
+    let mut open: Vec<(usize, bool)> = Vec::new();
+    let mut i = 0;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\\' if bytes[i..].starts_with(BOXED) => {
+                i += BOXED.len() - 1;
+                open.push((i + 1, true));
+            }
+            // A backslash takes the next character with it, unless that one begins a box.
+            b'\\' if !bytes[i + 1..].starts_with(BOXED) => i += 1,
+            b'{' => open.push((i + 1, false)),
+            b'}' => {
+                if let Some((start, true)) = open.pop() {
+                    found(start..i);
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+}
+
+/// The last box, with those before it that are joined to it by commas and connectives, and the brackets around them all.
+pub(super) fn joined(text: &str) -> Option<&str> {
+    let last = answer_place(text)?;
+    let mut boxes: Vec<Range<usize>> = Vec::new();
+    closed(text, |place| {
+        // Of nested boxes the inner one counts.
+        if boxes.last().is_none_or(|known| known.start < place.start) {
+            boxes.push(place);
+        }
+    });
+    let outer = |place: &Range<usize>| place.start - BOXED.len()..place.end + 1;
+    let mut first = boxes.iter().position(|b| *b == last)?;
+    while first > 0 {
+        let (before, after) = (outer(&boxes[first - 1]), outer(&boxes[first]));
+        if before.end > after.start || !joins(&text[before.end..after.start]) {
+            break;
+        }
+        first -= 1;
+    }
+    if boxes[first] == last {
+        return Some(&text[last]);
+    }
+    let (start, end) = (outer(&boxes[first]).start, outer(&last).end);
+    let (before, after) =
+        (text[..start].trim_end_matches([' ', '$']), text[end..].trim_start_matches([' ', '$']));
+    for (open, close) in
+        [("(", ")"), ("\\{", "\\}"), ("[", "]"), ("\\left(", "\\right)"), ("\\langle", "\\rangle")]
+    {
+        if before.ends_with(open) && after.starts_with(close) {
+            return Some(&text[before.len() - open.len()..text.len() - after.len() + close.len()]);
+        }
+    }
+    Some(&text[start..end])
+}
+
+/// Whether the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
+fn joins(between: &str) -> bool {
+    if between.len() > APART || between.contains("\n\n") {
+        return false;
+    }
+    let plain = between
+        .replace("\\text{", " ")
+        .replace(['}', '$', '~', '.'], " ")
+        .replace("\\quad", " ")
+        .replace("\\(", " ")
+        .replace("\\)", " ");
+    let mut joined = plain.contains([',', ';', '，', '、']);
+    let mut words = 0;
+    for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {
+        if crate::words::connective(word).is_some() {
+            joined = true;
+        } else if word == "=" || word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
+            words += 1;
+        } else {
+            return false;
+        }
+    }
+    joined && words <= 3 && (words == 0 || plain.contains('='))
+}

@@ -1,0 +1,90 @@
+//! Mathematics between delimiters: `$...$`, `$$...$$`, `\(...\)`, `\[...\]`, `\begin{align}...\end{align}`.
+
+use std::ops::Range;
+
+/// A piece of mathematics in a text.
+#[derive(Clone, Debug)]
+pub(super) struct Environment {
+    /// With its delimiters.
+    pub(super) outer: Range<usize>,
+    pub(super) inner: Range<usize>,
+}
+
+const NAMES: [&str; 10] = [
+    "align",
+    "aligned",
+    "equation",
+    "gather",
+    "gathered",
+    "multline",
+    "eqnarray",
+    "displaymath",
+    "math",
+    "cases",
+];
+
+/// All environments in order, none inside another.
+pub(super) fn environments(text: &str) -> Vec<Environment> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(offset) = text[at..].find(['$', '\\']) {
+        let start = at + offset;
+        match environment(text, start) {
+            Some(one) => {
+                at = one.outer.end;
+                found.push(one);
+            }
+            None => {
+                // A backslash takes the next character with it.
+                let skip = if text[start..].starts_with('\\') { 2 } else { 1 };
+                at = (start + skip..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+            }
+        }
+    }
+    found
+}
+
+fn environment(text: &str, start: usize) -> Option<Environment> {
+    let rest = &text[start..];
+    for (open, close) in [("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]")] {
+        if let Some(inside) = rest.strip_prefix(open) {
+            let length = inside.find(close)?;
+            return Some(bounds(start, open.len(), length, close.len()));
+        }
+    }
+    if rest.starts_with('$') {
+        return dollars(rest, start);
+    }
+    let name = rest.strip_prefix("\\begin{")?.split_once('}')?.0;
+    if !NAMES.contains(&name.trim_end_matches('*')) {
+        return None;
+    }
+    let close = format!("\\end{{{name}}}");
+    let length = rest.find(&close)? + close.len();
+    // Rows need their environment to be read.
+    Some(Environment { outer: start..start + length, inner: start..start + length })
+}
+
+fn bounds(start: usize, open: usize, length: usize, close: usize) -> Environment {
+    Environment { outer: start..start + open + length + close, inner: start + open..start + open + length }
+}
+
+/// `$x$`. A dollar sign before an amount opens nothing: what it would close with stands before a digit, or behind a blank.
+fn dollars(rest: &str, start: usize) -> Option<Environment> {
+    let inside = &rest[1..];
+    let mut at = 0;
+    loop {
+        let end = at + inside[at..].find('$')?;
+        if inside[..end].ends_with('\\') {
+            at = end + 1;
+            continue;
+        }
+        let (content, after) = (&inside[..end], &inside[end + 1..]);
+        let spaced = content.starts_with(' ');
+        let fits = !content.trim().is_empty()
+            && !content.contains("\n\n")
+            && spaced == content.ends_with(' ')
+            && !after.starts_with(|c: char| c.is_ascii_digit());
+        return fits.then(|| bounds(start, 1, end, 1));
+    }
+}

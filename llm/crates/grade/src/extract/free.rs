@@ -1,0 +1,298 @@
+//! Answers as people write them: the places are tried in the order in which they are sure.
+
+use std::ops::Range;
+
+use super::boxes::joined;
+use super::clean::cleaned;
+use super::environments::{Environment, environments};
+use super::phrases::{ANSWER, FINAL, RESULT, announced};
+use super::prose::{balanced, is_prose, runs};
+use crate::units;
+use crate::words;
+
+/// Bytes at the end of a response in which an answer without a box is looked for.
+const WINDOW: usize = 32 * 1024;
+/// Longest text without mathematics that is taken as an answer.
+const WORDS: usize = 80;
+
+/// The answer of a response.
+pub(super) fn answer(text: &str) -> Option<String> {
+    let text = cleaned(tail(text));
+    let found = marked(&text)
+        .or_else(|| whole(&text))
+        .or_else(|| last_statement(&text))
+        .or_else(|| short_text(&text));
+    found.map(|answer| answer.trim().to_owned()).filter(|answer| !answer.is_empty())
+}
+
+/// The answer that a reference marks; itself where it marks none.
+pub(super) fn reference(text: &str) -> String {
+    let clean = cleaned(tail(text));
+    let environment_only = || {
+        let found = environments(&clean);
+        let joined = group(&clean, &found, found.len().checked_sub(1)?);
+        (!is_prose(&outside(&clean, &found))).then_some(joined)
+    };
+    marked(&clean).or_else(environment_only).unwrap_or(clean).trim().to_owned()
+}
+
+/// A box is looked for everywhere, the rest in a window at the end.
+fn tail(text: &str) -> &str {
+    if text.len() <= WINDOW || text.contains("box") {
+        return text;
+    }
+    let start = (text.len() - WINDOW..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[start..]
+}
+
+/// What is marked as the answer: boxes, tags, `####`, a phrase.
+fn marked(text: &str) -> Option<String> {
+    if let Some(found) = joined(text).filter(|t| !t.trim().is_empty()) {
+        return Some(found.to_owned());
+    }
+    let text = tail_of_window(text);
+    if let Some((_, after)) = text.rsplit_once("<answer>") {
+        let inside = after.split_once("</answer>").map_or(after, |(inside, _)| inside);
+        return Some(statement(inside).unwrap_or_else(|| inside.to_owned())).filter(|t| !t.trim().is_empty());
+    }
+    if let Some((_, after)) = text.rsplit_once("#### ")
+        && let Some(line) = after.lines().next().filter(|line| !line.trim().is_empty() && !is_prose(line))
+    {
+        return Some(line.to_owned());
+    }
+    let lower = lowered(text);
+    [FINAL, ANSWER, RESULT].into_iter().find_map(|phrases| {
+        let start = announced(&lower, phrases)?;
+        statement(&text[start..])
+    })
+}
+
+fn tail_of_window(text: &str) -> &str {
+    if text.len() <= WINDOW {
+        return text;
+    }
+    let start = (text.len() - WINDOW..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[start..]
+}
+
+/// In lower case, every character at the same offset.
+fn lowered(text: &str) -> String {
+    let small = |c: char| {
+        let mut lower = c.to_lowercase();
+        match (lower.next(), lower.next()) {
+            (Some(one), None) if one.len_utf8() == c.len_utf8() => one,
+            _ => c,
+        }
+    };
+    text.chars().map(small).collect()
+}
+
+/// A text that is nothing but mathematics.
+fn whole(text: &str) -> Option<String> {
+    let text = text.trim();
+    let found = environments(text);
+    if found.is_empty() {
+        return (!text.is_empty() && !is_prose(text)).then(|| text.to_owned());
+    }
+    None
+}
+
+/// The text without its environments.
+fn outside(text: &str, found: &[Environment]) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for one in found {
+        out += &text[at..one.outer.start];
+        out.push(' ');
+        at = one.outer.end;
+    }
+    out + &text[at..]
+}
+
+/// What is said behind a phrase, in its first sentence that says something.
+fn statement(rest: &str) -> Option<String> {
+    let found = environments(rest);
+    let sentence = first_sentence(rest, &found);
+    let text = rest[sentence.clone()].trim();
+    if let Some(letter) = choice(text) {
+        return Some(letter.to_owned());
+    }
+    let first = found.iter().position(|e| e.outer.start < sentence.end);
+    let plain = runs(&rest[sentence.start..first.map_or(sentence.end, |i| found[i].outer.start)], true);
+    if let Some(at) = first {
+        // A value before the mathematics is the answer, and the mathematics its reason; a name is part of it.
+        let before = rest[sentence.start..found[at].outer.start].trim();
+        if let (Some(run), true) = (plain.first(), ends_statement(before)) {
+            return Some(balanced(&rest[sentence.start + run.start..sentence.start + run.end]).to_owned());
+        }
+        return Some(group_from(rest, &found, at));
+    }
+    if text.is_empty() {
+        return None;
+    }
+    if !is_prose(text) {
+        return Some(unmarked(text).to_owned());
+    }
+    match plain.first() {
+        Some(run) => Some(balanced(&rest[sentence.start + run.start..sentence.start + run.end]).to_owned()),
+        None => (text.len() <= WORDS).then(|| unmarked(text).to_owned()),
+    }
+}
+
+/// Whether the text before an environment has said something that the environment goes on to explain.
+fn ends_statement(before: &str) -> bool {
+    [
+        "because",
+        "since",
+        "as",
+        "for",
+        "where",
+        "when",
+        "so",
+        "(",
+        "因为",
+        "car",
+        "porque",
+        "weil",
+        "denn",
+        "так как",
+        "потому что",
+    ]
+    .iter()
+    .any(|word| before.trim_end_matches([' ', ',']).ends_with(word))
+}
+
+/// Without quotation marks, emphasis and the full stop.
+fn unmarked(text: &str) -> &str {
+    text.trim_matches(|c: char| {
+        c.is_whitespace() || matches!(c, '"' | '“' | '”' | '*' | '_' | '`' | '。' | '।')
+    })
+    .trim_end_matches('.')
+}
+
+/// From the beginning, past empty lines, to the end of the first sentence; a full stop inside mathematics ends none.
+fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
+    let start = rest.len() - rest.trim_start().len();
+    let inside = |at: usize| found.iter().any(|e| e.outer.contains(&at));
+    let ends = rest[start..].char_indices().find(|(at, c)| {
+        let at = start + at;
+        let after = rest[at + c.len_utf8()..].chars().next();
+        let end = match c {
+            '\n' => !rest[start..at].trim_end().ends_with([':', '=']),
+            '。' | '।' | '؟' => true,
+            '.' | '?' | '!' => after.is_none_or(char::is_whitespace) && !rest[..at].ends_with('.'),
+            _ => false,
+        };
+        end && !inside(at)
+    });
+    start..ends.map_or(rest.len(), |(at, _)| start + at)
+}
+
+/// The letter of a choice at the beginning, with the text of the choice where it stands behind a mark.
+fn choice(text: &str) -> Option<&str> {
+    let open = text.starts_with('(');
+    let rest = text.trim_start_matches('(');
+    let letter = rest.chars().next().filter(|c| ('A'..='J').contains(c))?;
+    let after = &rest[1..];
+    let length = text.len() - rest.len() + 1;
+    match after.chars().next() {
+        None => Some(text),
+        Some(')') if open && after[1..].trim_matches(['.', ' ', '*']).is_empty() => Some(&text[..=length]),
+        Some(')') => {
+            Some(&text[..if is_prose(&after[1..]) { length + usize::from(open) } else { text.len() }])
+        }
+        Some('.' | ':' | ',' | ';' | '。' | '，' | '、' | '*' | '\n') => Some(&text[..length]),
+        Some(' ')
+            if !matches!(letter, 'A' | 'I')
+                && after.trim_start().starts_with(|c: char| c.is_alphabetic())
+                && is_prose(after) =>
+        {
+            Some(&text[..length])
+        }
+        _ => None,
+    }
+}
+
+/// The environment `at` and those that belong to it, on both sides.
+fn group(text: &str, found: &[Environment], at: usize) -> String {
+    let mut first = at;
+    while first > 0 && joins(&text[found[first - 1].outer.end..found[first].outer.start]) {
+        first -= 1;
+    }
+    group_from(text, found, first)
+}
+
+/// The environment `first` and those behind it that belong to it, with the unit behind the last.
+fn group_from(text: &str, found: &[Environment], first: usize) -> String {
+    let mut last = first;
+    while last + 1 < found.len() && joins(&text[found[last].outer.end..found[last + 1].outer.start]) {
+        last += 1;
+    }
+    let mut out = String::new();
+    for i in first..=last {
+        if i > first {
+            let between = &text[found[i - 1].outer.end..found[i].outer.start];
+            out += if between.trim().is_empty() { " " } else { " , " };
+        }
+        out += text[found[i].inner.clone()].trim().trim_end_matches(['.', ',']);
+    }
+    let behind = text[found[last].outer.end..].trim_start();
+    let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
+    if behind.starts_with('%') || behind.starts_with("\\%") || units::is_percent(&word) {
+        out += "\\%";
+    } else if word.chars().count() > 1 && units::canonical(&word.to_lowercase()).is_some() && word != "in" {
+        out += &format!("\\text{{ {word}}}");
+    }
+    out
+}
+
+/// Whether the text between two environments makes them parts of one answer.
+fn joins(between: &str) -> bool {
+    if between.len() > 24 || between.contains("\n\n") {
+        return false;
+    }
+    let words: Vec<&str> =
+        between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()).collect();
+    let mark = between.contains([',', ';', '，', '、']);
+    words.iter().all(|w| words::connective(w).is_some()) && (mark || !words.is_empty())
+}
+
+/// The last thing said: in the last sentence with mathematics its last mathematics.
+fn last_statement(text: &str) -> Option<String> {
+    let text = tail_of_window(text);
+    let found = environments(text);
+    let plain = outside_with_places(text, &found);
+    let runs = runs(&plain, false);
+    match (found.last(), runs.last()) {
+        (Some(last), Some(run))
+            if run.start > last.outer.end && ends_sentence(&text[last.outer.end..run.start]) =>
+        {
+            Some(balanced(&text[run.clone()]).to_owned())
+        }
+        (Some(_), _) => Some(group(text, &found, found.len() - 1)),
+        (None, Some(run)) => Some(balanced(&text[run.clone()]).to_owned()),
+        (None, None) => None,
+    }
+}
+
+fn ends_sentence(text: &str) -> bool {
+    text.contains(". ") || text.contains(".\n") || text.contains('。') || text.contains('\n')
+}
+
+/// The text with blanks in place of its environments, every character at the same offset.
+fn outside_with_places(text: &str, found: &[Environment]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for one in found {
+        out += &text[at..one.outer.start];
+        out.extend(std::iter::repeat_n('\n', one.outer.len()));
+        at = one.outer.end;
+    }
+    out + &text[at..]
+}
+
+/// A few words: a name, a yes or no.
+fn short_text(text: &str) -> Option<String> {
+    let text = text.trim();
+    (text.len() <= WORDS && !text.contains('\n')).then(|| unmarked(text).to_owned())
+}

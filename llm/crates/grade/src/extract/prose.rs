@@ -1,0 +1,239 @@
+//! Plain expressions among words.
+
+use std::ops::Range;
+
+use crate::units;
+use crate::words;
+
+/// What a piece of text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// With a digit, a command or a sign of a constant: `12`, `x=5`, `\frac{1}{2}`.
+    Value,
+    /// Signs only: `=`, `+`, `(`.
+    Sign,
+    /// One letter.
+    Letter,
+    /// The name of a function.
+    Function,
+    /// `and`, `or`.
+    Connective,
+    /// A unit.
+    Unit,
+    Word,
+}
+
+/// A piece with its place, without the punctuation behind it.
+#[derive(Clone, Debug)]
+struct Piece {
+    place: Range<usize>,
+    kind: Kind,
+    /// A comma or semicolon stands behind it.
+    comma: bool,
+    /// A colon, question mark or the like stands behind it.
+    stop: bool,
+}
+
+/// Letters of scripts whose words are no symbols of mathematics.
+fn is_foreign(c: char) -> bool {
+    c.is_alphabetic() && !c.is_ascii() && !('Α'..='ω').contains(&c)
+        || matches!(c, '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
+}
+
+fn pieces(text: &str) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut foreign = false;
+    let cut = |found: &mut Vec<Piece>, place: Range<usize>| {
+        if !text[place.clone()].trim().is_empty() {
+            found.push(piece(text, place));
+        }
+    };
+    for (at, c) in text.char_indices() {
+        if c.is_whitespace() || matches!(c, '，' | '、' | '。' | '；') {
+            cut(&mut found, start..at);
+            if let (Some(last), false) = (found.last_mut(), c.is_whitespace()) {
+                (last.comma, last.stop) = (last.comma || c != '。', last.stop || c == '。');
+            }
+            start = at + c.len_utf8();
+        } else if is_foreign(c) != foreign {
+            cut(&mut found, start..at);
+            start = at;
+            foreign = !foreign;
+        }
+    }
+    cut(&mut found, start..text.len());
+    found
+}
+
+fn piece(text: &str, place: Range<usize>) -> Piece {
+    let word = &text[place.clone()];
+    let bare = word.trim_end_matches(['.', ',', ';', ':', '?', '"', '”', '\'', '*', '`', '_', '।', '،']);
+    // Dots behind a digit go on.
+    let bare = if word[bare.len()..].starts_with("...") { &word[..bare.len() + 3] } else { bare };
+    let behind = &word[bare.len()..];
+    let lead = bare.len() - bare.trim_start_matches(['"', '“', '\'', '*', '`', '_', '#', '>']).len();
+    let place = place.start + lead..place.start + bare.len().max(lead);
+    let kind = kind(&text[place.clone()]);
+    Piece {
+        place,
+        kind,
+        comma: behind.contains([',', ';', '،']),
+        stop: behind.contains(['.', ':', '?', '।']),
+    }
+}
+
+fn kind(word: &str) -> Kind {
+    let inner = word.trim_matches(['(', ')', '[', ']', '{', '}']);
+    let lower = inner.to_lowercase();
+    let letters = inner.chars().filter(|c| c.is_alphabetic()).count();
+    if words::connective(inner).is_some() {
+        return Kind::Connective;
+    }
+    if word.contains('\\') || inner.chars().any(|c| matches!(c, 'π' | '√' | '∞' | '½' | '∅' | 'ℝ'))
+    {
+        return Kind::Value;
+    }
+    if inner.chars().any(|c| c.is_ascii_digit()) {
+        return if longest_word(inner) { Kind::Word } else { Kind::Value };
+    }
+    if letters == 0 {
+        return Kind::Sign;
+    }
+    if words::function(inner).is_some() || matches!(inner, "sqrt" | "pi" | "infinity") {
+        return Kind::Function;
+    }
+    if letters == 1 && inner.is_ascii() {
+        return if inner.len() == 1 { Kind::Letter } else { Kind::Value };
+    }
+    // `x=y`, `(x+y)/z`
+    if inner.contains(['=', '+', '/', '^', '<', '>', '*']) && !longest_word(inner) {
+        return Kind::Value;
+    }
+    if units::is_percent(&lower)
+        || units::canonical(&lower).is_some() && (lower.len() > 1 || !lower.is_ascii())
+    {
+        return Kind::Unit;
+    }
+    Kind::Word
+}
+
+/// Whether three or more letters follow each other that are neither a function nor a unit.
+fn longest_word(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphabetic()).any(|word| {
+        let known = words::function(word).is_some()
+            || units::canonical(&word.to_lowercase()).is_some()
+            || matches!(word, "sqrt" | "pi" | "and" | "or" | "inf");
+        word.chars().count() >= 3 && !known
+    })
+}
+
+/// Whether words stand in it that are no mathematics.
+pub(super) fn is_prose(text: &str) -> bool {
+    let mut depth = 0i32;
+    pieces(text).iter().any(|piece| {
+        let word = &text[piece.place.clone()];
+        let outside = depth == 0 && !word.contains('\\');
+        depth += braces(word);
+        outside && piece.kind == Kind::Word
+    })
+}
+
+fn braces(word: &str) -> i32 {
+    let count = |c: char| i32::try_from(word.matches(c).count()).unwrap_or(0);
+    count('{') - count('}')
+}
+
+/// The runs of mathematics in a text, in order. With `lists`, values behind commas and connectives belong together.
+pub(super) fn runs(text: &str, lists: bool) -> Vec<Range<usize>> {
+    let pieces = pieces(text);
+    let mut found = Vec::new();
+    let mut i = 0;
+    while i < pieces.len() {
+        let (end, run) = run(text, &pieces, i, lists);
+        found.extend(run.filter(|place| says_something(&text[place.clone()])));
+        i = end;
+    }
+    found
+}
+
+/// The run that begins at piece `first`, and the piece behind it.
+fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Option<Range<usize>>) {
+    let near_sign = |i: usize| {
+        let sign =
+            |p: Option<&Piece>| p.is_some_and(|p| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop);
+        sign(pieces.get(i + 1)) || i > 0 && sign(pieces.get(i - 1)) && !pieces[i - 1].comma
+    };
+    let belongs = |i: usize| match pieces[i].kind {
+        Kind::Value | Kind::Sign | Kind::Function => true,
+        Kind::Letter => near_sign(i),
+        _ => false,
+    };
+    // A sign alone at the beginning is a bullet.
+    let starts = belongs(first)
+        && !(pieces[first].kind == Kind::Sign
+            && matches!(&text[pieces[first].place.clone()], "-" | "–" | "—" | "*" | "•" | "=" | "/"));
+    if !starts {
+        return (first + 1, None);
+    }
+    let (mut i, mut end, mut depth) = (first, first, 0);
+    while i < pieces.len() {
+        let piece = &pieces[i];
+        let member = depth > 0
+            || belongs(i)
+            || piece.kind == Kind::Unit && i > first
+            || piece.kind == Kind::Connective && lists && i + 1 < pieces.len() && i > first && belongs(i + 1);
+        if !member {
+            break;
+        }
+        depth = (depth + braces(&text[piece.place.clone()])).max(0);
+        end = i;
+        i += 1;
+        let goes_on = !piece.comma
+            || lists
+            || depth > 0
+            || open_bracket(&text[pieces[first].place.start..piece.place.end]);
+        if piece.stop && depth == 0 || !goes_on {
+            break;
+        }
+    }
+    // A sign alone at the end belongs to the words behind it.
+    while end > first
+        && pieces[end].kind == Kind::Sign
+        && !text[pieces[end].place.clone()].contains([')', ']', '}', '%', '°', '!'])
+    {
+        end -= 1;
+    }
+    (i, Some(pieces[first].place.start..pieces[end].place.end))
+}
+
+fn open_bracket(text: &str) -> bool {
+    let count = |set: [char; 2]| text.matches(set).count();
+    count(['(', '[']) > count([')', ']'])
+}
+
+/// Whether a run is an answer: it has a digit or a constant, or it gives something a value.
+fn says_something(run: &str) -> bool {
+    run.contains(|c: char| c.is_ascii_digit() || matches!(c, '∞' | 'π' | '½' | '∅' | 'ℝ'))
+        || ["\\pi", "\\infty", "\\emptyset", "\\varnothing", "infinity", "\\mathbb"]
+            .iter()
+            .any(|c| run.contains(c))
+        || run.contains(['=', '<', '>']) && run.contains(|c: char| c.is_ascii_alphabetic())
+}
+
+/// The run without brackets that it does not close or open.
+pub(super) fn balanced(run: &str) -> &str {
+    let mut run = run.trim();
+    loop {
+        let count = |set: &[char]| run.matches(set).count();
+        let (open, close) = (count(&['(', '[']), count(&[')', ']']));
+        let next = if close > open && run.ends_with([')', ']']) {
+            &run[..run.len() - 1]
+        } else if open > close && run.starts_with(['(', '[']) {
+            &run[1..]
+        } else {
+            return run;
+        };
+        run = next.trim();
+    }
+}

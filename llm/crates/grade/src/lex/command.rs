@@ -1,0 +1,294 @@
+//! LaTeX commands.
+
+use super::{Lexer, Token, shown, unreadable};
+use crate::node::Relation;
+use crate::verdict::Reason;
+use crate::words;
+
+/// Commands that change how something looks, not what it is.
+const SILENT: [&str; 50] = [
+    "quad",
+    "qquad",
+    "displaystyle",
+    "textstyle",
+    "scriptstyle",
+    "limits",
+    "nolimits",
+    "thinspace",
+    "medspace",
+    "thickspace",
+    "enspace",
+    "hline",
+    "boldsymbol",
+    "mathbf",
+    "bm",
+    "mathit",
+    "pmb",
+    "vec",
+    "overrightarrow",
+    "bf",
+    "rm",
+    "it",
+    "boxed",
+    "fbox",
+    "dollar",
+    "nonumber",
+    "notag",
+    "hfill",
+    "hspace",
+    "vspace",
+    "large",
+    "Large",
+    "LARGE",
+    "small",
+    "normalsize",
+    "color",
+    "phantom",
+    "hphantom",
+    "vphantom",
+    "strut",
+    "noindent",
+    "centering",
+    "label",
+    "tag",
+    "allowbreak",
+    "nobreak",
+    "relax",
+    "underline",
+    "bold",
+    "mathop",
+];
+/// Of these the ones whose braces are no part of the answer.
+const WITH_ARGUMENT: [&str; 8] =
+    ["hspace", "vspace", "color", "phantom", "hphantom", "vphantom", "label", "tag"];
+/// Sizes of brackets.
+const SIZES: [&str; 15] = [
+    "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl",
+    "biggr", "Biggl", "Biggr",
+];
+const TEXTS: [&str; 13] = [
+    "text",
+    "mbox",
+    "textbf",
+    "textit",
+    "textrm",
+    "mathrm",
+    "operatorname",
+    "hbox",
+    "textnormal",
+    "mathsf",
+    "texttt",
+    "textsf",
+    "emph",
+];
+
+/// Commands that are one token.
+fn single(name: &str) -> Option<Token> {
+    Some(match name {
+        "frac" | "dfrac" | "tfrac" | "cfrac" => Token::Frac,
+        "sqrt" => Token::Root,
+        "binom" | "dbinom" | "tbinom" => Token::Binom,
+        "choose" => Token::Choose,
+        "dot" => Token::Accent("dot "),
+        "ddot" => Token::Accent("ddot "),
+        "hat" | "widehat" => Token::Accent("hat "),
+        "bar" | "overline" => Token::Accent("bar "),
+        "tilde" | "widetilde" => Token::Accent("tilde "),
+        "pm" => Token::PlusMinus,
+        "mp" => Token::MinusPlus,
+        "times" | "cdot" | "ast" | "cdotp" | "bullet" => Token::Times,
+        "div" => Token::Divide,
+        "over" => Token::Over,
+        "circ" => Token::Circ,
+        "degree" | "textdegree" => Token::Degree,
+        "prime" => Token::Prime,
+        "percent" => Token::Percent,
+        "pi" => Token::Pi,
+        "infty" | "infin" => Token::Infinity,
+        "imath" => Token::Imaginary,
+        "cup" | "bigcup" => Token::Union,
+        "cap" | "bigcap" => Token::Intersection,
+        "setminus" | "backslash" | "smallsetminus" => Token::Without,
+        "lvert" | "rvert" | "vert" | "mid" | "lVert" | "rVert" | "Vert" => Token::Bar,
+        "lor" | "vee" => Token::Or,
+        "land" | "wedge" => Token::And,
+        "ldots" | "dots" | "cdots" | "dotsc" | "dotsb" | "vdots" | "ddots" => Token::Dots,
+        "colon" | "ratio" => Token::Colon,
+        "mod" | "bmod" | "pmod" => Token::Modulus,
+        "euro" => Token::Currency("euro"),
+        "pounds" | "textsterling" => Token::Currency("gbp"),
+        "yen" => Token::Currency("yen"),
+        "epsilon" | "varepsilon" => Token::Symbol("epsilon".into()),
+        "phi" | "varphi" => Token::Symbol("phi".into()),
+        "theta" | "vartheta" => Token::Symbol("theta".into()),
+        _ => return bracket(name).or_else(|| relation(name).map(Token::Relation)),
+    })
+}
+
+fn bracket(name: &str) -> Option<Token> {
+    Some(match name {
+        "lbrace" => Token::Open('{'),
+        "rbrace" => Token::Close('}'),
+        "lparen" => Token::Open('('),
+        "rparen" => Token::Close(')'),
+        "lbrack" => Token::Open('['),
+        "rbrack" => Token::Close(']'),
+        "langle" => Token::Open('<'),
+        "rangle" => Token::Close('>'),
+        "lfloor" => Token::Open('f'),
+        "rfloor" => Token::Close('f'),
+        "lceil" => Token::Open('c'),
+        "rceil" => Token::Close('c'),
+        _ => return None,
+    })
+}
+
+fn relation(name: &str) -> Option<Relation> {
+    Some(match name {
+        "le" | "leq" | "leqslant" | "leqq" => Relation::LessOrEqual,
+        "ge" | "geq" | "geqslant" | "geqq" => Relation::GreaterOrEqual,
+        "lt" => Relation::Less,
+        "gt" => Relation::Greater,
+        "ne" | "neq" => Relation::Unequal,
+        "equiv" | "to" | "rightarrow" | "Rightarrow" | "implies" | "longrightarrow" | "Longrightarrow"
+        | "coloneqq" => Relation::Equal,
+        "approx" | "simeq" | "thickapprox" | "doteq" | "approxeq" | "cong" => Relation::About,
+        "in" => Relation::In,
+        _ => return None,
+    })
+}
+
+impl Lexer<'_> {
+    pub(super) fn command(&mut self) -> Result<(), Reason> {
+        self.at += 1;
+        let name = self.take_while(|c| c.is_ascii_alphabetic());
+        if name.is_empty() {
+            return self.escape();
+        }
+        if SIZES.contains(&name) {
+            self.take(".");
+            return Ok(());
+        }
+        if SILENT.contains(&name) {
+            if WITH_ARGUMENT.contains(&name) {
+                self.braced();
+            }
+            return Ok(());
+        }
+        if TEXTS.contains(&name) {
+            let inside = self.needed(name)?;
+            return self.text_in(inside);
+        }
+        if let Some(token) = single(name) {
+            self.push(token);
+            return Ok(());
+        }
+        self.other(name)
+    }
+
+    fn other(&mut self, name: &str) -> Result<(), Reason> {
+        match name {
+            "mathbb" | "mathcal" | "mathfrak" | "Bbb" => {
+                let token = self.alphabet(name)?;
+                self.push(token);
+            }
+            "emptyset" | "varnothing" => {
+                self.push(Token::Open('{'));
+                self.push(Token::Close('}'));
+            }
+            "not" => {
+                let rest = self.rest().trim_start();
+                let Some(after) = rest.strip_prefix('=') else {
+                    return unreadable("\\not before what is not `=`");
+                };
+                self.at = self.text.len() - after.len();
+                self.push(Token::Relation(Relation::Unequal));
+            }
+            "begin" | "end" => return self.environment(name == "begin"),
+            _ => {
+                let token = words::function(name).map(Token::Function);
+                self.push(token.unwrap_or_else(|| Token::Symbol(name.to_owned())));
+            }
+        }
+        Ok(())
+    }
+
+    /// `\mathbb{R}`, `\mathbb Z`, `\mathcal{C}`.
+    fn alphabet(&mut self, name: &str) -> Result<Token, Reason> {
+        let letter = match self.braced() {
+            Some(inside) => inside.trim().to_owned(),
+            None => {
+                self.take_while(char::is_whitespace);
+                self.take_while(|c| c.is_ascii_alphabetic()).to_owned()
+            }
+        };
+        let blackboard = matches!(name, "mathbb" | "Bbb");
+        match letter.as_str() {
+            "" => unreadable(format!("\\{name} without braces")),
+            "R" if blackboard => Ok(Token::Reals),
+            _ => Ok(Token::Symbol(format!("{name} {letter}"))),
+        }
+    }
+
+    fn environment(&mut self, begins: bool) -> Result<(), Reason> {
+        let name = self.needed(if begins { "begin" } else { "end" })?;
+        let plain = name.trim_end_matches('*');
+        let token = match plain {
+            "pmatrix" | "bmatrix" | "matrix" | "Bmatrix" | "smallmatrix" | "vmatrix" | "Vmatrix"
+            | "array" => {
+                if plain == "array" && begins {
+                    self.braced();
+                }
+                if begins { Token::MatrixOpen(plain == "vmatrix") } else { Token::MatrixClose }
+            }
+            "cases" | "aligned" | "align" | "gathered" | "gather" | "split" | "rcases" | "dcases"
+            | "alignat" | "eqnarray" => {
+                if begins {
+                    Token::RowsOpen
+                } else {
+                    Token::RowsClose
+                }
+            }
+            "equation" | "math" | "displaymath" | "center" => return Ok(()),
+            other => return unreadable(format!("the environment `{}`", shown(other))),
+        };
+        self.push(token);
+        Ok(())
+    }
+
+    /// A backslash before something that is not a letter.
+    fn escape(&mut self) -> Result<(), Reason> {
+        let Some(c) = self.peek() else { return Ok(()) };
+        self.at += c.len_utf8();
+        let token = match c {
+            // A space of some width, math mode delimiters, currency.
+            '!' | ',' | ';' | ':' | ' ' | '\n' | '$' | '(' | ')' | '[' | ']' | '&' | '>' | '/' | '#' => {
+                return Ok(());
+            }
+            '{' => Token::Open('{'),
+            '}' => Token::Close('}'),
+            '\\' => {
+                self.row_space();
+                Token::RowEnd
+            }
+            '%' => Token::Percent,
+            '|' => Token::Bar,
+            '_' => Token::Underscore,
+            '-' => return Ok(()),
+            '"' | '\'' => return Ok(()),
+            other => return unreadable(format!("`\\{other}` has no meaning here")),
+        };
+        self.push(token);
+        Ok(())
+    }
+
+    /// The `[6pt]` of `\\[6pt]`.
+    fn row_space(&mut self) {
+        let Some(inside) = self.rest().strip_prefix('[') else { return };
+        let Some((length, _)) = inside.split_once(']') else { return };
+        let unit = ["pt", "em", "ex", "mm", "cm", "in"].iter().any(|unit| length.ends_with(unit));
+        if unit && length.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            self.at += length.len() + 2;
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! From text to tokens: LaTeX, plain text and the usual Unicode signs, in one pass.
+
+mod command;
+mod number;
+mod sign;
+mod word;
+
+use super::node::{Function, Relation};
+use super::rules::{Rule, Rules};
+use super::verdict::Reason;
+
+pub(super) use number::plain_number;
+
+/// What the parser reads.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and whether dots follow.
+    Number {
+        digits: String,
+        repeating: String,
+        exponent: i64,
+        dots: bool,
+    },
+    Symbol(String),
+    Function(Function),
+    Pi,
+    Euler,
+    Imaginary,
+    Infinity,
+    Frac,
+    Root,
+    Binom,
+    /// `{n \choose k}`, between its arguments.
+    Choose,
+    /// `{a \\over b}`, between its arguments.
+    Over,
+    /// `\vec`, `\hat` and the like: the name is kept where it changes what is meant.
+    Accent(&'static str),
+    /// `\text{...}` and plain units.
+    Text(String),
+    /// The sign of a currency.
+    Currency(&'static str),
+    /// `(`, `[`, `{` (a set), `<` (an angle bracket), `f` (floor), `c` (ceiling).
+    Open(char),
+    /// The closing counterparts: `)`, `]`, `}`, `>`, `f`, `c`.
+    Close(char),
+    BraceOpen,
+    BraceClose,
+    Bar,
+    /// `\|`.
+    Separator,
+    And,
+    Or,
+    Colon,
+    Dots,
+    Plus,
+    Minus,
+    PlusMinus,
+    MinusPlus,
+    Times,
+    Divide,
+    Caret,
+    Underscore,
+    Bang,
+    Degree,
+    Percent,
+    Prime,
+    Relation(Relation),
+    Union,
+    Intersection,
+    Without,
+    Reals,
+    /// A matrix; `true` for a determinant.
+    MatrixOpen(bool),
+    MatrixClose,
+    /// The rows of `cases`, `aligned` and the like.
+    RowsOpen,
+    RowsClose,
+    Cell,
+    RowEnd,
+    /// `\circ`: degrees where it is a power, composition elsewhere.
+    Circ,
+    /// `\pmod`, `\bmod`, `mod`.
+    Modulus,
+}
+
+impl Token {
+    /// Whether it stands between the items of a list.
+    pub(super) fn separates(&self) -> bool {
+        matches!(self, Token::Separator | Token::And | Token::Or)
+    }
+}
+
+/// How to read what can be read in several ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spelling {
+    /// `1,234` outside brackets is one number.
+    pub(super) thousands: bool,
+    /// `3,5` is a decimal, and `1.234` a whole number.
+    pub(super) comma: bool,
+    /// Read what only the lenient rules read: words of any script behind numbers, blanks between thousands.
+    pub(super) wide: bool,
+}
+
+/// The tokens of an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Lexed {
+    pub(super) tokens: Vec<Token>,
+    /// Whether a comma can be read both as a thousands comma and as a separator.
+    pub(super) two_ways: bool,
+    /// The rules on which this reading rests.
+    pub(super) used: Rules,
+}
+
+/// Reads `text`.
+pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexed, Reason> {
+    let mut lexer =
+        Lexer { text, at: 0, tokens: Vec::new(), depth: 0, spelling, two_ways: false, used: Rules::NONE };
+    while let Some(c) = lexer.peek() {
+        lexer.token(c)?;
+    }
+    Ok(Lexed { tokens: lexer.tokens, two_ways: lexer.two_ways, used: lexer.used })
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    tokens: Vec<Token>,
+    /// Open brackets, in which a comma always separates.
+    depth: usize,
+    spelling: Spelling,
+    two_ways: bool,
+    used: Rules,
+}
+
+/// A part of the input, short enough for a message.
+fn shown(text: &str) -> String {
+    text.chars().take(20).collect()
+}
+
+fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
+    Err(Reason::Unreadable(what.into()))
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn take(&mut self, prefix: &str) -> bool {
+        let found = self.rest().starts_with(prefix);
+        if found {
+            self.at += prefix.len();
+        }
+        found
+    }
+
+    /// The longest prefix of such characters, taken.
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn push(&mut self, token: Token) {
+        match token {
+            Token::Open(_) | Token::BraceOpen | Token::MatrixOpen(_) | Token::RowsOpen => self.depth += 1,
+            Token::Close(_) | Token::BraceClose | Token::MatrixClose | Token::RowsClose => {
+                self.depth = self.depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+        self.tokens.push(token);
+    }
+
+    fn uses(&mut self, rule: Rule) {
+        self.used = self.used.with(rule);
+    }
+
+    fn token(&mut self, c: char) -> Result<(), Reason> {
+        if c.is_whitespace() || matches!(c, '$' | '~' | '\u{200b}' | '\u{feff}' | '`') {
+            self.at += c.len_utf8();
+            return Ok(());
+        }
+        if c.is_ascii_digit() || (c == '.' && self.rest()[1..].starts_with(|d: char| d.is_ascii_digit())) {
+            self.number();
+            return Ok(());
+        }
+        match c {
+            '\\' => self.command(),
+            _ if c.is_ascii_alphabetic() => {
+                self.word();
+                Ok(())
+            }
+            _ => self.sign(c),
+        }
+    }
+
+    /// Whether the last token ends a value, so that a word behind it can be its unit.
+    fn behind_value(&self) -> bool {
+        matches!(
+            self.tokens.last(),
+            Some(
+                Token::Number { .. }
+                    | Token::BraceClose
+                    | Token::Close(_)
+                    | Token::Degree
+                    | Token::Text(_)
+                    | Token::Percent
+            )
+        )
+    }
+}

@@ -1,0 +1,228 @@
+//! Numbers: thousands marks, decimal signs, repeating digits, powers of ten.
+
+use super::{Lexer, Token};
+use crate::rules::Rule;
+
+/// A whole number.
+pub(crate) fn plain_number(digits: &str) -> Token {
+    Token::Number { digits: digits.to_owned(), repeating: String::new(), exponent: 0, dots: false }
+}
+
+/// Digits behind the last group of thousands, or nothing where the text there is no run of groups.
+struct Groups<'a> {
+    parts: Vec<&'a str>,
+    /// Where the run ends.
+    end: usize,
+    /// Whether a mark can only part thousands.
+    sure: bool,
+}
+
+/// Marks of which none is also a list separator or a decimal sign, and the plain comma.
+const MARKS: [(&str, bool); 6] =
+    [(",\\!", true), (", \\!", true), ("{,}", true), ("\\,", true), ("\\ ", true), (",", false)];
+/// Marks that only the rule `thousands` reads.
+const WIDE_MARKS: [&str; 7] = [" ", "\u{a0}", "\u{202f}", "\u{2009}", "~", "'", "’"];
+
+fn leading_digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+impl<'a> Lexer<'a> {
+    fn digits(&mut self) -> &'a str {
+        self.take_while(|c| c.is_ascii_digit())
+    }
+
+    pub(super) fn number(&mut self) {
+        let mut digits = self.digits().to_owned();
+        if !digits.is_empty() && !self.thousands(&mut digits) && self.spelling.wide {
+            self.wide_thousands(&mut digits);
+        }
+        let repeating = self.fraction(&mut digits);
+        let mut exponent = self.power_of_ten();
+        if self.spelling.wide && exponent == 0 {
+            exponent = self.power_with_letter();
+        }
+        let dots = digits.contains('.') && self.dots();
+        self.push(Token::Number { digits, repeating, exponent, dots });
+    }
+
+    /// Adds the digits behind the decimal sign; the repeating ones are returned.
+    fn fraction(&mut self, digits: &mut String) -> String {
+        let rest = self.rest();
+        let mut mark = 0;
+        if rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit() || c == '\\')
+            || (rest == "." && !digits.is_empty())
+        {
+            mark = 1;
+        } else if let Some(length) = self.decimal_comma(digits) {
+            self.uses(Rule::DecimalComma);
+            mark = length;
+        }
+        if mark == 0 {
+            return String::new();
+        }
+        self.at += mark;
+        let after = self.digits();
+        if !after.is_empty() {
+            digits.push('.');
+            *digits += after;
+        }
+        let repeating = self.repeating();
+        if !repeating.is_empty() && after.is_empty() {
+            digits.push('.');
+        }
+        repeating
+    }
+
+    /// The length of a comma that is the decimal sign here: `3{,}5` always, `3,5` and `0,5` where commas are read so.
+    fn decimal_comma(&self, digits: &str) -> Option<usize> {
+        if !self.spelling.wide || digits.is_empty() {
+            return None;
+        }
+        let rest = self.rest();
+        if let Some(after) = rest.strip_prefix("{,}") {
+            return (leading_digits(after) > 0).then_some(3);
+        }
+        let after = rest.strip_prefix(',')?;
+        let length = leading_digits(after);
+        // Another comma behind it makes it a list, and three digits make it a thousands comma.
+        let single = !after[length..].starts_with(',') && self.depth == 0;
+        let thousands = length == 3 && digits.len() <= 3 && !digits.starts_with('0');
+        (length > 0 && single && !thousands && self.spelling.comma).then_some(1)
+    }
+
+    /// `\overline{3}`, `(3)` behind a decimal, taken.
+    fn repeating(&mut self) -> String {
+        for (open, close) in
+            [("\\overline{", "}"), ("\\bar{", "}"), ("\\dot{", "}"), ("\\overline ", ""), ("\\bar ", "")]
+        {
+            let Some(inside) = self.rest().strip_prefix(open) else { continue };
+            let length =
+                if close.is_empty() { leading_digits(inside).min(1) } else { leading_digits(inside) };
+            if length > 0 && inside[length..].starts_with(close) {
+                self.at += open.len() + length + close.len();
+                return inside[..length].to_owned();
+            }
+        }
+        String::new()
+    }
+
+    /// Dots behind a decimal, taken.
+    fn dots(&mut self) -> bool {
+        ["...", "…", "\\ldots", "\\dots", "\\cdots"].iter().any(|dots| self.take(dots))
+    }
+
+    /// The `e3` of `1.5e3`, and 0 where there is none.
+    fn power_of_ten(&mut self) -> i64 {
+        let rest = self.rest();
+        let Some(after) = rest.strip_prefix(['e', 'E']) else { return 0 };
+        let unsigned = after.strip_prefix(['+', '-']).unwrap_or(after);
+        let length = leading_digits(unsigned);
+        if length == 0 || length > 6 {
+            return 0;
+        }
+        let end = after.len() - unsigned.len() + length;
+        self.at += 1 + end;
+        after[..end].trim_start_matches('+').parse().unwrap_or(0)
+    }
+
+    /// The `x 10^3` of `1.5 x 10^3`, where the letter can only be a sign of multiplication.
+    fn power_with_letter(&mut self) -> i64 {
+        let rest = self.rest().trim_start_matches(' ');
+        let after = rest.strip_prefix(['x', 'X']).map(|a| a.trim_start_matches(' '));
+        let Some(after) = after.and_then(|a| a.strip_prefix("10^")) else { return 0 };
+        let (inside, braced) = match after.strip_prefix('{') {
+            Some(inside) => (inside, true),
+            None => (after, false),
+        };
+        let unsigned = inside.strip_prefix(['-', '+']).unwrap_or(inside);
+        let length = leading_digits(unsigned);
+        let end = inside.len() - unsigned.len() + length;
+        if length == 0 || length > 6 || (braced && !inside[end..].starts_with('}')) {
+            return 0;
+        }
+        let value = inside[..end].trim_start_matches('+').parse().unwrap_or(0);
+        self.at = self.text.len() - inside.len() + end + usize::from(braced);
+        value
+    }
+
+    /// Adds the groups of three digits that follow behind thousands commas or thin spaces.
+    fn thousands(&mut self, digits: &mut String) -> bool {
+        if digits.len() > 3 || self.spelling.comma {
+            return false;
+        }
+        let Some(Groups { parts, end, sure }) = self.groups() else { return false };
+        if !sure && (self.depth > 0 || digits.starts_with('0')) {
+            return false;
+        }
+        self.two_ways |= !sure;
+        if !sure && !self.spelling.thousands {
+            return false;
+        }
+        parts.iter().for_each(|group| digits.push_str(group));
+        self.at = end;
+        true
+    }
+
+    /// The whole run must fit: `27,54,108` is a list.
+    fn groups(&self) -> Option<Groups<'a>> {
+        let (mut end, mut parts, mut sure) = (self.at, Vec::new(), false);
+        loop {
+            let rest = &self.text[end..];
+            let Some((mark, certain)) = MARKS.into_iter().find(|(mark, _)| rest.starts_with(mark)) else {
+                break;
+            };
+            let after = rest[mark.len()..].trim_start_matches(if certain { ' ' } else { '\0' });
+            let length = leading_digits(after);
+            if length == 0 {
+                break;
+            }
+            if length != 3 {
+                return None;
+            }
+            sure |= certain;
+            parts.push(&after[..3]);
+            end = self.text.len() - after.len() + 3;
+        }
+        (!parts.is_empty()).then_some(Groups { parts, end, sure })
+    }
+
+    /// Groups behind blanks, apostrophes or points.
+    fn wide_thousands(&mut self, digits: &mut String) {
+        if digits.len() > 3 || digits.starts_with('0') {
+            return;
+        }
+        for mark in WIDE_MARKS.into_iter().chain(["."]) {
+            let (mut end, mut parts) = (self.at, Vec::new());
+            while let Some(after) = self.text[end..].strip_prefix(mark)
+                && leading_digits(after) == 3
+            {
+                parts.push(&after[..3]);
+                end += mark.len() + 3;
+            }
+            let behind = &self.text[end..];
+            // One point alone is the decimal sign, unless a decimal comma follows.
+            let point = mark == "." && parts.len() < 2 && !decimal_behind(behind);
+            let goes_on =
+                behind.starts_with(mark) && behind[mark.len()..].starts_with(|c: char| c.is_ascii_digit());
+            if parts.is_empty() || point || goes_on || behind.starts_with("/") {
+                continue;
+            }
+            parts.iter().for_each(|group| digits.push_str(group));
+            self.at = end;
+            self.uses(Rule::Thousands);
+            if mark == "." && decimal_behind(behind) {
+                self.spelling.comma = true;
+            }
+            return;
+        }
+    }
+}
+
+/// Whether a decimal comma with digits stands here.
+fn decimal_behind(text: &str) -> bool {
+    text.strip_prefix(',').is_some_and(|after| {
+        let length = leading_digits(after);
+        length > 0 && !after[length..].starts_with(',')
+    })
+}

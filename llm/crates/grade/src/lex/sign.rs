@@ -1,0 +1,208 @@
+//! Single characters that are neither letters nor digits of plain ASCII.
+
+use super::{Lexer, Token, plain_number, unreadable};
+use crate::node::Relation;
+use crate::rules::Rule;
+use crate::verdict::Reason;
+use crate::words;
+
+/// What one character means by itself.
+fn meaning(c: char) -> Option<Token> {
+    Some(match c {
+        '(' | '[' => Token::Open(c),
+        ')' | ']' => Token::Close(c),
+        '{' => Token::BraceOpen,
+        '}' => Token::BraceClose,
+        '⟨' | '〈' => Token::Open('<'),
+        '⟩' | '〉' => Token::Close('>'),
+        '⌊' => Token::Open('f'),
+        '⌋' => Token::Close('f'),
+        '⌈' => Token::Open('c'),
+        '⌉' => Token::Close('c'),
+        '|' | '∣' | '‖' => Token::Bar,
+        ',' | ';' | '，' | '；' | '、' | '،' | '؛' => Token::Separator,
+        ':' | '：' | '∶' => Token::Colon,
+        '…' | '⋯' => Token::Dots,
+        '+' => Token::Plus,
+        '-' | '−' | '–' | '—' | '‐' | '‑' | '﹣' => Token::Minus,
+        '±' => Token::PlusMinus,
+        '∓' => Token::MinusPlus,
+        '*' | '×' | '·' | '⋅' | '∙' | '✕' | '∗' => Token::Times,
+        '/' | '÷' | '∕' | '⁄' => Token::Divide,
+        '^' => Token::Caret,
+        '_' => Token::Underscore,
+        '!' => Token::Bang,
+        '°' | 'º' | '˚' => Token::Degree,
+        '%' | '٪' => Token::Percent,
+        '\'' | '′' | '’' => Token::Prime,
+        '∪' => Token::Union,
+        '∩' => Token::Intersection,
+        '∖' => Token::Without,
+        '∞' => Token::Infinity,
+        'π' | '𝜋' => Token::Pi,
+        '√' => Token::Root,
+        'ℝ' => Token::Reals,
+        '&' => Token::Cell,
+        '∧' => Token::And,
+        '∨' => Token::Or,
+        'α'..='ω' | 'Α'..='Ω' => Token::Symbol(c.to_string()),
+        '∠' | '△' | '▵' => Token::Symbol(c.to_string()),
+        _ => {
+            return relation(c)
+                .map(Token::Relation)
+                .or_else(|| crate::units::currency_sign(c).map(Token::Currency));
+        }
+    })
+}
+
+fn relation(c: char) -> Option<Relation> {
+    Some(match c {
+        '=' | '≡' | '→' | '⟹' | '⇒' | '＝' => Relation::Equal,
+        '≈' | '≃' | '≅' | '≐' => Relation::About,
+        '<' | '＜' => Relation::Less,
+        '>' | '＞' => Relation::Greater,
+        '≤' | '⩽' | '≦' => Relation::LessOrEqual,
+        '≥' | '⩾' | '≧' => Relation::GreaterOrEqual,
+        '≠' => Relation::Unequal,
+        '∈' => Relation::In,
+        _ => return None,
+    })
+}
+
+/// `½` and its like.
+fn vulgar_fraction(c: char) -> Option<(u32, u32)> {
+    const SIGNS: [(char, u32, u32); 18] = [
+        ('½', 1, 2),
+        ('⅓', 1, 3),
+        ('⅔', 2, 3),
+        ('¼', 1, 4),
+        ('¾', 3, 4),
+        ('⅕', 1, 5),
+        ('⅖', 2, 5),
+        ('⅗', 3, 5),
+        ('⅘', 4, 5),
+        ('⅙', 1, 6),
+        ('⅚', 5, 6),
+        ('⅐', 1, 7),
+        ('⅛', 1, 8),
+        ('⅜', 3, 8),
+        ('⅝', 5, 8),
+        ('⅞', 7, 8),
+        ('⅑', 1, 9),
+        ('⅒', 1, 10),
+    ];
+    SIGNS.iter().find(|(sign, ..)| *sign == c).map(|(_, top, bottom)| (*top, *bottom))
+}
+
+/// The digit or sign that a raised or lowered character stands for.
+fn script(c: char, row: &str) -> Option<char> {
+    const PLAIN: &str = "0123456789+-n";
+    row.chars().position(|s| s == c).and_then(|at| PLAIN.chars().nth(at))
+}
+
+const RAISED: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ";
+const LOWERED: &str = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ";
+
+impl Lexer<'_> {
+    pub(super) fn sign(&mut self, c: char) -> Result<(), Reason> {
+        if self.compound() {
+            return Ok(());
+        }
+        if script(c, RAISED).is_some() {
+            self.scripts(RAISED, Token::Caret);
+            return Ok(());
+        }
+        if script(c, LOWERED).is_some() {
+            self.scripts(LOWERED, Token::Underscore);
+            return Ok(());
+        }
+        if self.spelling.wide && c.is_alphabetic() && !('Α'..='ω').contains(&c) {
+            return self.foreign_word();
+        }
+        self.at += c.len_utf8();
+        if let Some((top, bottom)) = vulgar_fraction(c) {
+            for part in [Token::Frac, plain_number(&top.to_string()), plain_number(&bottom.to_string())] {
+                self.push(part);
+            }
+            return Ok(());
+        }
+        match meaning(c) {
+            Some(token) => self.push(token),
+            // The end of a sentence.
+            None if matches!(c, '.' | '。' | '।')
+                && self.rest().trim_end_matches(['$', ' ', '\n']).is_empty() => {}
+            None if self.spelling.wide && matches!(c, '"' | '“' | '”' | '?' | '。' | '？') => {}
+            None if matches!(c, '"' | '″') => {
+                self.push(Token::Prime);
+                self.push(Token::Prime);
+            }
+            None => return unreadable(format!("`{c}` has no meaning here")),
+        }
+        Ok(())
+    }
+
+    /// Signs of several characters.
+    fn compound(&mut self) -> bool {
+        let signs = [
+            ("**", Token::Caret),
+            ("==", Token::Relation(Relation::Equal)),
+            ("<=", Token::Relation(Relation::LessOrEqual)),
+            (">=", Token::Relation(Relation::GreaterOrEqual)),
+            ("=>", Token::Relation(Relation::Equal)),
+            ("!=", Token::Relation(Relation::Unequal)),
+            ("+/-", Token::PlusMinus),
+            ("->", Token::Relation(Relation::Equal)),
+            ("...", Token::Dots),
+        ];
+        let found = signs.into_iter().find(|(sign, _)| self.take(sign));
+        found.is_some_and(|(_, token)| {
+            self.push(token);
+            true
+        })
+    }
+
+    /// A run of raised or lowered characters, as one power or index.
+    fn scripts(&mut self, row: &str, mark: Token) {
+        let run = self.take_while(|c| script(c, row).is_some());
+        self.push(mark);
+        self.push(Token::BraceOpen);
+        let plain: String = run.chars().filter_map(|c| script(c, row)).collect();
+        let mut digits = String::new();
+        for c in plain.chars().chain(std::iter::once(' ')) {
+            if c.is_ascii_digit() {
+                digits.push(c);
+                continue;
+            }
+            if !digits.is_empty() {
+                self.push(plain_number(&std::mem::take(&mut digits)));
+            }
+            match c {
+                '+' => self.push(Token::Plus),
+                '-' => self.push(Token::Minus),
+                'n' => self.push(Token::Symbol("n".into())),
+                _ => {}
+            }
+        }
+        self.push(Token::BraceClose);
+    }
+
+    /// A word of another script: a connective, a unit or a noun behind a number.
+    fn foreign_word(&mut self) -> Result<(), Reason> {
+        let word = self.take_while(|c| c.is_alphabetic() || is_mark(c));
+        if let Some(joins) = words::connective(word) {
+            self.push(super::word::joined_by(joins));
+            return Ok(());
+        }
+        if !self.behind_value() {
+            return unreadable(format!("the word `{}`", super::shown(word)));
+        }
+        self.uses(Rule::UnitDropped);
+        self.push(if crate::units::is_percent(word) { Token::Percent } else { Token::Text(word.to_owned()) });
+        Ok(())
+    }
+}
+
+/// A combining sign, as vowels of Hindi and Arabic are.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{0300}'..='\u{036f}' | '\u{0900}'..='\u{0903}' | '\u{093a}'..='\u{094f}' | '\u{0610}'..='\u{061a}' | '\u{064b}'..='\u{065f}')
+}

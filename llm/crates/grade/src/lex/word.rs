@@ -1,0 +1,167 @@
+//! Words of plain text and the content of text commands.
+
+use super::{Lexer, Token, plain_number, shown, unreadable};
+use crate::node::Relation;
+use crate::rules::Rule;
+use crate::units;
+use crate::verdict::Reason;
+use crate::words::{self, Connective};
+
+/// Spaces and what is written between words.
+const BLANK: [char; 3] = [' ', '~', '\u{a0}'];
+
+pub(super) fn joined_by(connective: Connective) -> Token {
+    match connective {
+        Connective::And => Token::And,
+        Connective::Or => Token::Or,
+    }
+}
+
+impl<'a> Lexer<'a> {
+    /// Letters of plain text: a name with a meaning, a unit behind a number, or one symbol for each letter.
+    pub(super) fn word(&mut self) {
+        let word = self.take_while(|c| c.is_ascii_alphabetic());
+        let behind_value = self.behind_value();
+        if let Some(joins) = words::connective(word) {
+            return self.push(joined_by(joins));
+        }
+        let token = match word {
+            "e" => Token::Euler,
+            "i" => Token::Imaginary,
+            "pi" | "Pi" => Token::Pi,
+            "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
+            "sqrt" => Token::Root,
+            "mod" => Token::Modulus,
+            "U" if self.between_intervals() => Token::Union,
+            "in" if !behind_value => Token::Relation(Relation::In),
+            _ if behind_value && units::is_percent(word) => Token::Percent,
+            _ if behind_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
+            _ if behind_value && self.spelling.wide && self.ordinal(word) => return,
+            _ => match words::function(word) {
+                Some(function) => Token::Function(function),
+                None if words::spelled_symbol(word) => Token::Symbol(word.to_owned()),
+                None => return self.letters(word, behind_value),
+            },
+        };
+        self.push(token);
+    }
+
+    /// A word without a meaning: a counted noun behind a number where that may be dropped, or a product of letters.
+    fn letters(&mut self, word: &str, behind_value: bool) {
+        if self.spelling.wide && behind_value && units::may_be_counted(word) {
+            self.uses(Rule::UnitDropped);
+            return self.push(Token::Text(word.to_owned()));
+        }
+        for letter in word.chars() {
+            self.push(match letter {
+                'e' => Token::Euler,
+                'i' => Token::Imaginary,
+                other => Token::Symbol(other.to_string()),
+            });
+        }
+    }
+
+    /// `(1,2) U (3,4)`.
+    fn between_intervals(&self) -> bool {
+        matches!(self.tokens.last(), Some(Token::Close(_)))
+            && self.rest().trim_start().starts_with(['(', '[', '{', '\\'])
+    }
+
+    /// The ending of an ordinal number right behind its digits.
+    fn ordinal(&mut self, word: &str) -> bool {
+        let number = matches!(self.tokens.last(), Some(Token::Number { .. }));
+        let found = number && matches!(word, "st" | "nd" | "rd" | "th");
+        if found {
+            self.uses(Rule::UnitDropped);
+        }
+        found
+    }
+
+    /// The content of the braces that follow, taken; nothing where there are none.
+    pub(super) fn braced(&mut self) -> Option<&'a str> {
+        let rest = self.rest();
+        let trimmed = rest.trim_start();
+        let inside = trimmed.strip_prefix('{')?;
+        let mut depth = 1usize;
+        for (i, b) in inside.bytes().enumerate() {
+            match b {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                self.at += rest.len() - trimmed.len() + 1 + i + 1;
+                return Some(&inside[..i]);
+            }
+        }
+        None
+    }
+
+    /// The content of a text command: a separator, a function, one letter, or words.
+    pub(super) fn text_in(&mut self, inside: &str) -> Result<(), Reason> {
+        if inside.contains('$') {
+            return self.text_with_math(inside);
+        }
+        let inside = inside.trim().trim_matches(BLANK);
+        if let Some(joins) = words::connective(inside.trim_matches([',', ' '])) {
+            self.push(joined_by(joins));
+            return Ok(());
+        }
+        let token = match inside {
+            "" => return Ok(()),
+            "," | ";" => Token::Separator,
+            "in" if self.behind_value()
+                && self.rest().trim_start_matches(['$', ' ', '.', '}']).is_empty() =>
+            {
+                Token::Text("in".into())
+            }
+            "in" => Token::Relation(Relation::In),
+            "e" => Token::Euler,
+            "i" => Token::Imaginary,
+            "mod" => Token::Modulus,
+            "%" | "\\%" => Token::Percent,
+            "°" => Token::Degree,
+            ":" => Token::Colon,
+            _ if words::is_hedge(inside) => return Ok(()),
+            _ if self.behind_value() && units::is_percent(inside) => Token::Percent,
+            _ if words::function(inside).is_some() && inside != "min" && inside != "sec" => {
+                match words::function(inside) {
+                    Some(function) => Token::Function(function),
+                    None => return Ok(()),
+                }
+            }
+            _ if inside.bytes().all(|b| b.is_ascii_digit()) => plain_number(inside),
+            _ if self.spelling.wide && self.behind_value() && matches!(inside, "st" | "nd" | "rd" | "th") => {
+                self.uses(Rule::UnitDropped);
+                return Ok(());
+            }
+            _ => Token::Text(inside.to_owned()),
+        };
+        self.push(token);
+        Ok(())
+    }
+
+    /// `\text{4 and $x$}`: the parts outside dollar signs are texts, those inside mathematics.
+    fn text_with_math(&mut self, inside: &str) -> Result<(), Reason> {
+        let mut math = false;
+        for part in inside.split('$') {
+            if math {
+                let lexed = super::lex(part, self.spelling)?;
+                self.used = self.used.and(lexed.used);
+                lexed.tokens.into_iter().for_each(|token| self.push(token));
+            } else {
+                self.text_in(part)?;
+            }
+            math = !math;
+        }
+        Ok(())
+    }
+
+    /// The braces behind a command that needs them.
+    pub(super) fn needed(&mut self, name: &str) -> Result<&'a str, Reason> {
+        match self.braced() {
+            Some(inside) => Ok(inside),
+            None => unreadable(format!("\\{} without braces", shown(name))),
+        }
+    }
+}

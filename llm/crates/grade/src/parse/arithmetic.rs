@@ -1,0 +1,211 @@
+//! Sums and products.
+
+use num_bigint::BigInt;
+use num_traits::Zero;
+
+use super::number::mixed;
+use super::{Parser, unreadable};
+use crate::lex::Token;
+use crate::matrix;
+use crate::node::{Node, Number, Sign};
+use crate::verdict::Reason;
+
+impl Parser<'_> {
+    fn sign(&mut self) -> Option<Sign> {
+        let sign = match self.peek()? {
+            Token::Plus => Sign::Plus,
+            Token::Minus => Sign::Minus,
+            Token::PlusMinus => Sign::PlusMinus,
+            Token::MinusPlus => Sign::MinusPlus,
+            _ => return None,
+        };
+        self.at += 1;
+        Some(sign)
+    }
+
+    pub(super) fn sum(&mut self) -> Result<Node, Reason> {
+        let mut terms = Vec::new();
+        let mut sign = self.sign();
+        loop {
+            // `x + -y`
+            let second = if sign.is_some() { self.sign() } else { None };
+            let mut term = self.product()?;
+            if let Some(second) = second {
+                term = Node::Sum(vec![(second, term)]);
+            }
+            if terms.is_empty() && sign.is_none() && !self.at_sign() {
+                return Ok(term);
+            }
+            terms.push((sign.unwrap_or(Sign::Plus), term));
+            sign = self.sign();
+            if sign.is_none() {
+                break;
+            }
+        }
+        // A number with its sign is a number.
+        if let [(Sign::Minus, Node::Number(number))] = &mut terms[..] {
+            let value = -std::mem::take(&mut number.value);
+            return Ok(Node::Number(Number { value, ..number.clone() }));
+        }
+        if let [(Sign::Plus, _)] = &terms[..] {
+            return Ok(terms.remove(0).1);
+        }
+        Ok(common_unit(matrix::sum(terms, self.budget)?))
+    }
+
+    fn at_sign(&self) -> bool {
+        matches!(self.peek(), Some(Token::Plus | Token::Minus | Token::PlusMinus | Token::MinusPlus))
+    }
+
+    /// Whether a factor begins here without a sign of multiplication.
+    pub(super) fn at_factor(&self) -> bool {
+        match self.peek() {
+            Some(Token::Bar) => self.bars == 0,
+            // A modulus in brackets belongs to the whole relation.
+            Some(Token::Open('(')) => self.peek_after(1) != Some(&Token::Modulus),
+            Some(
+                Token::Number { .. }
+                | Token::Symbol(_)
+                | Token::Function(_)
+                | Token::Pi
+                | Token::Euler
+                | Token::Imaginary
+                | Token::Infinity
+                | Token::Frac
+                | Token::Root
+                | Token::Binom
+                | Token::Accent(_)
+                | Token::Text(_)
+                | Token::Open(_)
+                | Token::BraceOpen
+                | Token::Reals
+                | Token::Dots
+                | Token::MatrixOpen(_),
+            ) => true,
+            _ => false,
+        }
+    }
+
+    fn product(&mut self) -> Result<Node, Reason> {
+        if let Some(Token::Currency(name)) = self.peek() {
+            let name = *name;
+            self.at += 1;
+            let value = self.nested(Self::product)?;
+            return Ok(Node::Unit(Box::new(value), Some(name.to_owned())));
+        }
+        let mut factors = vec![(false, self.factor()?)];
+        let mut unit = None;
+        loop {
+            if self.take(&Token::Times) {
+                let factor = self.signed_factor()?;
+                factors.push((false, factor));
+            } else if self.take(&Token::Divide) {
+                let factor = self.signed_factor()?;
+                factors.push((true, factor));
+            } else if let Some(Token::Text(_) | Token::Currency(_)) = self.peek() {
+                unit = Some(self.unit()?.unwrap_or_default());
+                break;
+            } else if self.at_factor() {
+                self.juxtaposed(&mut factors)?;
+            } else {
+                break;
+            }
+        }
+        let value = match &factors[..] {
+            [(false, _)] => factors.remove(0).1,
+            _ => matrix::product(factors, self.budget)?,
+        };
+        Ok(match unit {
+            None => value,
+            Some(name) => Node::Unit(Box::new(value), Some(name).filter(|n| !n.is_empty())),
+        })
+    }
+
+    fn signed_factor(&mut self) -> Result<Node, Reason> {
+        match self.sign() {
+            None => self.factor(),
+            Some(sign) => Ok(Node::Sum(vec![(sign, self.factor()?)])),
+        }
+    }
+
+    /// A factor behind another without a sign: a product, or the fraction of a mixed number.
+    pub(super) fn juxtaposed(&mut self, factors: &mut Vec<(bool, Node)>) -> Result<(), Reason> {
+        let behind_number = matches!(self.tokens.get(self.at - 1), Some(Token::Number { .. }));
+        let whole = match factors.last() {
+            Some((false, node)) if behind_number => node.as_integer().cloned(),
+            _ => None,
+        };
+        if behind_number && matches!(self.peek(), Some(Token::Number { .. })) {
+            return self.mixed_in_plain_text(whole, factors);
+        }
+        let is_fraction = self.peek() == Some(&Token::Frac);
+        let factor = self.factor()?;
+        if let (true, Some(whole), Node::Product(parts)) = (is_fraction, &whole, &factor)
+            && let [(false, top), (true, bottom)] = &parts[..]
+            && let (Some(top), Some(bottom)) = (top.as_integer(), bottom.as_integer())
+            && let (Ok(top), Ok(bottom)) = (u32::try_from(top), u32::try_from(bottom))
+            && top < bottom
+            && !whole.is_zero()
+            && let Some(last) = factors.last_mut()
+        {
+            last.1 = mixed(whole, top, bottom);
+            return Ok(());
+        }
+        factors.push((false, factor));
+        Ok(())
+    }
+
+    /// `1 1/2`, and nothing else.
+    fn mixed_in_plain_text(
+        &mut self,
+        whole: Option<BigInt>,
+        factors: &mut [(bool, Node)],
+    ) -> Result<(), Reason> {
+        let number = |token: Option<&Token>| match token {
+            Some(Token::Number { digits, repeating, exponent: 0, .. })
+                if repeating.is_empty() && !digits.contains('.') && digits.len() < 10 =>
+            {
+                digits.parse::<u32>().ok()
+            }
+            _ => None,
+        };
+        let parts = (number(self.peek()), self.peek_after(1), number(self.peek_after(2)));
+        let (Some(whole), (Some(top), Some(Token::Divide), Some(bottom))) = (whole, parts) else {
+            return unreadable("two numbers side by side");
+        };
+        if top >= bottom || factors.len() != 1 {
+            return unreadable("two numbers side by side");
+        }
+        self.at += 3;
+        factors[0].1 = mixed(&whole, top, bottom);
+        Ok(())
+    }
+
+    /// What stands behind `^`: braces, or one signed factor with its own power.
+    pub(super) fn script(&mut self) -> Result<Node, Reason> {
+        if self.peek() == Some(&Token::BraceOpen) {
+            return self.nested(Self::braces);
+        }
+        match self.sign() {
+            None => self.factor(),
+            Some(sign) => Ok(Node::Sum(vec![(sign, self.factor()?)])),
+        }
+    }
+}
+
+/// `2 + 3 \text{ cm}` is a length of 5 as a whole.
+fn common_unit(node: Node) -> Node {
+    let Node::Sum(mut terms) = node else { return node };
+    let plain = terms.len() > 1 && terms[..terms.len() - 1].iter().all(|(_, t)| !matches!(t, Node::Unit(..)));
+    match terms.pop() {
+        Some((sign, Node::Unit(value, unit))) if plain => {
+            terms.push((sign, *value));
+            Node::Unit(Box::new(Node::Sum(terms)), unit)
+        }
+        Some(last) => {
+            terms.push(last);
+            Node::Sum(terms)
+        }
+        None => Node::Sum(terms),
+    }
+}

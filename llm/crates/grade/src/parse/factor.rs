@@ -1,0 +1,166 @@
+//! A primary with what stands behind it: powers, factorials, degrees, percent.
+
+use super::{Parser, unreadable};
+use crate::lex::Token;
+use crate::node::{Function, Node, Sign};
+use crate::verdict::Reason;
+
+impl Parser<'_> {
+    pub(super) fn factor(&mut self) -> Result<Node, Reason> {
+        self.nested(|p| {
+            let mut node = p.primary()?;
+            loop {
+                match p.peek() {
+                    Some(Token::Bang) => {
+                        p.at += 1;
+                        node = Node::Call(Function::Factorial, vec![node]);
+                    }
+                    Some(Token::Degree) => {
+                        p.at += 1;
+                        node = p.degrees(node)?;
+                    }
+                    Some(Token::Circ) if p.degree_sign() => {
+                        p.at += 1;
+                        node = p.degrees(node)?;
+                    }
+                    Some(Token::Percent) => {
+                        p.at += 1;
+                        node = Node::Percent(Box::new(node));
+                    }
+                    Some(Token::Prime) => {
+                        p.at += 1;
+                        node = primed(node);
+                    }
+                    Some(Token::Caret) => {
+                        p.at += 1;
+                        node = p.power(node)?;
+                    }
+                    _ => return Ok(node),
+                }
+                p.budget.spend(1)?;
+                p.deepen(&node)?;
+            }
+        })
+    }
+
+    /// Whether `\circ` behind a number without a caret ends it.
+    fn degree_sign(&self) -> bool {
+        matches!(self.tokens.get(self.at.wrapping_sub(1)), Some(Token::Number { .. }))
+            && self.peek_after(1).is_none()
+    }
+
+    /// Refuses a chain such as `x!!!!...` that is as deep as nesting.
+    fn deepen(&self, node: &Node) -> Result<(), Reason> {
+        let (mut depth, mut at) = (0, node);
+        loop {
+            at = match at {
+                Node::Call(Function::Factorial, list) if list.len() == 1 => &list[0],
+                Node::Degrees(inner) | Node::Percent(inner) | Node::Power(inner, _) => inner,
+                _ => return Ok(()),
+            };
+            depth += 1;
+            if depth > 8 {
+                return unreadable("a pile of signs behind a value");
+            }
+        }
+    }
+
+    /// `90^\circ` with its minutes and seconds, and the letter of a temperature behind it.
+    fn degrees(&mut self, node: Node) -> Result<Node, Reason> {
+        let letter = match self.peek() {
+            Some(Token::Symbol(letter) | Token::Text(letter))
+                if matches!(letter.as_str(), "C" | "F" | "K") =>
+            {
+                Some(letter.clone())
+            }
+            _ => None,
+        };
+        if let Some(letter) = letter {
+            self.at += 1;
+            return Ok(Node::Unit(Box::new(node), Some(format!("degree-{letter}"))));
+        }
+        let mut terms = vec![(Sign::Plus, node)];
+        for parts in [60, 3600] {
+            match self.sixtieths(if parts == 60 { 1 } else { 2 })? {
+                Some(value) => {
+                    terms.push((
+                        Sign::Plus,
+                        Node::Product(vec![(false, value), (true, Node::integer(parts))]),
+                    ));
+                }
+                None if parts == 60 => break,
+                None => {}
+            }
+        }
+        let value = if terms.len() == 1 { terms.remove(0).1 } else { Node::Sum(terms) };
+        Ok(Node::Degrees(Box::new(value)))
+    }
+
+    /// A number with as many primes behind it.
+    fn sixtieths(&mut self, primes: usize) -> Result<Option<Node>, Reason> {
+        let start = self.at;
+        if !matches!(self.peek(), Some(Token::Number { .. })) {
+            return Ok(None);
+        }
+        let value = self.primary()?;
+        let caret = self.take(&Token::Caret);
+        let braced = caret && self.take(&Token::BraceOpen);
+        let mut found = 0;
+        while self.take(&Token::Prime) {
+            found += 1;
+        }
+        if found != primes || (braced && !self.take(&Token::BraceClose)) {
+            self.at = start;
+            return Ok(None);
+        }
+        Ok(Some(value))
+    }
+
+    fn power(&mut self, base: Node) -> Result<Node, Reason> {
+        let braced = self.peek() == Some(&Token::BraceOpen);
+        let ahead = usize::from(braced);
+        match self.peek_after(ahead) {
+            Some(Token::Circ | Token::Degree) => {
+                self.at += 1 + ahead;
+                self.close_brace(braced)?;
+                return self.degrees(base);
+            }
+            Some(Token::Prime) => {
+                self.at += ahead;
+                let mut node = base;
+                while self.take(&Token::Prime) {
+                    node = primed(node);
+                }
+                self.close_brace(braced)?;
+                return Ok(node);
+            }
+            // `5^{\text{th}}`
+            Some(Token::Text(ending))
+                if self.wide && matches!(ending.as_str(), "st" | "nd" | "rd" | "th") =>
+            {
+                self.at += 1 + ahead;
+                self.close_brace(braced)?;
+                return Ok(Node::Unit(Box::new(base), None));
+            }
+            Some(Token::BraceClose) if self.wide && braced => {
+                self.at += 2;
+                return Ok(base);
+            }
+            _ => {}
+        }
+        let exponent = self.script()?;
+        crate::matrix::power(base, exponent, self.budget)
+    }
+
+    pub(super) fn close_brace(&mut self, open: bool) -> Result<(), Reason> {
+        if open && !self.take(&Token::BraceClose) { unreadable("a brace that is not closed") } else { Ok(()) }
+    }
+}
+
+/// A symbol with one more prime; on a number the sign of minutes and seconds, which is left out.
+fn primed(node: Node) -> Node {
+    match node {
+        Node::Symbol(name) => Node::Symbol(format!("{name}'")),
+        other => other,
+    }
+}

@@ -1,0 +1,270 @@
+//! From tokens to a tree, by recursive descent with a bound on depth and steps.
+
+mod arithmetic;
+mod bracket;
+mod call;
+mod dots;
+mod factor;
+mod number;
+mod primary;
+mod rows;
+mod unit;
+
+use super::budget::{Budget, DEPTH};
+use super::lex::{Lexed, Spelling, Token, lex};
+use super::node::{Function, Node, Relation};
+use super::rules::Rules;
+use super::verdict::Reason;
+
+/// One way to read an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reading {
+    pub(super) node: Node,
+    /// The rules on which it rests.
+    pub(super) rules: Rules,
+    /// Whether a comma could also have been read the other way.
+    pub(super) two_ways: bool,
+}
+
+/// Reads an answer.
+pub(super) fn parse(text: &str, spelling: Spelling, budget: &mut Budget) -> Result<Reading, Reason> {
+    let Lexed { tokens, two_ways, used } = lex(text, spelling)?;
+    budget.spend(tokens.len() as u64)?;
+    let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, wide: spelling.wide, budget };
+    let node = parser.list()?;
+    match parser.peek() {
+        None => Ok(Reading { node, rules: used, two_ways }),
+        Some(token) => unreadable(format!("{} is not expected there", spelled(token))),
+    }
+}
+
+struct Parser<'a> {
+    tokens: Vec<Token>,
+    at: usize,
+    depth: u32,
+    /// Open `|`, the next of which closes.
+    bars: u32,
+    /// Whether the lenient rules read.
+    wide: bool,
+    budget: &'a mut Budget,
+}
+
+fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
+    Err(Reason::Unreadable(what.into()))
+}
+
+/// A token in a message.
+fn spelled(token: &Token) -> String {
+    match token {
+        Token::Number { digits, .. } => format!("the number {}", digits.chars().take(20).collect::<String>()),
+        Token::Symbol(name) => format!("`{}`", name.chars().take(20).collect::<String>()),
+        Token::Text(text) => format!("`{}`", text.chars().take(20).collect::<String>()),
+        Token::Open(c) | Token::Close(c) => format!("a bracket `{c}`"),
+        Token::Relation(_) => "a relation sign".into(),
+        other => format!("{other:?}").to_lowercase(),
+    }
+}
+
+/// Whether the items are inequalities, memberships and the like, and not values.
+fn conditions(items: &[Node]) -> bool {
+    items.iter().all(|item| match item {
+        Node::Chain(_, rest, _) => rest.iter().all(|(r, _)| !matches!(r, Relation::Equal | Relation::About)),
+        _ => false,
+    })
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn peek_after(&self, steps: usize) -> Option<&Token> {
+        self.tokens.get(self.at + steps)
+    }
+
+    fn take(&mut self, token: &Token) -> bool {
+        let found = self.peek() == Some(token);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Runs a part one level deeper.
+    fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, Reason>) -> Result<T, Reason> {
+        self.budget.spend(1)?;
+        if self.depth == DEPTH {
+            return Err(Reason::TooLarge(format!("nested deeper than {DEPTH}")));
+        }
+        self.depth += 1;
+        let result = part(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Items with separators between them; one item is itself.
+    fn list(&mut self) -> Result<Node, Reason> {
+        let (mut items, and_only) = self.joined_items()?;
+        match items.len() {
+            0 => unreadable("nothing where a value should be"),
+            1 => Ok(items.remove(0)),
+            _ if and_only && conditions(&items) => Ok(Node::All(items)),
+            _ => Ok(Node::List(dots::expanded(items))),
+        }
+    }
+
+    fn items(&mut self) -> Result<Vec<Node>, Reason> {
+        self.joined_items().map(|(items, _)| dots::expanded(items))
+    }
+
+    /// The items, and whether each is joined to the next by "and".
+    fn joined_items(&mut self) -> Result<(Vec<Node>, bool), Reason> {
+        let (mut items, mut and_only) = (Vec::new(), true);
+        loop {
+            let (mut and, mut any) = (false, false);
+            while self.peek().is_some_and(Token::separates) {
+                and |= self.peek() == Some(&Token::And);
+                any = true;
+                self.at += 1;
+            }
+            and_only &= and || items.is_empty();
+            match self.peek() {
+                None => return Ok((items, and_only)),
+                Some(
+                    Token::Close(_)
+                    | Token::BraceClose
+                    | Token::Cell
+                    | Token::RowEnd
+                    | Token::MatrixClose
+                    | Token::RowsClose,
+                ) => return Ok((items, and_only)),
+                _ if !items.is_empty() && !any => return Ok((items, and_only)),
+                _ => items.push(self.nested(Self::relation)?),
+            }
+        }
+    }
+
+    /// `a`, `a = b`, `a < b <= c`.
+    fn relation(&mut self) -> Result<Node, Reason> {
+        self.leading_relation();
+        let start = self.at;
+        let first = self.ratio()?;
+        let mut label = self.is_label(start, self.at);
+        let mut rest = Vec::new();
+        // `\text{Answer}: 5`
+        if self.peek() == Some(&Token::Colon) && matches!(first, Node::Words(_)) {
+            self.at += 1;
+            rest.push((Relation::Equal, self.ratio()?));
+            label = true;
+        }
+        while let Some(Token::Relation(relation)) = self.peek() {
+            let relation = *relation;
+            self.at += 1;
+            rest.push((relation, self.ratio()?));
+        }
+        let node = if rest.is_empty() { first } else { Node::Chain(Box::new(first), rest, label) };
+        self.modulus(node)
+    }
+
+    /// `= 5` says 5, `\approx 5` too.
+    fn leading_relation(&mut self) {
+        if self.wide
+            && let Some(Token::Relation(Relation::Equal | Relation::About)) = self.peek()
+        {
+            self.at += 1;
+        }
+    }
+
+    /// `3 \pmod 7`, `x \equiv 3 (mod 7)`.
+    fn modulus(&mut self, node: Node) -> Result<Node, Reason> {
+        let bracket = usize::from(matches!(self.peek(), Some(Token::Open('('))));
+        if self.peek_after(bracket) != Some(&Token::Modulus) {
+            return Ok(node);
+        }
+        self.at += bracket + 1;
+        let modulus = self.nested(Self::sum)?;
+        if bracket == 1 && !self.take(&Token::Close(')')) {
+            return unreadable("a bracket that is not closed");
+        }
+        let boxed = |node: Node| Node::Modular(Box::new(node), Box::new(modulus));
+        Ok(match node {
+            Node::Chain(first, mut rest, label) => {
+                if let Some((relation, last)) = rest.pop() {
+                    rest.push((relation, boxed(last)));
+                }
+                Node::Chain(first, rest, label)
+            }
+            value => boxed(value),
+        })
+    }
+
+    /// `a : b : c`.
+    fn ratio(&mut self) -> Result<Node, Reason> {
+        let first = self.union()?;
+        if self.peek() != Some(&Token::Colon) || matches!(first, Node::Words(_)) {
+            return Ok(first);
+        }
+        let mut parts = vec![first];
+        while self.take(&Token::Colon) {
+            parts.push(self.nested(Self::sum)?);
+        }
+        Ok(Node::Ratio(parts))
+    }
+
+    /// Whether these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
+    fn is_label(&self, start: usize, end: usize) -> bool {
+        let tokens = &self.tokens[start..end];
+        let name =
+            |t: &Token| matches!(t, Token::Symbol(_) | Token::Euler | Token::Imaginary | Token::Text(_));
+        let inside = |t: &Token| {
+            name(t)
+                || t.separates()
+                || matches!(
+                    t,
+                    Token::Number { .. } | Token::BraceOpen | Token::BraceClose | Token::Underscore
+                )
+        };
+        let [first, rest @ ..] = tokens else { return false };
+        if let (Token::Open('('), [middle @ .., Token::Close(')')]) = (first, rest) {
+            return middle.iter().all(inside) && middle.iter().any(name);
+        }
+        if !name(first) && !matches!(first, Token::Function(Function::Max | Function::Min)) {
+            return false;
+        }
+        match rest {
+            [] => true,
+            [Token::Prime, more @ ..] if more.len() != 1 => {
+                more.is_empty()
+                    || matches!(more, [Token::Open('('), middle @ .., Token::Close(')')] if middle.iter().all(inside))
+            }
+            [Token::Prime, Token::Prime] => true,
+            [Token::Underscore, index @ ..] => {
+                let braced = matches!(index, [Token::BraceOpen, .., Token::BraceClose]);
+                braced && !index[1..index.len() - 1].contains(&Token::BraceClose) || index.len() == 1
+            }
+            [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
+            _ => false,
+        }
+    }
+
+    /// Sets joined by union, intersection and difference.
+    fn union(&mut self) -> Result<Node, Reason> {
+        let mut parts = vec![self.nested(Self::sum)?];
+        let joined = |parts: &mut Vec<Node>| {
+            if parts.len() == 1 { parts.remove(0) } else { Node::Union(std::mem::take(parts)) }
+        };
+        loop {
+            if self.take(&Token::Union) {
+                parts.push(self.nested(Self::sum)?);
+            } else if self.take(&Token::Intersection) {
+                let right = self.nested(Self::sum)?;
+                let left = joined(&mut parts);
+                parts.push(Node::All(vec![left, right]));
+            } else if self.take(&Token::Without) {
+                let right = self.nested(Self::sum)?;
+                let left = joined(&mut parts);
+                parts.push(Node::Without(Box::new(left), Box::new(right)));
+            } else {
+                return Ok(joined(&mut parts));
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Units behind a value.
+
+use num_bigint::BigInt;
+use num_traits::One;
+
+use super::{Parser, unreadable};
+use crate::lex::Token;
+use crate::units;
+use crate::verdict::Reason;
+
+/// A unit as far as it is read.
+#[derive(Default)]
+struct Name {
+    text: String,
+    unknown: bool,
+    /// Whether the next part stands under a fraction bar.
+    divided: bool,
+    /// `square` or `cubic` before the unit that it belongs to.
+    power: Option<u8>,
+}
+
+impl Name {
+    fn add(&mut self, unit: &str) {
+        self.text.push(if self.divided { '/' } else { ' ' });
+        self.text += unit;
+        if let Some(power) = self.power.take() {
+            self.text += &format!("^{power}");
+        }
+        self.divided = false;
+    }
+
+    fn words(&mut self, text: &str) {
+        for word in text.split(|c: char| !c.is_alphanumeric() && c != '/').filter(|w| !w.is_empty()) {
+            let mut parts = word.split('/');
+            if let Some(first) = parts.next().filter(|p| !p.is_empty()) {
+                self.word(&first.to_lowercase());
+            }
+            for part in parts {
+                self.divided = true;
+                if !part.is_empty() {
+                    self.word(&part.to_lowercase());
+                }
+            }
+        }
+    }
+
+    fn word(&mut self, word: &str) {
+        match (word, units::canonical(word)) {
+            ("square" | "sq", _) => self.power = Some(2),
+            ("cubic" | "cu", _) => self.power = Some(3),
+            ("squared", _) => self.text += "^2",
+            ("cubed", _) => self.text += "^3",
+            (_, Some(unit)) => self.add(unit),
+            (_, None) => self.unknown = true,
+        }
+    }
+}
+
+impl Parser<'_> {
+    /// The unit at this place, in canonical spelling; words that are no unit say nothing.
+    pub(super) fn unit(&mut self) -> Result<Option<String>, Reason> {
+        let mut name = Name::default();
+        let mut more = false;
+        loop {
+            match self.peek() {
+                Some(Token::Text(text)) => name.words(&text.clone()),
+                Some(Token::Currency(unit)) => name.add(unit),
+                Some(Token::Symbol(letter)) if more && letter.len() == 1 => {
+                    let letter = letter.clone();
+                    name.word(&letter);
+                }
+                _ => return unreadable("a unit that breaks off"),
+            }
+            self.at += 1;
+            if self.take(&Token::Caret) {
+                let power = self.script()?;
+                match power.as_integer() {
+                    Some(n) if *n != BigInt::one() => name.text += &format!("^{n}"),
+                    Some(_) => {}
+                    None => name.unknown = true,
+                }
+            }
+            more = self.take(&Token::Divide);
+            name.divided |= more;
+            // `kg \cdot m`
+            let times =
+                self.peek() == Some(&Token::Times) && matches!(self.peek_after(1), Some(Token::Text(_)));
+            self.at += usize::from(times);
+            if !more && !matches!(self.peek(), Some(Token::Text(_))) {
+                let Name { text, unknown, .. } = name;
+                return Ok(Some(text.trim().to_owned()).filter(|n| !unknown && !n.is_empty()));
+            }
+        }
+    }
+}
