@@ -82,7 +82,13 @@ impl Answer {
         if rules.has(Rule::ChoiceText) && choice.is_some_and(|c| !c.alone) {
             more.extend(choice_text(&text));
         }
-        Answer { words: words_of(&text), rules, integer, choice, readings, more, text }
+        let words = words_of(&text);
+        if let Some(words) =
+            words.as_ref().filter(|w| !rules.minus(Rules::STRICT).is_empty() && words::has_value(w))
+        {
+            more.push(Reading { node: Node::Words(words.clone()), rules: Rules::NONE, two_ways: false });
+        }
+        Answer { words, rules, integer, choice, readings, more, text }
     }
 
     /// Compares two answers by the rules of this one. The order matters to two lenient rules only: [`Rule::BaseDropped`] and
@@ -135,35 +141,12 @@ impl Answer {
         if !own.is_empty() && !others.is_empty() {
             return any_same(&own, &others, rules);
         }
-        if lenient
-            && rules.has(Rule::NumberWords)
-            && let Some(verdict) = self.by_number_words(other, &own, &others)
-        {
-            return verdict;
-        }
         // A text is no number, whatever it says.
         if self.words.is_some() || other.words.is_some() {
             return Verdict::decided(false, Rules::NONE);
         }
         let reason = [self, other].into_iter().find_map(|a| a.readings.clone().err());
         Verdict::open(reason.unwrap_or(Reason::NoAnswer))
-    }
-
-    /// `five` beside 5.
-    fn by_number_words(&self, other: &Answer, own: &[Reading], others: &[Reading]) -> Option<Verdict> {
-        let number = |answer: &Answer| {
-            let n = words::number_word(answer.words.as_deref()?)?;
-            Some(vec![Reading {
-                node: Node::integer(n.into()),
-                rules: Rules::NONE.with(Rule::NumberWords),
-                two_ways: false,
-            }])
-        };
-        match (number(self), number(other)) {
-            (Some(a), None) if !others.is_empty() => Some(any_same(&a, others, self.rules)),
-            (None, Some(b)) if !own.is_empty() => Some(any_same(own, &b, self.rules)),
-            _ => None,
-        }
     }
 }
 

@@ -151,9 +151,25 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
             None => described(first, rest, budget).map(|d| d.subject),
         },
         Node::List(items) | Node::All(items) => {
-            let mut subjects = items.iter().map(|item| subject(item, budget));
-            let first = subjects.next()??;
-            subjects.all(|s| s.as_ref() == Some(&first)).then_some(first)
+            // One inequality makes points and memberships beside it parts of a set.
+            let mut found = None;
+            for item in items {
+                let Node::Chain(first, rest, _) = item else { return None };
+                let about = subject(item, budget);
+                let own = match about {
+                    None if named_point(first, rest).is_some() || in_reals(first, rest).is_some() => {
+                        (**first).clone()
+                    }
+                    other => other?,
+                };
+                if found.as_ref().is_some_and(|(known, _)| *known != own) {
+                    return None;
+                }
+                let is_set = found.is_some_and(|(_, is_set)| is_set)
+                    || !matches!(rest[0].0, Relation::Equal | Relation::In);
+                found = Some((own, is_set));
+            }
+            found.filter(|(_, is_set)| *is_set).map(|(own, _)| own)
         }
         _ => None,
     }
@@ -229,24 +245,52 @@ fn collect(node: &Node, budget: &mut Budget) -> Result<Intervals, Reason> {
         Node::List(items) if subject(node, budget).is_some() => listed(items, budget),
         Node::Chain(first, rest, _) => match unequal(first, rest) {
             Some(point) => {
-                let line =
-                    Interval { low: Node::minus_infinity(), high: Node::Infinity, ends: (false, false) };
-                without(vec![line], point, budget).map(Some)
+                let point = Interval { low: point.clone(), high: point.clone(), ends: (true, true) };
+                complement(vec![point], budget).map(Some)
             }
-            None => match described(first, rest, budget) {
-                Some(set) => all_of(&set.parts, budget),
-                None => Ok(None),
+            None if named_point(first, rest).is_some() => collect_point(named_point(first, rest)),
+            None => match in_reals(first, rest) {
+                Some(set) => collect(set, budget),
+                None => described_set(first, rest, budget),
             },
         },
-        Node::Without(set, points) => {
-            let Node::Set(points) = &**points else { return Ok(None) };
-            let Some(mut inside) = collect(set, budget)? else { return Ok(None) };
-            for point in points {
-                inside = without(inside, point, budget)?;
-            }
-            Ok(Some(inside))
+        Node::Without(set, rest) => {
+            let (Some(inside), Some(taken)) = (collect(set, budget)?, collect(rest, budget)?) else {
+                return Ok(None);
+            };
+            let left = complement(taken, budget)?;
+            both(&inside, &left, budget).map(Some)
         }
         _ => Ok(None),
+    }
+}
+
+fn described_set(first: &Node, rest: &[(Relation, Node)], budget: &mut Budget) -> Result<Intervals, Reason> {
+    match described(first, rest, budget) {
+        Some(set) => all_of(&set.parts, budget),
+        None => Ok(None),
+    }
+}
+
+fn collect_point(point: Option<&Node>) -> Result<Intervals, Reason> {
+    Ok(point.map(|p| vec![Interval { low: p.clone(), high: p.clone(), ends: (true, true) }]))
+}
+
+/// `x = 5` among inequalities.
+fn named_point<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
+    match (first, rest) {
+        (Node::Symbol(_), [(Relation::Equal, value)]) if value.is_expression() && !value.has_symbols() => {
+            Some(value)
+        }
+        _ => None,
+    }
+}
+
+/// `x \in (0, 1)` among inequalities.
+fn in_reals<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
+    match (first, rest) {
+        (Node::Symbol(_), [(Relation::In, set @ (Node::Group(..) | Node::Union(_)))]) => Some(set),
+        _ => None,
     }
 }
 
@@ -263,25 +307,10 @@ fn all_of(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
 fn common(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let mut left: Option<Vec<Interval>> = None;
     for set in sets {
-        let set = match set {
-            Node::Chain(_, rest, _) => match &rest[..] {
-                [(Relation::In, inside)] => inside,
-                _ => set,
-            },
-            other => other,
-        };
         let Some(parts) = collect(set, budget)? else { return Ok(None) };
         left = Some(match left {
             None => parts,
-            Some(known) => {
-                let mut both = Vec::new();
-                for a in &known {
-                    for b in &parts {
-                        both.extend(overlap(a, b, budget)?);
-                    }
-                }
-                both
-            }
+            Some(known) => both(&known, &parts, budget)?,
         });
     }
     Ok(left)
@@ -314,7 +343,7 @@ fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Int
 /// # Errors
 /// When both readings leave a part of the line.
 fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
-    let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some());
+    let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some() || in_reals(first, rest).is_some());
     if items.iter().any(holes) {
         return common(items, budget);
     }
@@ -328,27 +357,29 @@ fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     }
 }
 
-/// The intervals without one point.
-fn without(intervals: Vec<Interval>, point: &Node, budget: &mut Budget) -> Result<Vec<Interval>, Reason> {
+/// The rest of the line.
+fn complement(parts: Vec<Interval>, budget: &mut Budget) -> Result<Vec<Interval>, Reason> {
     let mut out = Vec::new();
-    for interval in intervals {
-        let (at_low, at_high) =
-            (scalar::same(&interval.low, point, budget)?, scalar::same(&interval.high, point, budget)?);
-        match (at_low, at_high) {
-            (true, true) => {}
-            (true, false) => out.push(Interval { ends: (false, interval.ends.1), ..interval }),
-            (false, true) => out.push(Interval { ends: (interval.ends.0, false), ..interval }),
-            (false, false) => {
-                let inside = scalar::less(&interval.low, point, budget)?
-                    && scalar::less(point, &interval.high, budget)?;
-                if inside {
-                    let (a, b) = interval.ends;
-                    out.push(Interval { low: interval.low, high: point.clone(), ends: (a, false) });
-                    out.push(Interval { low: point.clone(), high: interval.high, ends: (false, b) });
-                } else {
-                    out.push(interval);
-                }
-            }
+    let (mut low, mut low_in) = (Node::minus_infinity(), false);
+    for part in merged(parts, budget)? {
+        let gap = if part.ends.0 { scalar::less(&low, &part.low, budget)? } else { true };
+        if gap && part.low != Node::minus_infinity() {
+            out.push(Interval { low, high: part.low, ends: (low_in, !part.ends.0) });
+        }
+        (low, low_in) = (part.high, !part.ends.1);
+    }
+    if low != Node::Infinity {
+        out.push(Interval { low, high: Node::Infinity, ends: (low_in, false) });
+    }
+    Ok(out)
+}
+
+/// What two sets have in common.
+fn both(a: &[Interval], b: &[Interval], budget: &mut Budget) -> Result<Vec<Interval>, Reason> {
+    let mut out = Vec::new();
+    for x in a {
+        for y in b {
+            out.extend(overlap(x, y, budget)?);
         }
     }
     Ok(out)

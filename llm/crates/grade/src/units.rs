@@ -191,6 +191,19 @@ pub(super) fn currency_sign(c: char) -> Option<&'static str> {
     })
 }
 
+/// The unit that the word for a currency before an amount is.
+pub(super) fn currency_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "USD" | "US" => "dollar",
+        "EUR" => "euro",
+        "GBP" => "gbp",
+        "INR" | "Rs" => "rupee",
+        "JPY" => "yen",
+        "CNY" | "RMB" => "yuan",
+        _ => return None,
+    })
+}
+
 /// Whether a word says percent.
 pub(super) fn is_percent(word: &str) -> bool {
     const WORDS: [&str; 12] = [

@@ -62,6 +62,11 @@ pub(super) fn connective(word: &str) -> Option<Connective> {
     (!letter && (OR.contains(&word) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
 }
 
+/// A word that joins two pieces of mathematics, where one letter is no variable.
+pub(super) fn joins_mathematics(word: &str) -> bool {
+    matches!(word, "y" | "e" | "o") || connective(word).is_some()
+}
+
 /// Words before a value that do not change it.
 pub(super) fn is_hedge(text: &str) -> bool {
     const HEDGES: [&str; 12] = [
@@ -116,6 +121,16 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
         return Some(100);
     }
     Some((at(&TENS, tens)? + 2) * 10 + at(&SMALL, ones).filter(|n| *n < 10)?)
+}
+
+/// Whether a text names a number, infinity or the empty set. The text is in canonical spelling.
+pub(super) fn has_value(text: &str) -> bool {
+    number_word(text).is_some() || says_infinity(text) || says_none(text)
+}
+
+/// Whether a text names infinity. The text is in canonical spelling.
+pub(super) fn says_infinity(text: &str) -> bool {
+    matches!(text, "infinity" | "positive infinity")
 }
 
 /// Whether a text says that there is no solution. The text is in canonical spelling.

@@ -36,7 +36,10 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         return Ok(decided);
     }
     match (a, b) {
-        (Node::Words(x), Node::Words(y)) => Ok(x == y && budget.uses(Rule::Words)),
+        (Node::Words(x), Node::Words(y)) => {
+            let none = words::says_none(x) && words::says_none(y) && budget.uses(Rule::NoSolution);
+            Ok(none || x == y && budget.uses(Rule::Words))
+        }
         (Node::Words(text), other) | (other, Node::Words(text)) => named(text, other, budget),
         (Node::Unit(..), _) | (_, Node::Unit(..)) => units(a, b, budget),
         (Node::Chain(..), _) | (_, Node::Chain(..)) => relations::same(a, b, budget),
@@ -103,7 +106,10 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
                 _ => Ok(false),
             }
         }
-        _ if a.is_expression() && b.is_expression() => scalar::same(a, b, budget),
+        _ if a.is_expression() && b.is_expression() => {
+            let (x, y) = (names::combinations(a), names::combinations(b));
+            scalar::same(x.as_ref().unwrap_or(a), y.as_ref().unwrap_or(b), budget)
+        }
         (Node::Dots, _) | (_, Node::Dots) => {
             Err(Reason::Undecided("dots that stand for what is not written".into()))
         }
@@ -119,6 +125,9 @@ fn flat(rows: &[Vec<Node>]) -> Vec<Node> {
 fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if words::says_none(text) {
         return Ok(matches!(other, Node::Set(items) if items.is_empty()) && budget.uses(Rule::NoSolution));
+    }
+    if words::says_infinity(text) {
+        return Ok(*other == Node::Infinity && budget.uses(Rule::NumberWords));
     }
     match words::number_word(text) {
         Some(n) if budget.allows(Rule::NumberWords) => {
@@ -149,6 +158,12 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         }
         // A unit of the whole list, or of its last member.
         (Node::Unit(x, _), Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
+        (Node::Unit(_, Some(_)), letters) if let Some(unit) = names::unit_in_letters(letters) => {
+            units(a, &unit, budget)
+        }
+        (letters, Node::Unit(_, Some(_))) if let Some(unit) = names::unit_in_letters(letters) => {
+            units(&unit, b, budget)
+        }
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
         }
@@ -213,6 +228,17 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     {
         return Ok(Some(false));
     }
+    // `(1,2) or (3,4)` beside a union.
+    let joined = |node: &Node, other: &Node| match (node, other) {
+        (Node::List(items), Node::Union(_))
+            if items.iter().all(|n| matches!(n, Node::Group(_, two, _) if two.len() == 2)) =>
+        {
+            Some(Node::Union(items.clone()))
+        }
+        _ => None,
+    };
+    let (joined_a, joined_b) = (joined(a, b), joined(b, a));
+    let (a, b) = (joined_a.as_ref().unwrap_or(a), joined_b.as_ref().unwrap_or(b));
     let member = |node: &Node| match node {
         Node::Chain(_, rest, _) => match &rest[..] {
             [(Relation::In, set)] => Some(set.clone()),

@@ -15,6 +15,54 @@ pub(super) fn point(node: &Node) -> Option<&Node> {
     }
 }
 
+/// `C(10, 3)` as a number of combinations.
+pub(super) fn combinations(node: &Node) -> Option<Node> {
+    match point(node) {
+        Some(Node::Group(_, items, _)) if of_point(node) == Some("C") && items.len() == 2 => items
+            .iter()
+            .all(|n| n.as_integer().is_some())
+            .then(|| Node::Call(Function::Binomial, items.clone())),
+        _ => None,
+    }
+}
+
+/// A value times letters that are units, such as `9.8 m/s^2`, as a value with its unit.
+pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
+    let Node::Product(factors) = node else { return None };
+    let ((false, value), letters) = factors.split_first()? else { return None };
+    let mut name = String::new();
+    for (divides, factor) in letters {
+        unit_name(factor, *divides, &mut name)?;
+    }
+    let known = !value.has_symbols() && crate::units::measure(name.trim()).is_some();
+    known.then(|| Node::Unit(Box::new(value.clone()), Some(name.trim().to_owned())))
+}
+
+fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
+    match node {
+        Node::Symbol(letters) | Node::Words(letters) => {
+            let unit = crate::units::canonical(&letters.to_lowercase())?;
+            name.push(if divides { '/' } else { ' ' });
+            name.push_str(unit);
+        }
+        Node::Unit(inner, Some(unit)) => {
+            unit_name(inner, divides, name)?;
+            *name = format!("{name} {unit}");
+        }
+        Node::Power(base, power) => {
+            unit_name(base, divides, name)?;
+            *name = format!("{name}^{}", power.as_integer()?);
+        }
+        Node::Product(parts) => {
+            for (below, part) in parts {
+                unit_name(part, divides ^ below, name)?;
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
 /// The name of such a point.
 pub(super) fn of_point(node: &Node) -> Option<&str> {
     match node {
@@ -42,7 +90,7 @@ pub(super) fn names_a_value(left: &Node) -> bool {
         Node::Group('(', items, ')') => items.iter().all(|n| matches!(n, Node::Symbol(_))),
         Node::Product(factors) => {
             let symbol = |n: &Node| matches!(n, Node::Symbol(_));
-            let function = matches!(&factors[..], [(false, f), (false, _)] if symbol(f));
+            let function = matches!(&factors[..], [(false, Node::Symbol(f)), (false, argument)] if !argument.has_symbol(f));
             let letters = factors.iter().all(|(divides, n)| !divides && symbol(n));
             function || letters || left.is_expression() && left.symbols().len() != 1
         }
@@ -50,6 +98,26 @@ pub(super) fn names_a_value(left: &Node) -> bool {
         Node::Sum(_) => left.symbols().len() != 1,
         _ => false,
     }
+}
+
+/// Whether two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.
+pub(super) fn one_name(a: &Node, b: &Node) -> bool {
+    let bare = |n: &Node| match n {
+        Node::Call(Function::Abs, inner) => inner[0].clone(),
+        other => other.clone(),
+    };
+    let (a, b) = (bare(a), bare(b));
+    let stem = |n: &Node| match n {
+        Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
+        Node::Product(factors) => match &factors[..] {
+            [(false, Node::Symbol(f)), (false, _)] => Some(f.to_lowercase()),
+            _ => None,
+        },
+        _ => None,
+    };
+    // Two that are numbered are two.
+    let numbered = |n: &Node| matches!(n, Node::Symbol(name) if name.ends_with(|c: char| c.is_ascii_digit()));
+    a == b || (!numbered(&a) && !numbered(&b) && stem(&a).is_some() && stem(&a) == stem(&b))
 }
 
 /// The names and values of assignments: `x = 1, y = 2`, `(x, y) = (1, 2)`; each name once.

@@ -111,7 +111,9 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let one_function = function(f) && symbol(g) || function(g) && symbol(f);
     let constant = |n: &Node| !n.has_symbols();
     let (Some(x), Some(y)) = (said(a, budget), said(b, budget)) else { return Ok(false) };
-    let alike = f == g
+    let one_name = names::one_name(f, g) && constant(x.value) && constant(y.value);
+    let alike = one_name && budget.uses(Rule::NamedValue)
+        || f == g
         || (constant(f) && constant(g))
         || constant(f) != constant(g) && constant(x.value) && constant(y.value);
     if !alike && !(one_function && x.value.has_symbols() && budget.uses(Rule::NamedValue)) {
@@ -168,7 +170,15 @@ fn chains(
             let parts = |first: &Node, rest: &Rest| {
                 std::iter::once(first.clone()).chain(rest.iter().map(|(_, n)| n.clone())).collect::<Vec<_>>()
             };
-            Ok(alike && collections::in_order(&parts(f, r), &parts(g, s), budget)?)
+            if alike {
+                return collections::in_order(&parts(f, r), &parts(g, s), budget);
+            }
+            let turned = r.len() == s.len() && r.iter().rev().zip(s).all(|((p, _), (q, _))| p.turned() == *q);
+            let mut backwards = parts(f, r);
+            backwards.reverse();
+            Ok(turned
+                && collections::in_order(&backwards, &parts(g, s), budget)?
+                && budget.uses(Rule::Scaled))
         }
     }
 }
@@ -191,6 +201,10 @@ fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget
             || same_node(f, y, budget)? && same_node(x, g, budget)?);
     }
     let (p, q) = (f.minus(x), g.minus(y));
+    // Equations of constants say nothing of each other.
+    if !p.has_symbols() || !q.has_symbols() {
+        return Ok(false);
+    }
     if scalar::proportional(&p, &q, false, budget)? {
         return Ok(budget.uses(Rule::Scaled));
     }

@@ -103,7 +103,7 @@ fn joins(between: &str) -> bool {
     let mut joined = plain.contains([',', ';', '，', '、']);
     let mut words = 0;
     for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {
-        if crate::words::connective(word).is_some() {
+        if crate::words::joins_mathematics(word) {
             joined = true;
         } else if word == "=" || word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
             words += 1;

@@ -19,6 +19,7 @@ const WORDS: usize = 80;
 pub(super) fn answer(text: &str) -> Option<String> {
     let text = cleaned(tail(text));
     let found = marked(&text)
+        .or_else(|| option(&text))
         .or_else(|| whole(&text))
         .or_else(|| last_statement(&text))
         .or_else(|| short_text(&text));
@@ -85,6 +86,14 @@ fn lowered(text: &str) -> String {
         }
     };
     text.chars().map(small).collect()
+}
+
+/// `Option B`.
+fn option(text: &str) -> Option<String> {
+    let (word, rest) = text.trim().split_once(' ')?;
+    let named =
+        ["option", "choice", "选项", "вариант", "opción", "opção"].contains(&word.to_lowercase().as_str());
+    choice(rest.trim()).filter(|_| named).map(str::to_owned)
 }
 
 /// A text that is nothing but mathematics.
@@ -202,6 +211,7 @@ fn choice(text: &str) -> Option<&str> {
             Some(&text[..if is_prose(&after[1..]) { length + usize::from(open) } else { text.len() }])
         }
         Some('.' | ':' | ',' | ';' | '。' | '，' | '、' | '*' | '\n') => Some(&text[..length]),
+        Some(c) if c.is_alphabetic() && !c.is_ascii() => Some(&text[..length]),
         Some(' ')
             if !matches!(letter, 'A' | 'I')
                 && after.trim_start().starts_with(|c: char| c.is_alphabetic())
@@ -254,7 +264,7 @@ fn joins(between: &str) -> bool {
     let words: Vec<&str> =
         between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()).collect();
     let mark = between.contains([',', ';', '，', '、']);
-    words.iter().all(|w| words::connective(w).is_some()) && (mark || !words.is_empty())
+    words.iter().all(|w| words::joins_mathematics(w)) && (mark || !words.is_empty())
 }
 
 /// The last thing said: in the last sentence with mathematics its last mathematics.

@@ -114,7 +114,8 @@ const GAP: usize = 70;
 /// Occurrences of a noun that are looked at, from the last one backwards.
 const OCCURRENCES: usize = 16;
 /// What may stand between the copula and the answer.
-const FILLERS: [&str; 44] = [
+const FILLERS: [&str; 45] = [
+    "}",
     ":",
     "=",
     "-",

@@ -100,7 +100,9 @@ fn kind(word: &str) -> Kind {
     if letters == 0 {
         return Kind::Sign;
     }
-    if words::function(inner).is_some() || matches!(inner, "sqrt" | "pi" | "infinity") {
+    if words::function(inner).is_some()
+        || matches!(inner.trim_matches(['-', '+']), "sqrt" | "pi" | "infinity" | "inf" | "mod")
+    {
         return Kind::Function;
     }
     if letters == 1 && inner.is_ascii() {
@@ -110,8 +112,12 @@ fn kind(word: &str) -> Kind {
     if inner.contains(['=', '+', '/', '^', '<', '>', '*']) && !longest_word(inner) {
         return Kind::Value;
     }
+    // `f(x)`
+    if inner.contains('(') && !longest_word(inner) {
+        return Kind::Value;
+    }
     if units::is_percent(&lower)
-        || units::canonical(&lower).is_some() && (lower.len() > 1 || !lower.is_ascii())
+        || lower != "in" && units::canonical(&lower).is_some() && (lower.len() > 1 || !lower.is_ascii())
     {
         return Kind::Unit;
     }

@@ -167,6 +167,7 @@ impl Lexer<'_> {
         }
         if SIZES.contains(&name) {
             self.take(".");
+            self.take_brace_of_rows();
             return Ok(());
         }
         if SILENT.contains(&name) {
@@ -184,6 +185,20 @@ impl Lexer<'_> {
             return Ok(());
         }
         self.other(name)
+    }
+
+    /// `\{` before an array of equations, which `\right.` ends.
+    fn take_brace_of_rows(&mut self) {
+        let rest = self.rest().trim_start();
+        let Some(after) = rest.strip_prefix("\\{").or_else(|| rest.strip_prefix("\\lbrace")) else { return };
+        let after = after.trim_start();
+        if after.starts_with("\\begin{array}")
+            || after.starts_with("\\begin{matrix}")
+            || after.starts_with("\\begin{aligned}")
+        {
+            self.at = self.text.len() - after.len();
+            self.braced_rows = true;
+        }
     }
 
     fn other(&mut self, name: &str) -> Result<(), Reason> {
@@ -239,7 +254,7 @@ impl Lexer<'_> {
                 if plain == "array" && begins {
                     self.braced();
                 }
-                if begins { Token::MatrixOpen(plain == "vmatrix") } else { Token::MatrixClose }
+                self.table(begins, plain == "vmatrix")
             }
             "cases" | "aligned" | "align" | "gathered" | "gather" | "split" | "rcases" | "dcases"
             | "alignat" | "eqnarray" => {
@@ -254,6 +269,23 @@ impl Lexer<'_> {
         };
         self.push(token);
         Ok(())
+    }
+
+    /// The beginning or end of a table: of a matrix, or of the equations behind a single brace.
+    fn table(&mut self, begins: bool, determinant: bool) -> Token {
+        let rows = if begins {
+            let rows = std::mem::take(&mut self.braced_rows);
+            self.environments.push(rows);
+            rows
+        } else {
+            self.environments.pop().unwrap_or(false)
+        };
+        match (begins, rows) {
+            (true, true) => Token::RowsOpen,
+            (false, true) => Token::RowsClose,
+            (true, false) => Token::MatrixOpen(determinant),
+            (false, false) => Token::MatrixClose,
+        }
     }
 
     /// A backslash before something that is not a letter.

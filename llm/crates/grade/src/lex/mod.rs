@@ -114,8 +114,17 @@ pub(super) struct Lexed {
 
 /// Reads `text`.
 pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexed, Reason> {
-    let mut lexer =
-        Lexer { text, at: 0, tokens: Vec::new(), depth: 0, spelling, two_ways: false, used: Rules::NONE };
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        tokens: Vec::new(),
+        depth: 0,
+        spelling,
+        two_ways: false,
+        used: Rules::NONE,
+        environments: Vec::new(),
+        braced_rows: false,
+    };
     while let Some(c) = lexer.peek() {
         lexer.token(c)?;
     }
@@ -131,6 +140,10 @@ struct Lexer<'a> {
     spelling: Spelling,
     two_ways: bool,
     used: Rules,
+    /// For each open environment, whether its rows are equations.
+    environments: Vec<bool>,
+    /// Whether a single brace stands before the next environment.
+    braced_rows: bool,
 }
 
 /// A part of the input, short enough for a message.

@@ -34,6 +34,7 @@ impl<'a> Lexer<'a> {
 
     pub(super) fn number(&mut self) {
         let mut digits = self.digits().to_owned();
+        self.digits_of_a_base(&mut digits);
         if !digits.is_empty() && !self.thousands(&mut digits) && self.spelling.wide {
             self.wide_thousands(&mut digits);
         }
@@ -44,6 +45,16 @@ impl<'a> Lexer<'a> {
         }
         let dots = digits.contains('.') && self.dots();
         self.push(Token::Number { digits, repeating, exponent, dots });
+    }
+
+    /// The letters among the digits of `2A_{16}`.
+    fn digits_of_a_base(&mut self, digits: &mut String) {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !matches!(c, '0'..='9' | 'A'..='F')).unwrap_or(rest.len());
+        if end > 0 && !digits.is_empty() && rest[end..].starts_with('_') {
+            *digits += &rest[..end];
+            self.at += end;
+        }
     }
 
     /// Adds the digits behind the decimal sign; the repeating ones are returned.
@@ -86,7 +97,7 @@ impl<'a> Lexer<'a> {
         let after = rest.strip_prefix(',')?;
         let length = leading_digits(after);
         // Another comma behind it makes it a list, and three digits make it a thousands comma.
-        let single = !after[length..].starts_with(',') && self.depth == 0;
+        let single = !after[length..].starts_with(',') && (self.depth == 0 || self.text.contains(';'));
         let thousands = length == 3 && digits.len() <= 3 && !digits.starts_with('0');
         (length > 0 && single && !thousands && self.spelling.comma).then_some(1)
     }

@@ -126,6 +126,11 @@ impl Lexer<'_> {
             }
             return Ok(());
         }
+        if c == '∅' {
+            self.push(Token::Open('{'));
+            self.push(Token::Close('}'));
+            return Ok(());
+        }
         match meaning(c) {
             Some(token) => self.push(token),
             // The end of a sentence.

@@ -25,6 +25,9 @@ impl<'a> Lexer<'a> {
         if let Some(joins) = words::connective(word) {
             return self.push(joined_by(joins));
         }
+        if let Some(name) = self.leading_currency(word) {
+            return self.push(Token::Currency(name));
+        }
         let token = match word {
             "e" => Token::Euler,
             "i" => Token::Imaginary,
@@ -59,6 +62,17 @@ impl<'a> Lexer<'a> {
                 other => Token::Symbol(other.to_string()),
             });
         }
+    }
+
+    /// `USD 5`, `Rs. 5`.
+    fn leading_currency(&mut self, word: &str) -> Option<&'static str> {
+        let rest = self.rest().trim_start_matches(['.', ' ']);
+        if !self.tokens.is_empty() || !rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let name = units::currency_word(word)?;
+        self.at = self.text.len() - rest.len();
+        Some(name)
     }
 
     /// `(1,2) U (3,4)`.
@@ -135,9 +149,12 @@ impl<'a> Lexer<'a> {
                 self.uses(Rule::UnitDropped);
                 return Ok(());
             }
-            _ => Token::Text(inside.to_owned()),
+            _ => Token::Text(inside.trim_end_matches([' ', ':']).to_owned()),
         };
         self.push(token);
+        if inside.ends_with(':') && self.tokens.len() == 1 {
+            self.push(Token::Colon);
+        }
         Ok(())
     }
 

@@ -50,6 +50,12 @@ impl Parser<'_> {
         if let [(Sign::Plus, _)] = &terms[..] {
             return Ok(terms.remove(0).1);
         }
+        if let [(Sign::Plus, whole), (Sign::Minus, Node::Set(_))] = &terms[..]
+            && matches!(whole, Node::Group(..) | Node::Set(_))
+        {
+            let points = terms.remove(1).1;
+            return Ok(Node::Without(Box::new(terms.remove(0).1), Box::new(points)));
+        }
         Ok(common_unit(matrix::sum(terms, self.budget)?))
     }
 
@@ -63,6 +69,7 @@ impl Parser<'_> {
             Some(Token::Bar) => self.bars == 0,
             // A modulus in brackets belongs to the whole relation.
             Some(Token::Open('(')) => self.peek_after(1) != Some(&Token::Modulus),
+            Some(Token::Open('[')) => !self.closes_backwards(),
             Some(
                 Token::Number { .. }
                 | Token::Symbol(_)
@@ -140,7 +147,13 @@ impl Parser<'_> {
         }
         let is_fraction = self.peek() == Some(&Token::Frac);
         let factor = self.factor()?;
-        if let (true, Some(whole), Node::Product(parts)) = (is_fraction, &whole, &factor)
+        // `33\frac13\%` is one number with its sign.
+        let (fraction, sign): (&Node, fn(Box<Node>) -> Node) = match &factor {
+            Node::Percent(inner) => (inner, Node::Percent),
+            Node::Degrees(inner) => (inner, Node::Degrees),
+            other => (other, |plain| *plain),
+        };
+        if let (true, Some(whole), Node::Product(parts)) = (is_fraction, &whole, fraction)
             && let [(false, top), (true, bottom)] = &parts[..]
             && let (Some(top), Some(bottom)) = (top.as_integer(), bottom.as_integer())
             && let (Ok(top), Ok(bottom)) = (u32::try_from(top), u32::try_from(bottom))
@@ -148,7 +161,7 @@ impl Parser<'_> {
             && !whole.is_zero()
             && let Some(last) = factors.last_mut()
         {
-            last.1 = mixed(whole, top, bottom);
+            last.1 = sign(Box::new(mixed(whole, top, bottom)));
             return Ok(());
         }
         factors.push((false, factor));

@@ -42,8 +42,11 @@ impl Parser<'_> {
         };
         self.bars = bars;
         let mut items = items?;
-        let Some(Token::Close(close)) = self.peek().cloned() else {
-            return unreadable("a bracket that is not closed");
+        let close = match self.peek().cloned() {
+            Some(Token::Close(close)) => close,
+            // `[0, 1[`
+            Some(Token::Open('[')) if items.len() == 2 => ')',
+            _ => return unreadable("a bracket that is not closed"),
         };
         self.at += 1;
         if described {
@@ -53,13 +56,25 @@ impl Parser<'_> {
         match (open, close) {
             ('{', '}') => Ok(Node::Set(items)),
             _ if items.is_empty() => unreadable("empty brackets"),
-            // A French half-open interval: `]0, 1]`.
+            ('(', ')')
+                if one && self.peek() == Some(&Token::Underscore) && items[0].as_integer().is_some() =>
+            {
+                self.numeral(&items[0].as_integer().map(ToString::to_string).unwrap_or_default())
+            }
             ('(', ')') | ('[', ']') if one => Ok(items.remove(0)),
             ('f', 'f') if one => Ok(Node::Call(Function::Floor, items)),
             ('c', 'c') if one => Ok(Node::Call(Function::Ceil, items)),
             ('<', '>') => Ok(Node::Group('(', items, ')')),
             ('(' | '[', ')' | ']') if items.len() > 1 => Ok(Node::Group(open, items, close)),
             _ => unreadable("brackets that do not match"),
+        }
+    }
+
+    /// Whether a square bracket here is the open end of an interval: `[0, 1[`.
+    pub(super) fn closes_backwards(&self) -> bool {
+        match self.peek_after(1) {
+            None | Some(Token::Union | Token::Intersection | Token::Relation(_)) => true,
+            Some(token) => token.separates(),
         }
     }
 

@@ -142,6 +142,10 @@ impl Parser<'_> {
                 self.close_brace(braced)?;
                 return Ok(Node::Unit(Box::new(base), None));
             }
+            Some(Token::Symbol(first)) if self.wide && braced && self.ordinal(first) => {
+                self.at += 4;
+                return Ok(Node::Unit(Box::new(base), None));
+            }
             Some(Token::BraceClose) if self.wide && braced => {
                 self.at += 2;
                 return Ok(base);
@@ -150,6 +154,13 @@ impl Parser<'_> {
         }
         let exponent = self.script()?;
         crate::matrix::power(base, exponent, self.budget)
+    }
+
+    /// `^{rd}` in letters.
+    fn ordinal(&self, first: &str) -> bool {
+        let second = matches!((first, self.peek_after(2)), ("s" | "n" | "r" | "t", Some(Token::Symbol(second)))
+            if matches!((first, second.as_str()), ("s", "t") | ("n", "d") | ("r", "d") | ("t", "h")));
+        second && self.peek_after(3) == Some(&Token::BraceClose)
     }
 
     pub(super) fn close_brace(&mut self, open: bool) -> Result<(), Reason> {
@@ -161,6 +172,9 @@ impl Parser<'_> {
 fn primed(node: Node) -> Node {
     match node {
         Node::Symbol(name) => Node::Symbol(format!("{name}'")),
+        // Minutes or feet, seconds or inches.
+        Node::Number(_) => Node::Unit(Box::new(node), Some("'".into())),
+        Node::Unit(inner, Some(mark)) if mark == "'" => Node::Unit(inner, Some("''".into())),
         other => other,
     }
 }

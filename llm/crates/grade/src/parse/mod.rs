@@ -125,7 +125,6 @@ impl Parser<'_> {
                 any = true;
                 self.at += 1;
             }
-            and_only &= and || items.is_empty();
             match self.peek() {
                 None => return Ok((items, and_only)),
                 Some(
@@ -137,7 +136,10 @@ impl Parser<'_> {
                     | Token::RowsClose,
                 ) => return Ok((items, and_only)),
                 _ if !items.is_empty() && !any => return Ok((items, and_only)),
-                _ => items.push(self.nested(Self::relation)?),
+                _ => {
+                    and_only &= and || items.is_empty();
+                    items.push(self.nested(Self::relation)?);
+                }
             }
         }
     }

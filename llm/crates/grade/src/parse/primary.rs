@@ -51,6 +51,8 @@ impl Parser<'_> {
                 self.nested(Self::braces)
             }
             Token::Bar => self.absolute(),
+            // `]0, 1]`
+            Token::Close(']') => self.brackets('('),
             Token::MatrixOpen(determinant) => self.matrix(determinant),
             Token::RowsOpen => self.rows(),
             other => unreadable(format!("{} where a value should be", spelled(&other))),

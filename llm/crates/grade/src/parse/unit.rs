@@ -72,6 +72,13 @@ impl Parser<'_> {
                 _ => return unreadable("a unit that breaks off"),
             }
             self.at += 1;
+            if let Some(Token::Symbol(scale)) = self.peek()
+                && matches!(scale.as_str(), "C" | "F")
+                && name.text.trim() == "degree"
+            {
+                name.text = format!("degree-{scale}");
+                self.at += 1;
+            }
             if self.take(&Token::Caret) {
                 let power = self.script()?;
                 match power.as_integer() {
