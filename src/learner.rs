@@ -1,5 +1,6 @@
 //! The training step of Algorithms 1 and 2, over any policy.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::group::{Group, Response};
@@ -33,6 +34,14 @@ pub trait Policy {
     fn parts(&self, prompts: &[Self::Prompt], batch: &[Group]) -> Vec<Range<usize>> {
         let _ = prompts;
         std::iter::once(0..batch.iter().map(|g| g.responses.len()).sum()).collect()
+    }
+
+    /// Whether [`Response::old_logps`] are computed again by [`Policy::log_probs`], in the first inner update on a batch.
+    ///
+    /// They should where that differs from the sampler by rounding: a trace adds up the differences of many tokens, which would then be
+    /// clipped as if the policy had moved. Credit is fixed from the sampler's numbers all the same.
+    fn recomputes_old_logps(&self) -> bool {
+        false
     }
 
     /// Current `log pi(a_t|s_t)` of every token of the responses `part` of the batch, with the tape to differentiate them.
@@ -74,7 +83,8 @@ pub fn iterate<P: Policy>(
     update(policy, method, prompts, &batch, inner_updates)
 }
 
-/// Fixes credit for a sampled batch once, then takes `inner_updates` (the `mu` of GRPO) gradient steps on it.
+/// Fixes credit for a sampled batch once, then takes `inner_updates` (the `mu` of GRPO) gradient steps on it. Ratios are taken against
+/// the sampler's log-probabilities, or against those of the first of these steps: see [`Policy::recomputes_old_logps`].
 ///
 /// Returns the metrics of the last inner update.
 ///
@@ -88,12 +98,19 @@ pub fn update<P: Policy>(
     inner_updates: usize,
 ) -> Result<Metrics, P::Error> {
     let credits = method.credit(batch);
-    let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
+    let mut responses: Vec<Cow<'_, Response>> =
+        batch.iter().flat_map(|g| &g.responses).map(Cow::Borrowed).collect();
+    let recomputes = policy.recomputes_old_logps();
     let mut metrics = Metrics::default();
-    for _ in 0..inner_updates {
+    for update in 0..inner_updates {
         metrics = batch_metrics(batch);
         for part in policy.parts(prompts, batch) {
             let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;
+            if recomputes && update == 0 {
+                for (response, logps) in responses[part.clone()].iter_mut().zip(&logps) {
+                    response.to_mut().old_logps.clone_from(logps);
+                }
+            }
             let dlogps = gradients(method, &responses[part.clone()], &credits[part], &logps, &mut metrics);
             policy.backward(tape, &dlogps)?;
         }
@@ -105,15 +122,83 @@ pub fn update<P: Policy>(
 /// The gradient of the loss of each response in its log-probabilities. The metrics are merged into `metrics`.
 fn gradients(
     method: &dyn Method,
-    responses: &[&Response],
+    responses: &[Cow<'_, Response>],
     credits: &[Credit],
     logps: &[Vec<f64>],
     metrics: &mut Metrics,
 ) -> Vec<Vec<f64>> {
-    let loss = |((response, credit), logps): ((&&Response, &Credit), &Vec<f64>)| {
+    let loss = |((response, credit), logps): ((&Cow<'_, Response>, &Credit), &Vec<f64>)| {
         let loss = method.loss(response, credit, logps);
         metrics.merge(&loss.metrics);
         loss.dlogps
     };
     responses.iter().zip(credits).zip(logps).map(loss).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods;
+
+    /// A policy that a sampler of another rounding sampled for, and that a step moves by 0.1 at every token.
+    struct Rounding {
+        recomputes: bool,
+        moved: f64,
+    }
+
+    /// The sampler's number of token `t`, and the policy's before it moved.
+    fn sampled(t: usize) -> f64 {
+        -1.0 - t as f64 / 8.0
+    }
+    fn own(t: usize) -> f64 {
+        sampled(t) + 0.05
+    }
+
+    impl Policy for Rounding {
+        type Prompt = ();
+        type Tape = ();
+        type Error = std::convert::Infallible;
+
+        fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
+            let logps = || (0..6).map(sampled).collect();
+            let responses = (0..group_size).map(|i| Response::graded(logps(), (i % 2) as f64)).collect();
+            Ok(vec![Group { responses }])
+        }
+        fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {
+            vec![0..1, 1..4]
+        }
+        fn recomputes_old_logps(&self) -> bool {
+            self.recomputes
+        }
+        fn log_probs(&self, _: &[()], _: &[Group], part: Range<usize>) -> Result<Scored<()>, Self::Error> {
+            Ok((part.map(|_| (0..6).map(|t| own(t) + self.moved).collect()).collect(), ()))
+        }
+        fn backward(&mut self, (): (), _: &[Vec<f64>]) -> Result<(), Self::Error> {
+            Ok(())
+        }
+        fn step(&mut self) -> Result<(), Self::Error> {
+            self.moved += 0.1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rounding_between_sampler_and_trainer_is_no_step_of_the_policy() {
+        let method = methods::parse("grpo_lambda", "lambda=0.9").unwrap().method;
+        let run = |recomputes: bool, inner_updates: usize| {
+            let mut policy = Rounding { recomputes, moved: 0.0 };
+            iterate(&mut policy, &*method, &[()], 4, inner_updates).unwrap()
+        };
+        // A trace at the last of six tokens: 1 + 0.9 + ... + 0.9^5.
+        let trace = (1.0 - 0.9f64.powi(6)) / 0.1;
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} for {b}");
+        near(run(false, 1).trace_log_ratio_max, 0.05 * trace);
+        assert!(run(false, 1).clip_fraction_high() > 0.0);
+        let first = run(true, 1);
+        assert_eq!((first.log_ratio_max, first.trace_log_ratio_max, first.ratio_mean()), (0.0, 0.0, 1.0));
+        assert_eq!((first.clip_fraction_low(), first.clip_fraction_high()), (0.0, 0.0));
+        // Later updates are measured from the first, not from the one before.
+        near(run(true, 2).trace_log_ratio_max, 0.1 * trace);
+        near(run(true, 3).log_ratio_max, 0.2);
+    }
 }

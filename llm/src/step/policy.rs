@@ -62,8 +62,8 @@ pub struct LlmPolicy<'a, E: Engine> {
     /// Of the next sample.
     step: u64,
     rate: f64,
-    /// Whether the weights are still those of the sampler. Log-probabilities must then agree with the sampler's, bit for bit where the
-    /// engine is exact.
+    /// Whether the weights are still those of the sampler. Log-probabilities must then agree with the sampler's: bit for bit where the
+    /// engine is exact, and elsewhere up to rounding, where ratios are taken against the trainer's own.
     on_policy: bool,
     drift: Cell<Drift>,
     updates: Vec<StepOutcome>,
@@ -116,6 +116,11 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
 
     fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
         micro_batch::parts(&ids(prompts), batch, self.trainer.settings.memory.micro_batch_tokens)
+    }
+
+    /// What the sampler of an inexact engine rounds differently is drift, which is reported and limited; it is no step of the policy.
+    fn recomputes_old_logps(&self) -> bool {
+        self.on_policy && !self.engine.exact()
     }
 
     fn log_probs(

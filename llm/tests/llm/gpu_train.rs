@@ -166,6 +166,9 @@ fn in_bf16_sampler_and_trainer_differ_by_rounding_and_too_much_of_it_stops_the_r
         (column(directory.path(), "rl", "logp_error"), column(directory.path(), "rl", "logp_error_max"));
     println!("bf16: mean error {mean:?}, largest {max:?}");
     assert!(mean.iter().zip(&max).all(|(mean, max)| 1.0 < *mean && mean <= max && *mean < 1.05));
+    for name in ["ratio_mean", "ratio_max", "trace_ratio_max"] {
+        assert_eq!(column(directory.path(), "rl", name), [1.0; 2], "{name}");
+    }
     let strict = tempfile::tempdir().unwrap();
     let chosen = ComputeDevice::Cuda(device, Dtype::Bf16);
     let error = train_on(chosen, &config(&["rl.max_logp_error=1"]), strict.path(), "test").unwrap_err();

@@ -1,0 +1,85 @@
+//! On a device whose sampler and trainer round differently, the first update on a rollout is on-policy all the same.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::model::{self, weights};
+use grpo_lambda_decoder::optim::StepOutcome;
+use grpo_lambda_gpu::{Device, Dtype};
+use grpo_lambda_grade::Gold;
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::plan::synthetic::AlternatingRewards;
+use grpo_lambda_llm::step::engine::{Engine, GpuEngine, TrainingSetup};
+use grpo_lambda_llm::step::{StepReport, StepSettings, Trainer, TrainingPrompt};
+
+use crate::emulator::Emulated;
+
+const STEPS: u64 = 3;
+
+/// Some steps on random weights, with rewards that differ within every group: what they report, and where the weights end.
+fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u32>) {
+    let base = ["rl.max_new_tokens=12", "memory.micro_batch_tokens=40"];
+    let config = Config::resolve("tiny", &[&base[..], method].concat()).unwrap();
+    let shape = model::Config::qwen3(61, 16, 2, 2, 1, 12);
+    let parameters = weights::initialise(&shape, 3, 0.3);
+    let setup = TrainingSetup::new(config.rl.adam.clone());
+    let mut engine = GpuEngine::new(device, Dtype::Bf16, &shape, &parameters, setup).unwrap();
+    let (settings, configured) = (StepSettings::new(&config, &[]), config.configured());
+    let method = configured.method.as_ref();
+    let trainer = Trainer { settings: &settings, method, rewards: &AlternatingRewards, observer: &() };
+    let prompt = |n: u32| TrainingPrompt {
+        tokens: (0..4 + n).map(|t| (7 * t + n) % 61).collect(),
+        gold: Gold::from(0),
+        number: n.into(),
+    };
+    let step = |step: u64| {
+        let rollout = trainer.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();
+        trainer.step(&mut engine, &rollout, 1e-2).unwrap()
+    };
+    let reports = (0..STEPS).map(step).collect();
+    let parameters = engine.parameters().unwrap();
+    let mut names: Vec<&String> = parameters.keys().collect();
+    names.sort();
+    let bits = names.into_iter().flat_map(|name| &parameters[name].data).map(|x| x.to_bits()).collect();
+    (reports, bits)
+}
+
+const LAMBDA: [&str; 2] = ["method.name=grpo_lambda", "method.clamp=none"];
+
+#[test]
+fn no_ratio_leaves_1_and_nothing_is_clipped_although_the_sampler_rounds_differently() {
+    let Some(device) = Emulated::start() else { return };
+    let device: Arc<dyn Device> = device;
+    for method in [&["method.name=grpo"][..], &LAMBDA, &["method.name=grpo_lambda", "method.style=both"]] {
+        for report in trained(&device, method).0 {
+            let m = &report.metrics;
+            assert_eq!((m.ratio_max(), m.trace_ratio_max(), m.ratio_mean()), (1.0, 1.0, 1.0), "{method:?}");
+            assert_eq!((m.clip_fraction_low(), m.clip_fraction_high()), (0.0, 0.0), "{method:?}");
+            assert!(report.drift.mean() > 1.0, "sampler and trainer rounded alike: {:?}", report.drift);
+            assert!(matches!(report.updates[..], [StepOutcome::Applied { .. }]), "{:?}", report.updates);
+        }
+    }
+}
+
+#[test]
+fn without_a_trace_grpo_lambda_is_grpo_to_the_bit() {
+    let Some(device) = Emulated::start() else { return };
+    let device: Arc<dyn Device> = device;
+    let (_, grpo) = trained(&device, &["method.name=grpo"]);
+    assert!(trained(&device, &[&LAMBDA[..], &["method.lambda=0"]].concat()).1 == grpo);
+    assert!(trained(&device, &[&LAMBDA[..], &["method.lambda=0.9"]].concat()).1 != grpo);
+}
+
+/// Later updates on the same rollout are off-policy by what the first moved, and say so.
+#[test]
+fn later_updates_are_measured_from_the_first() {
+    let Some(device) = Emulated::start() else { return };
+    let device: Arc<dyn Device> = device;
+    let (once, _) = trained(&device, &LAMBDA);
+    let (twice, _) = trained(&device, &[&LAMBDA[..], &["rl.inner_updates=2"]].concat());
+    assert_eq!(twice[0].drift, once[0].drift);
+    for report in &twice {
+        assert_eq!(report.updates.len(), 2);
+        assert!(report.metrics.trace_ratio_max() > report.metrics.ratio_max(), "{:?}", report.metrics);
+        assert!(report.metrics.ratio_max() > 1.0);
+    }
+}
