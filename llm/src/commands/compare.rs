@@ -152,7 +152,11 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     announce(&plan, run);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let outcome = compare::run(&plan, run, &command)
-        .map_err(|e: CompareError| if e.refused() { Failure::refused(e) } else { Failure::broke(e) })?;
+        .map_err(|e: CompareError| match e.signal() {
+            Some(signal) => Failure::stopped(e, signal),
+            None if e.refused() => Failure::refused(e),
+            None => Failure::broke(e),
+        })?;
     write(&outcome, run, &command).map_err(Failure::broke)?;
     let figures = match figures::save(&compare::figure(&outcome), &run.join("figures"), "compare") {
         Ok(path) => figure_lines(&[path]),

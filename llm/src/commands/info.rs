@@ -4,7 +4,6 @@ pub(super) mod gpu;
 
 use std::path::PathBuf;
 
-use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::model::{self, weights};
 
 use super::{Failure, checkpoint, count, print};
@@ -37,37 +36,71 @@ pub struct InfoArgs {
 /// # Errors
 /// When the checkpoint or the preset is refused.
 pub fn run(args: &InfoArgs) -> Result<(), Failure> {
+    let Described { shape, files, directory } = described(args)?;
     let mut overrides = args.overrides.clone();
-    let (c, files) = match (&args.model, &args.model_shape) {
+    // The shape is the checkpoint's, whatever the preset says.
+    if let (Some(directory), false) =
+        (directory, overrides.iter().any(|o| o.starts_with("model.checkpoint=")))
+    {
+        overrides.push(format!("model.checkpoint={}", directory.display()));
+    }
+    let config = Config::resolve_part(&args.preset, &overrides).map_err(Failure::refused)?;
+    check(args, &config, &shape)?;
+    let memory = memory_section(args, &config, &shape);
+    let card = gpu::section(&shape, &config, args.prompt_tokens);
+    print(&format!("{}\n\n{memory}{card}", model_section(&shape, &files)))
+}
+
+/// What is described: a checkpoint, or a shape without weights.
+struct Described {
+    shape: model::Config,
+    /// A line on the files.
+    files: String,
+    directory: Option<PathBuf>,
+}
+
+fn described(args: &InfoArgs) -> Result<Described, Failure> {
+    match (&args.model, &args.model_shape) {
         (_, Some(name)) => {
-            (shapes::named(name).map_err(Failure::refused)?, format!("shape           {name}"))
+            let shape = shapes::named(name).map_err(Failure::refused)?;
+            Ok(Described { shape, files: format!("shape           {name}"), directory: None })
         }
         (Some(model), None) => {
             let directory = checkpoint(model)?;
-            let c = model::Config::load(&directory).map_err(Failure::refused)?;
-            let files = weights::inspect(&directory, &c).map_err(Failure::refused)?;
-            // The shape is the checkpoint's, whatever the preset says.
-            if !overrides.iter().any(|o| o.starts_with("model.checkpoint=")) {
-                overrides.push(format!("model.checkpoint={}", directory.display()));
-            }
-            let dtypes: Vec<&str> = files.dtypes.iter().map(String::as_str).collect();
-            let line = format!(
-                "files           {} with {} bytes of {}",
-                files.files,
-                files.bytes,
-                dtypes.join(", ")
-            );
-            (c, line)
+            let shape = model::Config::load(&directory).map_err(Failure::refused)?;
+            let found = weights::inspect(&directory, &shape).map_err(Failure::refused)?;
+            let dtypes: Vec<&str> = found.dtypes.iter().map(String::as_str).collect();
+            let (count, bytes) = (found.files, found.bytes);
+            let files = format!("files           {count} with {bytes} bytes of {}", dtypes.join(", "));
+            Ok(Described { shape, files, directory: Some(directory) })
         }
-        (None, None) => return Err(Failure::refused("--model or --model-shape: one of them must be given")),
-    };
-    let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
+        (None, None) => Err(Failure::refused("--model or --model-shape: one of them must be given")),
+    }
+}
+
+/// Refuses an adapter that does not fit the model, and rows longer than its context.
+fn check(args: &InfoArgs, config: &Config, shape: &model::Config) -> Result<(), Failure> {
+    if let Some(lora) = &config.lora {
+        lora.shapes(shape).map_err(Failure::refused)?;
+    }
+    let new = config.rl.max_new_tokens;
+    if args.prompt_tokens + new > shape.max_position_embeddings {
+        return Err(Failure::refused(format!(
+            "--prompt-tokens {}: with rl.max_new_tokens = {new} it must be from 1 to the model's limit of {}",
+            args.prompt_tokens, shape.max_position_embeddings
+        )));
+    }
+    Ok(())
+}
+
+/// What the model is.
+fn model_section(c: &model::Config, files: &str) -> String {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let tied = if c.tie_word_embeddings { ", head tied to the embedding" } else { "" };
-    let mut text = [
+    [
         format!("architecture    {:?}", c.architecture),
         format!("parameters      {parameters}"),
-        files,
+        files.to_owned(),
         format!(
             "layers          {}, width {}, MLP {}",
             c.num_hidden_layers, c.hidden_size, c.intermediate_size
@@ -79,52 +112,37 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
         format!("vocabulary      {}{tied}", c.vocab_size),
         format!("context         {}", c.max_position_embeddings),
     ]
-    .join("\n");
-    let rl = &config.rl;
-    let step = StepShape {
-        prompts: rl.prompts_per_step,
-        group: rl.group_size,
-        prompt_tokens: args.prompt_tokens,
-        new_tokens: rl.max_new_tokens,
-        micro_batch_tokens: config.memory.micro_batch_tokens,
-        reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
-        compensated: rl.adam.compensated,
-    };
-    if let Some(lora) = &config.lora {
-        lora.shapes(&c).map_err(Failure::refused)?;
-    }
-    let row = args.prompt_tokens + rl.max_new_tokens;
-    if row > c.max_position_embeddings {
-        return Err(Failure::refused(format!(
-            "--prompt-tokens {}: with rl.max_new_tokens = {} it must be from 1 to the model's limit of {}",
-            args.prompt_tokens, rl.max_new_tokens, c.max_position_embeddings
-        )));
-    }
-    text += &format!(
-        "\n\nMemory of RL training on the CPU in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
+    .join("\n")
+}
+
+/// The memory of training it on the CPU, item by item.
+fn memory_section(args: &InfoArgs, config: &Config, shape: &model::Config) -> String {
+    let step = StepShape::of(config, args.prompt_tokens);
+    let mut text = format!(
+        "Memory of RL training on the CPU in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
         args.preset, step.prompts, step.prompt_tokens, step.group, step.new_tokens, step.micro_batch_tokens
     );
-    let estimate = memory::estimate(&c, &step, config.lora.as_ref());
+    let estimate = memory::estimate(shape, &step, config.lora.as_ref());
     section(&mut text, "held all the time", &estimate.state);
     section(&mut text, "while sampling", &estimate.rollout);
     section(&mut text, "in an update", &estimate.update);
     section(&mut text, "in an update with memory.recompute_layers=true", &estimate.update_checkpointed);
     text += &format!(
         "\npeak: {} (state, and the larger of sampling and update); with memory.recompute_layers=true {}\n",
-        mib(estimate.peak(false)),
-        mib(estimate.peak(true))
+        bytes(estimate.peak(false)),
+        bytes(estimate.peak(true))
     );
-    text += &gpu::section(&c, &config, args.prompt_tokens);
-    print(&text)
+    text
 }
 
-fn mib(bytes: usize) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+/// Bytes for people: 76136.5 MiB would be a number to count the digits of.
+fn bytes(bytes: usize) -> String {
+    gpu::gib(bytes as u64)
 }
 
 fn section(text: &mut String, name: &str, items: &[MemoryItem]) {
-    *text += &format!("{name}: {}\n", mib(memory::total(items)));
+    *text += &format!("{name}: {}\n", bytes(memory::total(items)));
     for item in items {
-        *text += &format!("  {:16}{:>14}   = {}\n", item.name, mib(item.bytes), item.formula);
+        *text += &format!("  {:16}{:>14}   = {}\n", item.name, bytes(item.bytes), item.formula);
     }
 }

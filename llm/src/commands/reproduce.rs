@@ -16,6 +16,7 @@ use crate::eval::settings::Protocol;
 use crate::input::data::OnBadRow;
 use crate::plan::memory;
 use crate::run::progress::say;
+use crate::study::compare::Entrant;
 use crate::study::figures;
 use crate::study::reproduce::cost::{
     ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised, trained,
@@ -24,9 +25,11 @@ use crate::study::reproduce::figure::figure;
 use crate::study::reproduce::grid::{Cell, CellFilter, TableSelection, expand};
 use crate::study::reproduce::models::PaperModel;
 use crate::study::reproduce::paper::{BENCHMARKS, Paper};
+use crate::study::reproduce::readiness;
 use crate::study::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
 use crate::study::reproduce::run::{Grid, GridError, TrainedCell, on_stand_ins};
 use crate::study::reproduce::scale::Scale;
+use crate::study::reproduce::settings::method_overrides;
 use crate::study::reproduce::score::CellScore;
 use crate::study::reproduce::table::{TableComparison, averages_table, runs_table};
 
@@ -79,9 +82,9 @@ pub struct ReproduceArgs {
     /// Where the files of the five benchmarks are, at full scale: aime24.jsonl and so on, as for llm-train eval --data
     #[arg(long, value_name = "DIR", default_value = "benchmarks")]
     pub data: PathBuf,
-    /// The accelerator whose hours are estimated: h100, h200, a100, or cpu
-    #[arg(long, value_name = "NAME", default_value = "h100")]
-    pub gpu: String,
+    /// The accelerator whose hours are estimated: h100, h200, a100, or cpu; h100 when not given, and cpu at the tiny scale
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
     /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1
     #[arg(long, value_name = "X", default_value_t = 0.3, allow_negative_numbers = true)]
     pub utilisation: f64,
@@ -95,71 +98,101 @@ pub struct ReproduceArgs {
 /// # Errors
 /// When the input is refused or a run breaks off.
 pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
-    let selection = TableSelection::parse(&args.table).map_err(Failure::refused)?;
-    let accelerator = accelerator(&args.gpu)?;
-    if !(args.utilisation > 0.0 && args.utilisation <= 1.0) {
-        return Err(Failure::refused(format!(
-            "--utilisation {}: must be a number above 0 and up to 1",
-            args.utilisation
-        )));
-    }
-    refuse_fixed(&args.overrides)?;
-    let scale = match args.scale {
-        ScaleArg::Full => Scale::Full,
-        ScaleArg::Tiny => Scale::Tiny,
-    };
-    let paper = Paper::load();
-    let all = expand(&paper, selection);
-    let only = args.only.as_deref().map(|text| CellFilter::parse(text, &all)).transpose();
-    let only = only.map_err(Failure::refused)?.unwrap_or_default();
-    let kept: Vec<Cell> = all.iter().filter(|cell| only.keeps(cell)).cloned().collect();
-    if kept.is_empty() {
-        let text = args.only.as_deref().unwrap_or_default();
-        return Err(Failure::refused(format!("--only {text}: {selection} has no cell with all of that")));
-    }
-    let directory =
-        args.run.clone().unwrap_or_else(|| PathBuf::from(format!("runs/reproduce-{}", scale.name())));
-    let grid = Grid { scale, directory, overrides: args.overrides.clone() };
-    let failed = |e: GridError| if e.refused() { Failure::refused(e) } else { Failure::broke(e) };
+    let request = Request::new(args)?;
+    let Request { grid, kept, .. } = &request;
     grid.check().map_err(failed)?;
-    let assumptions = Assumptions::new(accelerator, args.utilisation);
     if args.dry_run {
-        let text = dry(&grid, &kept, selection, &assumptions).map_err(failed)?;
-        return print(&text);
+        return print(&dry(&request, &args.data).map_err(failed)?);
     }
     let first = grid.preset(&kept[0].model).map_err(Failure::refused)?;
     use_threads(first.threads)?;
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    if let Some(line) = scale.legend().first() {
+    announce(&request);
+    execute(grid, kept, &command, &args.data)?;
+    print(&tables(&request, &command)?)
+}
+
+/// What was asked for.
+struct Request {
+    selection: TableSelection,
+    grid: Grid,
+    /// Every cell of the tables, and those that `--only` keeps; at least one.
+    all: Vec<Cell>,
+    kept: Vec<Cell>,
+    assumptions: Assumptions,
+}
+
+impl Request {
+    fn new(args: &ReproduceArgs) -> Result<Request, Failure> {
+        let selection = TableSelection::parse(&args.table).map_err(Failure::refused)?;
+        let scale = match args.scale {
+            ScaleArg::Full => Scale::Full,
+            ScaleArg::Tiny => Scale::Tiny,
+        };
+        // A model that two cores train in seconds says nothing on a card.
+        let usual = if scale == Scale::Full { "h100" } else { "cpu" };
+        let accelerator = accelerator(args.gpu.as_deref().unwrap_or(usual))?;
+        if !(args.utilisation > 0.0 && args.utilisation <= 1.0) {
+            return Err(Failure::refused(format!(
+                "--utilisation {}: must be a number above 0 and up to 1",
+                args.utilisation
+            )));
+        }
+        refuse_fixed(&args.overrides)?;
+        let all = expand(&Paper::load(), selection);
+        let only = args.only.as_deref().map(|text| CellFilter::parse(text, &all)).transpose();
+        let only = only.map_err(Failure::refused)?.unwrap_or_default();
+        let kept: Vec<Cell> = all.iter().filter(|cell| only.keeps(cell)).cloned().collect();
+        if kept.is_empty() {
+            let text = args.only.as_deref().unwrap_or_default();
+            return Err(Failure::refused(format!("--only {text}: {selection} has no cell with all of that")));
+        }
+        let directory =
+            args.run.clone().unwrap_or_else(|| PathBuf::from(format!("runs/reproduce-{}", scale.name())));
+        let grid = Grid { scale, directory, overrides: args.overrides.clone() };
+        let assumptions = Assumptions::new(accelerator, args.utilisation);
+        Ok(Request { selection, grid, all, kept, assumptions })
+    }
+}
+
+fn failed(error: GridError) -> Failure {
+    match error.signal() {
+        Some(signal) => Failure::stopped(error, signal),
+        None if error.refused() => Failure::refused(error),
+        None => Failure::broke(error),
+    }
+}
+
+fn announce(Request { selection, grid, kept, .. }: &Request) {
+    if let Some(line) = grid.scale.legend().first() {
         say(line);
     }
-    say(&format!(
-        "{selection}: {}, in {} (the same command resumes)",
-        cells_in_words(kept.len()),
-        grid.directory.display()
-    ));
-    let full = |trained: TrainedCell<'_>| on_benchmarks(trained, &args.data);
-    match scale {
-        Scale::Tiny => grid.run(&kept, &command, &on_stand_ins),
+    let (cells, directory) = (cells_in_words(kept.len()), grid.directory.display());
+    say(&format!("{selection}: {cells}, in {directory} (the same command resumes)"));
+}
+
+/// Trains and evaluates what is left of the cells.
+fn execute(grid: &Grid, kept: &[Cell], command: &str, data: &Path) -> Result<(), Failure> {
+    let done = match grid.scale {
+        Scale::Tiny => grid.run(kept, command, &on_stand_ins),
         Scale::Full => {
-            grid.ready(&kept).map_err(failed)?;
+            grid.ready(kept).map_err(failed)?;
             // Found missing now rather than after days of training.
             let names = PAPER.map(str::to_owned);
-            benchmark::resolve(&names, None, &args.data, usize::MAX, OnBadRow::Refuse)
-                .map_err(Failure::refused)?;
-            grid.run(&kept, &command, &full)
+            benchmark::resolve(&names, None, data, usize::MAX, OnBadRow::Refuse).map_err(Failure::refused)?;
+            grid.run(kept, command, &|trained: TrainedCell<'_>| on_benchmarks(trained, data))
         }
-    }
-    .map_err(failed)?;
-    let mut cells = Vec::new();
-    for cell in all {
-        let status = grid.status(&cell).map_err(failed)?;
-        cells.push((cell, status));
-    }
-    let mut text = String::new();
-    for line in scale.legend() {
-        text += &format!("{line}\n");
-    }
+    };
+    done.map_err(failed)
+}
+
+/// The tables with what is done of them, also written beside the runs.
+fn tables(request: &Request, command: &str) -> Result<String, Failure> {
+    let Request { selection, grid, all, .. } = request;
+    let status = |cell: &Cell| Ok((cell.clone(), grid.status(cell)?));
+    let cells: Vec<_> = all.iter().map(status).collect::<Result<_, _>>().map_err(failed)?;
+    let mut text: String = grid.scale.legend().iter().map(|line| format!("{line}\n")).collect();
+    let paper = Paper::load();
     for number in selection.tables() {
         let layout = match number {
             1 => Some(averages_table(&paper, &cells)),
@@ -167,9 +200,9 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         };
         let Some(layout) = layout else { continue };
         text += &format!("\n{}\n", terminal(&layout));
-        text += &write(&layout, &grid, &command).map_err(Failure::broke)?;
+        text += &write(&layout, grid, command).map_err(Failure::broke)?;
     }
-    print(&text)
+    Ok(text)
 }
 
 /// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses and report are kept
@@ -252,13 +285,9 @@ fn accelerator(name: &str) -> Result<&'static Accelerator, Failure> {
     })
 }
 
-/// The plan of the cells, as text.
-fn dry(
-    grid: &Grid,
-    cells: &[Cell],
-    selection: TableSelection,
-    full: &Assumptions,
-) -> Result<String, GridError> {
+/// The plan of the cells, as text: what is needed, what each takes, what its columns are called in `compare`.
+fn dry(request: &Request, data: &Path) -> Result<String, GridError> {
+    let Request { selection, grid, kept: cells, assumptions: full, .. } = request;
     let mut lines = Vec::new();
     let mut facts = Vec::new();
     let mut last = "";
@@ -292,7 +321,22 @@ fn dry(
     );
     let legend = grid.scale.legend().join("\n");
     let legend = if legend.is_empty() { legend } else { format!("{legend}\n\n") };
-    Ok(format!("{legend}{}{}\n", plan(&lines, &what), facts.join("\n")))
+    let needed = readiness::table(&readiness::needs(grid, cells, data)?);
+    Ok(format!("{legend}{needed}{}{}\n{}", plan(&lines, &what), facts.join("\n"), names(grid, cells)?))
+}
+
+/// How `llm-train compare --methods` spells the columns of these cells: one method, one name.
+fn names(grid: &Grid, cells: &[Cell]) -> Result<String, GridError> {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in cells {
+        let preset = grid.preset(&cell.model)?;
+        let config = preset.with(&method_overrides(cell, &preset))?;
+        let line = format!("{} is {} of llm-train compare\n", cell.variant, Entrant::spelling(&config));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    Ok(lines.concat())
 }
 
 /// The shape of the embedded model.

@@ -24,8 +24,11 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         "lora" if name != "rank" && config.lora.is_none() => Some("lora.rank=0".to_owned()),
         "reward" => match config.rl.steps {
             0 => Some("rl.steps=0".to_owned()),
-            _ => (name.starts_with("overlong_") && !config.reward.is_active("overlong"))
-                .then(|| "reward.overlong=0".to_owned()),
+            _ => ["overlong", "regex", "command"].into_iter().find_map(|part| {
+                let off = if part == "overlong" { "0" } else { "none" };
+                let of_part = name.strip_prefix(part).is_some_and(|rest| rest.starts_with('_'));
+                (of_part && !config.reward.is_active(part)).then(|| format!("reward.{part}={off}"))
+            }),
         },
         "model" if name != "checkpoint" && matches!(config.model, ModelSource::Checkpoint(_)) => {
             Some("model.checkpoint".to_owned())

@@ -1,11 +1,12 @@
 //! The section `[reward]`, and what its values must be together.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use grpo_lambda::assignment::Overlong;
 
 use super::ConfigError;
-use crate::reward::{ACCURACY, REGISTRY, RewardConfig};
+use crate::reward::{ACCURACY, Pattern, ProgramConfig, REGISTRY, RewardComponent, RewardConfig};
 
 /// The default share of the limit over which the overlong penalty grows: DAPO's 4096 of 20480 tokens.
 const CACHE_SHARE: f64 = 0.2;
@@ -16,13 +17,37 @@ const CACHE_SHARE: f64 = 0.2;
 /// [`ConfigError::Conflict`].
 pub(super) fn read(values: &BTreeMap<String, String>) -> Result<RewardConfig, ConfigError> {
     let number = |key: &str| values.get(key).and_then(|value| value.parse::<f64>().ok());
-    let weights: Vec<f64> =
-        REGISTRY.iter().map(|c| number(&format!("reward.{}", c.name)).unwrap_or(0.0)).collect();
+    let text = |key: &str| values.get(key).filter(|value| *value != "none").cloned();
+    // Of a component that is a text its text decides whether it is there.
+    let weight = |component: &RewardComponent| {
+        let key = format!("reward.{}", component.name);
+        match component.name {
+            "regex" | "command" => text(&key).and_then(|_| number(&format!("{key}_weight"))),
+            _ => number(&key),
+        }
+    };
+    let weights: Vec<f64> = REGISTRY.iter().map(|c| weight(c).unwrap_or(0.0)).collect();
+    let pattern = text("reward.regex").map(|text| {
+        Pattern::new(&text).map_err(|problem| {
+            ConfigError::Conflict(format!(
+                "reward.regex = {text}: {problem}; must be a regular expression, as in (?s)^<think>.*</think>"
+            ))
+        })
+    });
+    let timeout = Duration::try_from_secs_f64(number("reward.command_timeout").unwrap_or(60.0));
+    let timeout = timeout.map_err(|e| ConfigError::Conflict(format!("reward.command_timeout: {e}")))?;
+    let command = text("reward.command").map(|line| ProgramConfig { line, timeout });
     let longest = number("rl.max_new_tokens").unwrap_or(f64::INFINITY);
     let limit = number("reward.overlong_limit").unwrap_or(longest);
     let cache = number("reward.overlong_cache").unwrap_or(CACHE_SHARE * limit);
     let stuck_steps = values["reward.stuck_steps"].parse().unwrap_or(u64::MAX);
-    let config = RewardConfig { weights, overlong: Overlong { limit, cache }, stuck_steps };
+    let config = RewardConfig {
+        weights,
+        overlong: Overlong { limit, cache },
+        pattern: pattern.transpose()?,
+        command,
+        stuck_steps,
+    };
     check(&config, values, longest).map_or(Ok(config), |problem| Err(ConfigError::Conflict(problem)))
 }
 

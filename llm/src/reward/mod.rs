@@ -15,14 +15,20 @@
 //! prompt takes that tag away from the response, and from `format` and `tag_count`.
 
 mod accuracy;
+mod command;
 mod format;
 mod overlong;
+pub mod program;
+mod regex;
 mod stuck;
 mod tag_count;
+
+use std::time::Duration;
 
 use grpo_lambda::assignment::Overlong;
 use grpo_lambda_grade::{Extraction, Gold};
 
+pub use regex::Pattern;
 pub use stuck::{StuckComponent, StuckDetector};
 
 /// What the reward components see of a response.
@@ -36,6 +42,8 @@ pub struct RewardInput<'a> {
     pub gold: &'a Gold,
     /// Where the answer stands in the text.
     pub extraction: Extraction,
+    /// What the program of the component `command` says of it.
+    pub program: Option<f64>,
 }
 
 /// A part of the reward.
@@ -55,7 +63,14 @@ pub struct RewardComponent {
 
 /// Every component, in the order of columns.
 pub static REGISTRY: &[&RewardComponent] =
-    &[&accuracy::COMPONENT, &format::COMPONENT, &tag_count::COMPONENT, &overlong::COMPONENT];
+    &[
+        &accuracy::COMPONENT,
+        &format::COMPONENT,
+        &tag_count::COMPONENT,
+        &overlong::COMPONENT,
+        &regex::COMPONENT,
+        &command::COMPONENT,
+    ];
 
 /// The reward of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,8 +79,21 @@ pub struct RewardConfig {
     pub weights: Vec<f64>,
     /// The length penalty of the component `overlong`.
     pub overlong: Overlong,
+    /// The expression of the component `regex`.
+    pub pattern: Option<Pattern>,
+    /// The program of the component `command`.
+    pub command: Option<ProgramConfig>,
     /// Steps in a row in which a component gave every response the same value before a warning; 0: never.
     pub stuck_steps: u64,
+}
+
+/// The program of the component `command`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramConfig {
+    /// A command line for `sh`.
+    pub line: String,
+    /// How long it may take over the responses to a prompt.
+    pub timeout: Duration,
 }
 
 /// The reward of a response, with the value of each component.
@@ -128,7 +156,25 @@ mod tests {
 
     fn config(weights: [f64; 4]) -> RewardConfig {
         let overlong = Overlong { limit: 10.0, cache: 4.0 };
-        RewardConfig { weights: weights.to_vec(), overlong, stuck_steps: 3 }
+        let weights = [&weights[..], &[0.0, 0.0]].concat();
+        RewardConfig { weights, overlong, pattern: None, command: None, stuck_steps: 3 }
+    }
+
+    #[test]
+    fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
+        let reward = RewardConfig {
+            weights: vec![0.0, 0.0, 0.0, 0.0, 2.0, 0.5],
+            pattern: Some(Pattern::new("(?s)^<think>.*boxed").expect("an expression")),
+            ..config([0.0; 4])
+        };
+        let total = |text: &str, program: Option<f64>| {
+            let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
+            reward.score(&RewardInput { text, length: 1, gold, extraction, program }).total
+        };
+        assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
+        assert_eq!(total("no", Some(4.0)), Some(2.0));
+        assert_eq!(total("no", None), Some(0.0), "a component without a value does not count");
+        assert!(Pattern::new("(a").expect_err("unclosed").contains("unclosed group"));
     }
 
     const RIGHT: &str = "<think>\n1+1\n</think>\n<answer>\n\\boxed{2}\n</answer>";
@@ -139,6 +185,7 @@ mod tests {
             length,
             gold: &Gold::from(2),
             extraction: Extraction::Boxed,
+            program: None,
         })
     }
 
@@ -162,7 +209,7 @@ mod tests {
     #[test]
     fn a_component_without_a_weight_has_no_say_and_no_value() {
         let RewardBreakdown { total, components: parts } = breakdown([1.0, 0.0, 0.0, 0.0], RIGHT, 8);
-        assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None]));
+        assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None, None, None]));
     }
 
     #[test]

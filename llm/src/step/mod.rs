@@ -20,7 +20,7 @@ pub mod trainer;
 
 pub use observer::{Observer, Phase};
 pub use policy::{LlmPolicy, PolicyError};
-pub use reward_function::{RewardFunction, TextReward};
+pub use reward_function::{RewardError, RewardFunction, TextReward};
 pub use rollout::{Rollout, TrainingPrompt};
 pub use settings::{EvidenceSource, StepSettings};
 pub use trainer::{StepReport, Trainer};

@@ -16,9 +16,9 @@ use super::engine::Engine;
 use super::evidence::EvidenceError;
 use super::micro_batch;
 use super::observer::{Phase, observed};
+use super::reward_function::RewardError;
 use super::rollout::{Rollout, TrainingPrompt, ids};
 use super::trainer::{StepReport, Trainer};
-use crate::input::tokens::TokenError;
 
 /// Why a training step failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum PolicyError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
-    Token(#[from] TokenError),
+    Reward(#[from] RewardError),
     #[error(transparent)]
     Optim(#[from] OptimError),
     #[error(transparent)]

@@ -1,27 +1,42 @@
 //! Where the rewards of a rollout come from.
 
+use std::cell::RefCell;
+
 use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
 use super::rollout::TrainingPrompt;
 use crate::input::tokens::{ModelTokenizer, TokenError};
+use crate::reward::program::{ProgramError, Question, RewardProgram};
 use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};
+use crate::run::progress::say;
+
+/// Why responses have no reward.
+#[derive(Debug, thiserror::Error)]
+pub enum RewardError {
+    /// A response cannot be decoded.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The program of `reward.command` fails.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
 
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
     /// What each response earns, in order.
     ///
     /// # Errors
-    /// When a response cannot be decoded.
+    /// [`RewardError`].
     fn rewards(
         &self,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, TokenError>;
+    ) -> Result<Vec<RewardBreakdown>, RewardError>;
 }
 
 /// The rewards of a run: those of its configuration, by a response's text and length.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct TextReward<'a> {
     /// Decodes a response.
     pub tokens: &'a ModelTokenizer,
@@ -29,6 +44,37 @@ pub struct TextReward<'a> {
     pub reward: &'a RewardConfig,
     /// Where the answer stands in a response.
     pub extraction: Extraction,
+    /// The program of the component `command`, where it has a weight.
+    program: Option<RefCell<RewardProgram>>,
+}
+
+impl<'a> TextReward<'a> {
+    /// The rewards of a configuration.
+    pub fn new(tokens: &'a ModelTokenizer, reward: &'a RewardConfig, extraction: Extraction) -> TextReward<'a> {
+        let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
+        let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
+        TextReward { tokens, reward, extraction, program }
+    }
+
+    /// What the program says of each response; nothing without one.
+    fn of_program(
+        &self,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+        texts: &[String],
+    ) -> Result<Vec<Option<f64>>, RewardError> {
+        let Some(program) = &self.program else { return Ok(vec![None; responses.len()]) };
+        let (asked, gold) = (self.tokens.text(&prompt.tokens)?, prompt.gold.to_string());
+        let question = |(response, text): (&SampledResponse, &String)| Question {
+            prompt: asked.clone(),
+            completion: text.clone(),
+            gold: gold.clone(),
+            tokens: response.tokens.len(),
+            token_ids: response.tokens.clone(),
+        };
+        let questions: Vec<Question> = responses.iter().zip(texts).map(question).collect();
+        Ok(program.borrow_mut().ask(&questions, &mut |line| say(line))?)
+    }
 }
 
 impl RewardFunction for TextReward<'_> {
@@ -36,12 +82,14 @@ impl RewardFunction for TextReward<'_> {
         &self,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, TokenError> {
-        let reward = |response: &SampledResponse| {
-            let text = self.tokens.text(&response.tokens)?;
-            let (length, gold) = (response.tokens.len(), &prompt.gold);
-            Ok(self.reward.score(&RewardInput { text: &text, length, gold, extraction: self.extraction }))
+    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+        let texts: Vec<String> =
+            responses.iter().map(|r| self.tokens.text(&r.tokens)).collect::<Result<_, _>>()?;
+        let said = self.of_program(prompt, responses, &texts)?;
+        let reward = |((response, text), program): ((&SampledResponse, &String), Option<f64>)| {
+            let (length, gold, extraction) = (response.tokens.len(), &prompt.gold, self.extraction);
+            self.reward.score(&RewardInput { text, length, gold, extraction, program })
         };
-        responses.iter().map(reward).collect()
+        Ok(responses.iter().zip(&texts).zip(said).map(reward).collect())
     }
 }

@@ -14,7 +14,7 @@ use crate::eval::EvalError;
 use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
 use crate::run::{RunError, stop};
-use crate::step::PolicyError;
+use crate::step::{PolicyError, RewardError};
 use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
 
@@ -81,6 +81,11 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// Whether the program of `reward.command` failed.
+    pub(super) fn is_of_reward(&self) -> bool {
+        matches!(self, TrainError::Rl { source: PolicyError::Reward(RewardError::Program(_)), .. })
+    }
+
     /// The signal that asked for the end, if one did.
     pub fn signal(&self) -> Option<u8> {
         match self {

@@ -19,7 +19,8 @@ use crate::input::tokens::ModelTokenizer;
 use crate::plan::memory::{self, StepShape};
 use crate::plan::synthetic;
 use crate::problems::MaxLengths;
-use crate::problems::Problems;
+use crate::problems::{Problems, Stage};
+use crate::reward::program::{Question, RewardProgram};
 use crate::run;
 use crate::run::progress::say;
 use crate::step::evidence::{self, EvidenceRequest, PROVIDED};
@@ -56,6 +57,9 @@ impl Inputs {
         let request = EvidenceRequest::of(&configured, &tokens, shape.vocab_size)?;
         if let Some(lora) = &config.lora {
             lora.shapes(&shape).map_err(ConfigError::Conflict)?;
+        }
+        if !directory.join("summary.json").exists() {
+            try_reward_program(config, &problems, &tokens)?;
         }
         if matches!(chosen, ComputeDevice::Cpu) {
             check_machine_memory(config, &shape, longest)?;
@@ -126,6 +130,23 @@ fn check_prompt_lengths(
         longest = longest.max(tokens);
     }
     Ok(longest)
+}
+
+/// Asks the program of `reward.command` about one right answer, before any training: a misspelt path is found now.
+fn try_reward_program(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<(), TrainError> {
+    let active = config.rl.steps > 0 && config.reward.is_active("command");
+    let Some(program) = config.reward.command.as_ref().filter(|_| active) else { return Ok(()) };
+    let problem = problems.problem(Stage::Rl, 0).map_err(TrainError::Task)?;
+    let answer = tokens.target(problem.answer_only())?;
+    let question = Question {
+        prompt: tokens.text(problem.encode(tokens)?.ids())?,
+        completion: tokens.text(answer.ids())?,
+        gold: problem.gold.to_string(),
+        tokens: answer.ids().len(),
+        token_ids: answer.ids().to_vec(),
+    };
+    let asked = RewardProgram::new(&program.line, program.timeout).ask(&[question], &mut |line| say(line));
+    asked.map(drop).map_err(|e| ConfigError::Conflict(e.to_string()).into())
 }
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after

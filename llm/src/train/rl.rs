@@ -40,13 +40,16 @@ impl Run<'_> {
         let evidence = self.request.map(|request| EvidenceSource { request, tokens: tokens.clone() });
         let settings = StepSettings { evidence, ..StepSettings::new(config, tokens.eos()) };
         let extraction = self.problems.extraction();
-        let rewards = TextReward { tokens: &tokens, reward: &config.reward, extraction };
+        let rewards = TextReward::new(&tokens, &config.reward, extraction);
         let method = configured.method.as_ref();
         let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
         self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
         while self.state.rl_done < config.rl.steps && !self.state.stopped_early {
             self.heed_stop(&saved)?;
-            let improved = self.rl_step(&mut engine, trainer)?;
+            let improved = match self.rl_step(&mut engine, trainer) {
+                Ok(improved) => improved,
+                Err(error) => return Err(self.keep_before_failing(error, &engine, &saved)),
+            };
             let done = self.state.rl_done;
             let last = done == config.rl.steps || self.state.stopped_early;
             let keeps = improved && config.checkpoint.best;
@@ -59,6 +62,23 @@ impl Run<'_> {
         }
         self.stage_done();
         Ok((engine, saved))
+    }
+
+    /// Writes a checkpoint of the steps done so far where the step under way failed for its reward: nothing of it has changed the weights.
+    fn keep_before_failing<E: Engine>(&mut self, error: TrainError, engine: &E, saved: &Checkpoint) -> TrainError {
+        if !error.is_of_reward() || saved.step() == self.state.done() {
+            return error;
+        }
+        match self.save(engine) {
+            Ok(checkpoint) => {
+                self.say(&format!(
+                    "everything before this step is in {}; the same command goes on from there",
+                    checkpoint.path().display()
+                ));
+                error
+            }
+            Err(other) => other,
+        }
     }
 
     /// The evaluation of what RL starts from, and the checkpoint with it.

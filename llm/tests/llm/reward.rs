@@ -28,6 +28,7 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
             length: 1,
             gold: &Gold::from(1),
             extraction: Extraction::Boxed,
+            program: None,
         });
         assert_eq!(breakdown.components[format], case["format"].as_f64(), "{text:?}");
         assert_eq!(breakdown.components[tags], case["tag_count"].as_f64(), "{text:?}");
@@ -51,7 +52,13 @@ fn the_overlong_penalty_is_dapos() {
     let reward = Config::resolve("tiny", &settings).unwrap().reward;
     let at = |length| {
         reward
-            .score(&RewardInput { text: "", length, gold: &Gold::from(1), extraction: Extraction::Boxed })
+            .score(&RewardInput {
+                text: "",
+                length,
+                gold: &Gold::from(1),
+                extraction: Extraction::Boxed,
+                program: None,
+            })
             .total
     };
     assert_eq!([16384, 18432, 20480, 30000].map(at), [Some(0.0), Some(-0.5), Some(-1.0), Some(-1.0)]);

@@ -14,10 +14,9 @@ use grpo_lambda_grade::Gold;
 
 use super::SyntheticStepError;
 use crate::config::Config;
-use crate::input::tokens::TokenError;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
-use crate::step::{Observer, Phase, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt};
+use crate::step::{Observer, Phase, RewardError, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt};
 
 /// The learning rate: too small to matter.
 pub const RATE: f64 = 1e-6;
@@ -55,7 +54,7 @@ impl RewardFunction for AlternatingRewards {
         &self,
         _: &TrainingPrompt,
         responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, TokenError> {
+    ) -> Result<Vec<RewardBreakdown>, RewardError> {
         let breakdowns = |i: usize| RewardBreakdown {
             total: Some(f64::from(i.is_multiple_of(2))),
             components: Vec::new(),

@@ -35,6 +35,14 @@ pub enum CompareError {
 }
 
 impl CompareError {
+    /// The signal that asked for the end, if one did.
+    pub fn signal(&self) -> Option<u8> {
+        match self {
+            CompareError::Run { source, .. } => source.signal(),
+            _ => None,
+        }
+    }
+
     /// Whether the input was refused, rather than the work broken off.
     pub fn refused(&self) -> bool {
         match self {

@@ -13,6 +13,7 @@ pub mod figure;
 pub mod grid;
 pub mod models;
 pub mod paper;
+pub mod readiness;
 pub mod report;
 pub mod run;
 pub mod scale;

@@ -58,6 +58,15 @@ pub enum GridError {
 }
 
 impl GridError {
+    /// The signal that asked for the end, if one did.
+    pub fn signal(&self) -> Option<u8> {
+        match self {
+            GridError::Run { source, .. } => source.signal(),
+            GridError::Done(e) => e.signal(),
+            _ => None,
+        }
+    }
+
     /// Whether the input was refused, rather than the work broken off.
     pub fn refused(&self) -> bool {
         match self {
@@ -194,7 +203,7 @@ impl Grid {
         match differences.is_empty() {
             true => Ok(Some(())),
             false => Err(GridError::Refused(format!(
-                "{} holds a grid with other settings; use its own command, or another directory: {}",
+                "{} holds a grid with other settings; use its own command, or another directory with --run DIR: {}",
                 self.directory.display(),
                 differences.join("; ")
             ))),
