@@ -63,6 +63,7 @@ fn objective(trace: Box<dyn Trace>) -> Objective {
         kl: None,
         reduction: Reduction::TokenMean,
         mask_truncated: false,
+        correction: None,
     }
 }
 

@@ -130,7 +130,9 @@ fn check_series(i: usize, field: &'static str, series: Series, len: usize) -> Re
         Series::PerReasoningToken(values) if values.len() > len => {
             Err(BatchError::Length { field, response: i, found: values.len(), expected: len })
         }
-        Series::PerToken(values) | Series::PerReasoningToken(values) => check_finite(i, field, values),
+        Series::PerToken(values) | Series::PerReasoningToken(values) | Series::PerReward(values) => {
+            check_finite(i, field, values)
+        }
         Series::PerStep(steps) => check_steps(i, field, steps, len),
         Series::StatePerToken(states) => check_states(i, field, states, len),
     }

@@ -8,10 +8,12 @@
 //! | `k2` | `d^2 / 2` | not a KL | grad `KL(pi \|\| ref)` |
 //! | `k3` | `e^-d - 1 + d` | `KL(pi \|\| ref)` | grad `KL(ref \|\| pi)`, the *forward* KL |
 //! | `ratio_k3` | `rho (e^-d - 1 + d)` | `KL(pi \|\| ref)` | grad `KL(pi \|\| ref)` |
+//! | `abs` | `\|d\|` | not a KL | not that of a KL |
+//! | `k1_k2`, `k3_k2` | `d`, `k3` | `KL(pi \|\| ref)` | grad `KL(pi \|\| ref)`: the gradient is that of `k2` |
 //!
 //! The expectations are exact statements, tested by enumeration (claim `kl_estimators`).
 //!
-//! Source: Schulman's k1, k2, k3; `ratio_k3` is TRL's `use_bias_correction_kl`.
+//! Source: Schulman's k1, k2, k3; `ratio_k3` is TRL's `use_bias_correction_kl`; `abs`, `k1_k2` and `k3_k2` are verl's `abs`, `k1+`, `k3+`.
 
 use crate::surrogate::{LOG_RATIO_LIMIT, ValueAndSlope, exp_tangent};
 
@@ -26,6 +28,12 @@ pub enum Kl {
     K3,
     /// `rho k3` with `rho = pi/pi_old`, differentiated through `rho` too.
     RatioK3,
+    /// `|d|`, with slope 0 at 0.
+    Abs,
+    /// The value of `k1` with the gradient of `k2`.
+    K1K2,
+    /// The value of `k3` with the gradient of `k2`.
+    K3K2,
 }
 
 impl Kl {
@@ -38,7 +46,18 @@ impl Kl {
     /// assert!((k3.slope - (1.0 - (-1.0f64).exp())).abs() < 1e-15);
     /// ```
     pub fn at(self, logp: f64, old_logp: f64, ref_logp: f64) -> ValueAndSlope {
+        self.at_around(logp, logp, old_logp, ref_logp)
+    }
+
+    /// [`Kl::at`] where stopped gradients hold the numbers they have at log-probability `frozen`.
+    pub fn at_around(self, logp: f64, frozen: f64, old_logp: f64, ref_logp: f64) -> ValueAndSlope {
         let d = logp - ref_logp;
+        // The value of an estimator at `frozen`, and from there on k2.
+        let along_k2 = |estimator: Kl| {
+            let (held, k2) = (estimator.at(frozen, old_logp, ref_logp), Kl::K2.at(logp, old_logp, ref_logp));
+            let change = k2.value - Kl::K2.at(frozen, old_logp, ref_logp).value;
+            ValueAndSlope { value: held.value + change, slope: k2.slope }
+        };
         let k3 = || {
             if -d > LOG_RATIO_LIMIT {
                 let inverse = exp_tangent(-d);
@@ -52,6 +71,9 @@ impl Kl {
             Kl::K1 => ValueAndSlope { value: d, slope: 1.0 },
             Kl::K2 => ValueAndSlope { value: 0.5 * d * d, slope: d },
             Kl::K3 => k3(),
+            Kl::Abs => ValueAndSlope { value: d.abs(), slope: if d == 0.0 { 0.0 } else { d.signum() } },
+            Kl::K1K2 => along_k2(Kl::K1),
+            Kl::K3K2 => along_k2(Kl::K3),
             Kl::RatioK3 => {
                 let (ratio, k3) = (exp_tangent(logp - old_logp), k3());
                 ValueAndSlope {
@@ -68,6 +90,13 @@ impl Kl {
             Kl::K1 => "kl_t = d_t (k1), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)",
             Kl::K2 => "kl_t = d_t^2 / 2 (k2), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)",
             Kl::K3 => "kl_t = exp(-d_t) - 1 + d_t (k3), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)",
+            Kl::Abs => "kl_t = |d_t|, d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)",
+            Kl::K1K2 => {
+                "kl_t = d_t (k1) with the gradient of d_t^2 / 2 (k2), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)"
+            }
+            Kl::K3K2 => {
+                "kl_t = exp(-d_t) - 1 + d_t (k3) with the gradient of d_t^2 / 2 (k2), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)"
+            }
             Kl::RatioK3 => {
                 "kl_t = exp(x_t) (exp(-d_t) - 1 + d_t) (ratio times k3), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)"
             }

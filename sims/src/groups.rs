@@ -376,7 +376,7 @@ mod tests {
         let evidence = Evidence::constant(1, 0.5);
         for (kind, series) in evidence.series() {
             let entry = match series {
-                Series::PerToken(_) | Series::PerReasoningToken(_) => "[0.5]",
+                Series::PerToken(_) | Series::PerReasoningToken(_) | Series::PerReward(_) => "[0.5]",
                 Series::PerStep(_) => "[[0,0.5]]",
                 Series::StatePerToken(_) => "[[0.5]]",
             };

@@ -4,6 +4,9 @@
 //! | --- | --- | --- |
 //! | [`OutcomeCredit`] | `A_i` at every token, or at the last | GRPO and its relatives, GRPO-lambda |
 //! | [`BetaNormal`] | `(r_i - p) / f_Beta(p)` | BNPO (Beta normalisation) |
+//! | [`GroupPolicyGradient`] | centred rewards times a factor of the batch | GPG |
+//! | [`LengthBaseline`] | `r_i` minus the mean reward weighted by length | OPO |
+//! | [`BestOfGroup`] | the lead of the best response, 0 for the others | pass@k |
 //! | [`ReturnsToGo`] | discounted rewards from `t` on | REINFORCE++ |
 //! | [`Whitened`] | another one, centred and scaled over all tokens of the batch | REINFORCE++, PPO |
 //! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
@@ -18,9 +21,12 @@
 //! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0, while denominators and
 //! the KL term keep the token.
 
+mod best_of_group;
 mod beta_normal;
 mod entropy;
 mod gae;
+mod group_gradient;
+mod length_baseline;
 mod outcome;
 mod overlong;
 mod prefix_tree;
@@ -35,9 +41,12 @@ mod token_baseline;
 mod tree_advantage;
 mod whitened;
 
+pub use best_of_group::BestOfGroup;
 pub use beta_normal::BetaNormal;
 pub use entropy::HighEntropy;
 pub use gae::Gae;
+pub use group_gradient::{GroupPolicyGradient, Stretch};
+pub use length_baseline::LengthBaseline;
 pub use outcome::OutcomeCredit;
 pub use overlong::Overlong;
 pub use prefix_tree::{PrefixTree, Siblings};

@@ -17,7 +17,11 @@ use crate::method::Coupling;
 ///
 /// Source: Optimal Token Baseline, arXiv 2602.07078; verl `optimal_token_baseline`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TokenBaseline;
+pub struct TokenBaseline {
+    /// Whether a position that one response alone reaches has no baseline, so that its tokens there keep the whole reward (verl's
+    /// `handle_zero_tail`). Otherwise the response is its own baseline and the advantage is 0.
+    pub bare_tail: bool,
+}
 
 /// `W_{j,t}` of one response.
 fn energies(r: &Response) -> Vec<f64> {
@@ -32,7 +36,7 @@ fn energies(r: &Response) -> Vec<f64> {
     r.old_logps.iter().zip(collisions).map(step).collect()
 }
 
-fn of_group(group: &Group, active: &[bool]) -> Vec<Vec<f64>> {
+fn of_group(group: &Group, active: &[bool], bare_tail: bool) -> Vec<Vec<f64>> {
     let rows = group.responses.iter().zip(active);
     // Reward and energies of the responses that count.
     let known: Vec<Option<(f64, Vec<f64>)>> =
@@ -40,7 +44,7 @@ fn of_group(group: &Group, active: &[bool]) -> Vec<Vec<f64>> {
     let rewards: Vec<f64> = known.iter().flatten().map(|(reward, _)| *reward).collect();
     let longest = known.iter().flatten().map(|(_, w)| w.len()).max().unwrap_or(0);
     let mut advantages: Vec<Vec<f64>> = group.responses.iter().map(|r| vec![0.0; r.len()]).collect();
-    if all_equal(&rewards) {
+    if all_equal(&rewards) && !bare_tail {
         return advantages;
     }
     for t in 0..longest {
@@ -50,7 +54,10 @@ fn of_group(group: &Group, active: &[bool]) -> Vec<Vec<f64>> {
         let share = |w: &[f64]| if total > 0.0 { w[t] / total } else { 1.0 / n };
         // From one of the rewards: where all agree the difference is 0 to the last bit.
         let first = alive().next().map_or(0.0, |(reward, _)| *reward);
-        let baseline = first + alive().map(|(reward, w)| (reward - first) * share(w)).sum::<f64>();
+        let baseline = match n > 1.0 || !bare_tail {
+            true => first + alive().map(|(reward, w)| (reward - first) * share(w)).sum::<f64>(),
+            false => 0.0,
+        };
         for (row, own) in advantages.iter_mut().zip(&known) {
             if let Some((reward, w)) = own
                 && w.len() > t
@@ -68,7 +75,7 @@ impl Assignment for TokenBaseline {
         let rows = |group: &Group| {
             let (own, after) = rest.split_at(group.responses.len());
             rest = after;
-            of_group(group, own)
+            of_group(group, own, self.bare_tail)
         };
         batch.iter().flat_map(rows).collect()
     }
@@ -77,11 +84,11 @@ impl Assignment for TokenBaseline {
         let baseline = "B_t = sum_j r_j W_{j,t} / sum_j W_{j,t} over the responses j of the group with more than t tokens, their mean \
                         reward where every W is 0";
         let energy = "W_{j,t} = sum_{k<=t} (1 - 2 pi_old(a_k|s_k) + sum_v pi_old(v|s_k)^2)";
-        vec![
-            ("credit", format!("{token} = r_i - B_t; 0 where all rewards of the group agree")),
-            ("baseline", baseline.to_owned()),
-            ("energy", energy.to_owned()),
-        ]
+        let credit = match self.bare_tail {
+            false => format!("{token} = r_i - B_t; 0 where all rewards of the group agree"),
+            true => format!("{token} = r_i - B_t, B_t = 0 where one response alone has more than t tokens"),
+        };
+        vec![("credit", credit), ("baseline", baseline.to_owned()), ("energy", energy.to_owned())]
     }
 
     fn coupling(&self) -> Coupling {
@@ -90,5 +97,9 @@ impl Assignment for TokenBaseline {
 
     fn reads_tokens(&self) -> bool {
         true
+    }
+
+    fn compares(&self) -> bool {
+        !self.bare_tail
     }
 }

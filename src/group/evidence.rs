@@ -13,6 +13,9 @@ pub type PerReasoningToken = Vec<f64>;
 /// One value per step, in order; the first step starts at token 0.
 pub type PerStep = Vec<StepValue>;
 
+/// Some numbers per response, the same number of them for every response of a batch.
+pub type PerReward = Vec<f64>;
+
 /// One vector per token, length `T`, all of one width.
 pub type StatePerToken = Vec<Vec<f64>>;
 
@@ -34,6 +37,8 @@ pub enum Series<'a> {
     PerReasoningToken(&'a [f64]),
     /// One value per step.
     PerStep(&'a [StepValue]),
+    /// Some numbers per response.
+    PerReward(&'a [f64]),
     /// One vector per token.
     StatePerToken(&'a [Vec<f64>]),
 }
@@ -45,7 +50,7 @@ pub trait EvidenceSource {
     /// Why evidence could not be read.
     type Error;
 
-    /// A number per token, or per reasoning token.
+    /// A number per token, or per reasoning token; or some numbers per response.
     ///
     /// # Errors
     /// When there is evidence of this kind that cannot be read.
@@ -214,6 +219,14 @@ declare_evidence! {
 
     /// `log pi(a_t|s_t)` of the same policy once it has seen the reference answer, in nats.
     TeacherLogps => teacher_logps: PerToken, "a policy that can score a response after seeing the reference answer";
+
+    /// `log pi_sampler(a_t|s_t)` by the engine that sampled, where it does not compute what the trainer computes with the same weights
+    /// (the trainer's own are the response's `old_logps`), in nats.
+    SamplerLogps => sampler_logps: PerToken, "a sampler that reports its own log-probabilities";
+
+    /// Rewards that belong to the response beside its own, any number of them, the same for all responses: the components of the
+    /// reward (GDPO), or the reward of the greedy response to the same prompt (ReMax).
+    RewardParts => reward_parts: PerReward, "a grader that reports the parts of a reward";
 
     /// The policy's last hidden state once it has read a token (SHEAR).
     Hidden => hidden: StatePerToken, "a policy that keeps its last hidden state at every token";

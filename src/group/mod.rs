@@ -3,8 +3,8 @@
 mod evidence;
 
 pub use evidence::{
-    Evidence, EvidenceKind, EvidenceSource, PerReasoningToken, PerStep, PerToken, Series, StatePerToken,
-    StepValue,
+    Evidence, EvidenceKind, EvidenceSource, PerReasoningToken, PerReward, PerStep, PerToken, Series,
+    StatePerToken, StepValue,
 };
 
 /// One sampled response: `T >= 1` tokens, the last one EOS unless it was cut off at the length limit.

@@ -12,7 +12,7 @@ use crate::trace::Sequence;
 /// s_i = exp( (1/T_i) sum_t x_t ),      L = (1/B) sum_i -min(s_i A_i, clip(s_i, 1-3e-4, 1+4e-4) A_i)
 /// ```
 /// On-policy its gradient is GRPO's; off-policy every token of a response shares one ratio. That ratio is no importance weight of
-/// the response (it is the `T`-th root of one), so the off-policy update is biased. With `reduction=response_sum` it is LUSPO.
+/// the response (it is the `T`-th root of one), so the off-policy update is biased. With `reduction=response_sum` it is LUSPO, which stands in the registry under that name.
 pub(super) static SPEC: MethodSpec = MethodSpec {
     name: "gspo",
     title: "GSPO",
@@ -29,6 +29,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// The settings of GSPO and GSPO-token.
 pub(super) fn params() -> Vec<Param> {
+    params_reduced_by("response_mean")
+}
+
+/// [`params`] with another default of `reduction`.
+pub(super) fn params_reduced_by(reduction: &str) -> Vec<Param> {
     let clip = shared::clip_at("ppo", 3e-4, 4e-4);
-    [shared::advantage("group", None), clip, shared::kl(), shared::reduction("response_mean")].concat()
+    [shared::advantage("group", None), clip, shared::kl(), shared::reduction(reduction)].concat()
 }

@@ -9,15 +9,22 @@ mod bnpo;
 mod bnpo_beta;
 mod cispo;
 mod dapo;
+mod dppo;
 mod dr_grpo;
+mod dro;
+mod gmpo;
+mod gpg;
 mod grpo;
 mod grpo_batch_std;
 mod grpo_lambda;
+mod grpo_passk;
 mod gspo;
 mod gspo_token;
 mod high_entropy;
+mod luspo;
 mod oar_g;
 mod oar_p;
+mod opo;
 mod optimal_token_baseline;
 mod p_trace;
 mod ppo;
@@ -26,6 +33,7 @@ mod reinforce_pp_baseline;
 mod rloo;
 mod rlsd;
 mod s_trace;
+mod sapo;
 mod shared;
 mod shear;
 mod spo_chain;
@@ -33,6 +41,7 @@ mod spo_tree;
 mod tempo;
 mod tree_rl;
 mod tree_rpo;
+mod vespo;
 mod vine_ppo;
 
 pub use crate::method::{
@@ -54,7 +63,16 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &bnpo_beta::SPEC,
     &gspo::SPEC,
     &gspo_token::SPEC,
+    &luspo::SPEC,
+    &gmpo::SPEC,
     &cispo::SPEC,
+    &sapo::SPEC,
+    &vespo::SPEC,
+    &dppo::SPEC,
+    &dro::SPEC,
+    &gpg::SPEC,
+    &opo::SPEC,
+    &grpo_passk::SPEC,
     &reinforce_pp::SPEC,
     &reinforce_pp_baseline::SPEC,
     &high_entropy::SPEC,

@@ -3,6 +3,7 @@
 use super::{MethodSpec, Provenance, shared};
 use crate::assignment::TokenBaseline;
 use crate::group::EvidenceKind;
+use crate::settings::Param;
 
 /// Rewards minus an energy-weighted baseline per token position, see [`TokenBaseline`] for the formulas.
 ///
@@ -13,7 +14,18 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus a baseline per token position, weighted by the realised energy of each response, PPO clip, token mean",
     source: "arXiv 2602.07078; verl optimal_token_baseline",
     provenance: Provenance::Published,
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    params: || {
+        let own = vec![Param::choice(
+            "tail",
+            "baseline",
+            &["baseline", "zero"],
+            "positions that only the longest response of a group reaches: its own reward is the baseline, or (verl's handle_zero_tail) there is none",
+        )];
+        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+    },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Collisions),
-    build: |settings| shared::plain(settings, Box::new(TokenBaseline)),
+    build: |settings| {
+        let bare_tail = settings.word("tail") == "zero";
+        shared::plain(settings, Box::new(TokenBaseline { bare_tail }))
+    },
 };

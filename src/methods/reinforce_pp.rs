@@ -34,10 +34,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
         [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
     },
     evidence: |settings| {
-        if settings.number("reward_beta") != 0.0 {
-            return vec![EvidenceKind::RefLogps];
+        let mut kinds = shared::kl_evidence(settings);
+        if settings.number("reward_beta") != 0.0 && !kinds.contains(&EvidenceKind::RefLogps) {
+            kinds.insert(0, EvidenceKind::RefLogps);
         }
-        shared::kl_evidence(settings)
+        kinds
     },
     build: |settings| {
         let (gamma, beta) = (settings.number("gamma"), settings.number("reward_beta"));

@@ -5,7 +5,7 @@ use crate::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use crate::assignment::{Assignment, EntropySelection, OutcomeCredit, Scope};
 use crate::group::EvidenceKind;
 use crate::kl::Kl;
-use crate::objective::Objective;
+use crate::objective::{Correction, Objective, Unit};
 use crate::ratio::{PolicyRatio, TraceRatio};
 use crate::reduction::Reduction;
 use crate::settings::{Param, SettingError, Settings};
@@ -148,8 +148,8 @@ pub(super) fn kl() -> Vec<Param> {
         Param::choice(
             "kl",
             "k3",
-            &["k1", "k2", "k3", "ratio_k3"],
-            "estimator of the KL to the reference policy",
+            &["k1", "k2", "k3", "ratio_k3", "abs", "k1_k2", "k3_k2"],
+            "estimator of the KL to the reference policy; k1_k2 and k3_k2 have the gradient of k2 (verl's k1+, k3+)",
         )
         .idle_under("beta", &["0"]),
     ]
@@ -162,19 +162,62 @@ pub(super) fn kl_term(settings: &Settings) -> Option<(Kl, f64)> {
         "k1" => Kl::K1,
         "k2" => Kl::K2,
         "k3" => Kl::K3,
-        _ => Kl::RatioK3,
+        "ratio_k3" => Kl::RatioK3,
+        "abs" => Kl::Abs,
+        "k1_k2" => Kl::K1K2,
+        _ => Kl::K3K2,
     };
     (beta != 0.0).then_some((kl, beta))
 }
 
-/// Reference log-probabilities when there is a KL term.
+/// Reference log-probabilities when there is a KL term, those of the sampler when its mismatch is corrected.
 pub(super) fn kl_evidence(settings: &Settings) -> Vec<EvidenceKind> {
-    kl_term(settings).map(|_| EvidenceKind::RefLogps).into_iter().collect()
+    let reference = kl_term(settings).map(|_| EvidenceKind::RefLogps);
+    let sampler = correction_of(settings).map(|_| EvidenceKind::SamplerLogps);
+    reference.into_iter().chain(sampler).collect()
 }
 
-/// `reduction`, `max_length`, `mask_truncated`.
-pub(super) fn reduction(default: &str) -> Vec<Param> {
+/// `correction`, `correction_low`, `correction_high`.
+fn correction() -> Vec<Param> {
+    const OFF: &[&str] = &["none"];
     vec![
+        Param::choice(
+            "correction",
+            "none",
+            &[
+                "none",
+                "token_truncate",
+                "token_mask",
+                "sequence_truncate",
+                "sequence_mask",
+                "token_in_sequence_mask",
+            ],
+            "importance weight of the sampler's mismatch, which multiplies the policy loss: of each token or of the response, cut at the bounds (TIS) or 0 outside them (MIS); not none needs sampler_logps",
+        ),
+        Param::number("correction_low", 0.0, 0.0, 1.0, "smallest weight of the correction")
+            .idle_under("correction", OFF),
+        Param::number("correction_high", 3.0, 1.0, INF, "largest weight of the correction (TRL: 3, verl: 2)")
+            .idle_under("correction", OFF),
+    ]
+}
+
+/// Reads [`correction`].
+fn correction_of(settings: &Settings) -> Option<Correction> {
+    let (unit, masked) = match settings.word("correction") {
+        "token_truncate" => (Unit::Token, false),
+        "token_mask" => (Unit::Token, true),
+        "sequence_truncate" => (Unit::Sequence, false),
+        "sequence_mask" => (Unit::Sequence, true),
+        "token_in_sequence_mask" => (Unit::TokenInSequence, true),
+        _ => return None,
+    };
+    let (low, high) = (settings.number("correction_low"), settings.number("correction_high"));
+    Some(Correction { unit, masked, low, high })
+}
+
+/// `reduction`, `max_length`, `mask_truncated`, and the settings of [`correction`].
+pub(super) fn reduction(default: &str) -> Vec<Param> {
+    let own = vec![
         Param::choice(
             "reduction",
             default,
@@ -184,7 +227,8 @@ pub(super) fn reduction(default: &str) -> Vec<Param> {
         Param::number("max_length", 256.0, 1.0, INF, "the constant of reduction=constant, in tokens")
             .idle_under("reduction", &["token_mean", "group_token_mean", "response_mean", "response_sum"]),
         Param::flag("mask_truncated", false, "give responses that were cut off weight 0"),
-    ]
+    ];
+    [own, correction()].concat()
 }
 
 /// `top_fraction`, `entropy_scope`, `entropy_threshold`.
@@ -260,6 +304,15 @@ pub(super) fn with_ratio(
     Box::new(objective(settings, assignment, ratio, surrogate(settings)))
 }
 
+/// A method without a trace, with a surrogate of its own and the settings of [`kl`] and [`reduction`].
+pub(super) fn with_surrogate(
+    settings: &Settings,
+    assignment: Box<dyn Assignment>,
+    surrogate: Surrogate,
+) -> Box<dyn Method> {
+    Box::new(objective(settings, assignment, token_ratio(), surrogate))
+}
+
 /// The parts with the settings of [`kl`] and [`reduction`].
 pub(super) fn objective(
     settings: &Settings,
@@ -275,6 +328,7 @@ pub(super) fn objective(
         kl: kl_term(settings),
         reduction: reduction_of(settings),
         mask_truncated: settings.flag("mask_truncated"),
+        correction: correction_of(settings),
     }
 }
 

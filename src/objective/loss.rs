@@ -5,7 +5,7 @@ use crate::group::Response;
 use crate::method::{Credit, Loss};
 use crate::metrics::Metrics;
 use crate::ratio::{LogProbs, SurrogateInput};
-use crate::surrogate::{LOG_RATIO_LIMIT, Region, exp_bounded};
+use crate::surrogate::{LOG_RATIO_LIMIT, Region, TokenLogps, exp_bounded};
 
 /// The loss of one response at `logps`, its gradient and metrics.
 pub(super) fn of_response(
@@ -27,13 +27,14 @@ pub(super) fn of_response(
         // Masked: what stands in its slots, be it no number, is not looked at.
         return Loss { dlogps: vec![0.0; len], ..Loss::default() };
     }
-    let logps = LogProbs { logps, old: &response.old_logps, frozen, eligible: credit.eligible.as_deref() };
+    let (old, eligible) = (response.old_logps.as_slice(), credit.eligible.as_deref());
+    let logps = LogProbs { logps, old, frozen, advantages: &credit.advantages, eligible };
     let mut input = objective.ratio.forward(&logps);
     let divisor = mean_weight(objective, response, logps.eligible);
     let term = policy_term(objective, &logps, &mut input, credit, 1.0 / divisor);
     let dlogps = objective.ratio.backward(&logps, input, term.slopes, &term.values);
     let mut loss = Loss { value: 0.0, dlogps, metrics: term.metrics };
-    add_kl(objective, response, credit, logps.logps, &mut loss);
+    add_kl(objective, response, credit, &logps, &mut loss);
     loss.value = loss.metrics.policy_loss + loss.metrics.kl_loss;
     loss
 }
@@ -45,9 +46,9 @@ fn mean_weight(objective: &Objective, response: &Response, eligible: Option<&[bo
         return 1.0;
     }
     let old = &response.old_logps;
-    let logps = LogProbs { logps: old, old, frozen: old, eligible };
-    let input = objective.ratio.forward(&logps);
     let values = objective.assignment.profile(response.len());
+    let logps = LogProbs { logps: old, old, frozen: old, advantages: &values, eligible };
+    let input = objective.ratio.forward(&logps);
     let slopes = match &input.factors {
         Some(factors) => factors.iter().zip(&values).map(|(f, a)| f * a).collect(),
         None => values.clone(),
@@ -89,14 +90,14 @@ fn policy_term(
     let len = credit.weights.len();
     let mut values = vec![0.0; if input.factors.is_some() { len } else { 0 }];
     for t in 0..len {
-        let weight = credit.weights[t] * scale;
-        if weight == 0.0 {
+        if credit.weights[t] == 0.0 {
             slopes[t] = 0.0;
             continue;
         }
+        let weight = credit.weights[t] * scale * credit.correction.as_ref().map_or(1.0, |c| c[t]);
         let (z, a) = (input.z[t], credit.advantages[t]);
-        let detached = surrogate.detached(logps.frozen[t] - logps.old[t], logps.logps[t], a);
-        let token = detached.unwrap_or_else(|| surrogate.at_exp(z, slopes[t], a));
+        let at = TokenLogps { logp: logps.logps[t], old: logps.old[t], frozen: logps.frozen[t] };
+        let token = surrogate.of_logps(&at, a).unwrap_or_else(|| surrogate.at_exp(z, slopes[t], a));
         let factor = input.factors.as_ref().map_or(1.0, |f| f[t]);
         slopes[t] = weight * factor * token.loss.slope;
         metrics.policy_loss += weight * factor * token.loss.value;
@@ -115,7 +116,8 @@ fn policy_term(
 }
 
 /// Adds the KL term, where the objective has one.
-fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &[f64], loss: &mut Loss) {
+fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &LogProbs, loss: &mut Loss) {
+    let LogProbs { logps, frozen, .. } = *logps;
     let Some((kl, beta)) = objective.kl else { return };
     let reference = response.ref_logps.as_ref().expect("a KL term needs reference log-probabilities");
     for t in 0..logps.len() {
@@ -123,7 +125,7 @@ fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &[
         if weight == 0.0 {
             continue;
         }
-        let partial = kl.at(logps[t], response.old_logps[t], reference[t]);
+        let partial = kl.at_around(logps[t], frozen[t], response.old_logps[t], reference[t]);
         loss.metrics.kl_sum += partial.value;
         loss.metrics.kl_loss += weight * beta * partial.value;
         loss.dlogps[t] += weight * beta * partial.slope;

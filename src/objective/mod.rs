@@ -1,11 +1,14 @@
 //! The clipped policy objective most methods share, put together from its parts.
 //!
 //! ```text
-//! L = sum_i sum_t  w_i,t [ f_i,t l(z_i,t, A_i,t) + beta KL_i,t ],      z, f = ratio(x),   x = log pi - log pi_old
+//! L = sum_i sum_t  w_i,t [ u_i,t f_i,t l(z_i,t, A_i,t) + beta KL_i,t ],      z, f = ratio(x),   x = log pi - log pi_old
 //! ```
 //! A method's file chooses the parts; the arithmetic, and its gradient, is written here once.
 
+mod correction;
 mod loss;
+
+pub use correction::{Correction, Unit};
 
 use crate::assignment::Assignment;
 use crate::equation::{BatchSize, Equation, number};
@@ -33,6 +36,8 @@ pub struct Objective {
     pub reduction: Reduction,
     /// Give responses that were cut off weight 0.
     pub mask_truncated: bool,
+    /// What corrects the sampler's mismatch; none where the sampler computes what the trainer computes.
+    pub correction: Option<Correction>,
 }
 
 impl Method for Objective {
@@ -52,7 +57,11 @@ impl Method for Objective {
         let weights = self.reduction.weights_of_groups(&lengths);
         let advantages = self.assignment.advantages(batch, &active);
         let mut eligible = self.ratio.select(batch, &active).map(Vec::into_iter);
+        let mut corrections = responses.iter().zip(&active).map(|(response, active)| {
+            self.correction.filter(|_| *active).map(|correction| correction.weights(response))
+        });
         let credit = |((advantages, weight), kept): ((Vec<f64>, f64), Option<Vec<bool>>)| Credit {
+            correction: corrections.next().flatten(),
             weights: match kept {
                 Some(kept) => kept.into_iter().map(|kept| if kept { weight } else { 0.0 }).collect(),
                 None => vec![weight; advantages.len()],
@@ -68,7 +77,12 @@ impl Method for Objective {
     }
 
     fn equation(&self, size: &BatchSize) -> Option<Equation> {
-        let policy = if self.unit_mean { "l_t / m_i" } else { "l_t" };
+        let policy = match (self.unit_mean, self.correction.is_some()) {
+            (false, false) => "l_t",
+            (true, false) => "l_t / m_i",
+            (false, true) => "u_t l_t",
+            (true, true) => "u_t l_t / m_i",
+        };
         let kl = self.kl.map_or(String::new(), |(_, beta)| format!(" + {} kl_t", number(beta)));
         let mut parts = vec![
             ("minimise", format!("L = sum_i w_i sum_t ( {policy}{kl} )")),
@@ -77,6 +91,7 @@ impl Method for Objective {
         if self.mask_truncated {
             parts.push(("masked", "w_i = 0 for a response that was cut off".to_owned()));
         }
+        parts.extend(self.correction.map(|correction| correction.equation()));
         parts.extend(self.ratio.equation(&self.surrogate.equation()));
         if self.unit_mean {
             let mean = "m_i = the mean weight of the response's tokens on-policy, so that they average 1";
@@ -92,7 +107,10 @@ impl Method for Objective {
 
     fn credit_reads_tokens(&self) -> bool {
         // With `mask_truncated` it matters whether the response was cut.
-        self.mask_truncated || self.assignment.reads_tokens() || self.ratio.reads_tokens()
+        self.mask_truncated
+            || self.correction.is_some()
+            || self.assignment.reads_tokens()
+            || self.ratio.reads_tokens()
     }
 
     fn compares_rewards(&self) -> bool {

@@ -12,18 +12,24 @@
 //! | [`StraightThrough`] | `(E sg x)_t + x_t - sg x_t` | 1 | through the token alone | GSPO-token |
 //! | [`HistoryWeight`] | `x_t` | `exp(sum_{k<t} q^(t-k) x_k)` | through `x`, and `f` if asked | P-trace, option A |
 //! | [`ClippedTrace`] | `(E log clip(e^x))_t` | 1 | through `E` where `x` is inside the clip | P-trace, option D |
+//! | [`ClippedMean`] | mean of log-ratios, each clipped on the side of its advantage | 1 | through the log-ratios inside | GMPO |
+//! | [`GammaWeight`] | `x_t` | a gamma density of the response's whole ratio | through `x` | VESPO |
 //! | [`SelectiveTrace`] | `(E_h x)_t`, `E_h` restricted to chosen tokens | 1 | through `E_h` | S-trace |
 //!
 //! `sg` is a stopped gradient: a number that is frozen while the loss is differentiated.
 
+mod clipped_mean;
 mod clipped_trace;
+mod gamma_weight;
 mod history_weight;
 mod selective_trace;
 mod straight_through;
 mod trace_ratio;
 mod trace_weight;
 
+pub use clipped_mean::ClippedMean;
 pub use clipped_trace::ClippedTrace;
+pub use gamma_weight::{Gamma, GammaWeight};
 pub use history_weight::HistoryWeight;
 pub use selective_trace::SelectiveTrace;
 pub use straight_through::StraightThrough;
@@ -46,6 +52,8 @@ pub struct LogProbs<'a> {
     pub old: &'a [f64],
     /// The log-probabilities inside stopped gradients. In training they are `logps`; a test that differentiates numerically keeps them fixed.
     pub frozen: &'a [f64],
+    /// Advantage of every token, constant in the parameters.
+    pub advantages: &'a [f64],
     /// Which tokens the trace may read, where the ratio chose some.
     pub eligible: Option<&'a [bool]>,
 }

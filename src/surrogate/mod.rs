@@ -2,8 +2,10 @@
 //!
 //! All are to be minimised. `A` is the token's advantage, `rho = exp(z)` its ratio.
 
+mod divergence;
 mod tangent;
 
+pub use divergence::Divergence;
 pub(crate) use tangent::exp_bounded;
 pub use tangent::{LOG_RATIO_LIMIT, ValueAndSlope, exp_tangent};
 
@@ -59,9 +61,58 @@ pub enum Surrogate {
         /// Largest weight, at least 1.
         high: f64,
     },
+    /// REINFORCE: `l = -A log pi`. The ratio does not enter. Source: GPG; verl `gpg`.
+    Score,
+    /// A soft gate in place of the clip, with a temperature for each sign of the advantage:
+    ///
+    /// ```text
+    /// l = -(4/tau) sigma(tau (rho - 1)) A,      tau = positive where A > 0, negative elsewhere
+    /// ```
+    /// The slope at ratio 1 is `-A`, and it falls smoothly to 0 on both sides. Source: SAPO, arXiv 2511.20347; TRL and verl `sapo`.
+    SoftGate {
+        /// Temperature where `A > 0`, positive.
+        positive: f64,
+        /// Temperature where `A <= 0`, positive.
+        negative: f64,
+    },
+    /// REINFORCE with a quadratic pull to the policy that sampled: `l = -A log pi + (beta/2) x^2`, `x` the log-ratio.
+    ///
+    /// Source: Direct Reward Optimisation, arXiv 2405.19107; verl `dro`.
+    Quadratic {
+        /// `beta`, at least 0.
+        beta: f64,
+    },
+    /// DPPO: the ratio, cut at `cap` and held, weighs `log pi`; a token whose probability has moved too far loses its gradient.
+    ///
+    /// ```text
+    /// l = -sg(min(rho, cap)) m A log pi
+    /// m = 0 where A > 0 and the probability rose by more than a divergence of high, or A <= 0 and it fell by more than low
+    /// ```
+    /// Where `log pi_old` itself is not known ([`Surrogate::at`]), `m` is 1. Source: arXiv 2602.04879; verl `dppo_tv`, `dppo_kl`.
+    TrustRegion {
+        /// How far a probability has moved.
+        divergence: Divergence,
+        /// Largest divergence downwards, at least 0.
+        low: f64,
+        /// Largest divergence upwards, at least 0.
+        high: f64,
+        /// Largest weight, at least 1.
+        cap: f64,
+    },
 }
 
-/// Which bound of the clip decided a token's loss. "No gradient" but for [`Surrogate::Detached`].
+/// The log-probabilities of one token, for a surrogate that reads more than their ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenLogps {
+    /// `log pi(a_t|s_t)`, which the loss is differentiated by.
+    pub logp: f64,
+    /// `log pi_old(a_t|s_t)`.
+    pub old: f64,
+    /// `log pi(a_t|s_t)` inside stopped gradients.
+    pub frozen: f64,
+}
+
+/// Which bound of the clip decided a token's loss. "No gradient" but for [`Surrogate::Detached`] and the cap of [`Surrogate::TrustRegion`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// The ratio itself; the gradient flows.
@@ -94,7 +145,11 @@ impl Surrogate {
         let above = |bound: f64| (rho > bound).then_some((Region::High, bound));
         let below = |bound: f64| (rho < bound).then_some((Region::Low, bound));
         match *self {
-            Surrogate::Unclipped => None,
+            Surrogate::Unclipped
+            | Surrogate::Score
+            | Surrogate::SoftGate { .. }
+            | Surrogate::Quadratic { .. } => None,
+            Surrogate::TrustRegion { cap, .. } => above(cap),
             Surrogate::Detached { low, high } => below(low).or_else(|| above(high)),
             Surrogate::Printed { high } => above(1.0 + high),
             Surrogate::Clip { high, .. } | Surrogate::TwoSided { high, .. } if a > 0.0 => above(1.0 + high),
@@ -104,17 +159,41 @@ impl Surrogate {
         }
     }
 
-    /// The loss of [`Surrogate::Detached`] at `logp = log pi`, its weight taken at the log-ratio `frozen`; none for the others.
+    /// The loss of a surrogate that reads `log pi` itself; none for those that are functions of the ratio.
     ///
     /// ```
-    /// use grpo_lambda::surrogate::Surrogate;
+    /// use grpo_lambda::surrogate::{Surrogate, TokenLogps};
     /// let cispo = Surrogate::Detached { low: 0.0, high: 5.0 };
-    /// let token = cispo.detached(10f64.ln(), -0.5, 2.0).unwrap(); // ratio 10, weight 5
+    /// let at = TokenLogps { logp: -0.5, old: -0.5 - 10f64.ln(), frozen: -0.5 }; // ratio 10, weight 5
+    /// let token = cispo.of_logps(&at, 2.0).unwrap();
     /// assert_eq!((token.loss.value, token.loss.slope), (5.0, -10.0));
     /// ```
-    pub fn detached(&self, frozen: f64, logp: f64, a: f64) -> Option<TokenLoss> {
-        match self {
-            Surrogate::Detached { .. } => Some(self.weighted(exp_tangent(frozen).value, logp, a)),
+    pub fn of_logps(&self, at: &TokenLogps, a: f64) -> Option<TokenLoss> {
+        let ratio = || exp_tangent(at.frozen - at.old).value;
+        match *self {
+            Surrogate::Detached { .. } => Some(self.weighted(ratio(), at.logp, a)),
+            Surrogate::Score => {
+                let loss = ValueAndSlope { value: -a * at.logp, slope: -a };
+                Some(TokenLoss { loss, ratio: ratio(), region: Region::Free })
+            }
+            Surrogate::Quadratic { beta } => {
+                let x = at.logp - at.old;
+                let loss = ValueAndSlope { value: 0.5 * beta * x * x - a * at.logp, slope: beta * x - a };
+                Some(TokenLoss { loss, ratio: ratio(), region: Region::Free })
+            }
+            Surrogate::TrustRegion { divergence, low, high, .. } => {
+                let moved = divergence.between(at.frozen, at.old);
+                let left = match a > 0.0 {
+                    true => (at.frozen > at.old && moved > high).then_some(Region::High),
+                    false => (at.frozen < at.old && moved > low).then_some(Region::Low),
+                };
+                let inside = || self.weighted(ratio(), at.logp, a);
+                Some(left.map_or_else(inside, |region| TokenLoss {
+                    loss: ValueAndSlope::default(),
+                    ratio: ratio(),
+                    region,
+                }))
+            }
             _ => None,
         }
     }
@@ -128,8 +207,8 @@ impl Surrogate {
 
     /// The loss at log-ratio `z` with advantage `a`.
     ///
-    /// [`Surrogate::Detached`] is a function of `log pi = z + log pi_old`, which `z` gives up to a constant: its value here is
-    /// `-w A z` with the weight `w` at this ratio, its slope and region are those of [`Surrogate::detached`].
+    /// A surrogate of `log pi = z + log pi_old` is known by `z` up to a constant: here `z` stands for `log pi` in it, slope and region are
+    /// those of [`Surrogate::of_logps`].
     ///
     /// ```
     /// use grpo_lambda::surrogate::Surrogate;
@@ -144,8 +223,21 @@ impl Surrogate {
     /// [`Surrogate::at`] with `e = exp_bounded(z)` at hand.
     pub(crate) fn at_exp(&self, z: f64, e: f64, a: f64) -> TokenLoss {
         let ValueAndSlope { value: ratio, slope } = continue_tangent(z, e);
-        if let Surrogate::Detached { .. } = self {
-            return self.weighted(ratio, z, a);
+        let free = |value: f64, slope: f64| TokenLoss {
+            loss: ValueAndSlope { value, slope },
+            ratio,
+            region: Region::Free,
+        };
+        match *self {
+            Surrogate::Detached { .. } | Surrogate::TrustRegion { .. } => return self.weighted(ratio, z, a),
+            Surrogate::Score => return free(-a * z, -a),
+            Surrogate::Quadratic { beta } => return free(0.5 * beta * z * z - a * z, beta * z - a),
+            Surrogate::SoftGate { positive, negative } => {
+                let tau = if a > 0.0 { positive } else { negative };
+                let (gate, steepness) = sigmoid(tau * (ratio - 1.0));
+                return free(-4.0 / tau * gate * a, -4.0 * steepness * slope * a);
+            }
+            _ => {}
         }
         let (region, loss) = match self.bound(ratio, a) {
             None => (Region::Free, ValueAndSlope { value: -a * ratio, slope: -a * slope }),
@@ -169,8 +261,32 @@ impl Surrogate {
                 let weight = format!("sg(clip(rho_t, {}, {}))", number(low), number(high));
                 format!("-{weight} delta_t log pi(a_t|s_t), the gradient taking sg(..) as constant")
             }
+            Surrogate::Score => "-delta_t log pi(a_t|s_t)".to_owned(),
+            Surrogate::SoftGate { positive, negative } => format!(
+                "-(4/tau) sigma(tau (rho_t - 1)) delta_t, tau = {} where delta_t > 0, else {}",
+                number(positive),
+                number(negative)
+            ),
+            Surrogate::Quadratic { beta } => {
+                format!("-delta_t log pi(a_t|s_t) + ({}/2) x_t^2", number(beta))
+            }
+            Surrogate::TrustRegion { divergence, low, high, cap } => format!(
+                "-sg(min(rho_t, {}) m_t) delta_t log pi(a_t|s_t), the gradient taking sg(..) as constant; m_t = 0 where delta_t > 0 and \
+                 pi(a_t|s_t) rose by D > {}, or delta_t <= 0 and it fell by D > {}, else 1; {}",
+                number(cap),
+                number(high),
+                number(low),
+                divergence.equation()
+            ),
         }
     }
+}
+
+/// The logistic function with its derivative, which keeps its digits where the function is near 1.
+fn sigmoid(u: f64) -> (f64, f64) {
+    let e = (-u.abs()).exp();
+    let value = if u >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) };
+    (value, e / (1.0 + e).powi(2))
 }
 
 #[cfg(test)]
@@ -226,12 +342,47 @@ mod tests {
             [(-3.0f64, 0.5, Region::Low), (0.1, 0.1f64.exp(), Region::Free), (3.0, 2.0, Region::High)]
         {
             for a in [-1.5, 0.0, 2.0] {
-                let (at, detached) = (cispo.at(z, a), cispo.detached(z, old + z, a).expect("detached"));
-                assert_eq!((at.loss.slope, at.region, at.ratio), (-weight * a, region, detached.ratio));
-                assert_eq!((detached.loss.slope, detached.region), (at.loss.slope, at.region));
+                let logps = TokenLogps { logp: old + z, old, frozen: old + z };
+                let (at, detached) = (cispo.at(z, a), cispo.of_logps(&logps, a).expect("detached"));
+                assert!((at.loss.slope + weight * a).abs() < 1e-14 && at.region == region);
+                assert!((detached.loss.slope - at.loss.slope).abs() < 1e-14 && detached.region == at.region);
                 assert!((at.loss.value - detached.loss.value - weight * a * old).abs() < 1e-15);
             }
         }
-        assert_eq!(Surrogate::Unclipped.detached(0.0, -0.7, 1.0), None);
+        let at = TokenLogps { logp: -0.7, old: -0.7, frozen: -0.7 };
+        assert_eq!(Surrogate::Unclipped.of_logps(&at, 1.0), None);
+    }
+
+    #[test]
+    fn the_soft_gate_is_sapos_by_hand() {
+        let sapo = Surrogate::SoftGate { positive: 1.0, negative: 2.0 };
+        let on_policy = sapo.at(0.0, 3.0).loss; // sigma(0) = 1/2: value -2 A / tau, slope -A
+        assert!((on_policy.value + 6.0).abs() < 1e-15 && (on_policy.slope + 3.0).abs() < 1e-15);
+        let double = sapo.at(2f64.ln(), -1.0).loss; // tau = 2, ratio 2: sigma(2) = 0.880797, 4/2 of it
+        let sigma = 1.0 / (1.0 + (-2f64).exp());
+        assert!((double.value - 2.0 * sigma).abs() < 1e-15);
+        assert!((double.slope - 4.0 * sigma * (1.0 - sigma) * 2.0).abs() < 1e-14);
+        assert_eq!(sapo.at(60.0, -1.0).loss.slope, 0.0);
+    }
+
+    #[test]
+    fn a_trust_region_drops_what_moved_too_far_in_the_direction_of_its_advantage() {
+        let dppo =
+            Surrogate::TrustRegion { divergence: Divergence::TotalVariation, low: 0.1, high: 0.2, cap: 3.0 };
+        let token = |new: f64, old: f64, a: f64| {
+            let at = TokenLogps { logp: new.ln(), old: old.ln(), frozen: new.ln() };
+            dppo.of_logps(&at, a).expect("reads log pi")
+        };
+        for (new, old, a, slope, region) in [
+            (0.7, 0.4, 1.0, 0.0, Region::High),   // rose by 0.3 > 0.2
+            (0.7, 0.4, -1.0, 1.75, Region::Free), // and should fall
+            (0.4, 0.55, -1.0, 0.0, Region::Low),
+            (0.4, 0.55, 1.0, -0.4 / 0.55, Region::Free),
+            (0.1, 0.01, 1.0, -3.0, Region::High), // inside the region, its weight at the cap
+        ] {
+            let found = token(new, old, a);
+            assert!((found.loss.slope - slope).abs() < 1e-12, "{new} {old} {a}: {found:?}");
+            assert_eq!(found.region, region, "{new} {old} {a}");
+        }
     }
 }

@@ -70,6 +70,58 @@ fn the_numbers_shown_are_the_settings() {
         ("bnpo_beta", "alpha=1.5", &["alpha = 1.5, beta = max(1, 1 + (m (1 - m) / v - 1) (1 - m) / 3), m"]),
         ("gspo", "", &["E[t,k] = 1/T_i for every t and k", "clip(rho_t, 0.9997, 1.0004)"]),
         ("gspo_token", "", &["rho_t = exp(sg(z_t) + x_t - sg(x_t)), z_t = sum_k E[t,k] x_k", "1/T_i"]),
+        ("luspo", "", &["w_i = 1/(B L) = 1/(128 x 1)", "E[t,k] = 1/T_i for every t and k"]),
+        (
+            "gmpo",
+            "log_low=0.3",
+            &[
+                "l_t = -rho_t delta_t",
+                "y_k = min(x_k, 0.4) where delta_k > 0, max(x_k, -0.3) where delta_k < 0",
+            ],
+        ),
+        ("sapo", "", &["-(4/tau) sigma(tau (rho_t - 1)) delta_t, tau = 1 where delta_t > 0, else 1.05"]),
+        (
+            "vespo",
+            "k_positive=4",
+            &[
+                "l_t = f_t * (-delta_t log pi(a_t|s_t))",
+                "f_t = exp(3) w^4 exp(-3 w) where delta_t >= 0, else exp(2) w^3 exp(-2 w); w = exp(sum_k x_k)",
+            ],
+        ),
+        (
+            "dppo",
+            "divergence_high=0.3",
+            &[
+                "-sg(min(rho_t, 20) m_t) delta_t log pi(a_t|s_t)",
+                "rose by D > 0.3, or delta_t <= 0 and it fell by D > 0.2",
+            ],
+        ),
+        ("dppo", "divergence=kl", &["D = the KL divergence of pi_old from pi"]),
+        ("dro", "", &["-delta_t log pi(a_t|s_t) + (0.5/2) x_t^2"]),
+        ("gpg", "", &["-delta_t log pi(a_t|s_t)", "alpha = responses / responses whose reward is not 0"]),
+        (
+            "gpg",
+            "alpha=mixed divisor=2",
+            &["alpha (r_i - b_i) / 2", "responses in groups whose rewards differ"],
+        ),
+        ("opo", "", &["delta_t = r_i - sum_j T_j r_j / sum_j T_j, j in the group of i"]),
+        (
+            "grpo_passk",
+            "",
+            &["(r_i - (the second best reward of its group)) / (s_i + 1e-6) for the best response"],
+        ),
+        ("grpo_passk", "scale=none", &["delta_t = r_i - (the second best reward of its group) for the best"]),
+        (
+            "grpo",
+            "correction=token_truncate",
+            &["( u_t l_t )", "u_t = clip(pi_old(a_t|s_t) / pi_sampler(a_t|s_t), 0, 3); held constant"],
+        ),
+        (
+            "grpo",
+            "correction=sequence_mask correction_low=0.5",
+            &["u_t = prod_k pi_old(a_k|s_k) / pi_sampler(a_k|s_k) where that lies in [0.5, 3], else 0"],
+        ),
+        ("optimal_token_baseline", "tail=zero", &["B_t = 0 where one response alone has more than t tokens"]),
         ("cispo", "", &["-sg(clip(rho_t, 0, 5)) delta_t log pi(a_t|s_t)"]),
         ("cispo", "clip_form=interval epsilon_low=0.3", &["-sg(clip(rho_t, 0.7, 1.28)) delta_t log"]),
         (

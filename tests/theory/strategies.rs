@@ -110,6 +110,8 @@ impl EvidenceSource for Drawn<'_> {
             EvidenceKind::Shifts => numbers(reasoning, |t| t.4 - 0.3),
             EvidenceKind::Saliencies => numbers(reasoning, |t| t.5.abs() * 1e-3),
             EvidenceKind::TeacherLogps => numbers(self.0, |t| (t.1 + t.2 * t.4).min(0.0)),
+            EvidenceKind::SamplerLogps => numbers(self.0, |t| (t.1 + 0.3 * t.5).min(0.0)),
+            EvidenceKind::RewardParts => numbers(&self.0[..1], |t| t.5),
             _ => numbers(self.0, |t| t.5),
         }
     }
@@ -132,7 +134,11 @@ fn evidence(tokens: &[Token]) -> Evidence {
 
 /// Every kind of evidence for a response of `len` equal tokens.
 pub(crate) fn even_evidence(len: usize) -> Evidence {
-    Evidence { collisions: Some(vec![0.5; len]), ..evidence(&vec![(1, -0.7, 0.1, 0.0, 1.0, 0.5); len]) }
+    Evidence {
+        collisions: Some(vec![0.5; len]),
+        sampler_logps: Some(vec![-0.5; len]),
+        ..evidence(&vec![(1, -0.7, 0.1, 0.0, 1.0, 0.5); len])
+    }
 }
 
 fn reward() -> impl Strategy<Value = Option<f64>> {

@@ -57,6 +57,8 @@ fn neutral(len: usize) -> Evidence {
         shifts: Some(vec![1.0; len]),
         saliencies: Some(vec![1.0; len]),
         teacher_logps: Some(vec![LOG_PROB; len]),
+        sampler_logps: Some(vec![LOG_PROB; len]),
+        reward_parts: Some(vec![0.0]),
         hidden: Some(vec![vec![1.0]; len]),
     }
 }
@@ -78,6 +80,8 @@ pub fn assumed(kind: EvidenceKind) -> Option<&'static str> {
         EvidenceKind::Shifts => Some("masking moves the answer alike at every token"),
         EvidenceKind::Saliencies => Some("every token has the same saliency"),
         EvidenceKind::TeacherLogps => Some("the teacher agrees with the policy at every token"),
+        EvidenceKind::SamplerLogps => Some("the sampler computes what the trainer computes"),
+        EvidenceKind::RewardParts => Some("every response has the same further rewards"),
         EvidenceKind::Hidden => {
             Some("hidden states are the same in both responses, which leaves nothing to weigh")
         }

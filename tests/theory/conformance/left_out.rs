@@ -1,6 +1,6 @@
 //! Responses without a reward, masked responses and padded slots: what is left out has no influence.
 
-use super::{NO_KL, bump, counter, describe, overrides_of};
+use super::{OUTCOME_ONLY, bump, counter, describe, overrides_of};
 use crate::strategies::{batch, build, check_as, for_every_method, has, settings};
 use crate::tolerance::{IDENTITY, assert_close};
 use grpo_lambda::methods::{Credit, REGISTRY};
@@ -66,7 +66,7 @@ fn a_response_without_a_reward_gets_no_policy_gradient() {
     let seen = counter();
     for_every_method(
         80,
-        &NO_KL,
+        &OUTCOME_ONLY,
         || batch().boxed(),
         |configured, batch| {
             let loss = batch.evaluate(configured);
@@ -140,6 +140,7 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
                     let evidence = &mut r.evidence;
                     (evidence.entropies, evidence.values) = (row(len), row(len));
                     (evidence.collisions, evidence.teacher_logps) = (row(len), row(len));
+                    evidence.sampler_logps = row(len);
                     (evidence.shifts, evidence.saliencies) = (row(scored), row(scored));
                     evidence.steps.iter_mut().flatten().for_each(|s| s.value = f64::NAN);
                     evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x = f64::NAN);
@@ -199,6 +200,7 @@ fn padded_and_masked_slots_may_hold_anything_once_compressed_to_the_tokens_that_
                     &mut e.values,
                     &mut e.collisions,
                     &mut e.teacher_logps,
+                    &mut e.sampler_logps,
                 ];
                 rows.into_iter().flatten().for_each(|row| pass(row, &masks[i]));
                 r.tokens = padded::compress(&padded::scatter(&r.tokens, &masks[i], u32::MAX), &masks[i]);

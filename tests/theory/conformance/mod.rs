@@ -15,8 +15,9 @@ use std::cell::Cell;
 /// No KL term: what remains is the policy gradient.
 const NO_KL: [(&str, &str); 1] = [("beta", "0")];
 
-/// Nothing but the outcome: no KL term, in the loss or the reward, and no penalty of long responses.
-const OUTCOME_ONLY: [(&str, &str); 3] = [("beta", "0"), ("reward_beta", "0"), ("overlong_limit", "none")];
+/// Nothing but the outcome: no KL term, in the loss or the reward, no pull to the old policy and no penalty of long responses.
+const OUTCOME_ONLY: [(&str, &str); 4] =
+    [("beta", "0"), ("reward_beta", "0"), ("pull", "0"), ("overlong_limit", "none")];
 
 fn bump(counter: &Cell<usize>, by: usize) {
     counter.set(counter.get() + by);

@@ -1,0 +1,46 @@
+//! DPPO: a trust region of probabilities in place of the clip of ratios.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::advantage::Baseline;
+use crate::settings::Param;
+use crate::surrogate::{Divergence, Surrogate};
+
+/// DPPO, divergence proximal policy optimisation, in its form for one token against all others. See [`Surrogate::TrustRegion`].
+///
+/// ```text
+/// L = 1/(sum_i T_i) sum_i sum_t -sg(min(rho, cap) m) A_i log pi(a_t|s_t)
+/// ```
+/// The clip of ratios stops a rare token after a small change of its probability and a likely one after none; the divergence measures the change itself.
+/// On-policy it is GRPO's gradient.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "dppo",
+    title: "DPPO",
+    about: "z-scored group rewards, the cut ratio as a held weight of log pi inside a region of total variation or KL, token mean",
+    source: "arXiv 2602.04879; verl loss_mode=dppo_tv, dppo_kl",
+    provenance: Provenance::Published,
+    params: || {
+        let bound = |key, about| Param::number(key, 0.2, 0.0, 100.0, about);
+        let region = vec![
+            Param::choice(
+                "divergence",
+                "tv",
+                &["tv", "kl"],
+                "how far a probability has moved: total variation, or KL of this token against all others",
+            ),
+            bound("divergence_low", "largest divergence of a token that becomes less likely"),
+            bound("divergence_high", "largest divergence of a token that becomes more likely"),
+            Param::number("cap", 20.0, 1.0, 1e9, "largest weight of log pi (verl: clip_ratio_c)"),
+        ];
+        [region, shared::advantage("group", None), shared::kl(), shared::reduction("token_mean")].concat()
+    },
+    evidence: shared::kl_evidence,
+    build: |settings| {
+        let divergence = match settings.word("divergence") {
+            "tv" => Divergence::TotalVariation,
+            _ => Divergence::Kl,
+        };
+        let (low, high) = (settings.number("divergence_low"), settings.number("divergence_high"));
+        let region = Surrogate::TrustRegion { divergence, low, high, cap: settings.number("cap") };
+        shared::with_surrogate(settings, shared::spread(settings, Baseline::GroupMean), region)
+    },
+};

@@ -1,0 +1,117 @@
+//! The correction of the mismatch between the engine that sampled and the policy that is trained.
+
+use crate::assignment::evidence;
+use crate::equation::{Part, number};
+use crate::group::Response;
+
+/// What one importance weight spans, and what decides whether it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A token's own ratio.
+    Token,
+    /// The product of the ratios of a response, the same for all its tokens.
+    Sequence,
+    /// A token's own ratio, in responses whose geometric mean of ratios lies inside the bounds.
+    TokenInSequence,
+}
+
+/// A truncated (TIS) or masked (MIS, IcePop) importance weight of the sampler's mismatch: what the policy loss of a token is multiplied by.
+///
+/// ```text
+/// u_t = pi_old(a_t|s_t) / pi_sampler(a_t|s_t)         held constant; log-ratios are cut at 20 nats
+/// truncated: min(max(u, low), high)                   masked: u where low <= u <= high, else 0
+/// ```
+/// Source: TRL `vllm_importance_sampling_mode`, verl `rollout_is` and IcePop, OpenRLHF and NeMo-RL `seq-mask-tis`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Correction {
+    /// What one weight spans.
+    pub unit: Unit,
+    /// Whether a weight outside the bounds becomes 0 instead of the nearest bound.
+    pub masked: bool,
+    /// Smallest weight, at least 0.
+    pub low: f64,
+    /// Largest weight, at least `low`.
+    pub high: f64,
+}
+
+/// Largest log-ratio of a token or of a response, in nats.
+const LIMIT: f64 = 20.0;
+
+impl Correction {
+    /// The weight of every token of a response.
+    ///
+    /// # Panics
+    /// If the response has no `sampler_logps`.
+    pub fn weights(&self, response: &Response) -> Vec<f64> {
+        let sampler = evidence(&response.evidence.sampler_logps, "sampler_logps");
+        let ratios: Vec<f64> = response.old_logps.iter().zip(sampler).map(|(old, s)| old - s).collect();
+        let bounded = |log_ratio: f64| log_ratio.clamp(-LIMIT, LIMIT).exp();
+        let total: f64 = ratios.iter().sum();
+        match self.unit {
+            Unit::Token => ratios.iter().map(|&x| self.limited(bounded(x))).collect(),
+            Unit::Sequence => vec![self.limited(bounded(total)); ratios.len()],
+            Unit::TokenInSequence => {
+                let kept = self.contains(bounded(total / ratios.len() as f64));
+                ratios.iter().map(|&x| if kept { bounded(x) } else { 0.0 }).collect()
+            }
+        }
+    }
+
+    fn contains(&self, weight: f64) -> bool {
+        (self.low..=self.high).contains(&weight)
+    }
+
+    fn limited(&self, weight: f64) -> f64 {
+        if self.contains(weight) {
+            weight
+        } else if self.masked {
+            0.0
+        } else {
+            weight.clamp(self.low, self.high)
+        }
+    }
+
+    /// `u_t = ..`.
+    pub fn equation(&self) -> Part {
+        const TOKEN: &str = "pi_old(a_t|s_t) / pi_sampler(a_t|s_t)";
+        let (low, high) = (number(self.low), number(self.high));
+        let raw = match self.unit {
+            Unit::Token | Unit::TokenInSequence => TOKEN.to_owned(),
+            Unit::Sequence => "prod_k pi_old(a_k|s_k) / pi_sampler(a_k|s_k)".to_owned(),
+        };
+        let text = match (self.unit, self.masked) {
+            (Unit::TokenInSequence, _) => {
+                format!("u_t = {raw} in responses whose geometric mean of it lies in [{low}, {high}], else 0")
+            }
+            (_, true) => format!("u_t = {raw} where that lies in [{low}, {high}], else 0"),
+            (_, false) => format!("u_t = clip({raw}, {low}, {high})"),
+        };
+        ("correction", format!("{text}; held constant"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Evidence;
+
+    #[test]
+    fn every_mode_by_hand() {
+        // Ratios 4 and 1/2: their product is 2, their geometric mean sqrt 2.
+        let mut response = Response::graded(vec![-1.0, -1.0], 1.0);
+        let sampler = vec![-1.0 - 4f64.ln(), -1.0 + 2f64.ln()];
+        response.evidence = Evidence { sampler_logps: Some(sampler), ..Evidence::default() };
+        let weights = |unit, masked, low, high| Correction { unit, masked, low, high }.weights(&response);
+        let close = |found: Vec<f64>, want: [f64; 2]| {
+            assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {want:?}");
+        };
+        close(weights(Unit::Token, false, 0.0, 3.0), [3.0, 0.5]);
+        close(weights(Unit::Token, false, 0.8, 3.0), [3.0, 0.8]);
+        close(weights(Unit::Token, true, 0.0, 3.0), [0.0, 0.5]);
+        close(weights(Unit::Sequence, false, 0.0, 1.5), [1.5, 1.5]);
+        close(weights(Unit::Sequence, true, 0.0, 1.5), [0.0, 0.0]);
+        close(weights(Unit::Sequence, true, 0.0, 2.5), [2.0, 2.0]);
+        close(weights(Unit::TokenInSequence, true, 1.4, 1.5), [4.0, 0.5]);
+        close(weights(Unit::TokenInSequence, true, 1.5, 1.6), [0.0, 0.0]);
+    }
+}
