@@ -27,7 +27,7 @@ fn the_gradient_is_the_derivative_of_the_batch_loss_in_every_log_prob() {
     for &spec in REGISTRY {
         let (checked, at_a_kink, low, high) = (counter(), counter(), counter(), counter());
         let lengths = prop_oneof![4 => batch_up_to(10), 1 => batch_up_to(40)];
-        check_as(spec.name, 200, (settings(spec), lengths), |(overrides, batch)| {
+        check_as(spec.name, 250, (settings(spec), lengths), |(overrides, batch)| {
             let configured = build(spec, overrides, &[]);
             let at = batch.evaluate(&configured);
             let largest = size(&flat(&at));

@@ -52,6 +52,55 @@ fn on_policy_dapo_bnpo_and_cispo_have_the_expected_update_of_grpo_with_a_token_m
 }
 
 #[test]
+fn on_policy_every_gate_and_region_has_the_expected_update_of_the_clip() {
+    for seed in [0, 1, 4] {
+        let (tree, policy) = tiny(seed, if seed == 1 { Probabilities } else { Bits });
+        for (reduction, same) in [
+            ("token_mean", &["vespo", "dppo", "dppo divergence=kl", "dro"][..]),
+            ("response_mean", &["sapo", "gmpo"]),
+            ("response_sum", &["luspo"]),
+        ] {
+            let grpo = update(&format!("grpo reduction={reduction}"), &tree, &policy, 3);
+            for words in same {
+                assert!(gap(&update(words, &tree, &policy, 3), &grpo) < EXACT, "{words} {seed}");
+            }
+        }
+        let centred = update("dr_grpo max_length=1", &tree, &policy, 3);
+        let gpg = update("gpg alpha=one reduction=response_sum", &tree, &policy, 3);
+        assert!(gap(&gpg, &centred) < EXACT, "{seed}");
+    }
+}
+
+#[test]
+fn with_one_length_the_baseline_of_opo_is_the_mean() {
+    for (tree, policy) in fixed_length() {
+        let opo = update("opo reduction=response_sum", &tree, &policy, 3);
+        assert!(gap(&opo, &update("dr_grpo max_length=1", &tree, &policy, 3)) < EXACT);
+    }
+}
+
+#[test]
+fn pass_at_k_without_a_divisor_is_the_gradient_of_the_best_reward_of_a_group() {
+    // E max = 1 - (1-p)^g for binary rewards, whose gradient is g (1-p)^(g-1) grad p; the loss is a mean over the g responses.
+    for p in [0.05, 0.25, 0.5] {
+        let (tree, policy) = coin(p);
+        for g in [2, 3, 8] {
+            let found = update("grpo_passk scale=none reduction=response_sum", &tree, &policy, g);
+            let factor = (1.0 - p).powi(g as i32 - 1);
+            let want: Vec<f64> = grad(&tree, &policy).iter().map(|x| x * factor).collect();
+            assert!(gap(&found, &want) < EXACT, "{p} {g}");
+        }
+    }
+    for seed in [0, 4] {
+        let (tree, policy) = tiny(seed, Bits);
+        let j = Oracle::new(&tree, &policy).j;
+        let found = update("grpo_passk scale=none reduction=response_sum", &tree, &policy, 3);
+        let want: Vec<f64> = grad(&tree, &policy).iter().map(|x| x * (1.0 - j).powi(2)).collect();
+        assert!(gap(&found, &want) < EXACT, "{seed}");
+    }
+}
+
+#[test]
 fn on_policy_gspo_has_the_expected_update_of_grpo() {
     for seed in [0, 1, 4] {
         let (tree, policy) = tiny(seed, Bits);

@@ -171,7 +171,8 @@ fn a_tabular_learner_with_evidence_trains_every_method_a_table_can_feed() {
         }
         let mut learner = TabularLearner::new(&tree, family.initial(&tree), 0.3, 1).with_evidence();
         let before = learner.policy().clone();
-        for _ in 0..3 {
+        // Pass@k learns from groups with a single success only, which take longer to come.
+        for _ in 0..if spec.name == "grpo_passk" { 40 } else { 3 } {
             let Ok(_) = iterate(&mut learner, configured.method.as_ref(), &[(), ()], 8, 2);
         }
         assert!(
