@@ -37,6 +37,7 @@
 //! | [`assignment`], [`ratio`] | the parts in which methods differ |
 //! | [`objective`] | the clipped loss put together from those parts |
 //! | [`methods`] | the registry: one file per method |
+//! | [`conventions`] | what frameworks mean by the same words, and which of them produced given numbers |
 //! | [`learner`] | the training step over any policy |
 //! | [`mdp`] | the token-MDP with its exact oracle and the expected update of any method |
 //!
@@ -74,6 +75,7 @@
 pub mod advantage;
 pub mod assignment;
 pub mod check;
+pub mod conventions;
 pub mod equation;
 pub mod group;
 pub mod kl;

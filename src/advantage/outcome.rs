@@ -25,6 +25,11 @@ pub enum Scale {
         /// How that deviation is estimated.
         Std,
     ),
+    /// The standard deviation of the other rewards of the group; nothing where those agree (NeMo-RL with its leave-one-out baseline).
+    Others(
+        /// How that deviation is estimated.
+        Std,
+    ),
     /// The standard deviation of all rewards of the batch (TRL's `scale_rewards="batch"`).
     Batch(
         /// How that deviation is estimated.
@@ -68,6 +73,7 @@ impl OutcomeAdvantage {
     }
 
     /// What the centred rewards of each group are divided by; `None` where there is nothing to compare and the advantages are 0.
+    /// [`Scale::Others`], which has a divisor for every response, counts as [`Scale::None`] here.
     pub fn divisors(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
         let batch = self.whole(rewards);
         rewards.iter().map(|group| self.centre_and_divisor(&known(group), &batch).map(|(_, d)| d)).collect()
@@ -92,7 +98,7 @@ impl OutcomeAdvantage {
             return None;
         }
         let divisor = match self.scale {
-            Scale::None => 1.0,
+            Scale::None | Scale::Others(_) => 1.0,
             // Only reached with a batch baseline: a group of equal rewards has no spread of its own to divide by.
             Scale::Group(_) if all_equal(known) => return None,
             Scale::Group(std) => std.divisor(known),
@@ -109,7 +115,16 @@ impl OutcomeAdvantage {
         let n = known.len() as f64;
         let stretch = if self.baseline == Baseline::LeaveOneOut { n / (n - 1.0) } else { 1.0 };
         let floor = self.clamp.unwrap_or(f64::NEG_INFINITY);
-        rewards.iter().map(|r| r.map_or(0.0, |r| (stretch * (r - centre) / divisor).max(floor))).collect()
+        let mut position = 0;
+        let mut own = |reward: f64| {
+            position += 1;
+            let divisor = match self.scale {
+                Scale::Others(std) => divisor_of_others(std, &known, position - 1),
+                _ => divisor,
+            };
+            (stretch * (reward - centre) / divisor).max(floor)
+        };
+        rewards.iter().map(|r| r.map_or(0.0, &mut own)).collect()
     }
 
     /// `A_i = ..`, of rewards `r_i`.
@@ -135,6 +150,7 @@ impl OutcomeAdvantage {
         let (std, whose) = match self.scale {
             Scale::None => return None,
             Scale::Group(std) => (std, "its group"),
+            Scale::Others(std) => (std, "the others of its group, no division where they agree"),
             Scale::Batch(std) => (std, "the batch"),
         };
         let over = if std.ddof == 0 { "n".to_owned() } else { format!("n - {}", std.ddof) };
@@ -149,6 +165,12 @@ struct Whole {
     agrees: bool,
     centre: f64,
     divisor: f64,
+}
+
+/// What [`Scale::Others`] divides the reward at `position` by; 1 where the others agree.
+fn divisor_of_others(std: Std, known: &[f64], position: usize) -> f64 {
+    let others = [&known[..position], &known[position + 1..]].concat();
+    if all_equal(&others) { 1.0 } else { std.divisor(&others) }
 }
 
 /// The rewards that are known.
@@ -221,6 +243,21 @@ mod tests {
         let clamped = OutcomeAdvantage { clamp: Some(-0.1), ..Z };
         let push: f64 = clamped.of_batch(&[half])[0].iter().sum();
         assert!((push - 3.34).abs() < 0.005, "{push}");
+    }
+
+    #[test]
+    fn the_deviation_of_the_others_by_hand() {
+        // Others of the first: 1, 0, 0 with deviation 1/sqrt 3 over n - 1; of the last three of one group: they agree.
+        let nemo = OutcomeAdvantage {
+            baseline: Baseline::LeaveOneOut,
+            scale: Scale::Others(Std { ddof: 1, epsilon: 0.0 }),
+            clamp: None,
+        };
+        let a = &nemo.of_batch(&[vec![Some(2.0), Some(1.0), None, Some(0.0), Some(0.0)]])[0];
+        assert!((a[0] - (2.0 - 1.0 / 3.0) * 3f64.sqrt()).abs() < 1e-14 && a[2] == 0.0, "{a:?}");
+        let one_wrong = &nemo.of_batch(&[vec![Some(1.0), Some(1.0), Some(1.0), Some(0.0)]])[0];
+        assert_eq!(one_wrong[3], -1.0);
+        assert!((one_wrong[0] - (1.0 / 3.0) * 3f64.sqrt()).abs() < 1e-14);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A method on a whole batch: the loss, its gradient and its metrics.
 
-use super::Method;
+use super::{Credit, Method};
 use crate::advantage::all_equal;
 use crate::group::Group;
 use crate::metrics::Metrics;
@@ -77,8 +77,31 @@ fn shares(
     logps: &[&[Vec<f64>]],
     frozen: &[&[Vec<f64>]],
 ) -> Vec<BatchLoss> {
+    shares_of(method, batch, method.credit(batch), logps, frozen)
+}
+
+/// [`evaluate_groups`] with advantages from elsewhere in place of the method's own, one list per response in flat order.
+///
+/// # Panics
+/// On shapes [`crate::check::group`] would refuse.
+pub fn evaluate_groups_given(
+    method: &dyn Method,
+    batch: &[Group],
+    logps: &[&[Vec<f64>]],
+    advantages: Vec<Vec<f64>>,
+) -> Vec<BatchLoss> {
+    shares_of(method, batch, method.credit_given(batch, advantages), logps, logps)
+}
+
+fn shares_of(
+    method: &dyn Method,
+    batch: &[Group],
+    credits: Vec<Credit>,
+    logps: &[&[Vec<f64>]],
+    frozen: &[&[Vec<f64>]],
+) -> Vec<BatchLoss> {
     assert_eq!(logps.len(), batch.len(), "the log-probabilities of every group");
-    let mut credits = method.credit(batch).into_iter();
+    let mut credits = credits.into_iter();
     let share = |g: usize| {
         let (group, logps, frozen) = (&batch[g], logps[g], frozen[g]);
         assert_eq!(logps.len(), group.responses.len(), "one row of log-probabilities per response");

@@ -11,7 +11,9 @@
 mod batch;
 mod spec;
 
-pub use batch::{BatchLoss, batch_metrics, evaluate, evaluate_around, evaluate_groups};
+pub use batch::{
+    BatchLoss, batch_metrics, evaluate, evaluate_around, evaluate_groups, evaluate_groups_given,
+};
 pub use spec::{Configured, MethodSpec, MissingEvidence, Provenance};
 
 use crate::equation::{BatchSize, Equation};
@@ -81,6 +83,28 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// If lengths differ.
     fn loss(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Loss {
         self.loss_around(response, credit, logps, logps)
+    }
+
+    /// The policy loss of every token of `response` at `logps`, before the weights of the reduction and without the KL term, length `T`.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    fn token_losses(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Vec<f64> {
+        let of_token = |t: usize| {
+            let mut weights = vec![0.0; response.len()];
+            weights[t] = 1.0;
+            self.loss(response, &Credit { weights, ..credit.clone() }, logps).metrics.policy_loss
+        };
+        (0..response.len()).map(of_token).collect()
+    }
+
+    /// [`Method::credit`] with advantages from elsewhere in place of the method's own, one list per response in flat order.
+    ///
+    /// # Panics
+    /// As [`Method::credit`]. An [`Objective`](crate::objective::Objective) does not ask for the evidence that only advantages are made of.
+    fn credit_given(&self, batch: &[Group], advantages: Vec<Vec<f64>>) -> Vec<Credit> {
+        let given = |(credit, advantages)| Credit { advantages, ..credit };
+        self.credit(batch).into_iter().zip(advantages).map(given).collect()
     }
 
     /// How other responses enter a response's gradient.

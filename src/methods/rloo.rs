@@ -2,6 +2,7 @@
 
 use super::{MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
+use crate::settings::Param;
 
 /// RLOO (Ahmadian et al. 2024; verl, OpenRLHF).
 ///
@@ -16,7 +17,19 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the mean of the other responses, no clip, sum over tokens, mean over responses",
     source: "Ahmadian et al. 2024; verl and OpenRLHF",
     provenance: Provenance::Published,
-    params: || shared::baseline_params("none", "none", "response_sum"),
+    params,
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::LeaveOneOut),
 };
+
+/// The usual settings, with one more value of `scale`.
+fn params() -> Vec<Param> {
+    let mut params = shared::baseline_params("none", "none", "response_sum");
+    params[0] = Param::choice(
+        "scale",
+        "none",
+        &["group", "others", "batch", "none"],
+        "what centred rewards are divided by: the standard deviation of the group, of the other responses of the group (NeMo-RL) or of the batch, or nothing",
+    );
+    params
+}

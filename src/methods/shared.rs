@@ -72,6 +72,7 @@ pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> OutcomeAdvanta
     }
     let scale = match settings.word("scale") {
         "group" => Scale::Group(std),
+        "others" => Scale::Others(std),
         "batch" => Scale::Batch(std),
         _ => Scale::None,
     };

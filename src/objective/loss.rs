@@ -39,6 +39,27 @@ pub(super) fn of_response(
     loss
 }
 
+/// The policy loss of every token of a response, before the weights.
+pub(super) fn of_tokens(
+    objective: &Objective,
+    response: &Response,
+    credit: &Credit,
+    logps: &[f64],
+) -> Vec<f64> {
+    let (old, eligible) = (response.old_logps.as_slice(), credit.eligible.as_deref());
+    let logps = LogProbs { logps, old, frozen: logps, advantages: &credit.advantages, eligible };
+    let input = objective.ratio.forward(&logps);
+    let divisor = mean_weight(objective, response, logps.eligible);
+    let of_token = |t: usize| {
+        let (a, z) = (credit.advantages[t], input.z[t]);
+        let at = TokenLogps { logp: logps.logps[t], old: old[t], frozen: logps.logps[t] };
+        let token = objective.surrogate.of_logps(&at, a).unwrap_or_else(|| objective.surrogate.at(z, a));
+        let factor = input.factors.as_ref().map_or(1.0, |f| f[t]);
+        credit.correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor
+    };
+    (0..response.len()).map(of_token).collect()
+}
+
 /// What the policy term of a response is divided by: the mean over its tokens of the weight they would have on-policy, at
 /// the log-probabilities that sampled it and advantage 1. Constant in the parameters; 1 where the objective does not ask for it.
 fn mean_weight(objective: &Objective, response: &Response, eligible: Option<&[bool]>) -> f64 {

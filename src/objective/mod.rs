@@ -40,8 +40,9 @@ pub struct Objective {
     pub correction: Option<Correction>,
 }
 
-impl Method for Objective {
-    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+impl Objective {
+    /// The credit of a batch with the advantages that `advantages` gives for the responses that carry weight.
+    fn credit_with(&self, batch: &[Group], advantages: impl FnOnce(&[bool]) -> Vec<Vec<f64>>) -> Vec<Credit> {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
         let active: Vec<bool> = responses.iter().map(|r| !(self.mask_truncated && r.truncated)).collect();
         let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.assignment.kept(r)).flatten();
@@ -55,7 +56,7 @@ impl Method for Objective {
         let lengths_of = |g: &Group| flat.by_ref().take(g.responses.len()).map(weighing).collect();
         let lengths: Vec<Vec<Option<usize>>> = batch.iter().map(lengths_of).collect();
         let weights = self.reduction.weights_of_groups(&lengths);
-        let advantages = self.assignment.advantages(batch, &active);
+        let advantages = advantages(&active);
         let mut eligible = self.ratio.select(batch, &active).map(Vec::into_iter);
         let mut corrections = responses.iter().zip(&active).map(|(response, active)| {
             self.correction.filter(|_| *active).map(|correction| correction.weights(response))
@@ -70,6 +71,20 @@ impl Method for Objective {
             eligible: eligible.as_mut().and_then(Iterator::next),
         };
         advantages.into_iter().zip(weights).zip(kept).map(credit).collect()
+    }
+}
+
+impl Method for Objective {
+    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+        self.credit_with(batch, |active| self.assignment.advantages(batch, active))
+    }
+
+    fn credit_given(&self, batch: &[Group], advantages: Vec<Vec<f64>>) -> Vec<Credit> {
+        self.credit_with(batch, |_| advantages)
+    }
+
+    fn token_losses(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Vec<f64> {
+        loss::of_tokens(self, response, credit, logps)
     }
 
     fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {

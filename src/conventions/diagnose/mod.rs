@@ -1,0 +1,169 @@
+//! Which convention produced given numbers: advantages, losses of tokens, a gradient or a loss, on a known batch.
+//!
+//! [`diagnose`] is a pure search. Advantages are compared with those of every entry of [`super::all`]. A loss is the product of three choices, the
+//! loss of a token, the KL term and the reduction; all combinations are tried, the KL coefficient and a common factor (gradient accumulation,
+//! data-parallel workers) are fitted where the numbers determine them.
+//!
+//! ```
+//! use grpo_lambda::conventions::{Theirs, diagnose};
+//! use grpo_lambda::{group::{Group, Response}, methods};
+//!
+//! let response = |reward, len| Response::graded(vec![-0.7; len], reward);
+//! let batch = [Group { responses: vec![response(1.0, 3), response(0.0, 1), response(0.0, 2)] }];
+//! let logps: Vec<Vec<f64>> = batch[0].responses.iter().map(|r| r.old_logps.clone()).collect();
+//! let verl = methods::parse("grpo", "std_preset=verl").unwrap().method;
+//! let advantages = verl.credit(&batch).into_iter().map(|c| c.advantages).collect();
+//! let found = diagnose(&batch, &logps, &Theirs { advantages: Some(advantages), ..Theirs::default() }, &Default::default());
+//! let advantages = found.advantages.unwrap();
+//! assert!(advantages.matches.iter().any(|m| m.labels.contains(&"verl adv_estimator=grpo".to_owned())));
+//! assert!(!advantages.matches.iter().any(|m| m.labels.iter().any(|l| l.starts_with("TRL"))));
+//! ```
+
+mod advantages;
+mod fit;
+mod losses;
+mod remainder;
+
+pub use remainder::Remainder;
+
+use crate::group::Group;
+
+/// Numbers per token, response by response in flat order.
+pub type Rows = Vec<Vec<f64>>;
+
+/// What someone's trainer computed on a batch. What is not known is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Theirs {
+    /// The advantage of every token.
+    pub advantages: Option<Rows>,
+    /// The loss of every token before the reduction, the KL term in it.
+    pub token_losses: Option<Rows>,
+    /// The derivative of the loss by every log-probability.
+    pub gradient: Option<Rows>,
+    /// The loss.
+    pub loss: Option<f64>,
+}
+
+/// What the search may assume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assumptions {
+    /// Largest difference that counts as equal, relative to the largest of their numbers. Numbers in 32 bits differ by about 1e-6.
+    pub tolerance: f64,
+    /// The KL coefficient, where it is known; a loss alone cannot determine it.
+    pub beta: Option<f64>,
+    /// The constant length of Dr. GRPO, where it is known.
+    pub max_length: Option<f64>,
+}
+
+impl Default for Assumptions {
+    fn default() -> Assumptions {
+        Assumptions { tolerance: 1e-5, beta: None, max_length: None }
+    }
+}
+
+/// One explanation of their numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// What it is, in words: an advantage, or loss of a token, KL term and reduction.
+    pub what: String,
+    /// Method and settings that compute it here; where several do, one of them.
+    pub command: String,
+    /// The conventions of which the advantages or the loss of a token are these.
+    pub labels: Vec<String>,
+    /// Largest difference from their numbers, relative to the largest of these.
+    pub error: f64,
+    /// Where that difference stands: response and token, from 0; none for a loss.
+    pub place: Option<(usize, usize)>,
+    /// What theirs is of ours: 1 but where the whole batch was scaled.
+    pub factor: f64,
+    /// The KL coefficient, 0 without a KL term.
+    pub beta: f64,
+}
+
+/// What the search found for one quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The name of the quantity, as a field of [`Theirs`].
+    pub quantity: &'static str,
+    /// Every explanation within the tolerance: more than one where conventions coincide on this batch.
+    pub matches: Vec<Candidate>,
+    /// The best explanation where none is within the tolerance.
+    pub nearest: Option<Candidate>,
+    /// What the nearest one leaves unexplained.
+    pub remainder: Option<Remainder>,
+    /// How many explanations were tried.
+    pub tried: usize,
+}
+
+impl Found {
+    /// From all explanations that were tried, the best first. Those count as matches that the numbers cannot tell from the best.
+    fn from(quantity: &'static str, mut tried: Vec<Candidate>, tolerance: f64) -> Found {
+        tried.sort_by(|a, b| a.error.total_cmp(&b.error).then(a.command.len().cmp(&b.command.len())));
+        let count = tried.len();
+        let best = tried.first().map_or(f64::INFINITY, |c| c.error);
+        if best > tolerance {
+            return Found {
+                quantity,
+                matches: Vec::new(),
+                nearest: tried.into_iter().next(),
+                remainder: None,
+                tried: count,
+            };
+        }
+        // Numbers known to the last bit tell conventions apart that differ by less than the tolerance.
+        let alike = tolerance.min((INDISTINGUISHABLE * best).max(ROUNDING));
+        tried.retain(|c| c.error <= alike);
+        Found { quantity, matches: tried, nearest: None, remainder: None, tried: count }
+    }
+}
+
+/// Two explanations whose errors are within this factor of each other are not told apart.
+const INDISTINGUISHABLE: f64 = 30.0;
+/// An error that is rounding in 64 bits.
+const ROUNDING: f64 = 1e-12;
+
+/// What the search found for each quantity that was given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnosis {
+    /// Of the advantages.
+    pub advantages: Option<Found>,
+    /// Of the losses of tokens.
+    pub token_losses: Option<Found>,
+    /// Of the gradient.
+    pub gradient: Option<Found>,
+    /// Of the loss.
+    pub loss: Option<Found>,
+}
+
+impl Diagnosis {
+    /// What was found for each quantity, in their order.
+    pub fn found(&self) -> impl Iterator<Item = &Found> {
+        [&self.advantages, &self.token_losses, &self.gradient, &self.loss].into_iter().flatten()
+    }
+}
+
+/// Finds the convention behind `theirs`, computed on `batch` at log-probabilities `logps` in flat order.
+///
+/// A loss is explained with their advantages where these are given, else with the advantages of each convention in turn.
+///
+/// # Panics
+/// If a list of `theirs` or `logps` does not have one entry per token.
+pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &Assumptions) -> Diagnosis {
+    let lengths: Vec<usize> = batch.iter().flat_map(|g| &g.responses).map(|r| r.len()).collect();
+    let rows = [&theirs.advantages, &theirs.token_losses, &theirs.gradient];
+    for rows in rows.into_iter().flatten() {
+        assert!(rows.iter().map(Vec::len).eq(lengths.iter().copied()), "one number per token");
+    }
+    let known = advantages::known(batch);
+    let credits = match &theirs.advantages {
+        Some(given) => vec![advantages::Credited::given(given.clone())],
+        None => known.clone(),
+    };
+    let search = losses::Search::new(batch, logps, &credits, assumed);
+    Diagnosis {
+        advantages: theirs.advantages.as_ref().map(|given| advantages::explain(&known, given, assumed)),
+        token_losses: theirs.token_losses.as_ref().map(|given| search.token_losses(given)),
+        gradient: theirs.gradient.as_ref().map(|given| search.gradient(given)),
+        loss: theirs.loss.map(|given| search.loss(given)),
+    }
+}
