@@ -11,6 +11,7 @@
 //! | [`Whitened`] | another one, centred and scaled over all tokens of the batch | REINFORCE++, PPO |
 //! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
 //! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
+//! | [`PrefixControl`] | `r_i` minus values of prefix and token from the other responses, handed back | prefix RLOO |
 //! | [`TreeAdvantage`] | `A_i` and differences of prefix-tree values | TEMPO, SPO-tree, TreeRPO, TreeRL |
 //! | [`Reshaped`] | another one times bi-level weights of token scores | OAR-P, OAR-G |
 //! | [`Gae`] | generalised advantage estimation over values | PPO |
@@ -29,6 +30,7 @@ mod group_gradient;
 mod length_baseline;
 mod outcome;
 mod overlong;
+mod prefix_control;
 mod prefix_tree;
 mod reshape;
 mod returns;
@@ -49,6 +51,7 @@ pub use group_gradient::{GroupPolicyGradient, Stretch};
 pub use length_baseline::LengthBaseline;
 pub use outcome::OutcomeCredit;
 pub use overlong::Overlong;
+pub use prefix_control::PrefixControl;
 pub use prefix_tree::{PrefixTree, Siblings};
 pub use reshape::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
 pub use returns::ReturnsToGo;

@@ -28,6 +28,7 @@ mod opo;
 mod optimal_token_baseline;
 mod p_trace;
 mod ppo;
+mod prefix_rloo;
 mod reinforce_pp;
 mod reinforce_pp_baseline;
 mod rloo;
@@ -77,6 +78,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &reinforce_pp_baseline::SPEC,
     &high_entropy::SPEC,
     &optimal_token_baseline::SPEC,
+    &prefix_rloo::SPEC,
     &tempo::SPEC,
     &p_trace::SPEC,
     &s_trace::SPEC,

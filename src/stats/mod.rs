@@ -18,6 +18,7 @@ mod interval;
 mod line;
 mod maximum;
 mod moments;
+mod over_tasks;
 mod power;
 mod rank;
 mod sign_flip;
@@ -31,6 +32,7 @@ pub use interval::{
 pub use line::{LinearFit, linear_fit};
 pub use maximum::expected_max_normal;
 pub use moments::{iqm, mean, quantile, standard_error, variance};
+pub use over_tasks::OverTasks;
 pub use power::{fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power};
 pub use rank::{ranks, spearman};
 pub use sign_flip::sign_flip_test;

@@ -104,6 +104,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("high_entropy", ""),
     ("optimal_token_baseline", ""),
     ("optimal_token_baseline", "tail=zero"),
+    ("prefix_rloo", ""),
+    ("prefix_rloo", "control=state shrinkage=0"),
     ("tempo", ""),
     ("p_trace_reconstructed", ""),
     ("p_trace_reconstructed", "form=history lambda=0.8"),

@@ -244,6 +244,7 @@ pub(super) static ENTRANTS: &[Entrant] = &[
         .forwards(Extra::PerResponse(1))
         .needs("a teacher that has seen the answer; binary rewards"),
     entrant(Family::Value, "optimal token baseline", "optimal_token_baseline", "").needs("Σ π² per prefix"),
+    entrant(Family::Value, "Prefix RLOO", "prefix_rloo", "").needs(GROUP_TREE),
     entrant(Family::Value, "TEMPO", "tempo", "").needs(GROUP_TREE),
     entrant(Family::Value, "TEMPO, no std", "tempo", "scale=none reduction=response_sum").needs(GROUP_TREE),
     entrant(Family::Value, "PPO, exact critic", "ppo", "").forwards(Extra::PerResponse(1)).needs(CRITIC),

@@ -16,7 +16,7 @@ use crate::figure::{Axis, Figure, Panel};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",
-    title: "The recursive trace is the sum, and a triangular matrix",
+    title: "Is the recursive trace the sum?",
     claim: "\"by defining eligibility trace as the inner sum in that equation: ε_t := Σ_{l=0..t} (γλ)^l ∇_{t-l} and converting to a recursive formula: ε_0 := ∇_0, ε_t := (γλ) ε_{t-1} + ∇_t\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.2, Eq. 13-15",
     run: |context| Parts { measure, findings, tables, figures }.report(context),

@@ -11,7 +11,7 @@ use crate::figure::{self, Axis, Figure, Panel};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",
-    title: "The trace styles of Figure 2, with the printed matrices beside them",
+    title: "Are early tokens as important as late ones under the style both?",
     claim: "\"we propose a variation of the weighting scheme such that early tokens are considered as important as the late ones\"; \"The distinction between the classic traces, which we call recent, and the proposed variation, which we call both, is depicted in Figure 2.\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Section 3.2, Eq. 2, Figure 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),

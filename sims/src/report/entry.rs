@@ -1,4 +1,4 @@
-//! A claim on a page: its row in the tables, its section among the findings.
+//! An experiment on a page: its rows in the tables, its section among the findings.
 
 use std::path::Path;
 
@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use grpo_lambda::table::{Cell, Table};
 
 use super::markdown::{cell, short_cell, wrapped};
+use super::sentences::{self, Sentence};
 use crate::experiment::Experiment;
 
-/// A claim with what stands in the output folder about it.
+/// An experiment with what stands in the output folder about it.
 pub(super) struct Entry<'a> {
     experiment: &'a Experiment,
     findings: Findings,
@@ -17,7 +18,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads the claim's verdicts from `out`.
+    /// Reads the experiment's verdicts from `out`.
     pub(super) fn read(
         experiment: &'a Experiment,
         out: &Path,
@@ -27,29 +28,55 @@ impl<'a> Entry<'a> {
         Ok(Entry { experiment, findings, pictures })
     }
 
-    /// The row of the page's own table: the numbers stand in the section that it links.
+    /// The sentence of the paper that a finding tests.
+    fn sentence(&self, row: usize) -> Option<&'static Sentence> {
+        sentences::tested_by(self.experiment.id, &self.findings.text(row, STATEMENT))
+    }
+
+    /// Verdict and detail of a finding in Markdown: on a sentence of the paper in the words for those.
+    fn verdict(&self, row: usize) -> String {
+        let (word, detail) = (self.findings.text(row, VERDICT), self.findings.text(row, DETAIL));
+        let word = if self.sentence(row).is_some() { sentences::verdict(&word).to_owned() } else { word };
+        if detail.is_empty() { format!("**{word}**") } else { format!("**{word}**: {detail}") }
+    }
+
+    /// A row per sentence of the paper that this experiment tests.
+    pub(super) fn sentence_rows(&self) -> String {
+        let id = self.experiment.id;
+        let row = |k| {
+            let sentence = self.sentence(k)?;
+            let words = cell(&format!("\"{}\" ({})", sentence.words, sentence.place));
+            let statement = short_cell(&self.findings.text(k, STATEMENT));
+            Some(format!("| {words} | {statement} | {} | [`{id}`](#{id}) |\n", short_cell(&self.verdict(k))))
+        };
+        (0..self.findings.len()).filter_map(row).collect()
+    }
+
+    /// The row of the page's own table: the first of the experiment's statements.
     pub(super) fn row(&self) -> String {
         let Experiment { id, title, .. } = self.experiment;
         let link = self.pictures.first().map_or(String::new(), |p| format!("[figure](figures/{p})"));
-        let verdict = short_cell(&self.findings.verdict(0));
-        format!("| [`{id}`](#{id}) | {} | {verdict} | `sim {id}` | {link} |\n", cell(title))
+        let verdict = short_cell(&self.verdict(0));
+        let statement = short_cell(&self.findings.text(0, STATEMENT));
+        format!("| [`{id}`](#{id}) | {} | {statement} | {verdict} | {link} |\n", cell(title))
     }
 
     /// The row of the table in the repository's README.
     pub(super) fn brief_row(&self) -> String {
-        let Experiment { id, title, .. } = self.experiment;
-        let verdict = short_cell(&self.findings.verdict(0));
-        format!("| [`{id}`](paper/README.md#{id}) | {} | {verdict} |\n", cell(title))
+        let id = self.experiment.id;
+        let verdict = short_cell(&self.verdict(0));
+        let statement = short_cell(&self.findings.text(0, STATEMENT));
+        format!("| [`{id}`](paper/README.md#{id}) | {statement} | {verdict} |\n")
     }
 
-    /// The claim's words, every finding with its numbers, and the figures.
+    /// The words that were the occasion, every finding with its numbers, and the figures.
     pub(super) fn section(&self) -> String {
         let Experiment { id, title, claim, source, .. } = self.experiment;
         let mut text = format!("### {id}\n\n{}\n", wrapped("", "", title));
         text += &format!("{}\n", wrapped("> ", "> ", &format!("{claim} ({source})")));
         for row in 0..self.findings.len() {
             text += &wrapped("- ", "  ", &self.findings.text(row, STATEMENT));
-            text += &wrapped("  - ", "    ", &self.findings.verdict(row));
+            text += &wrapped("  - ", "    ", &self.verdict(row));
             let numbers = self.findings.text(row, NUMBERS);
             if !numbers.is_empty() {
                 text += &wrapped("  - ", "    ", &format!("Numbers: {numbers}"));
@@ -62,7 +89,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The findings of a claim as committed.
+/// The findings of an experiment as committed.
 struct Findings(Table);
 
 const COLUMNS: [&str; 4] = ["statement", "verdict", "detail", "numbers"];
@@ -95,11 +122,5 @@ impl Findings {
             Cell::Text(text) => text.clone(),
             other => other.format(12),
         }
-    }
-
-    /// Verdict and detail of a finding in Markdown.
-    fn verdict(&self, row: usize) -> String {
-        let (word, detail) = (self.text(row, VERDICT), self.text(row, DETAIL));
-        if detail.is_empty() { format!("**{word}**") } else { format!("**{word}**: {detail}") }
     }
 }

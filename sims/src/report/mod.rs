@@ -4,6 +4,7 @@
 
 mod entry;
 pub mod markdown;
+pub mod sentences;
 
 use std::path::{Path, PathBuf};
 
@@ -62,9 +63,12 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
     for experiment in experiments {
         entries.push(Entry::read(experiment, out, figures(&out.join("figures"), experiment.id, &ids))?);
     }
-    let claims = "| claim | what was asked | verdict | command | figure |\n| --- | --- | --- | --- | --- |\n";
-    let brief = "| claim | what was asked | verdict |\n| --- | --- | --- |\n";
+    let sentences =
+        "| the paper's words | what was tested | verdict | experiment |\n| --- | --- | --- | --- |\n";
+    let claims = "| experiment | question | first statement tested | verdict | figure |\n| --- | --- | --- | --- | --- |\n";
+    let brief = "| experiment | first statement tested | verdict |\n| --- | --- | --- |\n";
     let mut blocks = vec![
+        ("sentences", sentences.to_owned() + &all(&entries, Entry::sentence_rows) + &not_tested()),
         ("claims", claims.to_owned() + &all(&entries, Entry::row)),
         ("claims in brief", brief.to_owned() + &all(&entries, Entry::brief_row)),
         ("findings", all(&entries, Entry::section)),
@@ -75,6 +79,15 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         blocks.push(("atlas summary", table.to_markdown()));
     }
     Ok(blocks)
+}
+
+/// The rows of the paper's sentences that nothing tests.
+fn not_tested() -> String {
+    let row = |s: &sentences::NotTested| {
+        let words = markdown::cell(&format!("\"{}\" ({})", s.words, s.place));
+        format!("| {words} | nothing | **NOT TESTED HERE**: {} | |\n", markdown::cell(s.why))
+    };
+    sentences::NOT_TESTED.iter().map(row).collect()
 }
 
 fn all<'a>(entries: &[Entry<'a>], part: impl Fn(&Entry<'a>) -> String) -> String {

@@ -4,6 +4,7 @@ mod baselines;
 mod critics;
 mod oar;
 mod off_policy;
+mod prefix_control;
 mod tempo;
 mod trees;
 

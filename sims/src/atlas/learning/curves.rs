@@ -1,5 +1,6 @@
 //! The learning curves that are drawn and kept.
 
+use crate::training::mean_of_means;
 use grpo_lambda::stats::{Bootstrap, Interval};
 
 use super::measure::Ranking;
@@ -13,7 +14,7 @@ pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
     names.iter().filter_map(|name| r.results.find(name)).collect()
 }
 
-/// A kept curve: what was spent, and `J/J*` as the IQM over runs.
+/// A kept curve: what was spent, and `J/J*` as the mean over runs.
 pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: CostAxis) -> Vec<(f64, Interval)> {
     let runs = &r.results.cells[c][t].runs;
     let budget = Budget::new(&r.results.tasks[t], r.effort.updates, r.effort.pieces);
@@ -22,7 +23,7 @@ pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: CostAxis) -> Vec<(f64
     let at = |i: usize| {
         let spent = budget.spend[axis as usize] * i as f64 / budget.pieces as f64;
         let values = runs.iter().map(|run| run.curve[axis as usize][i]).collect();
-        Some((spent, bootstrap.iqm(&[values])?))
+        Some((spent, bootstrap.interval(&[values], mean_of_means)?))
     };
     (0..=budget.pieces).filter_map(at).collect()
 }

@@ -43,7 +43,7 @@ fn family(family: Family) -> &'static str {
 fn ranking(r: &Ranking) -> Figure {
     let budget = r.effort.updates * GROUP;
     let caption = format!(
-        "Area under J/J* (exact J): mean over {} tasks of the interquartile mean of {} runs, 95 % intervals by stratified bootstrap. Budget {budget} responses, or as \
+        "Area under J/J* (exact J): mean over {} tasks of the mean of {} runs, 95 % intervals by stratified bootstrap. Budget {budget} responses, or as \
          many tokens as {budget} responses of the initial policy have; each method at its best rate of one grid; one step per group of {GROUP}. In brackets: place, and its \
          95 % interval. (free): values from the exact oracle at no charge; K = 8: from completions, charged.",
         r.results.tasks.len(),
@@ -82,7 +82,7 @@ fn ranking(r: &Ranking) -> Figure {
 /// Learning curves, a row per task: against responses and against tokens.
 fn curves(r: &Ranking) -> Figure {
     let caption = format!(
-        "Exact J over J*: interquartile mean of {} runs, band: 95 % bootstrap; a curve rises when an update is done and keeps its level after the last one. Each method at \
+        "Exact J over J*: mean of {} runs, band: 95 % bootstrap; a curve rises when an update is done and keeps its level after the last one. Each method at \
          its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle. The three tasks on which these methods, K = 8 aside, differ most. Vertical axes differ.",
         r.effort.runs
     );
@@ -119,7 +119,7 @@ fn curves(r: &Ranking) -> Figure {
 fn why(r: &Ranking) -> Figure {
     let cases: Vec<_> = r.why.cases.iter().filter(|case| case.reading == 0).collect();
     let caption = format!(
-        "{} against GRPO, each at its own best rate: difference of the area under J/J* against responses, interquartile mean of {} pairs of runs, 95 % bootstrap; one \
+        "{} against GRPO, each at its own best rate: difference of the area under J/J* against responses, mean of {} pairs of runs, 95 % bootstrap; one \
          dot a task ({} ranked ones, the others random trees). The first four quantities are exact and known before training, the last two measured. rho: Spearman's correlation, 95 % over \
          draws of tasks.",
         READINGS[0],

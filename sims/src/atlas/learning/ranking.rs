@@ -1,9 +1,9 @@
 //! The ranking with its uncertainty, from scores `[competitor][task][run]` whose runs are paired by their stream.
 
-use grpo_lambda::stats::{Bootstrap, Interval, holm, iqm, paired_permutation, ranks};
+use grpo_lambda::stats::{Bootstrap, Interval, OverTasks, holm, mean as average, paired_permutation, ranks};
 use rayon::prelude::*;
 
-use crate::training::mean_of_iqms;
+use crate::training::mean_of_means;
 
 /// Scores that differ by less are the same: what rounding makes of two formulas for one update.
 pub(super) const SAME: f64 = 1e-9;
@@ -11,7 +11,7 @@ pub(super) const SAME: f64 = 1e-9;
 /// What the scores of one competitor say.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Standing {
-    /// Mean over tasks of the IQM over runs.
+    /// Mean over tasks of the mean over runs.
     pub(super) level: Interval,
     /// Its difference to the baseline's, runs drawn in pairs.
     pub(super) gain: Interval,
@@ -21,10 +21,10 @@ pub(super) struct Standing {
     pub(super) rank: Interval,
     /// The same with the tasks drawn as well: how far the place depends on which tasks were taken.
     pub(super) rank_over_tasks: Interval,
+    /// The gain with the tasks as the sample.
+    pub(super) over_tasks: Option<OverTasks>,
     /// Difference to the baseline on each task.
     pub(super) gains: Vec<Interval>,
-    /// Mean difference to the baseline over all pairs: what `p` is about.
-    pub(super) difference: f64,
     /// Two-sided paired permutation test against the baseline, over all tasks and runs.
     pub(super) p: f64,
     /// The same corrected for the number of competitors (Holm).
@@ -42,11 +42,12 @@ impl Standing {
         (0..self.gains.len()).filter(|&t| self.gains[t].high < -SAME).collect()
     }
 
-    /// Better (1), worse (-1) or not distinguishable (0) after correction; mean and interquartile mean must agree.
+    /// Better (1), worse (-1) or not distinguishable (0): after correction over runs, and with the tasks as the sample.
     pub(super) fn sign(&self) -> i8 {
+        let over = self.over_tasks.as_ref();
         match self.p_holm <= 0.05 {
-            true if self.gain.mid > 0.0 && self.difference > 0.0 => 1,
-            true if self.gain.mid < 0.0 && self.difference < 0.0 => -1,
+            true if over.is_some_and(OverTasks::positive) => 1,
+            true if over.is_some_and(OverTasks::negative) => -1,
             _ => 0,
         }
     }
@@ -55,10 +56,10 @@ impl Standing {
 /// Sign flips drawn per permutation test.
 const FLIPS: usize = 9999;
 
-/// The IQM of drawn runs, per competitor and task.
-fn drawn_iqms(scores: &[Vec<Vec<f64>>], drawn: &[Vec<f64>]) -> Vec<Vec<f64>> {
+/// The mean of drawn runs, per competitor and task.
+fn drawn_means(scores: &[Vec<Vec<f64>>], drawn: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let of = |(runs, picks): (&Vec<f64>, &Vec<f64>)| {
-        iqm(&picks.iter().map(|&i| runs[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        average(&picks.iter().map(|&i| runs[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
     scores.iter().map(|tasks| tasks.iter().zip(drawn).map(of).collect()).collect()
 }
@@ -91,15 +92,15 @@ pub(super) fn standings(scores: &[Vec<Vec<f64>>], bootstrap: Bootstrap) -> Optio
         scores[0].iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
     let fixed = || {
         bootstrap.intervals(&numbers, |drawn| {
-            let iqms = drawn_iqms(scores, drawn);
-            let levels: Vec<f64> = iqms.iter().map(|row| mean(row)).collect();
+            let means = drawn_means(scores, drawn);
+            let levels: Vec<f64> = means.iter().map(|row| mean(row)).collect();
             let mut all = levels.clone();
             all.extend(levels.iter().map(|level| level - levels[0]));
             all.extend(scores.iter().map(|of| {
                 mean(&(0..tasks).map(|t| won(&of[t], &scores[0][t], &drawn[t])).collect::<Vec<_>>())
             }));
             all.extend(places(&levels));
-            all.extend(iqms.iter().flat_map(|row| row.iter().zip(&iqms[0]).map(|(a, b)| a - b)));
+            all.extend(means.iter().flat_map(|row| row.iter().zip(&means[0]).map(|(a, b)| a - b)));
             all
         })
     };
@@ -107,36 +108,37 @@ pub(super) fn standings(scores: &[Vec<Vec<f64>>], bootstrap: Bootstrap) -> Optio
         let mut strata = numbers.clone();
         strata.push((0..tasks).map(|t| t as f64).collect());
         bootstrap.intervals(&strata, |drawn| {
-            let iqms = drawn_iqms(scores, &drawn[..tasks]);
+            let means = drawn_means(scores, &drawn[..tasks]);
             let level =
                 |row: &Vec<f64>| mean(&drawn[tasks].iter().map(|&t| row[t as usize]).collect::<Vec<_>>());
-            places(&iqms.iter().map(level).collect::<Vec<_>>())
+            places(&means.iter().map(level).collect::<Vec<_>>())
         })
     };
-    let tests = || -> Option<Vec<(f64, f64)>> {
+    let tests = || -> Option<Vec<f64>> {
         let flat: Vec<Vec<f64>> = scores.iter().map(|tasks| tasks.concat()).collect();
-        let test = |c: usize| {
-            let test = paired_permutation(&flat[c], &flat[0], FLIPS, bootstrap.seed)?;
-            Some((test.difference, test.p))
-        };
+        let test = |c: usize| Some(paired_permutation(&flat[c], &flat[0], FLIPS, bootstrap.seed)?.p);
         (1..n).into_par_iter().map(test).collect()
     };
     let (fixed, (with_tasks, tests)) = rayon::join(fixed, || rayon::join(with_tasks, tests));
     let (fixed, with_tasks, tests) = (fixed?, with_tasks?, tests?);
-    let (differences, p): (Vec<f64>, Vec<f64>) = tests.into_iter().unzip();
+    let p = tests;
     let corrected = holm(&p);
     let standing = |c: usize| Standing {
         level: fixed[c],
         gain: fixed[n + c],
         improvement: fixed[2 * n + c],
         rank: fixed[3 * n + c],
+        over_tasks: OverTasks::new(&mids(&fixed[4 * n + c * tasks..][..tasks]), bootstrap),
         gains: fixed[4 * n + c * tasks..][..tasks].to_vec(),
         rank_over_tasks: with_tasks[c],
-        difference: if c == 0 { 0.0 } else { differences[c - 1] },
         p: if c == 0 { 1.0 } else { p[c - 1] },
         p_holm: if c == 0 { 1.0 } else { corrected[c - 1] },
     };
     Some((0..n).map(standing).collect())
+}
+
+fn mids(intervals: &[Interval]) -> Vec<f64> {
+    intervals.iter().map(|i| i.mid).collect()
 }
 
 /// Competitors, best first.
@@ -163,9 +165,9 @@ pub(super) fn identical(scores: &[Vec<Vec<f64>>]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Mean over tasks of the IQM over runs, with its interval.
+/// Mean over tasks of the mean over runs, with its interval.
 pub(super) fn level(tasks: &[Vec<f64>], bootstrap: Bootstrap) -> Option<Interval> {
-    bootstrap.interval(tasks, mean_of_iqms)
+    bootstrap.interval(tasks, mean_of_means)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The tables.
 
-use grpo_lambda::stats::{Interval, iqm};
+use grpo_lambda::stats::{Interval, mean};
 use grpo_lambda::table::{Cell, Table};
 
 use super::curves::{curve, drawn};
@@ -26,7 +26,7 @@ fn cells(interval: Interval) -> [Cell; 3] {
 }
 
 /// The columns of the ranking.
-const RANKING: [&str; 30] = [
+const RANKING: [&str; 32] = [
     "against",
     "method",
     "family",
@@ -45,7 +45,9 @@ const RANKING: [&str; 30] = [
     "improvement",
     "improvement_low",
     "improvement_high",
-    "mean_difference",
+    "gain_low_over_tasks",
+    "gain_high_over_tasks",
+    "gain_without_the_task_that_moves_it_most",
     "p",
     "p_holm",
     "tasks_better",
@@ -87,23 +89,26 @@ fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Vec<Cell> {
     row.extend(cells(s.level));
     row.extend(cells(s.gain));
     row.extend(cells(s.improvement));
-    row.extend([s.difference.into(), s.p.into(), s.p_holm.into()]);
+    let over = s.over_tasks.as_ref().map(|o| o.interval);
+    row.extend([over.map(|i| i.low).into(), over.map(|i| i.high).into()]);
+    row.push(s.over_tasks.as_ref().map(|o| o.carried_by().1).into());
+    row.extend([s.p.into(), s.p_holm.into()]);
     row.extend([Cell::from(s.better().len()), s.worse().len().into()]);
     row.extend(
         level(&r.effort_to_learn(c, axis), r.bootstrap)
             .map_or([Cell::Empty, Cell::Empty, Cell::Empty], cells),
     );
     let last: Vec<f64> =
-        r.results.cells[c].iter().filter_map(|cell| iqm_of(&cell.runs, |run| run.last)).collect();
+        r.results.cells[c].iter().filter_map(|cell| mean_of(&cell.runs, |run| run.last)).collect();
     let last = last.iter().sum::<f64>() / r.results.tasks.len() as f64;
     row.extend([r.share_learned(c).into(), last.into()]);
     row.extend([competitor.entrant.command().into(), Cell::Empty]);
     row
 }
 
-/// The IQM of a number of every run.
-fn iqm_of(runs: &[Run], score: impl Fn(&Run) -> f64) -> Option<f64> {
-    iqm(&runs.iter().map(score).collect::<Vec<_>>())
+/// The mean of a number over runs.
+fn mean_of(runs: &[Run], score: impl Fn(&Run) -> f64) -> Option<f64> {
+    mean(&runs.iter().map(score).collect::<Vec<_>>())
 }
 
 /// The median, `None` where it is not finite.
@@ -138,7 +143,7 @@ fn by_task(r: &Ranking) -> Table {
             let cell = &r.results.cells[c][t];
             let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), cell.rate.into()];
             for axis in [0, 1] {
-                row.push(iqm_of(&cell.runs, |run| run.area[axis]).into());
+                row.push(mean_of(&cell.runs, |run| run.area[axis]).into());
                 row.extend(cells(r.standings[axis][c].gains[t]));
             }
             for axis in [0, 1] {
@@ -147,8 +152,8 @@ fn by_task(r: &Ranking) -> Table {
             }
             let reached = cell.runs.iter().filter(|run| run.learned[0].is_some()).count();
             row.push((reached as f64 / cell.runs.len() as f64).into());
-            row.push(iqm_of(&cell.runs, |run| run.last).into());
-            row.push(iqm_of(&cell.runs, |run| run.updates as f64).into());
+            row.push(mean_of(&cell.runs, |run| run.last).into());
+            row.push(mean_of(&cell.runs, |run| run.updates as f64).into());
             table.push(row);
         }
     }

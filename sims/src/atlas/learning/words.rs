@@ -15,16 +15,25 @@ pub(super) fn p(p: f64) -> String {
     significant(p, 2)
 }
 
+/// The gain with the tasks as the sample, and without the task that moves it most.
+pub(super) fn over_tasks(r: &Ranking, s: &Standing) -> String {
+    let Some(over) = &s.over_tasks else { return "unknown".into() };
+    let (task, without) = over.carried_by();
+    let name = r.results.tasks.get(task).map_or("?", |t| t.name.as_str());
+    format!("{}, median {:+.4}, without {name} {without:+.4}", interval(over.interval), over.median)
+}
+
 /// Place, gain, and chance of a better run.
 pub(super) fn standing(r: &Ranking, c: usize, s: &Standing) -> String {
     format!(
-        "{}: place {} [{}, {}] of {}, gain {}, better in {:.0} % [{:.0}, {:.0}] of pairs, Holm p {}, better on {} and worse on {} of {} tasks",
+        "{}: place {} [{}, {}] of {}, gain over runs {}, over tasks {}, better in {:.0} % [{:.0}, {:.0}] of pairs, Holm p {}, better on {} and worse on {} of {} tasks",
         r.name(c),
         s.rank.mid,
         s.rank.low.round(),
         s.rank.high.round(),
         r.results.competitors.len(),
         interval(s.gain),
+        over_tasks(r, s),
         100.0 * s.improvement.mid,
         100.0 * s.improvement.low,
         100.0 * s.improvement.high,

@@ -16,7 +16,7 @@ use tables::tables;
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_lucky_guess",
     title: "A lucky guess after a flawed step: who lowers the flawed step, in expectation and in one group",
-    claim: "if the model made a lucky guess after a flawed intermediate step, GRPO reinforces the flaw; GRPO-λ uses traces to propagate the final reward back to earlier, critical decision points more effectively",
-    source: "the project's seed text on GRPO-lambda",
+    claim: "When a lucky guess after a flawed step is rewarded, which methods lower the flawed step, and does a trace help?",
+    source: "ours; the paper does not speak of lucky guesses",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

@@ -13,7 +13,7 @@ use super::learn::{Learned, Weighted, learn};
 use super::spans::{SPANS, UNIFORM};
 use crate::atlas::tasks::Task;
 use crate::experiment::Context;
-use crate::training::mean_of_iqms;
+use crate::training::mean_of_means;
 
 /// The tasks of the learning curves, one per family.
 const TASKS: [&str; 8] =
@@ -77,7 +77,7 @@ pub(super) struct Trained {
 pub(super) struct OnTask {
     pub(super) task: &'static str,
     pub(super) learned: Learned,
-    /// The IQM of the areas; `None` when there are too few runs.
+    /// The mean of the areas; `None` when there are too few runs.
     pub(super) area: Option<Interval>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn train(
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         let share = 0.4 + 0.6 * done as f64 / work.len() as f64;
         (context.progress)(share, &format!("{}, {}", candidate.name(), task.name));
-        let area = bootstrap.iqm(std::slice::from_ref(&learned.areas));
+        let area = bootstrap.interval(std::slice::from_ref(&learned.areas), mean_of_means);
         anyhow::Ok(OnTask { task: task.name, learned, area })
     };
     let mut pieces = work.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
@@ -129,7 +129,7 @@ fn kept(context: &Context, candidate: &Candidate, task: &Task, moments: &Moments
 /// One candidate against RLOO and GRPO over all tasks.
 pub(super) struct Overall {
     pub(super) name: &'static str,
-    /// Mean over tasks of the IQM of areas.
+    /// Mean over tasks of the mean of areas.
     pub(super) area: Interval,
     pub(super) over_rloo: Advantage,
     pub(super) over_grpo: Advantage,
@@ -161,7 +161,7 @@ fn gain(x: &[Vec<f64>], y: &[Vec<f64>], bootstrap: Bootstrap) -> Option<Interval
     let numbers: Vec<Vec<f64>> = x.iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
     let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
         let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
-        mean_of_iqms(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
+        mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
     };
     bootstrap.interval(&numbers, |drawn| pick(x, drawn) - pick(y, drawn))
 }
@@ -180,7 +180,7 @@ pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall>
         };
         Some(Overall {
             name: trained.name,
-            area: bootstrap.interval(&own, mean_of_iqms)?,
+            area: bootstrap.interval(&own, mean_of_means)?,
             over_rloo: over(&rloo)?,
             over_grpo: over(&grpo)?,
         })

@@ -8,7 +8,8 @@ use crate::experiments::common::text::{rounding_error, short};
 use crate::experiments::common::vectors::{extremes, largest, mean};
 
 /// The paper's words.
-pub(super) const CLAIM: &str = "By naively adding the upper bound of ΔV, we surmise this might be over-correcting the bias term, resulting in an optimistic advantage value. This means that including the bound could reinforce action-probabilities that lead to 0-rewards (encouraging false positives)";
+const STATEMENT: &str =
+    "Adding the bound to the advantage of GRPO changes the expected update, towards unrewarded actions";
 
 /// Sums of a few hundred terms of size at most 1.
 const EXACT: f64 = 1e-14;
@@ -23,12 +24,12 @@ fn reinforces(n: &Numbers) -> Finding {
     let constant = n.readings.iter().filter(|r| r.reading.constant);
     let change = largest(constant.flat_map(|r| &r.effects).map(|e| e.change));
     let verdict = if change < EXACT {
-        Verdict::Fails("in GRPO, of which the sentence speaks, the bound depends on the prefix only: it is a baseline, E[update] is unchanged for every action, rewarded or not".into())
+        Verdict::Fails("the bound depends on the prefix only: it is a baseline, E[update] is unchanged for every action, rewarded or not".into())
     } else {
         Verdict::HoldsWhen(format!("the expected update changes by up to {change:e}"))
     };
     finding(
-        CLAIM,
+        STATEMENT,
         verdict,
         format!(
             "{} MDPs; RLOO, centred and z-scored advantages, constant reduction, no trace: largest change of E[update] {}. Single samples do become optimistic: {:.0} % of the tokens of unrewarded responses get a positive advantage (mean over MDPs; 0 % without the bound), the rewarded ones gain as much",
@@ -96,7 +97,7 @@ fn with_trace(n: &Numbers) -> Finding {
         "With a trace the bound changes the expected update",
         holds_or(least > 1e-6, format!("a relative change of {least:e}")),
         format!(
-            "|ΔE[g]|/|E[g]| at q = 0.9: {}, mean of the random MDPs {:.2}; at q = 0.99: {}, {:.2} (0.64 at q = 0.9 in an example that is not recorded). At q = 0.9 the change points against ∇J in {} of {} MDPs",
+            "|ΔE[g]|/|E[g]| at q = 0.9: {}, mean of the random MDPs {:.2}; at q = 0.99: {}, {:.2}. At q = 0.9 the change points against ∇J in {} of {} MDPs",
             list(0.9),
             random(0.9),
             list(0.99),

@@ -15,14 +15,14 @@ mod with_bound;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;
-use findings::{CLAIM, findings};
+use findings::findings;
 use measure::measure;
 use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "bound_in_advantage",
-    title: "Adding Lemma 1's bound to the advantage is a baseline: it changes nothing without a trace, and adds a bias with one",
-    claim: CLAIM,
-    source: "GRPO-lambda, appendix A.2, relation with GRPO's normalized advantage estimation",
+    title: "What does adding Lemma 1's bound to the advantage change?",
+    claim: "Does adding the bound of Lemma 1 to the advantage reinforce unrewarded actions? The paper: \"we surmise this might be over-correcting the bias term\"",
+    source: "ours; GRPO-lambda, appendix A.2, relation with GRPO's normalized advantage estimation",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

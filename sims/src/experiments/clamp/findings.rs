@@ -111,7 +111,7 @@ fn relative_weights(n: &Numbers) -> Finding {
             ),
         ),
         format!(
-            "G = {GROUP}, TRL std; unclamped p = .05: {:.3}, .25: {:.3}, .5: {:.3}; clamped .25: {:.3}, .5: {:.3}; signal to noise at p = .5: {} clamped, {} unclamped",
+            "G = {GROUP}, TRL std; unclamped p = .05: {:.3}, .25: {:.3}, .5: {:.3}; clamped .25: {:.3}, .5: {:.3}; |E[update]|² over tr Cov(update) at p = .5: {} clamped, {} unclamped",
             weight(0.05, false),
             weight(0.25, false),
             weight(0.5, false),

@@ -23,7 +23,7 @@ fn k3_as_loss(n: &Numbers) -> Finding {
     let s = &n.states;
     let (cosine, kl) = s.lowest;
     finding(
-        "The KL term as k3 in the loss regularises with ∇KL(π||ref), the divergence it estimates",
+        "k3 as a loss term descends the divergence that it estimates, KL(π||ref)",
         holds_or(
             cosine > 1.0 - 1e-9,
             format!(
@@ -47,7 +47,7 @@ fn worked_table(n: &Numbers) -> Finding {
         "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, 0.2927, -0.4436)",
         holds_or(off < 5.1e-5, format!("a row differs by {off}")),
         format!(
-            "π = (0.4049, 0.4757, 0.1193), ref = (0.2540, 0.1830, 0.5629), the only pair that gives the first and last row, recovered numerically: every row agrees to {off:.0e}; cosine of k3's row with ∇KL(π||ref) {:.3} (0.82 in another example)",
+            "π = (0.4049, 0.4757, 0.1193), ref = (0.2540, 0.1830, 0.5629), the only pair that gives the first and last row, recovered numerically: every row agrees to {off:.0e}; cosine of k3's row with ∇KL(π||ref) {:.3}",
             n.hand.published_cosine
         ),
     )

@@ -24,8 +24,8 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "kl_estimators",
-    title: "k3 as a loss descends the other KL; k2 and ratio·k3 descend KL(π||ref)",
-    claim: "PPO is combined with a KL-divergence regularizer on the initial, pretrained policy (also called the referent policy) π_ref ≔ π_θ0, i.e., ℓ_KL = D_KL(π_θ||π_ref)",
-    source: "GRPO-lambda, section 2; Algorithms 1, 2: ℓ_GRPO-λ ← ℓ_GRPO-λ + β·ℓ_KL (estimator not given; k3 in DeepSeekMath and TRL)",
+    title: "Which KL does each estimator descend when it is used as a loss?",
+    claim: "Which divergence do k1, k2, k3 and ratio·k3 descend as losses? The paper names no estimator: PPO is \"combined with a KL-divergence regularizer [..] ℓ_KL = D_KL(π_θ||π_ref)\"",
+    source: "ours; section 2 of the paper; k3 is the estimator of DeepSeekMath and TRL. Compare arXiv 2506.09477",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

@@ -21,7 +21,7 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_direction",
-    title: "λ trades bias for variance in the direction opposite to the paper's sentence",
+    title: "In which direction does λ trade bias for variance?",
     claim: CLAIM,
     source: "GRPO-lambda, appendix A.2, after Eq. 16",
     run: |context| Parts { measure, findings, tables, figures }.report(context),

@@ -21,6 +21,11 @@ fn list(weights: &[f64]) -> String {
     weights.iter().map(|w| short(*w)).collect::<Vec<_>>().join(", ")
 }
 
+/// The largest relative difference of the gradient, on and off policy.
+fn gradients(r: &Reading) -> String {
+    format!("{} on policy and {} off policy", short(r.on_policy.gradient), short(r.off_policy.gradient))
+}
+
 fn falls_back(n: &Numbers) -> Finding {
     let recent = reading(n, "recent");
     let same: Vec<&str> = n.readings.iter().filter(|r| r.is_grpo()).map(|r| r.name).collect();
@@ -30,8 +35,8 @@ fn falls_back(n: &Numbers) -> Finding {
             n.readings.iter().all(Reading::is_grpo),
             recent.is_grpo(),
             format!(
-                "the style is recent, advantages are not clamped and the clip is PPO's (readings that are GRPO exactly, on and off policy: {}). The paper's own settings clamp at -0.1 and are not",
-                same.join("; ")
+                "the style is recent, advantages are not clamped and the clip is PPO's (these readings are GRPO exactly, on and off policy: {}). The paper's own settings clamp at -0.1 and are not",
+                same.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
             ),
             format!("recent without clamp differs by {}", short(recent.off_policy.gradient)),
         ),
@@ -39,7 +44,7 @@ fn falls_back(n: &Numbers) -> Finding {
             "{BATCHES} random batches each on and off policy; recent without clamp: largest difference of loss {} and gradient {}; with the clamp at -0.1: relative gradient difference up to {}",
             short(recent.off_policy.loss),
             short(recent.off_policy.gradient),
-            short(reading(n, "recent, A clamped at -0.1").on_policy.gradient)
+            gradients(&reading(n, "recent, A clamped at -0.1"))
         ),
     )
 }
@@ -58,7 +63,7 @@ fn style_both(n: &Numbers) -> Finding {
         format!(
             "recent: [{}]; relative gradient difference of both up to {}",
             list(&n.weights.recent),
-            short(both.on_policy.gradient)
+            gradients(&both)
         ),
     )
 }
@@ -71,7 +76,7 @@ fn weight(n: &Numbers) -> Finding {
             weight.is_grpo(),
             format!("the soft clamp stays: weights at T = 6, log π = -0.5: [{}]", list(&n.weights.weight)),
         ),
-        format!("relative gradient difference up to {}", short(weight.on_policy.gradient)),
+        format!("relative gradient difference up to {}", gradients(&weight)),
     )
 }
 

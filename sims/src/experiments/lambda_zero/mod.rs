@@ -13,7 +13,7 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_zero",
-    title: "λ = 0 is GRPO only for the style recent without clamp; GAE is GRPO at λ = 1",
+    title: "Which readings of GRPO-λ are GRPO at λ = 0?",
     claim: "\"GRPO-λ is also a generalization of GRPO, as it falls back to GRPO with λ=0.\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Section 3",
     run: |context| Parts { measure, findings, tables, figures }.report(context),

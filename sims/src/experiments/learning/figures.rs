@@ -53,7 +53,7 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
     // Learning at best rates is over within a few groups: a logarithmic axis, without the common start.
     let log = regime == Regime::OwnBest;
     let caption = format!(
-        "Exact J over its optimum J*: interquartile mean of {} runs, band: 95 % bootstrap. A panel is an MDP; groups of {GROUP}, plain gradient steps, {rates}. \
+        "Exact J over its optimum J*: mean of {} runs, band: 95 % bootstrap. A panel is an MDP; groups of {GROUP}, plain gradient steps, {rates}. \
          GRPO-λ with advantages clamped at -0.1; its style both all but coincides with recent. Vertical axes differ; of curves that coincide the last name is on top.",
         c.runs
     );
@@ -85,7 +85,7 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
 /// Gains over GRPO with intervals, a panel per regime.
 fn forest(c: &Comparison) -> Figure {
     let caption = format!(
-        "Area under J/J* less that of GRPO: mean over {} MDPs of the interquartile mean of {} runs, with 95 % intervals (stratified bootstrap of pairs of runs). \
+        "Area under J/J* less that of GRPO: mean over {} MDPs of the mean of {} runs, with 95 % intervals (stratified bootstrap of pairs of runs). \
          recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper (clamp -0.1). Horizontal axes differ.",
         c.tasks.len(),
         c.runs
@@ -128,7 +128,7 @@ fn forest(c: &Comparison) -> Figure {
 /// Gains over GRPO, method by MDP.
 fn map(c: &Comparison) -> Figure {
     let caption = format!(
-        "Area under J/J* less that of GRPO, in hundredths of J*, interquartile mean of {} runs; red: better than GRPO, blue: worse, colours end at ±10. \
+        "Area under J/J* less that of GRPO, in hundredths of J*, mean of {} runs; red: better than GRPO, blue: worse, colours end at ±10. \
          A win or loss has a 95 % interval without 0. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs
     );

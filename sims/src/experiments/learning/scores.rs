@@ -1,11 +1,11 @@
 //! All runs of the comparison, and what the statistics say about them.
 
-use grpo_lambda::stats::{Bootstrap, Interval, probability_of_improvement};
+use grpo_lambda::stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
 use rayon::prelude::*;
 
 use super::reading::Reading;
 use super::run::{Plan, Run, train};
-use crate::training::mean_of_iqms;
+use crate::training::mean_of_means;
 use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
 
@@ -129,7 +129,7 @@ impl Scores {
         tasks.map(runs).collect()
     }
 
-    /// The score: IQM over the runs of each task, averaged over tasks.
+    /// The scorethe mean over the runs of each task, averaged over tasks.
     pub(super) fn level(
         &self,
         regime: Regime,
@@ -138,7 +138,7 @@ impl Scores {
         score: Score,
     ) -> Option<Interval> {
         let x = self.strata(regime, reading, tasks, score)?;
-        self.bootstrap.interval(&x, mean_of_iqms)
+        self.bootstrap.interval(&x, mean_of_means)
     }
 
     /// A contrast of two levels, the reading's and that of GRPO in the same regime, with runs drawn in pairs that share
@@ -155,7 +155,7 @@ impl Scores {
         let y = self.strata(regime.of_baseline(), 0, tasks, score)?;
         let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
             let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
-            mean_of_iqms(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
+            mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
         };
         // What is drawn is the number of the pair.
         let numbers: Vec<Vec<f64>> =
@@ -181,7 +181,7 @@ impl Scores {
         tasks: std::ops::Range<usize>,
         score: Score,
     ) -> Option<f64> {
-        self.strata(regime, reading, tasks, score).map(|x| mean_of_iqms(&x))
+        self.strata(regime, reading, tasks, score).map(|x| mean_of_means(&x))
     }
 
     /// How likely a run of the reading has a greater area than one of GRPO in the same regime.
@@ -203,12 +203,13 @@ impl Scores {
         probability_of_improvement(&x, &y)
     }
 
-    /// The kept learning curve: IQM over runs at each point.
+    /// The kept learning curve: mean over runs at each point.
     pub(super) fn curve(&self, regime: Regime, reading: usize, task: usize) -> Option<Vec<Interval>> {
         let runs = &self.cell(regime, reading, task)?.runs;
         // The band of a curve needs fewer resamples than a number that is reported.
         let bootstrap = Bootstrap { resamples: self.bootstrap.resamples / 4, ..self.bootstrap };
-        let at = |i: usize| bootstrap.iqm(&[runs.iter().map(|run| run.curve[i]).collect()]);
+        let at =
+            |i: usize| bootstrap.interval(&[runs.iter().map(|run| run.curve[i]).collect()], mean_of_means);
         (0..runs[0].curve.len()).into_par_iter().map(at).collect()
     }
 
@@ -227,6 +228,7 @@ impl Scores {
             last: self.point(regime, reading, all, |run| run.last)?,
             better: (0..tasks).filter(|&t| gains[t].low > 0.0).collect(),
             worse: (0..tasks).filter(|&t| gains[t].high < 0.0).collect(),
+            over_tasks: OverTasks::new(&gains.iter().map(|g| g.mid).collect::<Vec<_>>(), self.bootstrap)?,
             gains,
         })
     }
@@ -234,7 +236,7 @@ impl Scores {
 
 /// One method against GRPO under one regime.
 pub(super) struct Overall {
-    /// Area under the curve, mean over tasks of the IQM.
+    /// Area under the curve, mean over tasks of the mean.
     pub(super) area: Interval,
     /// Its difference to GRPO's.
     pub(super) gain: Interval,
@@ -244,6 +246,8 @@ pub(super) struct Overall {
     pub(super) improvement: Interval,
     /// `J/J*` after the last update.
     pub(super) last: f64,
+    /// The same with the tasks as the sample.
+    pub(super) over_tasks: OverTasks,
     /// The difference to GRPO's area on each task.
     pub(super) gains: Vec<Interval>,
     /// The tasks on which the interval of the gain lies above 0.

@@ -4,12 +4,12 @@ use super::measure::Comparison;
 use super::reading::PAPER;
 use super::scores::{Overall, Regime};
 
-/// What a comparison says, by the intervals of the gain over all MDPs and on each.
+/// What a comparison says, by the gain with the tasks as the sample, and over runs on these tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     Better,
-    /// Not better on average, but better on more MDPs than worse.
-    Mixed,
+    /// Clear over runs on these tasks, but not for tasks like these: the interval over tasks holds 0, or one task carries the mean.
+    TheseTasks,
     Tie,
     Worse,
 }
@@ -17,17 +17,17 @@ pub(super) enum Sign {
 impl Sign {
     pub(super) fn of(o: &Overall) -> Sign {
         match o.gain {
-            g if g.low > 0.0 => Sign::Better,
-            g if g.high >= 0.0 => Sign::Tie,
-            _ if o.better.len() > o.worse.len() => Sign::Mixed,
-            _ => Sign::Worse,
+            _ if o.over_tasks.positive() => Sign::Better,
+            _ if o.over_tasks.negative() => Sign::Worse,
+            g if g.low > 0.0 || g.high < 0.0 => Sign::TheseTasks,
+            _ => Sign::Tie,
         }
     }
 
     pub(super) fn word(self) -> &'static str {
         match self {
             Sign::Better => "beats",
-            Sign::Mixed => "wins more MDPs than it loses but on average trails",
+            Sign::TheseTasks => "cannot, with tasks as the sample, be told from",
             Sign::Tie => "ties with",
             Sign::Worse => "loses to",
         }
@@ -47,6 +47,6 @@ pub(super) fn at(regime: Regime) -> &'static str {
 /// The less favourable sign of the paper's two readings under a regime.
 pub(super) fn of_paper(c: &Comparison, regime: Regime) -> Sign {
     let signs = PAPER.map(|name| Sign::of(c.against(regime, name)));
-    let order = [Sign::Worse, Sign::Tie, Sign::Mixed, Sign::Better];
+    let order = [Sign::Worse, Sign::TheseTasks, Sign::Tie, Sign::Better];
     order.into_iter().find(|s| signs.contains(s)).unwrap_or(Sign::Tie)
 }

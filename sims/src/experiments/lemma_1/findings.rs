@@ -58,10 +58,7 @@ fn pointwise(n: &Numbers) -> Finding {
                 short(n.shrunk.bound())
             ),
         ),
-        format!(
-            "violated by {}. An earlier computation on another random family: 203 of 2800 (7.3 %), worst 0.703",
-            of_family.collect::<Vec<_>>().join("; ")
-        ),
+        format!("violated by {}", of_family.collect::<Vec<_>>().join("; ")),
     )
 }
 
@@ -81,7 +78,7 @@ fn smallest(n: &Numbers) -> Finding {
             ),
         ),
         format!(
-            "from {} prefixes and {} responses (the {}. MDP drawn) in {} steps to {} prefixes, {} responses: {}; excess {} (the zoo's lemma_counterexample: {}). With two prefixes the excess is at most 0 on a grid of all their numbers",
+            "from {} prefixes and {} responses (number {} of the MDPs drawn) in {} steps to {} prefixes, {} responses: {}; excess {} (the zoo's lemma_counterexample: {}). With two prefixes the excess is at most 0 on a grid of all their numbers",
             steps[0].prefixes,
             steps[0].responses,
             n.shrunk.examined,
@@ -118,7 +115,7 @@ fn path_product(n: &Numbers) -> Finding {
             format!("path product minus survival ranges from {low:.2} to +{high:.2}"),
         ),
         format!(
-            "{} prefixes: path product - P(τ>t) from {low:.2} to +{high:.2} (earlier, another family: -0.45 to +0.60); its mean under the EOS-free policy is P(τ>t) exactly",
+            "{} prefixes: path product - P(τ>t) from {low:.2} to +{high:.2}; its mean under the EOS-free policy is P(τ>t) exactly",
             apart().count()
         ),
     )

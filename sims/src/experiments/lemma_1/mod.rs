@@ -28,7 +28,7 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
-    title: "Lemma 1 is false prefix by prefix and true on average",
+    title: "Is Lemma 1 true prefix by prefix, and is it true on average?",
     claim: CLAIM,
     source: "GRPO-lambda, Lemma 1 (section 3.1, proof in appendix A.1, Eq. 3-5)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),

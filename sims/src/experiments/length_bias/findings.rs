@@ -16,7 +16,7 @@ fn credit(n: &Numbers) -> Finding {
     let c = &n.oracle_credit;
     let [brief, long] = c.credit;
     finding(
-        "The trace improves credit assignment: the choice with the greater Q gets the greater expected credit",
+        "Under the trace the choice with the greater Q gets the greater expected credit",
         holds_or(
             (brief > long) == (c.q[0] > c.q[1]),
             format!(
@@ -25,7 +25,7 @@ fn credit(n: &Numbers) -> Finding {
             ),
         ),
         format!(
-            "Fork, V0 = {}, γ = 1, λ = 0.99, ω = E[(r-V0) c_0(T)]: short {brief:.2}, long {long:.1} (expected 1.29 and 21.7), true advantages {} and {}",
+            "Fork, V0 = {}, γ = 1, λ = 0.99, ω = E[(r-V0) c_0(T)]: short {brief:.2}, long {long:.1}, true advantages {} and {}",
             short(c.v0),
             short(c.advantage[0]),
             short(c.advantage[1])
@@ -86,7 +86,7 @@ fn per_response(n: &Numbers) -> Finding {
             format!("cosine with ∇J down to {:.3}", cosines().fold(1.0, f64::min)),
         ),
         format!(
-            "cosine with ∇J: {} (three other random MDPs, earlier: 0.95-0.99); instead E[g] = (G-1)/G (∇E[r/T] - V0 ∇E[1/T]), off by {}",
+            "cosine with ∇J: {}; instead E[g] = (G-1)/G (∇E[r/T] - V0 ∇E[1/T]), off by {}",
             list.join(", "),
             rounding_error(largest(n.per_response.iter().map(|m| m.off)))
         ),

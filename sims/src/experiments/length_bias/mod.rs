@@ -22,8 +22,8 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bias",
-    title: "With responses of different lengths the trace turns preferences round",
-    claim: "drastically improving the credit assignment through rapid value propagation towards earlier tokens",
-    source: "GRPO-lambda, section 1 (and Eq. 1, 2)",
+    title: "Does the trace keep the order of answers of different lengths?",
+    claim: "Does a weight that depends on the length of a response keep the better of two answers in front?",
+    source: "ours; the paper: \"drastically improving the credit assignment through rapid value propagation towards earlier tokens\" (section 1)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

@@ -22,7 +22,7 @@ use grpo_lambda::paper::{Dataset, Model, Paper};
 /// The claim `paper_audit`.
 pub static EXPERIMENT: Experiment = Experiment {
     id: "paper_audit",
-    title: "The paper's Tables 1-6: consistency, intervals, multiple comparisons, and what the text says of them",
+    title: "Do the paper's Tables 1-6 say what the text says of them?",
     claim: "\"We introduce a few variations for the weighting of the λ-return, and their applications to the eligibility-trace, where all the variations provide significant gains over GRPO.\"",
     source: "GRPO-λ (arXiv 2510.00194v1), abstract; Section 4.3; Tables 1-6",
     run,

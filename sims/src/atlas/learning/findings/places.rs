@@ -143,7 +143,7 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
         "GRPO-λ (recent) reaches 90 % of J* with less than GRPO",
         verdict,
         format!(
-            "spent until J >= 0.9 J*, as a share of the budget, a run that does not get there counting 1 (mean over tasks of the IQM), and share of runs that get there: {}",
+            "spent until J >= 0.9 J*, as a share of the budget, a run that does not get there counting 1 (mean over tasks of the mean), and share of runs that get there: {}",
             who.into_iter().map(of).collect::<Vec<_>>().join("; ")
         ),
     )

@@ -10,7 +10,7 @@ use crate::atlas::learning::why::{
 };
 use crate::experiments::common::findings::words;
 use crate::training::rates::Choice;
-use grpo_lambda::stats::{Bootstrap, Interval};
+use grpo_lambda::stats::{Bootstrap, Interval, OverTasks};
 
 fn at(mid: f64) -> Interval {
     Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 }
@@ -23,8 +23,8 @@ fn standing(gain: f64) -> Standing {
         improvement: at(0.5),
         rank: at(1.0),
         rank_over_tasks: at(1.0),
+        over_tasks: OverTasks::new(&[gain; 3], Bootstrap::default()),
         gains: vec![at(gain)],
-        difference: gain,
         p: 0.001,
         p_holm: 0.001,
     }

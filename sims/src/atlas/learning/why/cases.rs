@@ -1,7 +1,7 @@
 //! One reading of GRPO-lambda against GRPO on one task, under every regime.
 
 use grpo_lambda::mdp::{Oracle, Tabular};
-use grpo_lambda::stats::{Bootstrap, Interval, iqm, paired_permutation};
+use grpo_lambda::stats::{Bootstrap, Interval, mean, paired_permutation};
 
 use super::quantities::{CLAMP, QUANTITIES, READINGS, Regime};
 use crate::atlas::learning::competitors::Competitor;
@@ -167,7 +167,7 @@ impl TaskResults<'_> {
             (&self.results.cells[self.find(CLAMP)?][self.task], &self.results.cells[0][self.task]);
         let clamped = gain(&areas(clamp), &areas(grpo), bootstrap).map_or(f64::NAN, |g| g.mid);
         let ends = |cell: &Cell| cell.runs.iter().map(|run| run.last).collect::<Vec<f64>>();
-        let last = match (iqm(&ends(tuned)), iqm(&ends(grpo))) {
+        let last = match (mean(&ends(tuned)), mean(&ends(grpo))) {
             (Some(ours), Some(theirs)) => ours - theirs,
             _ => f64::NAN,
         };
@@ -192,11 +192,11 @@ fn areas(cell: &Cell) -> Vec<f64> {
     cell.runs.iter().map(|run| run.area[0]).collect()
 }
 
-/// The difference of IQMs, runs drawn in pairs.
+/// The difference of means, runs drawn in pairs.
 fn gain(x: &[f64], y: &[f64], bootstrap: Bootstrap) -> Option<Interval> {
     let numbers: Vec<f64> = (0..x.len()).map(|i| i as f64).collect();
     let pick = |of: &[f64], drawn: &[f64]| {
-        iqm(&drawn.iter().map(|&i| of[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        mean(&drawn.iter().map(|&i| of[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
     bootstrap.interval(&[numbers], |drawn| pick(x, &drawn[0]) - pick(y, &drawn[0]))
 }

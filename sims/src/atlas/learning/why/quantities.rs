@@ -64,7 +64,7 @@ const fn quantity(name: &'static str, about: &'static str, signed: bool) -> Quan
 /// The quantities, of the reading against GRPO. All but the last two are exact and known before any training.
 pub(crate) const QUANTITIES: [Quantity; 11] = [
     quantity("cosine", "cosine of E[g] with ∇J, less GRPO's, initial policy", true),
-    quantity("cosine_half", "the same at the half-learned policy", true),
+    quantity("cosine_half_learned", "the same at the half-learned policy", true),
     quantity("log2_step", "log2 of |E[g]| over GRPO's, initial policy", true),
     quantity("log2_snr", "log2 of the signal to noise of the update over GRPO's, initial policy", true),
     quantity("log2_snr_half", "the same at the half-learned policy", true),

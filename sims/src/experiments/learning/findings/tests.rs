@@ -6,7 +6,7 @@ use crate::experiments::learning::scores::{Overall, Scores};
 use crate::training::rates::Choice;
 use crate::training::task::tasks;
 use grpo_lambda::mdp::expected;
-use grpo_lambda::stats::Interval;
+use grpo_lambda::stats::{Bootstrap, Interval, OverTasks};
 
 /// A comparison on one task in which every reading gains `gain` on GRPO under every regime.
 fn made_up(gain: f64) -> Comparison {
@@ -17,6 +17,7 @@ fn made_up(gain: f64) -> Comparison {
         percent: at(200.0 * gain),
         improvement: at(0.5),
         last: 0.9,
+        over_tasks: OverTasks::new(&[gain; 3], Bootstrap::default()).unwrap(),
         gains: vec![at(gain)],
         better: if gain > 0.01 { vec![0] } else { Vec::new() },
         worse: if gain < -0.01 { vec![0] } else { Vec::new() },

@@ -33,7 +33,7 @@ pub(super) fn headline(audit: &Audit) -> Finding {
     });
     let verdict = holds_or(corrected.gains == variants.len(), || {
         format!(
-            "of {} variants {} gain significantly over GRPO on the 1.5B models (significant losses: {}); {} averages {} points and loses on {losses}",
+            "of {} variants {} gain significantly over GRPO on the 1.5B models after Holm's correction for their number (significant losses: {}); {} averages {} points and loses on {losses}",
             variants.len(),
             corrected.gains,
             corrected.losses,
@@ -115,7 +115,7 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
         })
     };
     finding(
-        "most printed gains over GRPO are larger than test-item noise after correction for their number (ours)",
+        "most printed gains over GRPO are larger than test-item noise after correction for their number",
         holds_or(2 * corrected.gains > audit.gains.len(), || {
             format!(
                 "{} gains and {} losses of {} survive Holm's correction at 5 %",
@@ -195,7 +195,7 @@ pub(super) fn selection(audit: &Audit) -> Finding {
         format!("{low:.1}-{high:.1}")
     };
     finding(
-        "the best of eight variants gains more than choosing the best of eight without effect would (ours)",
+        "the best of eight variants gains more than choosing the best of eight without effect would",
         verdict,
         format!(
             "without effect the best of 8 still gains {:.4} standard errors of one average = {} points on average and more than {} points in 5 % of cases (the eight share one baseline: correlation 1/2); printed best gains: {}. Best mean over four data sets: {}",
@@ -240,7 +240,7 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let count = |p: &[f64]| p.iter().filter(|p| **p < 0.05).count();
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
     finding(
-        "the gains of the variants stay significant when the scatter between runs, not that of test items, is the measure (ours)",
+        "the gains of the variants stay significant when the scatter between runs, not that of test items, is the measure",
         holds_or(count(&adjusted) == judged.len(), || {
             format!(
                 "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the smallest p is {} ({} {:+.2} points, SE {:.2})",
@@ -284,7 +284,7 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
         .collect();
     let share = shares.iter().sum::<f64>() / shares.len() as f64;
     finding(
-        "one five-benchmark average with one seed can show the gains that the paper reports (ours)",
+        "one five-benchmark average with one seed can show the gains that the paper reports",
         holds_or(seen == common.len(), || {
             format!(
                 "{} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",

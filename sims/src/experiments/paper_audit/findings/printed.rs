@@ -107,7 +107,7 @@ pub(super) fn concentration(audit: &Audit) -> Finding {
     );
     let scattered = in_orz < bad.len() || 4.0 * chance > 0.05;
     finding(
-        "the impossible scores are scattered over the data sets as slips of copying would be (ours)",
+        "the impossible scores are scattered over the data sets as slips of copying would be",
         holds_or(scattered, || {
             format!("all {} are in the orzmath57k blocks, probability {:.4}", bad.len(), 4.0 * chance)
         }),

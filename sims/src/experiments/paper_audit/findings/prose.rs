@@ -132,7 +132,7 @@ pub(super) fn extraction(audit: &Audit) -> Finding {
     let largest =
         audit.gains.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("76");
     finding(
-        "\"+33 points\", \"44 datasets\", \"55 benchmarks\" and \"4.54.5 points\" in extracted copies of the text are 3, 4, 5 and 4.5 printed twice (ours)",
+        "\"+33 points\", \"44 datasets\", \"55 benchmarks\" and \"4.54.5 points\" in extracted copies of the text are 3, 4, 5 and 4.5 printed twice",
         holds_or(doubled && agree && largest.printed_points() < 33.0, || {
             "a number is not its own half twice".into()
         }),

@@ -1,0 +1,239 @@
+//! What the paper says, word for word, and which finding puts it to the test. Every other finding answers a question of ours.
+
+/// A sentence of the paper with the finding that tests it.
+pub struct Sentence {
+    /// The words as printed; formulas are set in Unicode, `[..]` marks what is left out.
+    pub words: &'static str,
+    /// Where they stand.
+    pub place: &'static str,
+    /// Id of the experiment.
+    pub experiment: &'static str,
+    /// How the statement of the finding begins.
+    pub statement: &'static str,
+}
+
+/// A sentence that nothing here tests, and why.
+pub struct NotTested {
+    /// The words as printed.
+    pub words: &'static str,
+    /// Where they stand.
+    pub place: &'static str,
+    /// Why there is no verdict, and what comes nearest.
+    pub why: &'static str,
+}
+
+const fn sentence(
+    experiment: &'static str,
+    statement: &'static str,
+    place: &'static str,
+    words: &'static str,
+) -> Sentence {
+    Sentence { words, place, experiment, statement }
+}
+
+/// The sentences that are tested, in the order of the experiments.
+pub static SENTENCES: &[Sentence] = &[
+    sentence(
+        "theorem_1",
+        "Σ_t A_GAE,t ∇_t = Σ_t δ_t ε_t",
+        "Theorem 1",
+        "The policy gradient estimate ĝ using traces from generalized advantage estimation A_GAE can be re-parameterized with a critic-free TD-error δ_t",
+    ),
+    sentence(
+        "theorem_1",
+        "\"A_GAE(s_t) = ",
+        "section 2",
+        "A_GAE(s_t) = δ_t + γλ δ_{t+1}, with λ∈[0,1] the weighting coefficient",
+    ),
+    sentence(
+        "equation_15",
+        "ε_t = γλ ε_{t-1}",
+        "appendix A.2",
+        "by defining eligibility trace as the inner sum in that equation [..] and converting to a recursive formula",
+    ),
+    sentence(
+        "traces",
+        "The matrices of Eq. 17 and Eq. 18",
+        "appendix A.3",
+        "The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with get_trace().",
+    ),
+    sentence(
+        "figure_2",
+        "In the trace ratio of style both",
+        "section 3.2",
+        "we propose a variation of the weighting scheme such that early tokens are considered as important as the late ones",
+    ),
+    sentence(
+        "credit_profile",
+        "ϵ-trace and ϵ-weight are the same",
+        "appendix A.3",
+        "A less rigorous explanation of ϵ-weight variant is that the loss at each step (token) essentially gets reweighted implicitly with ϵ-trace. ϵ-weight does this reweighting of the loss explicitly.",
+    ),
+    sentence(
+        "credit_profile",
+        "\"The discount induced by λ<1",
+        "section 3.2",
+        "The discount induced by λ<1 results in an exponential decay of weighting importance as we go back in time.",
+    ),
+    sentence(
+        "credit_profile",
+        "\"The accumulated log-probabilities",
+        "section 4.2",
+        "The accumulated log-probabilities in GRPO-λ's objective function mean their gradients are larger than for GRPO",
+    ),
+    sentence(
+        "lambda_zero",
+        "\"it falls back to GRPO",
+        "section 3",
+        "GRPO-λ is also a generalization of GRPO, as it falls back to GRPO with λ=0.",
+    ),
+    sentence(
+        "lambda_direction",
+        "\"For λ=0, the problem reduces",
+        "appendix A.2",
+        "For λ=0, the problem reduces to the (unbiased) TD(0) function. As we increase λ towards 1, we reduce the variance of our estimator but increase the bias.",
+    ),
+    sentence(
+        "lemma_1",
+        "ΔV(s_t) ≡ V(s_0) - V(s_t)",
+        "Lemma 1",
+        "ΔV(s_t) ≤ E[Σ_{k=0}^{t-1} γ^k r_k] ≤ 1 - Π_{k=0}^{t-1} Σ_{a_k≠a^EOS} π_θ(a_k|s_k)",
+    ),
+    sentence(
+        "lemma_1",
+        "\"probability of not generating",
+        "Lemma 1",
+        "probability of not generating at least one EOS-token in t timesteps",
+    ),
+    sentence(
+        "lemma_1",
+        "\"Assuming γ=1",
+        "section 3.2",
+        "Assuming γ=1, in our setting, returns and values are the same for each timestep t.",
+    ),
+    sentence(
+        "clip_form",
+        "Algorithm 1's -min",
+        "Algorithm 1",
+        "coef_2 ← clamp(coef_1, 1±ϵ_clip) [..] ℓ ← -min(coef_1, coef_2) δ",
+    ),
+    sentence(
+        "paper_audit",
+        "\"all the variations provide",
+        "abstract",
+        "all the variations provide significant gains over GRPO",
+    ),
+    sentence(
+        "paper_audit",
+        "\"the average improvement that",
+        "section 4.3",
+        "We observe that the average improvement that GRPO-λ has over GRPO is quite significant.",
+    ),
+    sentence(
+        "paper_audit",
+        "Table 1 is the average",
+        "caption of Table 1",
+        "Average performance for each evaluation benchmark across the different training datasets.",
+    ),
+    sentence(
+        "paper_audit",
+        "the GRPO-λ rows of Table 1",
+        "caption of Table 1",
+        "This table only contains GRPO-λ, not the variations introduced in subsection 3.2.",
+    ),
+    sentence(
+        "paper_audit",
+        "\"improves over GRPO by over 3 points\"",
+        "abstract",
+        "the resulting average performance on AIME24, Math500, OlympiadMath, MinervaMath, and AMC improves over GRPO by over 3 points",
+    ),
+    sentence(
+        "paper_audit",
+        "\"a 4.5 points improvement",
+        "abstract",
+        "a 4.5 points improvement on the 7B model",
+    ),
+    sentence(
+        "paper_audit",
+        "MathRL-16k gives",
+        "section 4.3",
+        "GRPO-λ resulting in an improvement of over 5 points (0.0552) across the benchmarks",
+    ),
+    sentence(
+        "paper_audit",
+        "\"models that have been trained",
+        "section 4.3",
+        "models that have been trained on the ORZMath57K perform far worse on the evaluation tasks than the models trained on other benchmarks. This is consistent across multiple model architectures and sizes, be it for GRPO and for GRPO-λ.",
+    ),
+    sentence(
+        "paper_audit",
+        "\"post-training on the MathRL-16k",
+        "section 4.3",
+        "post-training on the MathRL-16k dataset results in particularly good performance on the evaluation benchmarks for both GRPO and GRPO-λ",
+    ),
+    sentence(
+        "paper_audit",
+        "\"Table 1 indicates",
+        "section 5",
+        "Table 1 indicates that the improvement gap between GRPO-λ and GRPO is larger on the 3B and 7B models than the 1.5B models",
+    ),
+    sentence(
+        "paper_audit",
+        "\"the 3B model performs worse",
+        "section 4.3",
+        "the 3B model performs worse on the evaluation benchmarks than the smaller 1.5B models",
+    ),
+];
+
+/// The sentences that are not tested.
+pub static NOT_TESTED: &[NotTested] = &[
+    NotTested {
+        words: "GRPO-λ learns faster and improves 30-40% better than GRPO on mathematical benchmarks tasks",
+        place: "section 1",
+        why: "it is about language models whose training is not repeated here; `learning` asks the same of small exact tasks",
+    },
+    NotTested {
+        words: "the average gap between the different variants of GRPO-λ and GRPO to be around 20-50%",
+        place: "section 4.2",
+        why: "as above; the abstract says 30-40% of the same plots",
+    },
+    NotTested {
+        words: "regardless of the value for λ, the weighting update (ϵ-trace, ϵ-weight) or the type of trace (both, recent) used, GRPO-λ has a higher training accuracy than GRPO",
+        place: "appendix C",
+        why: "as above",
+    },
+    NotTested {
+        words: "Negative returns encourage π to move as far as possible from the corresponding trajectory, which can act as a destructive force on model parameters.",
+        place: "section 4.2",
+        why: "no parameter is destroyed on a table; `clamp` and `clamp_gain` ask what the clamp does instead",
+    },
+    NotTested {
+        words: "With the proposed clamping, the KL-divergence is stable, albeit higher than GRPO.",
+        place: "section 4.2",
+        why: "no KL is printed; section 5 says that it \"becomes order of magnitudes larger with the negative advantage clamping\"",
+    },
+    NotTested {
+        words: "drastically improving the credit assignment through rapid value propagation towards earlier tokens",
+        place: "section 1",
+        why: "it names no quantity; `length_bias`, `length_bonus` and the atlas compare the update with ∇J",
+    },
+    NotTested {
+        words: "although the computational overhead increases linearly with the sequence length, it is negligible compared to the overall LLM post-training process",
+        place: "section 3",
+        why: "a statement about the authors' implementation; here a trace costs O(T)",
+    },
+];
+
+/// The sentence that a finding tests.
+pub fn tested_by(experiment: &str, statement: &str) -> Option<&'static Sentence> {
+    SENTENCES.iter().find(|s| s.experiment == experiment && statement.starts_with(s.statement))
+}
+
+/// The verdict on a sentence of the paper, from that on the finding.
+pub fn verdict(word: &str) -> &'static str {
+    match word {
+        "Holds" => "TRUE",
+        "Holds when" => "TRUE IF",
+        _ => "FALSE AS PRINTED",
+    }
+}

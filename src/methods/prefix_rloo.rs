@@ -1,0 +1,41 @@
+//! RLOO with values of prefixes from the other responses.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::assignment::PrefixControl;
+use crate::group::EvidenceKind;
+use crate::settings::Param;
+
+/// RLOO whose baseline knows the prefix; see [`PrefixControl`] for the formulas and why it is unbiased.
+///
+/// With a very large `shrinkage` it is RLOO.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "prefix_rloo",
+    title: "Prefix RLOO",
+    about: "rewards minus leave-one-out values of prefix and token from the group's prefix tree, handed back where they depend on the token: unbiased; no clip, sum over tokens",
+    source: "ours; after RLOO, TEMPO's prefix tree (arXiv 2509.18314), shrinkage baselines (arXiv 2511.03710) and Q-Prop (arXiv 1611.02247)",
+    provenance: Provenance::Ours,
+    params: || {
+        let own = vec![
+            Param::number(
+                "shrinkage",
+                4.0,
+                0.0,
+                f64::INFINITY,
+                "how many responses the coarser estimate counts for: prefix towards prompt, token towards prefix",
+            ),
+            Param::choice(
+                "control",
+                "action",
+                &["action", "state"],
+                "what has a value of its own: each token after a prefix, or the prefix alone",
+            ),
+        ];
+        [own, shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat()
+    },
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    build: |settings| {
+        let action = settings.word("control") == "action";
+        let control = PrefixControl { shrinkage: settings.number("shrinkage"), action };
+        shared::plain(settings, Box::new(control))
+    },
+};
