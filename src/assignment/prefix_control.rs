@@ -10,14 +10,14 @@ use crate::method::Coupling;
 /// m_i      = mean_{j != i} r_j
 /// V_i(s)   = (sum r_j + kappa m_i) / (n + kappa)          j != i that pass the prefix s, n of them
 /// Q_i(s,a) = (sum r_j + kappa V_i(s)) / (n_a + kappa)     those of them that go on with a
-/// state    A_{i,t} = r_i - V_i(s_t)
+/// state    A_{i,t} = r_i - V_i(s_t) at lambda = 1, else sum_l lambda^l (V_i(s_{t+l+1}) - V_i(s_{t+l})) with V_i after the last token = r_i
 /// action   A_{i,t} = r_i - Q_i(s_t,a_t),   and every token (s_t,a) that others of the group took gets  pi(a|s_t) (Q_i(s_t,a) - V_i(s_t))
 /// ```
 /// `V_i(s_t)` depends on the other responses and on tokens before `t`, never on `a_t`: a baseline. `Q_i(s_t,a_t)` does depend on
 /// `a_t`; what subtracting it takes away in expectation, `sum_a pi(a|s_t) Q_i(s_t,a) grad log pi(a|s_t)`, is handed back exactly. An action
 /// that no other response took has `Q_i = V_i`, and `sum_a pi grad log pi = 0`, so that only tokens of the group carry a share. Where
 /// several responses took the same token, they carry equal parts of it. On-policy the expected update is therefore the
-/// policy gradient, for every `kappa`.
+/// policy gradient, for every `kappa`, at `lambda = 1`.
 ///
 /// Source: ours; shrinkage of group baselines is that of arXiv 2511.03710, action-dependent baselines that are handed back are Q-Prop's
 /// (arXiv 1611.02247).
@@ -27,6 +27,9 @@ pub struct PrefixControl {
     pub shrinkage: f64,
     /// Whether actions have values of their own; else only prefixes do.
     pub action: bool,
+    /// `lambda` in `[0,1]` of the sum of TD errors; 1 where the credit is the reward less a value. Below 1 it is biased: the values are
+    /// estimates. Without effect where actions have values of their own.
+    pub lambda: f64,
 }
 
 /// A graded response that counts.
@@ -88,14 +91,23 @@ impl PrefixControl {
     /// Adds what the reward of `own` gives to the tokens of the group.
     fn add(&self, own: &Known, mut sharing: Vec<&Known>, advantages: &mut [Vec<f64>]) {
         let prior = Sum::of(sharing.iter()).shrunk(0.0, 0.0);
+        let mut values = Vec::with_capacity(own.tokens().len());
         for (t, &token) in own.tokens().iter().enumerate() {
             // Only those that pass the prefix are left.
             let value = Sum::of(sharing.iter()).shrunk(prior, self.shrinkage);
-            advantages[own.place][t] += own.reward - value;
+            values.push(value);
             if self.action {
                 self.add_actions(own, &sharing, (t, value), advantages);
             }
             sharing.retain(|k| k.tokens().get(t) == Some(&token));
+        }
+        let lambda = if self.action { 1.0 } else { self.lambda };
+        // The sum of TD errors from the end: `after` is V(s_{t+1}) + lambda A_{t+1}, which at lambda = 1 is the reward throughout.
+        let mut after = own.reward;
+        for (t, value) in values.into_iter().enumerate().rev() {
+            let advantage = after - value;
+            advantages[own.place][t] += advantage;
+            after = if lambda == 1.0 { own.reward } else { value + lambda * advantage };
         }
     }
 
@@ -160,10 +172,15 @@ impl Assignment for PrefixControl {
                 ),
             ));
         } else {
-            parts.push((
-                "credit",
-                format!("{token} = r_i - V_i(s_t); 0 where all rewards of the group agree"),
-            ));
+            let credit = if self.lambda == 1.0 {
+                format!("{token} = r_i - V_i(s_t); 0 where all rewards of the group agree")
+            } else {
+                format!(
+                    "{token} = sum_l {}^l (V_i(s_{{t+l+1}}) - V_i(s_{{t+l}})), V_i = r_i after the last token; 0 where all rewards of the group agree",
+                    number(self.lambda)
+                )
+            };
+            parts.push(("credit", credit));
         }
         parts.push(("value", value));
         parts

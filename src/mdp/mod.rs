@@ -25,6 +25,7 @@
 //! | [`evidence`] | what methods ask for beyond rewards, exactly |
 //! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
 //! | [`Answers`] | the distribution of the answer given each prefix, and exact counterfactuals of a token: what those scores stand for |
+//! | [`PromptPolicy`] | one-token answers to many prompts, with parameters that prompts share: what an update for one does to another |
 //! | [`TabularLearner`] | a tabular policy under the training step of [`crate::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
 //!
@@ -49,6 +50,7 @@ mod optimal;
 mod oracle;
 mod policy;
 mod process;
+mod prompts;
 mod sample;
 mod table_mdp;
 #[cfg(test)]
@@ -65,6 +67,7 @@ pub use optimal::Optimal;
 pub use oracle::Oracle;
 pub use policy::Tabular;
 pub use process::ProcessStep;
+pub use prompts::PromptPolicy;
 pub use sample::{Sampler, sample_reward};
 pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
 pub use train::TabularLearner;

@@ -30,12 +30,25 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "what has a value of its own: each token after a prefix, or the prefix alone",
             ),
         ];
+        let lambda = Param::number(
+            "lambda",
+            1.0,
+            0.0,
+            1.0,
+            "decay of later TD errors of control=state; below 1 the update is biased",
+        )
+        .idle_under("control", &["action"]);
+        let own = [own, vec![lambda]].concat();
         [own, shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {
         let action = settings.word("control") == "action";
-        let control = PrefixControl { shrinkage: settings.number("shrinkage"), action };
+        let control = PrefixControl {
+            shrinkage: settings.number("shrinkage"),
+            action,
+            lambda: settings.number("lambda"),
+        };
         shared::plain(settings, Box::new(control))
     },
 };

@@ -105,7 +105,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("optimal_token_baseline", ""),
     ("optimal_token_baseline", "tail=zero"),
     ("prefix_rloo", ""),
-    ("prefix_rloo", "control=state shrinkage=0"),
+    ("prefix_rloo", "control=state shrinkage=0 lambda=0.5"),
     ("tempo", ""),
     ("p_trace_reconstructed", ""),
     ("p_trace_reconstructed", "form=history lambda=0.8"),

@@ -4,6 +4,7 @@ use crate::experiment::Experiment;
 
 mod bound_in_advantage;
 mod clamp;
+mod clamp_gain;
 mod clip_form;
 pub(crate) mod common;
 mod credit_profile;
@@ -17,6 +18,7 @@ mod lemma_1;
 mod length_bias;
 mod length_bonus;
 pub mod paper_audit;
+mod prefix_values;
 mod theorem_1;
 mod traces;
 
@@ -32,10 +34,12 @@ pub static REGISTRY: &[&Experiment] = &[
     &lemma_1::EXPERIMENT,
     &clip_form::EXPERIMENT,
     &clamp::EXPERIMENT,
+    &clamp_gain::EXPERIMENT,
     &length_bias::EXPERIMENT,
     &length_bonus::EXPERIMENT,
     &kl_estimators::EXPERIMENT,
     &bound_in_advantage::EXPERIMENT,
     &learning::EXPERIMENT,
+    &prefix_values::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];

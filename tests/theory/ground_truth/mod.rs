@@ -4,7 +4,6 @@ mod baselines;
 mod critics;
 mod oar;
 mod off_policy;
-mod prefix_control;
 mod tempo;
 mod trees;
 

@@ -2,6 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use grpo_lambda::mdp::Oracle;
+use grpo_lambda::mdp::expected::{Situation, cosine, implied_mean};
+use grpo_lambda::mdp::zoo::{EosHazardDependent, Family as _};
+use grpo_lambda::methods;
 use rayon::prelude::*;
 
 use super::agreement::{Check, checks};
@@ -41,6 +45,8 @@ pub(super) struct Atlas {
     /// How far the start policies are from those whose input can be masked, by task.
     pub(super) residuals: Vec<f64>,
     pub(super) agreement: Vec<Check>,
+    /// Cosine with ∇J of GRPO and of GRPO-λ (recent, clamped) on `eos_hazard_dependent` at the zoo's own horizon, which the quick run cuts.
+    pub(super) uncut: [f64; 2],
 }
 
 /// The seed of an entrant on a task: streams of their own, whatever runs beside.
@@ -78,7 +84,20 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     let residuals = masked_tasks.iter().map(|masked| masked.residual).collect();
     let tasks: Vec<Task> = masked_tasks.into_iter().map(|masked| masked.task).collect();
     let agreement = checks(&tasks)?;
-    Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement })
+    Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement, uncut: uncut()? })
+}
+
+/// What the cut of a horizon hides.
+fn uncut() -> anyhow::Result<[f64; 2]> {
+    let family = EosHazardDependent::default();
+    let tree = family.tree()?;
+    let start = family.initial(&tree);
+    let gradient = Oracle::new(&tree, &start).grad_j();
+    let cosine_of = |name: &str, settings: &str| -> anyhow::Result<f64> {
+        let method = methods::parse(name, settings)?.method;
+        Ok(cosine(&implied_mean(method.as_ref(), &Situation::on_policy(&tree, &start, 8))?, &gradient))
+    };
+    Ok([cosine_of("grpo", "reduction=token_mean")?, cosine_of("grpo_lambda", "")?])
 }
 
 impl Atlas {

@@ -159,12 +159,12 @@ fn map(c: &Comparison) -> Figure {
 /// Area against the learning rate.
 fn sweep(c: &Comparison) -> Figure {
     let caption = format!(
-        "Area under the learning curve J/J* after {} responses, mean over {} small MDPs with exact J and {} runs on each; bands: 95 % (normal, from the \
-         spread of runs). Rates relative to the one at which GRPO learns best on each MDP. Right: the trace's weights divided by their mean (ours), so that \
+        "Area under the learning curve J/J* after {} responses, mean over {} small MDPs with exact J and {} fresh runs on each, none of which chose a rate; bands: 95 % (normal, from the \
+         spread of runs on these tasks). Rates relative to the one at which GRPO learns best on each MDP. Right: the trace's weights divided by their mean (ours), so that \
          only their shape is left.",
         c.plan.updates * GROUP,
         c.tasks.len(),
-        c.grid.seeds
+        c.sweep_runs
     );
     let panel = |title: &str| {
         Panel::new(title)
@@ -181,7 +181,7 @@ fn sweep(c: &Comparison) -> Figure {
                 .styled_line(shown(name), style, points.iter().map(|p| (p.0, p.1)))
         };
     let (mut raw, mut unit) = (panel("GRPO-λ as in the paper"), panel("GRPO-λ with weights of mean 1"));
-    let sweeps = c.sweeps();
+    let sweeps = &c.sweeps;
     for name in &DRAWN[..3] {
         let points = |name: &str| sweeps.iter().find(|s| s.0 == name).map_or(&[][..], |s| &s.1);
         raw = draw(raw, name, points(name));

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::mdp::expected;
-use grpo_lambda::stats::Bootstrap;
+use grpo_lambda::stats::{Bootstrap, standard_error};
 use grpo_lambda::trace::{Both, Recent};
 use rayon::prelude::*;
 
@@ -24,6 +24,8 @@ pub(super) const UNIT: &str = ", unit mean";
 /// How much is run.
 pub(super) struct Size {
     pub(super) runs: usize,
+    /// Runs per rate and task of the sweeps.
+    pub(super) sweep_runs: usize,
     pub(super) plan: Plan,
     pub(super) grid: Grid,
     pub(super) resamples: usize,
@@ -34,6 +36,7 @@ impl Size {
     pub(super) fn of(full: bool) -> Size {
         let quick = Size {
             runs: 30,
+            sweep_runs: 10,
             plan: Plan { updates: 80, every: 2 },
             grid: Grid { low: -1, high: 10, per_octave: 1, widen: 4, seeds: 10 },
             resamples: 1000,
@@ -44,6 +47,7 @@ impl Size {
         }
         Size {
             runs: 100,
+            sweep_runs: 100,
             plan: Plan { updates: 320, every: 8 },
             grid: Grid { per_octave: 2, seeds: 30, ..quick.grid },
             resamples: 4000,
@@ -59,10 +63,12 @@ pub(super) struct Comparison {
     pub(super) grid: Grid,
     pub(super) plan: Plan,
     pub(super) runs: usize,
+    /// Runs per rate of the sweeps.
+    pub(super) sweep_runs: usize,
     /// `[reading][task]`.
     pub(super) choices: Vec<Vec<Choice>>,
-    /// The sweeps of the paper's readings with unit mean weight, `[reading of PAPER][task]`.
-    pub(super) unit_sweeps: Vec<Vec<Choice>>,
+    /// Mean area over MDPs, and its standard error, against the learning rate relative to GRPO's best: runs that chose no rate.
+    pub(super) sweeps: Vec<(String, Sweep)>,
     pub(super) exact: Exact,
     pub(super) scores: Scores,
     /// `[regime][reading]`, `None` where a reading has no place in a regime.
@@ -95,14 +101,12 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     let (tasks, readings) = (tasks(size.full)?, readings());
     let Size { runs, plan, grid, .. } = *size;
     let selection = Selection { context, tasks: &tasks, plan, grid, done: AtomicUsize::new(0) };
-    let choices =
-        readings.par_iter().map(|r| selection.choose(r, false)).collect::<anyhow::Result<Vec<_>>>()?;
-    let paper: Vec<&Reading> = readings.iter().filter(|r| PAPER.contains(&r.name.as_str())).collect();
-    let unit_sweeps =
-        paper.into_par_iter().map(|r| selection.choose(r, true)).collect::<anyhow::Result<_>>()?;
+    let choices = readings.par_iter().map(|r| selection.choose(r)).collect::<anyhow::Result<Vec<_>>>()?;
     (context.progress)(0.5, "exact first updates");
     let exact = Exact::new(&tasks, &readings)?;
 
+    let fresh = Fresh { seed: context.seed, tasks: &tasks, plan, runs: size.sweep_runs, best: &choices[0] };
+    let sweeps = fresh.sweeps(&readings)?;
     let best: Vec<Vec<f64>> = choices.iter().map(|c| c.iter().map(|c| c.rate).collect()).collect();
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
     let cells = Regime::ALL.len() * readings.len() * tasks.len();
@@ -116,7 +120,21 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     let last = |r: usize, t: usize| scores.point(Regime::OwnBest, r, t..t + 1, |run| run.last);
     let last = |r: usize| (0..tasks.len()).map(|t| last(r, t).unwrap_or(f64::NAN)).collect();
     let last = (0..readings.len()).map(last).collect();
-    Ok(Comparison { tasks, readings, grid, plan, runs, choices, unit_sweeps, exact, scores, overall, last })
+    let sweep_runs = size.sweep_runs;
+    Ok(Comparison {
+        tasks,
+        readings,
+        grid,
+        plan,
+        runs,
+        sweep_runs,
+        choices,
+        sweeps,
+        exact,
+        scores,
+        overall,
+        last,
+    })
 }
 
 /// Counts a piece of work as done, of `all` that take the progress through `range`.
@@ -136,10 +154,10 @@ struct Selection<'a> {
 
 impl Selection<'_> {
     /// The best rate of a reading on each task.
-    fn choose(&self, reading: &Reading, unit_mean: bool) -> anyhow::Result<Vec<Choice>> {
-        let all = (readings().len() + PAPER.len()) * self.tasks.len();
+    fn choose(&self, reading: &Reading) -> anyhow::Result<Vec<Choice>> {
+        let all = readings().len() * self.tasks.len();
         let of_task = |task: &Task| {
-            let method = reading.build(task, unit_mean)?;
+            let method = reading.build(task, false)?;
             let choice = rates::choose(self.grid, |rate, run| {
                 let stream = stream(self.context.seed, Phase::Selection, &task.name, run);
                 train(task, method.as_ref(), rate, self.plan, stream).area
@@ -148,6 +166,52 @@ impl Selection<'_> {
             Ok(choice)
         };
         self.tasks.par_iter().map(of_task).collect()
+    }
+}
+
+/// Learning rates of the sweeps, as powers of two over GRPO's best.
+const OCTAVES: std::ops::RangeInclusive<i32> = -6..=3;
+
+/// Runs at rates around GRPO's best that have had no part in choosing it.
+struct Fresh<'a> {
+    seed: u64,
+    tasks: &'a [Task],
+    plan: Plan,
+    runs: usize,
+    /// GRPO's choice on each task.
+    best: &'a [Choice],
+}
+
+impl Fresh<'_> {
+    /// The readings with curves, and the paper's with weights of mean 1.
+    fn sweeps(&self, readings: &[Reading]) -> anyhow::Result<Vec<(String, Sweep)>> {
+        let raw = CURVES.iter().map(|name| ((*name).to_owned(), *name, false));
+        let unit = PAPER.iter().map(|name| (format!("{name}{UNIT}"), *name, true));
+        let of = |(title, name, unit): (String, &str, bool)| {
+            Ok((title, self.sweep(&readings[find(readings, name)], unit)?))
+        };
+        raw.chain(unit).map(of).collect()
+    }
+
+    fn sweep(&self, reading: &Reading, unit_mean: bool) -> anyhow::Result<Sweep> {
+        let at = |octave: i32| -> anyhow::Result<(f64, f64, f64)> {
+            let ratio = 2f64.powi(octave);
+            let of_task = |(t, task): (usize, &Task)| -> anyhow::Result<(f64, f64)> {
+                let method = reading.build(task, unit_mean)?;
+                let run = |i| {
+                    let stream = stream(self.seed, Phase::Report, &task.name, i);
+                    train(task, method.as_ref(), self.best[t].rate * ratio, self.plan, stream).area
+                };
+                let areas: Vec<f64> = (0..self.runs).map(run).collect();
+                Ok((mean(&areas), standard_error(&areas).unwrap_or(f64::NAN)))
+            };
+            let of_tasks: Vec<(f64, f64)> =
+                self.tasks.par_iter().enumerate().map(of_task).collect::<anyhow::Result<_>>()?;
+            let n = of_tasks.len() as f64;
+            let error = of_tasks.iter().map(|a| a.1 * a.1).sum::<f64>().sqrt() / n;
+            Ok((ratio, of_tasks.iter().map(|a| a.0).sum::<f64>() / n, error))
+        };
+        OCTAVES.map(at).collect()
     }
 }
 
@@ -198,36 +262,5 @@ impl Comparison {
     /// A reading against GRPO, by name; every reading named in a finding has a place in every regime asked for.
     pub(super) fn against(&self, regime: Regime, name: &str) -> &Overall {
         self.overall(regime, self.index(name)).expect("the reading has a place in the regime")
-    }
-
-    /// Mean area over MDPs, and its standard error, against the learning rate relative to GRPO's best, where every MDP has
-    /// been tried.
-    pub(super) fn sweeps(&self) -> Vec<(String, Sweep)> {
-        let raw =
-            CURVES.iter().map(|name| ((*name).to_owned(), self.mean_sweep(&self.choices[self.index(name)])));
-        let unit = PAPER
-            .iter()
-            .zip(&self.unit_sweeps)
-            .map(|(name, choices)| (format!("{name}{UNIT}"), self.mean_sweep(choices)));
-        raw.chain(unit).collect()
-    }
-
-    /// The mean over tasks of what was tried of one reading.
-    fn mean_sweep(&self, choices: &[Choice]) -> Sweep {
-        let best_of_grpo = |task: usize| self.choices[0][task].rate;
-        // Rates are powers of two, so that ratios are found again exactly up to rounding.
-        let octaves = |ratio: f64| (ratio.log2() * 1e6).round() as i64;
-        let at = |ratio: f64| {
-            let area = |(task, choice): (usize, &Choice)| {
-                let same =
-                    |&&(rate, ..): &&(f64, f64, f64)| octaves(rate / best_of_grpo(task)) == octaves(ratio);
-                choice.tried.iter().find(same).map(|&(_, area, error)| (area, error))
-            };
-            let areas = choices.iter().enumerate().map(area).collect::<Option<Vec<(f64, f64)>>>()?;
-            let count = areas.len() as f64;
-            let squares = areas.iter().map(|a| a.1 * a.1).sum::<f64>();
-            Some((ratio, areas.iter().map(|a| a.0).sum::<f64>() / count, squares.sqrt() / count))
-        };
-        choices[0].tried.iter().filter_map(|(rate, ..)| at(rate / best_of_grpo(0))).collect()
     }
 }

@@ -167,8 +167,8 @@ fn curves(c: &Comparison) -> Table {
 /// The selection runs: mean area against the learning rate.
 fn sweep(c: &Comparison) -> Table {
     let mut table = Table::new(&["method", "rate_over_best_of_grpo", "area"]);
-    for (name, points) in c.sweeps() {
-        for (ratio, area, _) in points {
+    for (name, points) in &c.sweeps {
+        for &(ratio, area, _) in points {
             table.push(vec![name.as_str().into(), ratio.into(), area.into()]);
         }
     }

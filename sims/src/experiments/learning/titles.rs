@@ -49,7 +49,7 @@ pub(super) fn map(c: &Comparison) -> String {
 }
 
 pub(super) fn sweep(c: &Comparison) -> String {
-    let curves = c.sweeps();
+    let curves = &c.sweeps;
     let curve = |name: &str| curves.iter().find(|(n, _)| n == name).map_or(&[][..], |(_, points)| points);
     let top = |name: &str| curve(name).iter().map(|p| p.1).fold(f64::NAN, f64::max);
     let small = |name: &str| curve(name).first().map_or(f64::NAN, |p| p.1);
@@ -58,7 +58,7 @@ pub(super) fn sweep(c: &Comparison) -> String {
     let larger_step =
         small(PAPER[0]) > small(BASELINE) && small(&unit) < small(BASELINE) && top(PAPER[0]) < top(BASELINE);
     if larger_step {
-        "GRPO-λ beats GRPO at small learning rates only: its trace is a larger step, not better credit".into()
+        "Under plain SGD GRPO-λ beats GRPO at small learning rates only: its trace is a larger step, not better credit".into()
     } else {
         format!("Tuned, GRPO-λ reaches {:.3} of the best area, GRPO {:.3}", top(PAPER[0]), top(BASELINE))
     }

@@ -87,7 +87,7 @@ pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
     )
 }
 
-pub(super) fn reversal(all: &[Overall]) -> Finding {
+pub(super) fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
     let mut reversing: Vec<&Overall> = all.iter().filter(|o| o.reversed.0 > 0.0).collect();
     reversing.sort_by(|a, b| b.reversed.0.total_cmp(&a.reversed.0));
     let list = |o: &&Overall| {
@@ -108,7 +108,10 @@ pub(super) fn reversal(all: &[Overall]) -> Finding {
     finding(
         "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is)",
         verdict,
-        format!("reversed as a whole (cosine below 0 on some task): {turned}"),
+        format!(
+            "reversed as a whole (cosine below 0) on a task of this list: {turned}. The list cuts eos_hazard_dependent to a horizon of 5; at its own horizon of 8 the cosine \
+             of GRPO-λ recent is {traced:.3} and that of GRPO {grpo:.3}; `length_bonus` sweeps the horizon"
+        ),
     )
 }
 

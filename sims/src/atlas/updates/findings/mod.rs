@@ -17,7 +17,7 @@ pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     let mut findings = vec![
         direction::headline(atlas, &all),
         direction::equal_lengths(atlas),
-        direction::reversal(&all),
+        direction::reversal(&all, atlas.uncut),
         error::tracing(atlas, &all),
     ];
     findings.extend(named("GRPO-λ recent").zip(named(BASELINE)).map(|(l, g)| direction::lambda(l, g)));

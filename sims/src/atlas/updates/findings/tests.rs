@@ -11,7 +11,14 @@ fn unbiased() -> Atlas {
         tasks(false).unwrap().into_iter().filter(|t| ["pivot", "fork"].contains(&t.name)).collect();
     let rows = tasks.iter().map(|task| ENTRANTS.iter().map(|e| vec![row(task, e)]).collect()).collect();
     let check = Check { method: "rloo", statement: "E[g] = ∇J", tasks: 2, worst: 0.0 };
-    Atlas { residuals: vec![0.0; tasks.len()], tasks, groups: vec![GROUP], rows, agreement: vec![check] }
+    Atlas {
+        residuals: vec![0.0; tasks.len()],
+        tasks,
+        groups: vec![GROUP],
+        rows,
+        agreement: vec![check],
+        uncut: [1.0; 2],
+    }
 }
 
 fn row(task: &crate::atlas::tasks::Task, entrant: &crate::atlas::entrants::Entrant) -> Row {

@@ -42,7 +42,8 @@ fn made_up(gain: f64) -> Comparison {
         plan,
         runs,
         choices: (0..n).map(|_| vec![choice()]).collect(),
-        unit_sweeps: Vec::new(),
+        sweeps: Vec::new(),
+        sweep_runs: 1,
         exact: Exact {
             updates: vec![vec![Some(update)]; n],
             unit_updates: vec![Some(update)],

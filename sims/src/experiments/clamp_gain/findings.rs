@@ -1,0 +1,205 @@
+//! What the numbers say.
+
+use super::measure::{Cell, Numbers, RATIOS, RUNS};
+use super::optimiser::Kind;
+use crate::experiment::Finding;
+use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::text::short;
+use crate::experiments::common::vectors::largest;
+
+/// The places of the arms.
+const REWEIGHTING: usize = 1;
+const OFFSET: usize = 2;
+const CLAMP: usize = 3;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    vec![helps(n), parts(n), shared(n), offset(n), solved(n)]
+}
+
+fn of(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Cell> {
+    n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect()
+}
+
+fn said(cell: &Cell, arm: usize) -> String {
+    let g = cell.gain[arm];
+    format!("{:+.3} [{:+.3}, {:+.3}]", g.mid, g.low, g.high)
+}
+
+fn place(cell: &Cell) -> String {
+    let policy = if cell.shared { "shared" } else { "table" };
+    format!("{policy}, {}, {} of the best rate", cell.kind.name(), cell.ratio)
+}
+
+/// The clamp's gain at every rate.
+fn row(cells: &[&Cell], arm: usize) -> String {
+    cells.iter().map(|c| format!("{}: {}", c.ratio, said(c, arm))).collect::<Vec<_>>().join(", ")
+}
+
+fn better(cell: &Cell) -> bool {
+    cell.gain[CLAMP].mid > 0.0 && cell.p_holm <= 0.05
+}
+
+fn helps(n: &Numbers) -> Finding {
+    let all: Vec<&Cell> = n.cells.iter().filter(|c| c.shared).collect();
+    let yes: Vec<&&Cell> = all.iter().filter(|c| better(c)).collect();
+    let no = all.iter().filter(|c| c.gain[CLAMP].mid < 0.0 && c.p_holm <= 0.05).count();
+    let list = yes.iter().map(|c| place(c)).collect::<Vec<_>>().join("; ");
+    let worst = all.iter().min_by(|a, b| a.gain[CLAMP].mid.total_cmp(&b.gain[CLAMP].mid));
+    finding(
+        "The clamp helps a policy that answers many prompts from shared parameters",
+        holds_when(
+            yes.len() == all.len(),
+            !yes.is_empty(),
+            format!("{list}; it hurts in {no} of {} cells", all.len()),
+            format!(
+                "it helps in none of {} cells after Holm's correction and hurts in {no}, most at {}",
+                all.len(),
+                worst.map_or(String::new(), |c| format!("{}: {}", place(c), said(c, CLAMP)))
+            ),
+        ),
+        format!(
+            "final J less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}",
+            n.updates,
+            RATIOS.len(),
+            row(&of(n, true, Kind::Sgd), CLAMP),
+            row(&of(n, true, Kind::AdamW), CLAMP)
+        ),
+    )
+}
+
+fn parts(n: &Numbers) -> Finding {
+    let shared: Vec<&Cell> = n.cells.iter().filter(|c| c.shared).collect();
+    let rms = |arm: usize| {
+        (shared.iter().map(|c| c.gain[arm].mid.powi(2)).sum::<f64>() / shared.len() as f64).sqrt()
+    };
+    let rest = shared
+        .iter()
+        .map(|c| (c.gain[CLAMP].mid - c.gain[REWEIGHTING].mid - c.gain[OFFSET].mid).powi(2))
+        .sum::<f64>();
+    let numbers = format!(
+        "root mean square over {} cells of the effect on final J: re-weighting {}, offset {}, both {}, what does not add up {}. Re-weighting only, SGD: {}; AdamW: {}. Offset only, SGD: {}; AdamW: {}",
+        shared.len(),
+        short(rms(REWEIGHTING)),
+        short(rms(OFFSET)),
+        short(rms(CLAMP)),
+        short((rest / shared.len() as f64).sqrt()),
+        row(&of(n, true, Kind::Sgd), REWEIGHTING),
+        row(&of(n, true, Kind::AdamW), REWEIGHTING),
+        row(&of(n, true, Kind::Sgd), OFFSET),
+        row(&of(n, true, Kind::AdamW), OFFSET)
+    );
+    finding(
+        "What the clamp does it does by re-weighting prompts: that part moves the final J more than the offset does",
+        holds_or(
+            rms(REWEIGHTING) > rms(OFFSET),
+            format!("re-weighting {}, offset {}", short(rms(REWEIGHTING)), short(rms(OFFSET))),
+        ),
+        numbers,
+    )
+}
+
+fn shared(n: &Numbers) -> Finding {
+    let pairs: Vec<(&Cell, &Cell)> = Kind::ALL
+        .into_iter()
+        .flat_map(|kind| of(n, true, kind).into_iter().zip(of(n, false, kind)))
+        .collect();
+    let more = pairs.iter().filter(|(s, t)| s.gain[CLAMP].mid > t.gain[CLAMP].mid).count();
+    let apart = pairs.iter().filter(|(s, t)| s.gain[CLAMP].low > t.gain[CLAMP].high).count();
+    finding(
+        "The clamp gains more where prompts share parameters than in a table with the same start",
+        holds_when(
+            apart == pairs.len(),
+            apart > 0,
+            format!(
+                "the intervals are apart in {apart} of {} cells; the mean is greater in {more}",
+                pairs.len()
+            ),
+            format!(
+                "no interval is above the table's; the mean is greater in {more} of {} cells",
+                pairs.len()
+            ),
+        ),
+        format!(
+            "the clamp's gain in the table, SGD: {}; AdamW: {}",
+            row(&of(n, false, Kind::Sgd), CLAMP),
+            row(&of(n, false, Kind::AdamW), CLAMP)
+        ),
+    )
+}
+
+fn offset(n: &Numbers) -> Finding {
+    let moved = largest(n.weights.iter().map(|(_, w)| (w[OFFSET] - w[0]).abs()));
+    let at = |p: f64| n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; 4], |(_, w)| *w);
+    let [low, half, high] = [0.1, 0.5, 0.9].map(at);
+    finding(
+        "The offset of the clamp has no effect on average: it pushes up whatever was sampled",
+        holds_or(
+            moved < 1e-12,
+            format!(
+                "it re-weights prompts, too, since it depends on how many are right: at success rate 0.1, 0.5 and 0.9 it changes the multiple of ∇p from {:.3}, {:.3}, {:.3} to {:.3}, {:.3}, {:.3}",
+                low[0], half[0], high[0], low[OFFSET], half[OFFSET], high[OFFSET]
+            ),
+        ),
+        format!("exact, G = 8; largest change of the multiple {}", short(moved)),
+    )
+}
+
+fn solved(n: &Numbers) -> Finding {
+    let share = |p: f64, arm: usize| {
+        let at = n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; 4], |(_, w)| *w);
+        at[arm] / at[0]
+    };
+    let falls = n.weights.windows(2).all(|w| w[1].1[CLAMP] / w[1].1[0] <= w[0].1[CLAMP] / w[0].1[0] + 1e-12);
+    finding(
+        "The more often a prompt is solved, the less of its weight the clamp leaves: a curriculum towards unsolved prompts",
+        holds_or(falls, "the share of the weight that is left rises somewhere"),
+        format!(
+            "share of the expected update left at success rate 0.02, 0.5, 0.9, 0.98: {:.3}, {:.3}, {:.3}, {:.3}; quartiles of the success rates at the start: {:.2}, {:.2}, {:.2}",
+            share(0.02, CLAMP),
+            share(0.5, CLAMP),
+            share(0.9, CLAMP),
+            share(0.98, CLAMP),
+            n.start[0],
+            n.start[1],
+            n.start[2]
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::weights::ARMS;
+    use super::*;
+    use crate::experiments::common::findings::words;
+    use grpo_lambda::stats::Interval;
+
+    fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
+        let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
+        let cell = |(shared, kind)| Cell {
+            shared,
+            kind,
+            ratio: 1.0,
+            rate: 1.0,
+            level: [0.5; ARMS.len()],
+            gain: if shared { gains.map(at) } else { [at(0.0), at(0.0), at(0.0), at(table)] },
+            p,
+            p_holm: p,
+        };
+        let all = [true, false].into_iter().flat_map(|shared| Kind::ALL.map(|kind| (shared, kind)));
+        Numbers {
+            cells: all.map(cell).collect(),
+            updates: 1,
+            start: [0.0; 3],
+            weights: vec![(0.1, [1.0, 1.0, weights[0], 0.9]), (0.5, [1.0, 1.0, 1.0, weights[1]])],
+        }
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let of = |n: Numbers| words(&findings(&n));
+        assert_eq!(of(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 5]);
+        assert_eq!(of(numbers([0.0, 0.05, 0.2, -0.2], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 5]);
+        // A gain that does not survive the correction is none.
+        assert_eq!(of(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.2, [1.0, 0.5]))[0], "Fails");
+    }
+}
