@@ -138,12 +138,15 @@ fn gradients(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::Evidence;
     use crate::methods;
 
     /// A policy that a sampler of another rounding sampled for, and that a step moves by 0.1 at every token.
+    #[derive(Default)]
     struct Rounding {
         recomputes: bool,
         moved: f64,
+        gradient: Vec<f64>,
     }
 
     /// The sampler's number of token `t`, and the policy's before it moved.
@@ -160,9 +163,11 @@ mod tests {
         type Error = std::convert::Infallible;
 
         fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
-            let logps = || (0..6).map(sampled).collect();
-            let responses = (0..group_size).map(|i| Response::graded(logps(), (i % 2) as f64)).collect();
-            Ok(vec![Group { responses }])
+            let logps = || (0..6).map(sampled).collect::<Vec<f64>>();
+            let evidence = || Evidence { sampler_logps: Some(logps()), ..Evidence::default() };
+            let response =
+                |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
+            Ok(vec![Group { responses: (0..group_size).map(response).collect() }])
         }
         fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {
             vec![0..1, 1..4]
@@ -173,7 +178,8 @@ mod tests {
         fn log_probs(&self, _: &[()], _: &[Group], part: Range<usize>) -> Result<Scored<()>, Self::Error> {
             Ok((part.map(|_| (0..6).map(|t| own(t) + self.moved).collect()).collect(), ()))
         }
-        fn backward(&mut self, (): (), _: &[Vec<f64>]) -> Result<(), Self::Error> {
+        fn backward(&mut self, (): (), dlogps: &[Vec<f64>]) -> Result<(), Self::Error> {
+            self.gradient.extend(dlogps.iter().flatten());
             Ok(())
         }
         fn step(&mut self) -> Result<(), Self::Error> {
@@ -186,7 +192,7 @@ mod tests {
     fn rounding_between_sampler_and_trainer_is_no_step_of_the_policy() {
         let method = methods::parse("grpo_lambda", "lambda=0.9").unwrap().method;
         let run = |recomputes: bool, inner_updates: usize| {
-            let mut policy = Rounding { recomputes, moved: 0.0 };
+            let mut policy = Rounding { recomputes, ..Rounding::default() };
             iterate(&mut policy, &*method, &[()], 4, inner_updates).unwrap()
         };
         // A trace at the last of six tokens: 1 + 0.9 + ... + 0.9^5.
@@ -200,5 +206,20 @@ mod tests {
         // Later updates are measured from the first, not from the one before.
         near(run(true, 2).trace_log_ratio_max, 0.1 * trace);
         near(run(true, 3).log_ratio_max, 0.2);
+    }
+
+    #[test]
+    fn a_correction_weighs_the_trainer_s_own_numbers_against_the_sampler_s() {
+        let gradient = |settings: &str| {
+            let method = methods::parse("grpo", settings).unwrap().method;
+            let mut policy = Rounding { recomputes: true, ..Rounding::default() };
+            iterate(&mut policy, &*method, &[()], 4, 1).unwrap();
+            policy.gradient
+        };
+        let (plain, truncated) = (gradient(""), gradient("correction=token_truncate correction_high=2"));
+        assert!(plain.len() == 24 && plain.iter().all(|g| *g != 0.0));
+        for (plain, corrected) in plain.iter().zip(truncated) {
+            assert!((corrected - plain * 0.05f64.exp()).abs() < 1e-12, "{corrected} for {plain}");
+        }
     }
 }

@@ -29,9 +29,6 @@ pub struct Credit {
     pub weights: Vec<f64>,
     /// Which tokens a selective trace may read, length `T`; none where the trace reads all.
     pub eligible: Option<Vec<bool>>,
-    /// What the policy loss of every token is multiplied by, length `T`: the truncated importance weight of the sampler's mismatch.
-    /// None where it is 1. The KL term is not multiplied.
-    pub correction: Option<Vec<f64>>,
 }
 
 /// One response's share of the loss.

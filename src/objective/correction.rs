@@ -21,6 +21,9 @@ pub enum Unit {
 /// u_t = pi_old(a_t|s_t) / pi_sampler(a_t|s_t)         held constant; log-ratios are cut at 20 nats
 /// truncated: min(max(u, low), high)                   masked: u where low <= u <= high, else 0
 /// ```
+/// The KL term is not multiplied. The weight is taken when the loss is, not with the credit: `old_logps` may then be the trainer's own
+/// ([`Policy::recomputes_old_logps`](crate::learner::Policy::recomputes_old_logps)).
+///
 /// Source: TRL `vllm_importance_sampling_mode`, verl `rollout_is` and IcePop, OpenRLHF and NeMo-RL `seq-mask-tis`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correction {

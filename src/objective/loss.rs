@@ -31,7 +31,9 @@ pub(super) fn of_response(
     let logps = LogProbs { logps, old, frozen, advantages: &credit.advantages, eligible };
     let mut input = objective.ratio.forward(&logps);
     let divisor = mean_weight(objective, response, logps.eligible);
-    let term = policy_term(objective, &logps, &mut input, credit, 1.0 / divisor);
+    let correction = objective.correction.map(|correction| correction.weights(response));
+    let scale = |t: usize| correction.as_ref().map_or(1.0, |c| c[t]) / divisor;
+    let term = policy_term(objective, &logps, &mut input, credit, scale);
     let dlogps = objective.ratio.backward(&logps, input, term.slopes, &term.values);
     let mut loss = Loss { value: 0.0, dlogps, metrics: term.metrics };
     add_kl(objective, response, credit, &logps, &mut loss);
@@ -50,12 +52,13 @@ pub(super) fn of_tokens(
     let logps = LogProbs { logps, old, frozen: logps, advantages: &credit.advantages, eligible };
     let input = objective.ratio.forward(&logps);
     let divisor = mean_weight(objective, response, logps.eligible);
+    let correction = objective.correction.map(|correction| correction.weights(response));
     let of_token = |t: usize| {
         let (a, z) = (credit.advantages[t], input.z[t]);
         let at = TokenLogps { logp: logps.logps[t], old: old[t], frozen: logps.logps[t] };
         let token = objective.surrogate.of_logps(&at, a).unwrap_or_else(|| objective.surrogate.at(z, a));
         let factor = input.factors.as_ref().map_or(1.0, |f| f[t]);
-        credit.correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor
+        correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor
     };
     (0..response.len()).map(of_token).collect()
 }
@@ -87,13 +90,13 @@ struct PolicyTerm {
     metrics: Metrics,
 }
 
-/// The losses of all tokens, each times `scale`. Takes the buffer of `input`.
+/// The losses of all tokens, each times its `scale`. Takes the buffer of `input`.
 fn policy_term(
     objective: &Objective,
     logps: &LogProbs,
     input: &mut SurrogateInput,
     credit: &Credit,
-    scale: f64,
+    scale: impl Fn(usize) -> f64,
 ) -> PolicyTerm {
     let mut metrics = Metrics {
         log_ratio_max: largest(logps.logps.iter().zip(logps.old).map(|(new, old)| new - old)),
@@ -115,7 +118,7 @@ fn policy_term(
             slopes[t] = 0.0;
             continue;
         }
-        let weight = credit.weights[t] * scale * credit.correction.as_ref().map_or(1.0, |c| c[t]);
+        let weight = credit.weights[t] * scale(t);
         let (z, a) = (input.z[t], credit.advantages[t]);
         let at = TokenLogps { logp: logps.logps[t], old: logps.old[t], frozen: logps.frozen[t] };
         let token = surrogate.of_logps(&at, a).unwrap_or_else(|| surrogate.at_exp(z, slopes[t], a));

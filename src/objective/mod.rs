@@ -58,11 +58,7 @@ impl Objective {
         let weights = self.reduction.weights_of_groups(&lengths);
         let advantages = advantages(&active);
         let mut eligible = self.ratio.select(batch, &active).map(Vec::into_iter);
-        let mut corrections = responses.iter().zip(&active).map(|(response, active)| {
-            self.correction.filter(|_| *active).map(|correction| correction.weights(response))
-        });
         let credit = |((advantages, weight), kept): ((Vec<f64>, f64), Option<Vec<bool>>)| Credit {
-            correction: corrections.next().flatten(),
             weights: match kept {
                 Some(kept) => kept.into_iter().map(|kept| if kept { weight } else { 0.0 }).collect(),
                 None => vec![weight; advantages.len()],

@@ -118,12 +118,18 @@ impl Trainer<'_> {
 
 /// A response as a method reads it.
 fn response(sampled: SampledResponse, breakdown: &RewardBreakdown) -> Response {
+    let evidence = Evidence {
+        entropies: Some(sampled.entropies),
+        // Where the trainer rounds differently, `old_logps` become its own in the first update.
+        sampler_logps: Some(sampled.logps.clone()),
+        ..Evidence::default()
+    };
     Response {
         tokens: sampled.tokens,
         old_logps: sampled.logps,
         ref_logps: None,
         reward: breakdown.total,
         truncated: sampled.truncated,
-        evidence: Evidence { entropies: Some(sampled.entropies), ..Evidence::default() },
+        evidence,
     }
 }

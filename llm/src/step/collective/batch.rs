@@ -50,8 +50,18 @@ fn read_list(rows: &mut impl Iterator<Item = Vec<f64>>) -> Option<Option<Vec<f64
 fn write_response(response: &Response, rows: &mut Vec<Vec<f64>>) {
     // Destructured in full, so that a new field cannot be forgotten.
     let Response { tokens, old_logps, ref_logps, reward, truncated, evidence } = response;
-    let Evidence { entropies, values, collisions, steps, shifts, saliencies, teacher_logps, hidden } =
-        evidence;
+    let Evidence {
+        entropies,
+        values,
+        collisions,
+        steps,
+        shifts,
+        saliencies,
+        teacher_logps,
+        sampler_logps,
+        reward_parts,
+        hidden,
+    } = evidence;
     let vectors = hidden.as_ref().map_or(0, Vec::len) as f64;
     rows.push(vec![
         flag(reward.is_some()),
@@ -62,7 +72,10 @@ fn write_response(response: &Response, rows: &mut Vec<Vec<f64>>) {
     ]);
     rows.push(tokens.iter().map(|t| f64::from(*t)).collect());
     rows.push(old_logps.clone());
-    for list in [ref_logps, entropies, values, collisions, shifts, saliencies, teacher_logps] {
+    for list in [ref_logps, entropies, values, collisions, shifts, saliencies] {
+        write_list(list, rows);
+    }
+    for list in [teacher_logps, sampler_logps, reward_parts] {
         write_list(list, rows);
     }
     let step = |s: &StepValue| [s.start as f64, s.value];
@@ -78,6 +91,7 @@ fn read_response(rows: &mut impl Iterator<Item = Vec<f64>>) -> Option<Response> 
     let ref_logps = read_list(rows)?;
     let [entropies, values, collisions] = [read_list(rows)?, read_list(rows)?, read_list(rows)?];
     let [shifts, saliencies, teacher_logps] = [read_list(rows)?, read_list(rows)?, read_list(rows)?];
+    let [sampler_logps, reward_parts] = [read_list(rows)?, read_list(rows)?];
     let step = |[start, value]: &[f64; 2]| StepValue { start: *start as usize, value: *value };
     let steps = read_list(rows)?.map(|list| list.as_chunks::<2>().0.iter().map(step).collect());
     let hidden = match hidden > 0.0 {
@@ -98,6 +112,8 @@ fn read_response(rows: &mut impl Iterator<Item = Vec<f64>>) -> Option<Response> 
             shifts,
             saliencies,
             teacher_logps,
+            sampler_logps,
+            reward_parts,
             hidden,
         },
     })
@@ -125,6 +141,8 @@ mod tests {
                 shifts: Some(vec![0.7]),
                 saliencies: None,
                 teacher_logps: list(4),
+                sampler_logps: list(5),
+                reward_parts: Some(vec![0.25]),
                 hidden: Some(vec![vec![0.1, 0.2], vec![], vec![1e-310, 5.0]]),
             },
         }

@@ -7,6 +7,7 @@ pub const PROVIDED: &[EvidenceKind] = &[
     EvidenceKind::Tokens,
     EvidenceKind::Entropies,
     EvidenceKind::RefLogps,
+    EvidenceKind::SamplerLogps,
     EvidenceKind::Shifts,
     EvidenceKind::Saliencies,
     EvidenceKind::Hidden,
@@ -19,13 +20,11 @@ pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
         EvidenceKind::Collisions => "llm-train keeps the entropy of a distribution, not its sum of squares",
         EvidenceKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
         EvidenceKind::TeacherLogps => "llm-train does not score a response with its answer in the prompt",
-        EvidenceKind::SamplerLogps => {
-            "llm-train takes the log-probabilities of its own sampler as those of the old policy"
-        }
         EvidenceKind::RewardParts => "llm-train adds the components of a reward before a method sees them",
         EvidenceKind::Tokens
         | EvidenceKind::Entropies
         | EvidenceKind::RefLogps
+        | EvidenceKind::SamplerLogps
         | EvidenceKind::Shifts
         | EvidenceKind::Saliencies
         | EvidenceKind::Hidden => "",
