@@ -5,29 +5,37 @@ use std::path::Path;
 use crate::common::{checkpoint, shape};
 use crate::documents::{Plan, help, page, run_all};
 
-/// Settings at which a run takes a second, for commands that train.
-const SMALL: &str = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=64 sft.steps=2 sft.batch=4 \
-                     rl.steps=2 rl.prompts_per_step=2 rl.group_size=2 rl.max_new_tokens=8 eval.n=4 eval.every=2 checkpoint.every=2";
+/// A model and a run at which a command that trains takes a second.
+const SHAPE: &str = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=64";
+const SHORT: &str = "sft.steps=2 sft.batch=4 rl.prompts_per_step=2 rl.group_size=2 rl.steps=2 rl.max_new_tokens=8 eval.n=4 \
+                     eval.every=2 checkpoint.every=2";
+
+/// A command with small settings in place of those it does not give; the shape of a checkpoint is its own.
+fn small(command: &str) -> String {
+    let given = |key: &str| command.split_whitespace().any(|word| word.split('=').next() == Some(key));
+    let shape = if command.contains("model.checkpoint=") { "" } else { SHAPE };
+    let settings = shape.split_whitespace().chain(SHORT.split_whitespace());
+    let more: Vec<&str> = settings.filter(|s| !s.split('=').next().is_some_and(&given)).collect();
+    format!("{command} {}", more.join(" "))
+}
 
 /// What becomes of a command.
 fn plan(command: &str) -> Plan {
-    let words: Vec<&str> = command.split_whitespace().collect();
     if command.contains("gpu-check") || command.contains("device=cuda") || command.contains("--device cuda") {
         return Plan::Not("needs a card");
     }
-    let trains =
-        matches!(words.get(1), None | Some(&("train" | "sft" | "chat"))) || command.contains("--methods");
-    match words.get(1) {
-        _ if command.contains("--dry-run") || command.contains("--print-config") => Plan::AsPrinted,
-        Some(&"reproduce") => Plan::Scaled(format!(
-            "{command} --only dataset=gsm8k,style=both,lambda=0.98,update=trace {SMALL}"
-        )),
-        _ if trains => {
-            let given =
-                |setting: &&str| words.iter().any(|w| w.split('=').next() == setting.split('=').next());
-            let more: Vec<&str> = SMALL.split_whitespace().filter(|s| !given(s)).collect();
-            Plan::Scaled(format!("{} {}", command.replace("--seeds 6", "--seeds 2"), more.join(" ")))
+    if command.contains("--dry-run") || command.contains("--print-config") {
+        return Plan::AsPrinted;
+    }
+    match command.split_whitespace().nth(1) {
+        None | Some("train" | "sft") => Plan::Scaled(small(command)),
+        Some("compare") if command.contains("--methods") => {
+            Plan::Scaled(small(&command.replace("--seeds 6", "--seeds 2")))
         }
+        Some("reproduce") => {
+            Plan::Scaled(small(&format!("{command} --only dataset=gsm8k,style=both,lambda=0.99,update=trace")))
+        }
+        Some("eval") if !command.contains("--limit") => Plan::Scaled(format!("{command} --limit 4")),
         _ => Plan::AsPrinted,
     }
 }
