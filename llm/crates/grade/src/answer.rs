@@ -110,6 +110,13 @@ impl Answer {
         if self.words.is_some() && self.words == other.words && self.rules.has(Rule::Words) {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words));
         }
+        if self.rules.has(Rule::NumberWords)
+            && self.words.is_some()
+            && other.words.is_some()
+            && self.same_names(other)
+        {
+            return Verdict::decided(true, Rules::NONE.with(Rule::Words).with(Rule::Unordered));
+        }
         if let Some(decided) = self.by_choice(other) {
             return decided;
         }
@@ -123,6 +130,30 @@ impl Answer {
         if second.equal.is_none() && first.equal.is_some() { first } else { second }
     }
 
+    /// Whether both are lists of the same names in any order.
+    fn same_names(&self, other: &Answer) -> bool {
+        let names = |answer: &Answer| {
+            let text =
+                without_text_commands(&answer.text).replace("\\text{", "").replace('}', "").to_lowercase();
+            let mut names: Vec<String> =
+                text.replace(" and ", ",").split([',', ';']).map(words::canonical).collect();
+            names.retain(|name| !name.is_empty());
+            names.sort();
+            names
+        };
+        let own = names(self);
+        own.len() > 1 && own == names(other)
+    }
+
+    /// Whether a short response is this text and nothing else, in any case.
+    pub(super) fn is_spelled(&self, response: &str) -> bool {
+        let plain = |text: &str| {
+            let text = tidy(&folded(text)).replace("\\text{", " ").replace('}', " ").to_lowercase();
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        plain(&self.text) == plain(response)
+    }
+
     fn by_choice(&self, other: &Answer) -> Option<Verdict> {
         let (Some(a), Some(b)) = (self.choice, other.choice) else { return None };
         (self.rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
@@ -132,14 +163,8 @@ impl Answer {
     }
 
     fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
-        let ways = |answer: &'_ Answer| -> Vec<Reading> {
-            let plain = answer.readings.iter().flatten();
-            let more = answer.more.iter().filter(|_| lenient);
-            plain.chain(more).filter(|r| r.rules.minus(rules).is_empty()).cloned().collect()
-        };
-        let (own, others) = (ways(self), ways(other));
-        if !own.is_empty() && !others.is_empty() {
-            return any_same(&own, &others, rules);
+        if self.ways(rules, lenient).next().is_some() && other.ways(rules, lenient).next().is_some() {
+            return any_same(|| self.ways(rules, lenient), || other.ways(rules, lenient), rules);
         }
         // A text is no number, whatever it says.
         if self.words.is_some() || other.words.is_some() {
@@ -148,18 +173,26 @@ impl Answer {
         let reason = [self, other].into_iter().find_map(|a| a.readings.clone().err());
         Verdict::open(reason.unwrap_or(Reason::NoAnswer))
     }
+
+    /// The readings that rest on these rules only.
+    fn ways(&self, rules: Rules, lenient: bool) -> impl Iterator<Item = &Reading> {
+        let more = self.more.iter().filter(move |_| lenient);
+        self.readings.iter().flatten().chain(more).filter(move |r| r.rules.minus(rules).is_empty())
+    }
 }
 
 /// Whether any reading of one is the same as any of the other.
-fn any_same(a: &[Reading], b: &[Reading], rules: Rules) -> Verdict {
+fn any_same<'a, A, B>(own: impl Fn() -> A, others: impl Fn() -> B, rules: Rules) -> Verdict
+where
+    A: Iterator<Item = &'a Reading>,
+    B: Iterator<Item = &'a Reading>,
+{
     let mut budget = Budget::new(rules);
     let mut open = None;
-    for x in a {
-        for y in b {
-            // A reference with a comma is a list unless its own spelling says that it is a decimal.
-            if x.rules.has(Rule::DecimalComma) && matches!(a[0].node, Node::List(_)) {
-                continue;
-            }
+    // A reference with a comma is a list unless its own spelling says that it is a decimal.
+    let listed = own().next().is_some_and(|first| matches!(first.node, Node::List(_)));
+    for x in own().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
+        for y in others() {
             budget.forget(x.rules.and(y.rules));
             match compare::same(&x.node, &y.node, &mut budget) {
                 Ok(true) => return Verdict::decided(true, budget.used()),

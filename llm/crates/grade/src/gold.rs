@@ -91,6 +91,14 @@ impl Gold {
         verdict
     }
 
+    /// Whether a response is the text of a reference and nothing else, as `July 4` is.
+    pub(super) fn is_spelled(&self, response: &str) -> bool {
+        match &self.0 {
+            GoldKind::Integer(_) => false,
+            GoldKind::Any(golds, _) => golds.iter().any(|(_, gold)| gold.is_spelled(response)),
+        }
+    }
+
     fn compare(&self, text: &str) -> Verdict {
         match &self.0 {
             GoldKind::Integer(gold) => match Integer::parse(text) {

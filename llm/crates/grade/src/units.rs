@@ -111,6 +111,8 @@ const ALONE: &[&str] = &[
     "ruble rubles рублей рубля руб",
     "acre acres",
     "db",
+    "am",
+    "pm",
     "ph",
 ];
 

@@ -29,13 +29,20 @@ pub(super) fn combinations(node: &Node) -> Option<Node> {
 /// A value times letters that are units, such as `9.8 m/s^2`, as a value with its unit.
 pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
     let Node::Product(factors) = node else { return None };
-    let ((false, value), letters) = factors.split_first()? else { return None };
+    let first =
+        factors.iter().position(|(_, n)| n.any(&|n| matches!(n, Node::Symbol(_) | Node::Words(_))))?;
+    let (value, letters) = factors.split_at(first);
+    let value = match value {
+        [] => return None,
+        [(false, one)] => one.clone(),
+        more => Node::Product(more.to_vec()),
+    };
     let mut name = String::new();
     for (divides, factor) in letters {
         unit_name(factor, *divides, &mut name)?;
     }
     let known = !value.has_symbols() && crate::units::measure(name.trim()).is_some();
-    known.then(|| Node::Unit(Box::new(value.clone()), Some(name.trim().to_owned())))
+    known.then(|| Node::Unit(Box::new(value), Some(name.trim().to_owned())))
 }
 
 fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {

@@ -12,6 +12,8 @@ use crate::words;
 
 /// Bytes at the end of a response in which an answer without a box is looked for.
 const WINDOW: usize = 32 * 1024;
+/// Longest line behind `####` that is an answer and no heading with a text.
+const LINE: usize = 200;
 /// Longest text without mathematics that is taken as an answer.
 const WORDS: usize = 80;
 
@@ -56,10 +58,11 @@ fn marked(text: &str) -> Option<String> {
         let inside = after.split_once("</answer>").map_or(after, |(inside, _)| inside);
         return Some(statement(inside).unwrap_or_else(|| inside.to_owned())).filter(|t| !t.trim().is_empty());
     }
-    if let Some((_, after)) = text.rsplit_once("#### ")
-        && let Some(line) = after.lines().next().filter(|line| !line.trim().is_empty() && !is_prose(line))
+    if let Some((_, after)) = text.rsplit_once("####")
+        && let Some(line) =
+            after.lines().next().map(str::trim).filter(|line| !line.is_empty() && line.len() <= LINE)
     {
-        return Some(line.to_owned());
+        return if is_prose(line) { statement(line) } else { Some(line.to_owned()) };
     }
     let lower = lowered(text);
     [FINAL, ANSWER, RESULT].into_iter().find_map(|phrases| {
@@ -189,6 +192,7 @@ fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
         let end = match c {
             '\n' => !rest[start..at].trim_end().ends_with([':', '=']),
             '。' | '।' | '؟' => true,
+            '!' if rest[..at].ends_with('\\') => false,
             '.' | '?' | '!' => after.is_none_or(char::is_whitespace) && !rest[..at].ends_with('.'),
             _ => false,
         };

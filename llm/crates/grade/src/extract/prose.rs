@@ -34,10 +34,23 @@ struct Piece {
     stop: bool,
 }
 
+/// Words of two letters that are no product of two symbols.
+const SHORT_WORDS: [&str; 52] = [
+    "is", "of", "to", "we", "so", "by", "at", "in", "on", "as", "an", "be", "or", "if", "it", "no", "up",
+    "us", "he", "me", "my", "do", "go", "la", "le", "es", "el", "il", "un", "et", "de", "du", "en", "se",
+    "si", "ja", "am", "zu", "um", "da", "wo", "os", "lo", "al", "ou", "je", "ce", "ne", "te", "tu", "su",
+    "ok",
+];
+
 /// Letters of scripts whose words are no symbols of mathematics.
 fn is_foreign(c: char) -> bool {
-    c.is_alphabetic() && !c.is_ascii() && !('Α'..='ω').contains(&c)
+    c.is_alphabetic() && !c.is_ascii() && !('Α'..='ω').contains(&c) && !is_latin(c) && !matches!(c, 'ⁿ' | 'ₙ')
         || matches!(c, '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
+}
+
+/// A letter with an accent, which does not end a word.
+fn is_latin(c: char) -> bool {
+    matches!(c, 'À'..='ɏ' | 'Ḁ'..='ỿ')
 }
 
 fn pieces(text: &str) -> Vec<Piece> {
@@ -101,9 +114,21 @@ fn kind(word: &str) -> Kind {
         return Kind::Sign;
     }
     if words::function(inner).is_some()
-        || matches!(inner.trim_matches(['-', '+']), "sqrt" | "pi" | "infinity" | "inf" | "mod")
+        || matches!(
+            inner.trim_matches(['-', '+']),
+            "sqrt" | "pi" | "infinity" | "inf" | "mod" | "minus" | "negative"
+        )
     {
         return Kind::Function;
+    }
+    if inner.is_ascii() && inner.contains(['_', '^']) && !longest_word(inner) {
+        return Kind::Value;
+    }
+    if matches!(lower.trim_end_matches('.'), "am" | "pm" | "a.m" | "p.m" | "per") {
+        return Kind::Unit;
+    }
+    if letters == 2 && inner.len() == 2 && inner.is_ascii() && !SHORT_WORDS.contains(&lower.as_str()) {
+        return Kind::Letter;
     }
     if letters == 1 && inner.is_ascii() {
         return if inner.len() == 1 { Kind::Letter } else { Kind::Value };

@@ -99,6 +99,7 @@ fn single(name: &str) -> Option<Token> {
         "times" | "cdot" | "ast" | "cdotp" | "bullet" => Token::Times,
         "div" => Token::Divide,
         "over" => Token::Over,
+        "Rightarrow" | "implies" | "Longrightarrow" | "therefore" => Token::Implies,
         "circ" => Token::Circ,
         "degree" | "textdegree" => Token::Degree,
         "prime" => Token::Prime,
@@ -150,8 +151,7 @@ fn relation(name: &str) -> Option<Relation> {
         "lt" => Relation::Less,
         "gt" => Relation::Greater,
         "ne" | "neq" => Relation::Unequal,
-        "equiv" | "to" | "rightarrow" | "Rightarrow" | "implies" | "longrightarrow" | "Longrightarrow"
-        | "coloneqq" => Relation::Equal,
+        "equiv" | "to" | "rightarrow" | "longrightarrow" | "coloneqq" => Relation::Equal,
         "approx" | "simeq" | "thickapprox" | "doteq" | "approxeq" | "cong" => Relation::About,
         "in" => Relation::In,
         _ => return None,
@@ -179,6 +179,10 @@ impl Lexer<'_> {
         if TEXTS.contains(&name) {
             let inside = self.needed(name)?;
             return self.text_in(inside);
+        }
+        if name == "Omega" && self.spelling.wide && self.behind_value() {
+            self.push(Token::Text("ohm".into()));
+            return Ok(());
         }
         if let Some(token) = single(name) {
             self.push(token);

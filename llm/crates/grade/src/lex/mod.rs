@@ -80,6 +80,8 @@ pub(super) enum Token {
     RowEnd,
     /// `\circ`: degrees where it is a power, composition elsewhere.
     Circ,
+    /// `\Rightarrow`, `\therefore`: what stands behind it is what is said.
+    Implies,
     /// `\pmod`, `\bmod`, `mod`.
     Modulus,
 }
@@ -207,6 +209,11 @@ impl<'a> Lexer<'a> {
         match c {
             '\\' => self.command(),
             _ if c.is_ascii_alphabetic() => {
+                let end = self.rest().find(|c: char| !c.is_alphabetic()).unwrap_or(self.rest().len());
+                let latin = self.rest()[..end].chars().any(|c| matches!(c, 'À'..='ɏ'));
+                if latin && self.spelling.wide {
+                    return self.foreign_word();
+                }
                 self.word();
                 Ok(())
             }

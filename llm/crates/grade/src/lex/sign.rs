@@ -39,13 +39,14 @@ fn meaning(c: char) -> Option<Token> {
         '∩' => Token::Intersection,
         '∖' => Token::Without,
         '∞' => Token::Infinity,
+        '⟹' | '⇒' | '∴' => Token::Implies,
         'π' | '𝜋' => Token::Pi,
         '√' => Token::Root,
         'ℝ' => Token::Reals,
         '&' => Token::Cell,
         '∧' => Token::And,
         '∨' => Token::Or,
-        'α'..='ω' | 'Α'..='Ω' => Token::Symbol(c.to_string()),
+        'α'..='ω' | 'Α'..='Ω' | 'ϕ' | 'ϑ' => Token::Symbol(greek(c)),
         '∠' | '△' | '▵' => Token::Symbol(c.to_string()),
         _ => {
             return relation(c)
@@ -55,9 +56,51 @@ fn meaning(c: char) -> Option<Token> {
     })
 }
 
+/// The name of a Greek letter in LaTeX.
+fn greek(c: char) -> String {
+    const NAMES: [(char, &str); 32] = [
+        ('α', "alpha"),
+        ('β', "beta"),
+        ('γ', "gamma"),
+        ('δ', "delta"),
+        ('ε', "epsilon"),
+        ('ζ', "zeta"),
+        ('η', "eta"),
+        ('θ', "theta"),
+        ('ι', "iota"),
+        ('κ', "kappa"),
+        ('λ', "lambda"),
+        ('μ', "mu"),
+        ('ν', "nu"),
+        ('ξ', "xi"),
+        ('ρ', "rho"),
+        ('σ', "sigma"),
+        ('τ', "tau"),
+        ('υ', "upsilon"),
+        ('φ', "phi"),
+        ('ϕ', "phi"),
+        ('χ', "chi"),
+        ('ψ', "psi"),
+        ('ω', "omega"),
+        ('ϑ', "theta"),
+        ('Γ', "Gamma"),
+        ('Δ', "Delta"),
+        ('Θ', "Theta"),
+        ('Λ', "Lambda"),
+        ('Π', "Pi"),
+        ('Σ', "Sigma"),
+        ('Φ', "Phi"),
+        ('Ω', "Omega"),
+    ];
+    NAMES
+        .iter()
+        .find(|(letter, _)| *letter == c)
+        .map_or_else(|| c.to_string(), |(_, name)| (*name).to_owned())
+}
+
 fn relation(c: char) -> Option<Relation> {
     Some(match c {
-        '=' | '≡' | '→' | '⟹' | '⇒' | '＝' => Relation::Equal,
+        '=' | '≡' | '→' | '＝' => Relation::Equal,
         '≈' | '≃' | '≅' | '≐' => Relation::About,
         '<' | '＜' => Relation::Less,
         '>' | '＞' => Relation::Greater,
@@ -126,6 +169,10 @@ impl Lexer<'_> {
             }
             return Ok(());
         }
+        if c == 'Ω' && self.spelling.wide && self.behind_value() {
+            self.push(Token::Text("ohm".into()));
+            return Ok(());
+        }
         if c == '∅' {
             self.push(Token::Open('{'));
             self.push(Token::Close('}'));
@@ -153,7 +200,7 @@ impl Lexer<'_> {
             ("==", Token::Relation(Relation::Equal)),
             ("<=", Token::Relation(Relation::LessOrEqual)),
             (">=", Token::Relation(Relation::GreaterOrEqual)),
-            ("=>", Token::Relation(Relation::Equal)),
+            ("=>", Token::Implies),
             ("!=", Token::Relation(Relation::Unequal)),
             ("+/-", Token::PlusMinus),
             ("->", Token::Relation(Relation::Equal)),
@@ -192,7 +239,7 @@ impl Lexer<'_> {
     }
 
     /// A word of another script: a connective, a unit or a noun behind a number.
-    fn foreign_word(&mut self) -> Result<(), Reason> {
+    pub(super) fn foreign_word(&mut self) -> Result<(), Reason> {
         let word = self.take_while(|c| c.is_alphabetic() || is_mark(c));
         if let Some(joins) = words::connective(word) {
             self.push(super::word::joined_by(joins));

@@ -1,6 +1,6 @@
 //! Words of plain text and the content of text commands.
 
-use super::{Lexer, Token, plain_number, shown, unreadable};
+use super::{Lexer, Token, shown, unreadable};
 use crate::node::Relation;
 use crate::rules::Rule;
 use crate::units;
@@ -20,8 +20,14 @@ pub(super) fn joined_by(connective: Connective) -> Token {
 impl<'a> Lexer<'a> {
     /// Letters of plain text: a name with a meaning, a unit behind a number, or one symbol for each letter.
     pub(super) fn word(&mut self) {
-        let word = self.take_while(|c| c.is_ascii_alphabetic());
         let behind_value = self.behind_value();
+        for (half, name) in [("p.m", "pm"), ("a.m", "am")] {
+            if behind_value && self.spelling.wide && self.take(half) {
+                self.take(".");
+                return self.push(Token::Text(name.into()));
+            }
+        }
+        let word = self.take_while(|c| c.is_ascii_alphabetic());
         if let Some(joins) = words::connective(word) {
             return self.push(joined_by(joins));
         }
@@ -35,6 +41,7 @@ impl<'a> Lexer<'a> {
             "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
             "sqrt" => Token::Root,
             "mod" => Token::Modulus,
+            "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "U" if self.between_intervals() => Token::Union,
             "in" if !behind_value => Token::Relation(Relation::In),
             _ if behind_value && units::is_percent(word) => Token::Percent,
@@ -144,7 +151,13 @@ impl<'a> Lexer<'a> {
                     None => return Ok(()),
                 }
             }
-            _ if inside.bytes().all(|b| b.is_ascii_digit()) => plain_number(inside),
+            // `\text{-5}` is mathematics in the wrong font.
+            _ if inside.chars().all(|c| !c.is_alphabetic()) && !inside.contains('\\') => {
+                let lexed = super::lex(inside, self.spelling)?;
+                self.used = self.used.and(lexed.used);
+                lexed.tokens.into_iter().for_each(|token| self.push(token));
+                return Ok(());
+            }
             _ if self.spelling.wide && self.behind_value() && matches!(inside, "st" | "nd" | "rd" | "th") => {
                 self.uses(Rule::UnitDropped);
                 return Ok(());

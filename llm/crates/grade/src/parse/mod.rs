@@ -102,7 +102,10 @@ impl Parser<'_> {
 
     /// Items with separators between them; one item is itself.
     fn list(&mut self) -> Result<Node, Reason> {
-        let (mut items, and_only) = self.joined_items()?;
+        let (mut items, mut and_only) = self.joined_items()?;
+        while self.take(&Token::Implies) {
+            (items, and_only) = self.joined_items()?;
+        }
         match items.len() {
             0 => unreadable("nothing where a value should be"),
             1 => Ok(items.remove(0)),
@@ -128,7 +131,8 @@ impl Parser<'_> {
             match self.peek() {
                 None => return Ok((items, and_only)),
                 Some(
-                    Token::Close(_)
+                    Token::Implies
+                    | Token::Close(_)
                     | Token::BraceClose
                     | Token::Cell
                     | Token::RowEnd
@@ -243,6 +247,17 @@ impl Parser<'_> {
                 braced && !index[1..index.len() - 1].contains(&Token::BraceClose) || index.len() == 1
             }
             [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
+            // `f^{-1}(x)`
+            [
+                Token::Caret,
+                Token::BraceOpen,
+                Token::Minus,
+                Token::Number { .. },
+                Token::BraceClose,
+                Token::Open('('),
+                middle @ ..,
+                Token::Close(')'),
+            ] => middle.iter().all(inside),
             _ => false,
         }
     }

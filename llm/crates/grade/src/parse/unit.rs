@@ -15,6 +15,8 @@ struct Name {
     unknown: bool,
     /// Whether the next part stands under a fraction bar.
     divided: bool,
+    /// Whether the lenient rules read, for which `per` is a fraction bar.
+    wide: bool,
     /// `square` or `cubic` before the unit that it belongs to.
     power: Option<u8>,
 }
@@ -30,6 +32,7 @@ impl Name {
     }
 
     fn words(&mut self, text: &str) {
+        let text = text.replace("p.m", "pm").replace("a.m", "am");
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '/').filter(|w| !w.is_empty()) {
             let mut parts = word.split('/');
             if let Some(first) = parts.next().filter(|p| !p.is_empty()) {
@@ -46,6 +49,7 @@ impl Name {
 
     fn word(&mut self, word: &str) {
         match (word, units::canonical(word)) {
+            ("per", _) if self.wide => self.divided = true,
             ("square" | "sq", _) => self.power = Some(2),
             ("cubic" | "cu", _) => self.power = Some(3),
             ("squared", _) => self.text += "^2",
@@ -59,7 +63,7 @@ impl Name {
 impl Parser<'_> {
     /// The unit at this place, in canonical spelling; words that are no unit say nothing.
     pub(super) fn unit(&mut self) -> Result<Option<String>, Reason> {
-        let mut name = Name::default();
+        let mut name = Name { wide: self.wide, ..Name::default() };
         let mut more = false;
         loop {
             match self.peek() {
