@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records what Math-Verify says of JSON lines {"gold", "answer"}: one character a case, 1 equal, 0 not, e an exception or a timeout.
+"""Records what Math-Verify says of a suite in `peer/SUITE.json`: one character a case, 1 equal, 0 not, e an exception or a timeout.
 
-    python peer.py < cases.jsonl > peer.json
+    python peer.py SUITE [FOLDER OF BENCHMARKS]
 
 Needs `pip install math-verify==0.9.0`. Bare text is put in math mode, and read as prose where it is prose, as for a user who knows
 what Math-Verify reads; the time of a case is that of both parses and the comparison, in one process.
@@ -15,6 +15,7 @@ import sys
 import time
 
 logging.disable(logging.CRITICAL)
+from cases import HERE, suite  # noqa: E402
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, StringExtractionConfig, parse, verify  # noqa: E402
 
 MATH = re.compile(r"(?<!\\)\$|\\\(|\\\[|\\boxed|\\begin\{(?:align|equation|gather)")
@@ -50,19 +51,20 @@ def verdict(case):
 
 def main():
     found, times = [], []
-    for line in sys.stdin:
-        case = json.loads(line)
+    for case in suite(*sys.argv[1:]):
         start = time.perf_counter()
         found.append(verdict(case))
         times.append(time.perf_counter() - start)
     times.sort()
-    print(json.dumps({
-        "peer": f"math-verify {importlib.metadata.version('math-verify')}",
-        "cases": len(found),
-        "milliseconds": {"mean": round(1e3 * statistics.mean(times), 2), "median": round(1e3 * statistics.median(times), 2),
-                         "p99": round(1e3 * times[int(0.99 * (len(times) - 1))], 1), "slowest": round(1e3 * times[-1])},
-        "verdicts": "".join(found),
-    }))
+    milliseconds = {
+        "mean": round(1e3 * statistics.mean(times), 2),
+        "median": round(1e3 * statistics.median(times), 2),
+        "p99": round(1e3 * times[int(0.99 * (len(times) - 1))], 1),
+        "slowest": round(1e3 * times[-1]),
+    }
+    version = f"math-verify {importlib.metadata.version('math-verify')}"
+    record = {"peer": version, "cases": len(found), "milliseconds": milliseconds, "verdicts": "".join(found)}
+    (HERE / "peer" / f"{sys.argv[1]}.json").write_text(json.dumps(record) + "\n")
 
 
 main()
