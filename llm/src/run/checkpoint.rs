@@ -4,6 +4,7 @@
 //! where the checkpoint left them.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::Disk;
@@ -13,7 +14,7 @@ use super::RunError;
 
 const MANIFEST: &str = "manifest.json";
 
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 struct FileEntry {
     bytes: u64,
     crc32c: u32,
@@ -73,11 +74,8 @@ impl Checkpoint {
         let entry =
             self.manifest.files.get(name).ok_or_else(|| damaged("not part of the checkpoint".to_owned()))?;
         let bytes = self.disk.read(&path)?.ok_or_else(|| damaged("missing".to_owned()))?;
-        if *entry != describe(&bytes) {
-            return Err(damaged(
-                "its size or checksum is not what was written; without this checkpoint's directory the one before is used"
-                    .to_owned(),
-            ));
+        if *entry != FileEntry::of(&bytes) {
+            return Err(damaged(CHANGED.to_owned()));
         }
         Ok(bytes)
     }
@@ -87,7 +85,14 @@ impl Checkpoint {
     /// # Errors
     /// [`RunError`] for the first that is missing, cannot be read, or has changed since.
     pub fn verify(&self) -> Result<(), RunError> {
-        self.files().try_for_each(|name| self.read(name).map(drop))
+        self.manifest.files.iter().try_for_each(|(name, entry)| {
+            let path = self.path.join(name);
+            match FileEntry::of_file(&self.disk, &path)? {
+                Some(found) if found == *entry => Ok(()),
+                Some(_) => Err(RunError::Damaged { path, problem: CHANGED.to_owned() }),
+                None => Err(RunError::Damaged { path, problem: "missing".to_owned() }),
+            }
+        })
     }
 
     pub(super) fn log_length(&self, name: &str) -> u64 {
@@ -95,8 +100,43 @@ impl Checkpoint {
     }
 }
 
-fn describe(bytes: &[u8]) -> FileEntry {
-    FileEntry { bytes: bytes.len() as u64, crc32c: crc32c::crc32c(bytes) }
+const CHANGED: &str = "its size or checksum is not what was written; without this checkpoint's directory the one before is used";
+
+impl FileEntry {
+    fn of(bytes: &[u8]) -> Self {
+        let mut entry = FileEntry::default();
+        entry.add(bytes);
+        entry
+    }
+
+    /// Of a file as it is; `None` if there is none.
+    fn of_file(disk: &Disk, path: &Path) -> Result<Option<Self>, RunError> {
+        let mut entry = FileEntry::default();
+        Ok(disk.read_with(path, |piece| entry.add(piece))?.then_some(entry))
+    }
+
+    /// The next bytes of the file.
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+    }
+}
+
+/// Takes the size and the checksum of what is written.
+struct Checked<'a> {
+    to: &'a mut dyn Write,
+    entry: FileEntry,
+}
+
+impl Write for Checked<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.entry.add(&bytes[..written]);
+        Ok(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// Writes the files of a new checkpoint.
@@ -133,8 +173,48 @@ impl CheckpointWriter {
     /// [`RunError::Io`].
     pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         self.disk.write(&self.directory.join(name), bytes)?;
-        self.files.insert(name.to_owned(), describe(bytes));
+        self.files.insert(name.to_owned(), FileEntry::of(bytes));
         Ok(())
+    }
+
+    /// Writes a file piece by piece.
+    ///
+    /// # Errors
+    /// Those of `fill`; [`RunError::Io`] where the disk refuses.
+    pub fn stream<E: From<RunError>>(
+        &mut self,
+        name: &str,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut entry = FileEntry::default();
+        let refused = |e| E::from(RunError::Io(e));
+        self.disk.write_with(&self.directory.join(name), refused, |to| {
+            let mut checked = Checked { to, entry };
+            fill(&mut checked)?;
+            entry = checked.entry;
+            Ok(())
+        })?;
+        self.files.insert(name.to_owned(), entry);
+        Ok(())
+    }
+
+    /// Makes a file of another checkpoint part of this one without writing it again; `false` where it has none, or the file system
+    /// gives no file a second name.
+    ///
+    /// # Errors
+    /// [`RunError::Io`] when its directory cannot be made.
+    pub fn link(&mut self, from: &Checkpoint, name: &str) -> Result<bool, RunError> {
+        let (Some(entry), path) = (from.manifest.files.get(name), self.directory.join(name)) else {
+            return Ok(false);
+        };
+        let directory = path.parent().unwrap_or(&self.directory);
+        self.disk.create_directories(directory)?;
+        if self.disk.link(&from.path.join(name), &path).is_err() {
+            return Ok(false);
+        }
+        self.disk.sync_path(directory)?;
+        self.files.insert(name.to_owned(), *entry);
+        Ok(true)
     }
 
     /// Makes a file that someone else wrote into [`CheckpointWriter::directory`] part of the checkpoint.
@@ -143,12 +223,10 @@ impl CheckpointWriter {
     /// [`RunError`] when it cannot be read back or flushed.
     pub fn adopt(&mut self, name: &str) -> Result<(), RunError> {
         let path = self.directory.join(name);
-        let bytes = self
-            .disk
-            .read(&path)?
+        let entry = FileEntry::of_file(&self.disk, &path)?
             .ok_or_else(|| RunError::Damaged { path: path.clone(), problem: "not written".to_owned() })?;
         self.disk.sync_path(&path)?;
-        self.files.insert(name.to_owned(), describe(&bytes));
+        self.files.insert(name.to_owned(), entry);
         Ok(())
     }
 }

@@ -35,6 +35,14 @@ pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), Run
         if step.is_multiple_of(EVERY) || step == STEPS {
             run.save(step, |writer| {
                 writer.file("state.bin", &state.to_le_bytes())?;
+                writer.stream("streamed.bin", |to| {
+                    [step, step + 1].iter().try_for_each(|n| to.write_all(&n.to_le_bytes())).map_err(
+                        |source| {
+                            let path = "streamed.bin".into();
+                            RunError::Io(DiskError { action: "write", path, source })
+                        },
+                    )
+                })?;
                 pause();
                 std::fs::write(writer.directory().join("note.txt"), format!("{step}\n")).expect("writing");
                 writer.adopt("note.txt")

@@ -2,15 +2,22 @@
 
 use std::path::Path;
 
+use grpo_lambda_decoder::disk::DiskError;
 use grpo_lambda_decoder::lora;
+use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::optim::WriteStateError;
 
 use super::Run;
 use super::error::TrainError;
 use crate::config::ModelSource;
-use crate::run::Checkpoint;
 use crate::run::adapter_base::{self, AdapterBase};
+use crate::run::{Checkpoint, CheckpointWriter, RunError};
 use crate::step::engine::Engine;
+
+const MODEL: [&str; 2] = ["model.safetensors", "config.json"];
+const REFERENCE: [&str; 2] = ["reference/model.safetensors", "reference/config.json"];
+pub(super) const OPTIMISER: &str = "optimiser.safetensors";
 
 impl Run<'_> {
     /// Writes the checkpoint after the steps done so far.
@@ -27,38 +34,63 @@ impl Run<'_> {
             _ => "../reference".to_owned(),
         };
         let (state_file, state) = self.state.to_file();
-        self.dir.save(self.state.done(), |writer| {
+        let stored = self.stored_reference.clone();
+        let saved: Checkpoint = self.dir.save(self.state.done(), |writer| {
             let directory = writer.directory().to_owned();
             let put = |parameters: &Parameters<f32>, directory: &Path| {
                 weights::save(directory, &shape, parameters, weights::SaveDtype::F32, usize::MAX)
             };
             // Saved one after the other, so that two copies of a large model are never held at once.
             put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
-            let frozen = engine.frozen_weights()?;
-            let under = frozen.as_ref().filter(|_| adapter.is_some()).map(|frozen| AdapterBase::of(frozen));
-            let frozen = frozen.map(|frozen| put(&frozen, &directory.join("reference")));
-            let referred = frozen.transpose().map_err(TrainError::Save)?.is_some();
+            adopt(writer, "", &MODEL)?;
             if let Some((settings, tensors)) = &adapter {
                 let directory = directory.join("adapter");
                 lora::save(&directory, settings, tensors, &base).map_err(TrainError::Save)?;
-                for file in [lora::CONFIG_FILE, lora::WEIGHTS_FILE] {
-                    writer.adopt(&format!("adapter/{file}"))?;
-                }
-                if let Some(under) = under {
-                    writer.file(&format!("adapter/{}", adapter_base::FILE), &under.to_bytes())?;
+                adopt(writer, "adapter/", &[lora::CONFIG_FILE, lora::WEIGHTS_FILE])?;
+            }
+            // The reference stays the same during a stage: it is on the disk once, and so is its fingerprint beside an adapter.
+            let under = format!("adapter/{}", adapter_base::FILE);
+            let fingerprint = adapter.is_some().then_some(under.as_str());
+            let constant: Vec<&str> = fingerprint.into_iter().chain(REFERENCE).collect();
+            if !linked(writer, stored.as_ref(), &constant)?
+                && let Some(frozen) = engine.frozen_weights()?
+            {
+                put(&frozen, &directory.join("reference")).map_err(TrainError::Save)?;
+                adopt(writer, "", &REFERENCE)?;
+                if adapter.is_some() {
+                    writer.file(&under, &AdapterBase::of(&frozen).to_bytes())?;
                 }
             }
-            for file in ["model.safetensors", "config.json"] {
-                writer.adopt(file)?;
-                if referred {
-                    writer.adopt(&format!("reference/{file}"))?;
-                }
-            }
-            writer.file("optimiser.safetensors", &engine.optimiser_state()?)?;
+            writer.stream(OPTIMISER, |to| {
+                engine.write_optimiser(to).map_err(|e| match e {
+                    WriteStateError::Write(source) => {
+                        let path = directory.join(OPTIMISER);
+                        TrainError::Run(RunError::Io(DiskError { action: "write", path, source }))
+                    }
+                    WriteStateError::Device(e) => TrainError::Model(model::Error::Device(e)),
+                })
+            })?;
             for (name, bytes) in self.tokens.files() {
                 writer.file(name, bytes)?;
             }
-            Ok(writer.file(state_file, &state)?)
-        })
+            Ok::<_, TrainError>(writer.file(state_file, &state)?)
+        })?;
+        self.stored_reference = Some(saved.clone());
+        Ok(saved)
     }
+}
+
+/// Makes files that were written into a checkpoint part of it.
+fn adopt(writer: &mut CheckpointWriter, directory: &str, files: &[&str]) -> Result<(), RunError> {
+    files.iter().try_for_each(|file| writer.adopt(&format!("{directory}{file}")))
+}
+
+/// Whether all of these files are now those of another checkpoint.
+fn linked(
+    writer: &mut CheckpointWriter,
+    from: Option<&Checkpoint>,
+    files: &[&str],
+) -> Result<bool, RunError> {
+    let Some(from) = from else { return Ok(false) };
+    files.iter().try_fold(true, |all, file| Ok(all && writer.link(from, file)?))
 }

@@ -117,6 +117,8 @@ struct Run<'a> {
     dir: RunDir,
     state: RunState,
     shape: Shape,
+    /// The checkpoint with the frozen weights of the stage under way, once there is one.
+    stored_reference: Option<Checkpoint>,
     /// Of the stage under way.
     progress: Option<Progress>,
     started: Instant,
@@ -131,8 +133,20 @@ impl<'a> Run<'a> {
     ) -> (Self, Option<Checkpoint>) {
         let Inputs { configured, tokens, shape, problems, request, .. } = inputs;
         let Position { dir, state, checkpoint } = position;
-        let progress = None;
-        let run = Run { config, configured, tokens, problems, request, dir, state, shape, progress, started };
+        let (stored_reference, progress) = (None, None);
+        let run = Run {
+            config,
+            configured,
+            tokens,
+            problems,
+            request,
+            dir,
+            state,
+            shape,
+            stored_reference,
+            progress,
+            started,
+        };
         (run, checkpoint)
     }
 

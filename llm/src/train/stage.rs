@@ -6,6 +6,7 @@ use grpo_lambda_decoder::model::{self, Config as Shape};
 use grpo_lambda_decoder::optim::AdamWSettings;
 
 use super::Run;
+use super::checkpoint::OPTIMISER;
 use super::error::TrainError;
 use crate::problems::Stage;
 use crate::run::Checkpoint;
@@ -27,7 +28,7 @@ impl Run<'_> {
     /// Builds the engine of a stage. Its frozen reference weights are those of the checkpoint, if there is one, or else the weights it
     /// starts from. With an adapter they are also the weights under the adapter.
     pub(super) fn build_engine<E: Engine>(
-        &self,
+        &mut self,
         parameters: Parameters<f32>,
         stage: Stage,
         from: Option<&Checkpoint>,
@@ -53,8 +54,9 @@ impl Run<'_> {
         let setup = TrainingSetup { adam: adam.clone(), lora, reference, seed };
         let mut engine = new_engine(&self.shape, parameters, setup)?;
         if let Some(c) = from {
-            engine.restore_optimiser(&c.read("optimiser.safetensors")?)?;
+            engine.restore_optimiser(&c.read(OPTIMISER)?)?;
         }
+        self.stored_reference = from.cloned();
         Ok(engine)
     }
 }

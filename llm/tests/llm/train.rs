@@ -69,6 +69,45 @@ fn a_run_of_an_adapter_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_o
     assert!(killed_again_and_again(&settings) >= 2, "the run is too short to be interrupted");
 }
 
+/// The frozen reference of a stage is on the disk once, whatever checkpoints of it there are, also after the run was continued; each
+/// checkpoint is whole without the others.
+#[test]
+#[cfg(unix)]
+fn checkpoints_of_a_stage_share_the_file_of_their_reference() {
+    use std::os::unix::fs::MetadataExt;
+    let settings = [
+        "task.kind=addition",
+        "lora.rank=2",
+        "sft.steps=3",
+        "rl.steps=3",
+        "rl.prompts_per_step=1",
+        "rl.group_size=2",
+        "rl.max_new_tokens=3",
+        "eval.n=1",
+        "checkpoint.every=1",
+        "checkpoint.keep=9",
+        "method.beta=0.04",
+    ];
+    let run = tempfile::tempdir().unwrap();
+    assert!(llm_train(run.path(), &settings).output().unwrap().status.success());
+    let checkpoint = |step: usize| run.path().join(format!("checkpoints/step-{step:08}"));
+    let file = |step: usize| {
+        let path = checkpoint(step).join("reference/model.safetensors");
+        let inode = path.metadata().unwrap().ino();
+        (inode, std::fs::read(path).unwrap())
+    };
+    // One a stage: the checkpoint between the two is of the second.
+    let files: Vec<_> = (1..=6).map(file).collect();
+    assert!(files[0] == files[1] && files[2..].windows(2).all(|pair| pair[0] == pair[1]));
+    assert!(files[1].0 != files[2].0 && files[1].1 != files[2].1);
+    // Continued from the fourth, without those before it.
+    (1..=3).chain(5..=6).for_each(|step| std::fs::remove_dir_all(checkpoint(step)).unwrap());
+    std::fs::remove_file(run.path().join("summary.json")).unwrap();
+    assert!(llm_train(run.path(), &settings).output().unwrap().status.success());
+    assert!((4..=6).map(file).all(|found| found == files[3]));
+    run::latest(run.path()).unwrap().unwrap().verify().unwrap();
+}
+
 /// Runs these settings once in one go and once with kills at ever later moments, and compares every byte that lasts; returns the number
 /// of kills.
 fn killed_again_and_again(settings: &[&str]) -> usize {

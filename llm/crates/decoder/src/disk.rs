@@ -3,7 +3,7 @@
 //! Every file that this program replaces, in checkpoints and run directories, is replaced by `Disk::replace`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, atomic::AtomicI64, atomic::Ordering};
 
@@ -124,27 +124,60 @@ impl Disk {
 
     /// Writes a new file with these contents; it is synced when this returns.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-        let write = || {
-            self.alive()?;
-            let mut file = File::create(path)?;
-            self.put(&mut file, bytes)?;
-            self.flush(&file)
-        };
-        write().map_err(failed("write", path))
+        self.write_with(path, |e| e, |to| to.write_all(bytes).map_err(failed("write", path)))
+    }
+
+    /// Writes a new file piece by piece; it is synced when this returns. `refused` makes an error of what the disk refuses.
+    ///
+    /// # Errors
+    /// Those of `fill`, and when the disk refuses.
+    pub fn write_with<E>(
+        &self,
+        path: &Path,
+        refused: impl Fn(DiskError) -> E,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let at = |e| refused(failed("write", path)(e));
+        let mut file = self.alive().and_then(|()| File::create(path)).map_err(at)?;
+        let mut pieces = BufWriter::with_capacity(PIECE, Pieces { disk: self, file: &mut file });
+        fill(&mut pieces)?;
+        pieces.flush().map_err(at)?;
+        drop(pieces);
+        self.flush(&file).map_err(at)
     }
 
     /// Replaces a file: readers see the old or the new contents, never a part. On failure it leaves no temporary file.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        self.replace_with(path, |e| e, |to| to.write_all(bytes).map_err(failed("write", path)))
+    }
+
+    /// [`Disk::replace`], piece by piece as [`Disk::write_with`].
+    ///
+    /// # Errors
+    /// Those of `fill`, and when the disk refuses.
+    pub fn replace_with<E>(
+        &self,
+        path: &Path,
+        refused: impl Fn(DiskError) -> E,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(TEMPORARY);
         let temporary = PathBuf::from(temporary);
-        let written = self.write(&temporary, bytes).and_then(|()| self.rename(&temporary, path));
+        let written = self
+            .write_with(&temporary, &refused, fill)
+            .and_then(|()| self.rename(&temporary, path).map_err(&refused));
         if written.is_err() && self.alive().is_ok() {
             drop(fs::remove_file(&temporary)); // the error that stopped the write is the one to report
         }
         written?;
         // The rename is durable only after the directory is synced.
-        self.sync_path(parent(path))
+        self.sync_path(parent(path)).map_err(refused)
+    }
+
+    /// Another name for a file. Not every file system has that.
+    pub fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.alive().and_then(|()| fs::hard_link(from, to)).map_err(failed("link", to))
     }
 
     /// Renames a file or directory.
@@ -190,6 +223,24 @@ impl Disk {
         names().map_err(failed("list", path))
     }
 
+    /// Shows the contents of a file piece by piece; `false` if it does not exist.
+    pub fn read_with(&self, path: &Path, mut show: impl FnMut(&[u8])) -> Result<bool, DiskError> {
+        let mut read = || {
+            let mut file = match File::open(path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+                file => file?,
+            };
+            let mut piece = vec![0; PIECE];
+            loop {
+                match file.read(&mut piece)? {
+                    0 => return Ok(true),
+                    n => show(&piece[..n]),
+                }
+            }
+        };
+        read().map_err(failed("read", path))
+    }
+
     /// The contents of a file; none if it does not exist.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
         match fs::read(path) {
@@ -197,6 +248,25 @@ impl Disk {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed("read", path)(e)),
         }
+    }
+}
+
+/// Bytes that are read or written at a time.
+const PIECE: usize = 1 << 20;
+
+/// Where the pieces of a file go.
+struct Pieces<'a> {
+    disk: &'a Disk,
+    file: &'a mut File,
+}
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.disk.put(self.file, bytes)?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

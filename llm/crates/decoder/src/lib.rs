@@ -9,4 +9,5 @@ pub mod optim;
 pub mod pack;
 pub mod rng;
 pub mod rollout;
+pub mod tensor_file;
 pub mod truncation;

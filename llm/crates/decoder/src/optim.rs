@@ -4,6 +4,11 @@
 //! the order of their names, so sums do not depend on a hash map's order.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use safetensors::Dtype;
+
+use crate::tensor_file::{self, TensorEntry, bytes_of};
 
 /// Which parameters decay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,16 +219,37 @@ impl AdamW {
 
     /// Step count, weights and moments as a safetensors file, the same bytes for the same state.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut tensors = vec![("steps".to_owned(), StateTensor::count(self.steps))];
+        let mut bytes = Vec::new();
+        self.write(&mut bytes).expect("memory takes every byte");
+        bytes
+    }
+
+    /// [`AdamW::to_bytes`], array by array.
+    ///
+    /// # Errors
+    /// When `to` refuses.
+    pub fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        let steps = self.steps;
+        let mut tensors = vec![TensorEntry {
+            name: "steps".to_owned(),
+            dtype: Dtype::U64,
+            shape: vec![1],
+            write: Box::new(move |to| to.write_all(&steps.to_le_bytes())),
+        }];
         for (name, slot) in &self.slots {
             let ParameterState { weights, residual, first, second } = slot;
             for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
                 if !values.is_empty() || part != "residual" {
-                    tensors.push((format!("{part}/{name}"), StateTensor::values(values)));
+                    tensors.push(TensorEntry {
+                        name: format!("{part}/{name}"),
+                        dtype: Dtype::F32,
+                        shape: vec![values.len()],
+                        write: Box::new(move |to| to.write_all(&bytes_of(values))),
+                    });
                 }
             }
         }
-        safetensors::serialize(tensors, None).expect("shapes and sizes agree by construction")
+        tensor_file::write(tensors, None, to)
     }
 
     /// Restores a state that [`AdamW::to_bytes`] wrote, to the bit.
@@ -245,6 +271,17 @@ impl AdamW {
         self.steps = steps;
         Ok(())
     }
+}
+
+/// Why a state could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteStateError {
+    /// Where it goes refused.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// The device that has it failed.
+    #[error(transparent)]
+    Device(#[from] crate::device::DeviceError),
 }
 
 /// Names of the arrays that a state holds per parameter; `residual` only when compensated.
@@ -296,52 +333,6 @@ impl<'a> SavedState<'a> {
         let tensor = self.file.tensor(&format!("{part}/{name}"));
         let bytes = tensor.as_ref().map_or(&[][..], |t| t.data());
         bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
-    }
-}
-
-/// A tensor to be serialised.
-struct StateTensor<'a> {
-    shape: [usize; 1],
-    numbers: TensorData<'a>,
-}
-
-enum TensorData<'a> {
-    Count(u64),
-    Values(&'a [f32]),
-}
-
-impl<'a> StateTensor<'a> {
-    fn count(n: u64) -> Self {
-        StateTensor { shape: [1], numbers: TensorData::Count(n) }
-    }
-    fn values(values: &'a [f32]) -> Self {
-        StateTensor { shape: [values.len()], numbers: TensorData::Values(values) }
-    }
-}
-
-impl safetensors::View for StateTensor<'_> {
-    fn dtype(&self) -> safetensors::Dtype {
-        match self.numbers {
-            TensorData::Count(_) => safetensors::Dtype::U64,
-            TensorData::Values(_) => safetensors::Dtype::F32,
-        }
-    }
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
-        match self.numbers {
-            TensorData::Count(n) => n.to_le_bytes().to_vec().into(),
-            TensorData::Values(values) => {
-                values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>().into()
-            }
-        }
-    }
-    fn data_len(&self) -> usize {
-        match self.numbers {
-            TensorData::Count(_) => 8,
-            TensorData::Values(values) => 4 * values.len(),
-        }
     }
 }
 

@@ -19,6 +19,17 @@ pub trait Graph: Send {
     fn replay(&self) -> Result<(), DeviceError>;
 }
 
+/// Memory as the driver of a device counts it, in bytes: with what its pages round up to and what lies idle between allocations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverMemory {
+    /// Held for allocations now.
+    pub held: u64,
+    /// Most held for allocations since the start or [`Device::restart_driver_peak`].
+    pub peak: u64,
+    /// In use on the device beside that: by the driver's context, machine code, graphs, and other processes.
+    pub outside: u64,
+}
+
 /// Memory and work of one device: CUDA, an emulator on the CPU, or a dry run that counts.
 ///
 /// It works on bare addresses; [`super::ptr`] and [`super::kernels`] give them types. Everything is done in the order of the calls, as on
@@ -44,6 +55,18 @@ pub trait Device: Send + Sync + Debug {
     /// # Errors
     /// When the device fails.
     fn memory(&self) -> Result<(u64, u64), DeviceError>;
+
+    /// What the driver says of memory; [`Device::ledger`] says what was asked for.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn driver_memory(&self) -> Result<DriverMemory, DeviceError>;
+
+    /// Gives back to the driver what is kept for later allocations; [`DriverMemory::peak`] begins again with what is held then.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn restart_driver_peak(&self) -> Result<(), DeviceError>;
 
     /// Host to device.
     ///

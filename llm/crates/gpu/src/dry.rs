@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-use super::device::{Arg, Device, Gemm, Graph};
+use super::device::{Arg, Device, DriverMemory, Gemm, Graph};
 use super::ledger::Ledger;
 
 /// See the module.
@@ -66,6 +66,14 @@ impl Device for Dry {
     }
     fn memory(&self) -> Result<(u64, u64), DeviceError> {
         Ok((u64::MAX, u64::MAX))
+    }
+    /// A driver that rounds as the ledger does and keeps nothing.
+    fn driver_memory(&self) -> Result<DriverMemory, DeviceError> {
+        Ok(DriverMemory { held: self.ledger.total(), peak: self.ledger.peak().0, outside: 0 })
+    }
+    fn restart_driver_peak(&self) -> Result<(), DeviceError> {
+        self.ledger.forget_peak();
+        Ok(())
     }
     fn upload(&self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
         Ok(())

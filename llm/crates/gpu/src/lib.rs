@@ -66,7 +66,7 @@ pub mod weights;
 pub use array::Array;
 pub use buffer::Buffer;
 pub use decoder::{Budget, Error, GpuDecoder, Tape};
-pub use device::{Arg, Device, Gemm, Graph, Matrix, MatrixMut};
+pub use device::{Arg, Device, DriverMemory, Gemm, Graph, Matrix, MatrixMut};
 pub use gradients::Gradients;
 pub use grpo_lambda_decoder::device::{DeviceError, Dtype};
 pub use kernels::Kernels;

@@ -5,12 +5,14 @@
 //! though not the CPU's: the norm, and through clipping the step, can differ from the CPU's in the last place. Given the same factor of
 //! the gradient, the step has the CPU's bits.
 
-use std::borrow::Cow;
-use std::cell::Cell;
+use std::io::Write;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::optim::{AdamWSettings, Decay, OptimError, STATE_PARTS, SavedState, StepOutcome};
+use grpo_lambda_decoder::optim::{
+    AdamWSettings, Decay, OptimError, STATE_PARTS, SavedState, StepOutcome, WriteStateError,
+};
+use grpo_lambda_decoder::tensor_file::{self, TensorEntry, bytes_of};
 
 use super::array::Array;
 use super::gradients::Gradients;
@@ -164,34 +166,37 @@ impl GpuAdamW {
     /// # Errors
     /// When the device fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
-        let failed = Cell::new(None);
-        let steps = StateTensor {
-            kind: safetensors::Dtype::U64,
-            shape: [1],
-            read: Box::new(|| self.steps.to_le_bytes().to_vec()),
-        };
-        let mut tensors = vec![("steps".to_owned(), steps)];
+        let mut bytes = Vec::new();
+        match self.write(&mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(WriteStateError::Device(e)) => Err(e),
+            Err(WriteStateError::Write(e)) => unreachable!("memory takes every byte: {e}"),
+        }
+    }
+
+    /// [`GpuAdamW::to_bytes`], array by array: one of them at a time is on the host.
+    ///
+    /// # Errors
+    /// When the device fails or `to` refuses.
+    pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
+        let mut tensors: Vec<TensorEntry<'_, WriteStateError>> = vec![TensorEntry {
+            name: "steps".to_owned(),
+            dtype: safetensors::Dtype::U64,
+            shape: vec![1],
+            write: Box::new(|to: &mut dyn Write| Ok(to.write_all(&self.steps.to_le_bytes())?)),
+        }];
         for (name, info) in self.master.flat().tensors() {
             for (part, array) in STATE_PARTS.into_iter().zip(self.arrays()) {
                 let Some(array) = array else { continue };
-                let failed = &failed;
-                let read = move || match array.read_tensor(name) {
-                    Ok(values) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
-                    Err(e) => {
-                        failed.set(Some(e));
-                        vec![0; size_of::<f32>() * info.elements()]
-                    }
-                };
-                let saved = StateTensor {
-                    kind: safetensors::Dtype::F32,
-                    shape: [info.elements()],
-                    read: Box::new(read),
-                };
-                tensors.push((format!("{part}/{name}"), saved));
+                tensors.push(TensorEntry {
+                    name: format!("{part}/{name}"),
+                    dtype: safetensors::Dtype::F32,
+                    shape: vec![info.elements()],
+                    write: Box::new(move |to| Ok(to.write_all(&bytes_of(&array.read_tensor(name)?))?)),
+                });
             }
         }
-        let bytes = safetensors::serialize(tensors, None).expect("shapes and sizes agree by construction");
-        failed.take().map_or(Ok(bytes), Err)
+        tensor_file::write(tensors, None, to)
     }
 
     /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
@@ -213,28 +218,5 @@ impl GpuAdamW {
         self.kernels.launch(Round { x: self.master.at(0), y: weights.at_mut(0), n: flat.len() })?;
         self.steps = state.steps;
         Ok(())
-    }
-}
-
-/// A tensor on its way into a file; it is fetched from the device when it is written.
-struct StateTensor<'a> {
-    kind: safetensors::Dtype,
-    shape: [usize; 1],
-    read: Box<dyn Fn() -> Vec<u8> + 'a>,
-}
-
-impl safetensors::View for StateTensor<'_> {
-    fn dtype(&self) -> safetensors::Dtype {
-        self.kind
-    }
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-    fn data(&self) -> Cow<'_, [u8]> {
-        (self.read)().into()
-    }
-    fn data_len(&self) -> usize {
-        let width = if self.kind == safetensors::Dtype::U64 { 8 } else { 4 };
-        width * self.shape[0]
     }
 }

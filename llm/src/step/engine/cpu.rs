@@ -1,13 +1,14 @@
 //! The exact engine: [`Decoder`] in f32 with [`AdamW`].
 
 use std::borrow::Cow;
+use std::io::Write;
 
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
     Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
 };
-use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome};
+use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
 use super::{Engine, TrainingSetup};
@@ -146,8 +147,8 @@ impl Engine for CpuEngine {
         Ok(Some((lora.settings().clone(), self.optimiser.parameters().map(tensor).collect())))
     }
 
-    fn optimiser_state(&self) -> Result<Vec<u8>, Error> {
-        Ok(self.optimiser.to_bytes())
+    fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
+        Ok(self.optimiser.write(to)?)
     }
 
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {

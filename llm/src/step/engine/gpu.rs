@@ -5,12 +5,13 @@ mod synthetic;
 pub use synthetic::SyntheticWeights;
 
 use std::borrow::Cow;
+use std::io::Write;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
-use grpo_lambda_decoder::optim::{OptimError, StepOutcome};
+use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::optim::RestoreError;
@@ -194,8 +195,8 @@ impl Engine for GpuEngine {
         Ok(Some((adapter.layout().settings().clone(), self.optimiser.master().read()?)))
     }
 
-    fn optimiser_state(&self) -> Result<Vec<u8>, Error> {
-        Ok(self.optimiser.to_bytes()?)
+    fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
+        self.optimiser.write(to)
     }
 
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {

@@ -7,6 +7,7 @@ mod cpu;
 mod gpu;
 
 use std::borrow::Cow;
+use std::io::Write;
 
 pub use cpu::{CpuEngine, take_weights};
 pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
@@ -14,7 +15,7 @@ pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
-use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome};
+use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::Sampler;
 
 impl TrainingSetup {
@@ -78,10 +79,13 @@ pub trait Engine: Sampler + Sized {
     /// The adapter, where one is trained.
     fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error>;
 
-    /// The optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
-    fn optimiser_state(&self) -> Result<Vec<u8>, Error>;
+    /// Writes the optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
+    ///
+    /// # Errors
+    /// When the device fails or `to` refuses.
+    fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError>;
 
-    /// Continues from what [`Engine::optimiser_state`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the
+    /// Continues from what [`Engine::write_optimiser`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the
     /// weights under its adapter.
     ///
     /// # Errors

@@ -100,7 +100,7 @@ impl Assumptions {
             ),
             "hours are of one device; the paper used 4 of a kind it does not name. No hour of this trainer on a card has been measured: llm-train bench --model-shape does"
                 .to_owned(),
-            "disk: a checkpoint has the weights, the frozen reference (with LoRA the base, always) and the optimiser's numbers of every trained parameter in f32; as many as checkpoint.keep, and one being written"
+            "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is there once, where the file system has hard links"
                 .to_owned(),
         ]
     }
@@ -167,15 +167,15 @@ pub fn trained(shape: &Shape, lora: Option<&LoraSettings>) -> f64 {
     lora.map_or_else(|| all(shape), |lora| lora.parameters(shape) as f64)
 }
 
-/// Bytes of the checkpoints of a run: weights, the reference where there is one, what is trained in the optimiser's copies. With LoRA the
-/// reference is the base, always kept, and the pairs are once more beside the optimiser.
+/// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the reference where there
+/// is one. With LoRA the reference is the base, always there, and the pairs are once more beside the optimiser.
 fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
     let copies = if preset.rl.adam.compensated { 4.0 } else { 3.0 };
     let kept = (preset.checkpoint.keep + 1) as f64;
     let frozen = if reference || preset.lora.is_some() { 1.0 } else { 0.0 };
     let pairs = if preset.lora.is_some() { 1.0 } else { 0.0 };
-    let numbers = all(shape) * (1.0 + frozen) + trained(shape, preset.lora.as_ref()) * (copies + pairs);
-    F32 * numbers * kept
+    let numbers = all(shape) + trained(shape, preset.lora.as_ref()) * (copies + pairs);
+    F32 * (numbers * kept + all(shape) * frozen)
 }
 
 /// Operations of an update's forward and backward over `tokens` tokens whose forward pass takes `forward`: the gradient of inputs is worth a pass,
@@ -304,10 +304,10 @@ mod tests {
         assert_eq!(trained(&shape, p.lora.as_ref()), pairs);
         let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
         assert_eq!(trained(&shape, None), numbers as f64);
-        // Weights and base; the optimiser's copies of the pairs and the pairs themselves.
+        // Weights, the optimiser's copies of the pairs and the pairs themselves; the base once.
         let kept = (p.checkpoint.keep + 1) as f64;
         let copies = if p.rl.adam.compensated { 4.0 } else { 3.0 };
-        let bytes = 4.0 * kept * (2.0 * numbers as f64 + (copies + 1.0) * pairs);
+        let bytes = 4.0 * (kept * (numbers as f64 + (copies + 1.0) * pairs) + numbers as f64);
         assert_eq!((disk(&shape, &p, false), disk(&shape, &p, true)), (bytes, bytes));
         // Of the weights' gradient only that of the adapted matrices is left.
         let full = preset(&["method.name=grpo"]);
@@ -317,11 +317,11 @@ mod tests {
 
     #[test]
     fn a_checkpoint_takes_what_a_run_writes() {
-        // weights + reference + 4 of the optimiser, two kept and one being written: 4 x 6 x 3 bytes a parameter.
+        // weights + 4 of the optimiser, two kept and one being written, and the reference once: 4 x (5 x 3 + 1) bytes a parameter.
         let shape = Shape::qwen2(50, 32, 2, 4, 2);
         let p = preset(&["method.beta=0.04", "checkpoint.keep=2"]);
         let work = reinforced(&shape, &p, &assumptions());
-        assert_eq!(work.disk, 72.0 * trained(&shape, None));
+        assert_eq!(work.disk, 64.0 * trained(&shape, None));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use cudarc::driver::result::{self, DriverError, mem_pool};
 use cudarc::driver::sys::{CUmemPool_attribute, CUmemoryPool, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
 
+use crate::device::DriverMemory;
 use crate::free_list::FreeList;
 
 /// Where memory comes from.
@@ -39,6 +40,21 @@ struct Kept {
     free: FreeList,
     /// Sizes of what is in use, by address: a block may be larger than was asked for.
     sizes: BTreeMap<u64, u64>,
+    /// Bytes that the driver gave, now and at most.
+    held: u64,
+    peak: u64,
+}
+
+impl Kept {
+    /// Memory of the driver's.
+    fn fresh(&mut self, bytes: u64) -> Result<u64, DriverError> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // SAFETY: the caller has bound the context; what lies there is undefined, as it knows.
+        let address = unsafe { result::malloc_sync(size) }?;
+        self.held += bytes;
+        self.peak = self.peak.max(self.held);
+        Ok(address)
+    }
 }
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
@@ -59,11 +75,9 @@ impl Memory {
         // SAFETY: the device is that of the context.
         let pool = unsafe { result::device::get_mem_pool(context.cu_device()) }?;
         // What is given back stays for the next request, but for what graphs, modules and libraries take from outside the pool.
-        let mut threshold = (result::mem_get_info()?.1 as u64).saturating_sub(OUTSIDE);
-        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        // SAFETY: the attribute is a 64-bit number, read during the call.
-        unsafe { mem_pool::set_attribute(pool, attribute, (&raw mut threshold).cast::<c_void>()) }?;
-        Ok(Memory { stream: stream.clone(), source: Source::Pool(Pool(pool)) })
+        let (pool, threshold) = (Pool(pool), (result::mem_get_info()?.1 as u64).saturating_sub(OUTSIDE));
+        pool.set(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, threshold)?;
+        Ok(Memory { stream: stream.clone(), source: Source::Pool(pool) })
     }
 
     /// So many bytes, more than 0. Once it is refused, all that is kept is given back and it is asked for again.
@@ -87,8 +101,7 @@ impl Memory {
                 let mut kept = lock(kept);
                 let (address, size) = match kept.free.take(bytes) {
                     Some(block) => block,
-                    // SAFETY: the context is bound; what lies there is undefined, as the caller knows.
-                    None => (unsafe { result::malloc_sync(size) }?, bytes),
+                    None => (kept.fresh(bytes)?, bytes),
                 };
                 kept.sizes.insert(address, size);
                 Ok(address)
@@ -119,9 +132,42 @@ impl Memory {
             // SAFETY: the pool is the device's.
             Source::Pool(pool) => unsafe { mem_pool::trim_to(pool.0, 0) },
             Source::Plain(kept) => {
-                let blocks = lock(kept).free.drain();
+                let mut kept = lock(kept);
+                kept.held -= kept.free.bytes();
+                let blocks = kept.free.drain();
                 // SAFETY: each was allocated here, is in use no more, and the stream is idle.
                 blocks.into_iter().try_for_each(|address| unsafe { result::free_sync(address) })
+            }
+        }
+    }
+
+    /// What the driver says.
+    pub(super) fn of_driver(&self) -> Result<DriverMemory, DriverError> {
+        let (free, total) = self.stream.context().mem_get_info()?;
+        let (held, peak) = match &self.source {
+            Source::Pool(pool) => (
+                pool.number(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?,
+                pool.number(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)?,
+            ),
+            Source::Plain(kept) => {
+                let kept = lock(kept);
+                (kept.held, kept.peak)
+            }
+        };
+        Ok(DriverMemory { held, peak, outside: (total as u64).saturating_sub(free as u64 + held) })
+    }
+
+    /// Gives back what nobody uses and begins the peak again.
+    pub(super) fn restart_peak(&self) -> Result<(), DriverError> {
+        self.stream.context().bind_to_thread()?;
+        self.trim()?;
+        match &self.source {
+            // A peak is set to 0 only, and is then that of what is held.
+            Source::Pool(pool) => pool.set(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0),
+            Source::Plain(kept) => {
+                let mut kept = lock(kept);
+                kept.peak = kept.held;
+                Ok(())
             }
         }
     }
@@ -141,6 +187,11 @@ impl Memory {
 }
 
 impl Pool {
+    fn set(&self, attribute: CUmemPool_attribute, mut value: u64) -> Result<(), DriverError> {
+        // SAFETY: the attribute is a 64-bit number, read during the call.
+        unsafe { mem_pool::set_attribute(self.0, attribute, (&raw mut value).cast::<c_void>()) }
+    }
+
     fn number(&self, attribute: CUmemPool_attribute) -> Result<u64, DriverError> {
         let mut value = 0_u64;
         // SAFETY: the attribute is a 64-bit number, written during the call.

@@ -24,7 +24,7 @@ use products::Products;
 
 use super::blas;
 use super::device::Report;
-use super::device::{Arg, Device, Gemm, Graph};
+use super::device::{Arg, Device, DriverMemory, Gemm, Graph};
 use super::ledger::Ledger;
 
 /// A card. Its memory, kernels and stream live until the last graph of it is dropped, too.
@@ -199,6 +199,15 @@ impl Device for Cuda {
 
     fn memory(&self) -> Result<(u64, u64), DeviceError> {
         self.card.memory.sizes().map_err(failure::driver("cuMemGetInfo", &self.card.name))
+    }
+
+    fn driver_memory(&self) -> Result<DriverMemory, DeviceError> {
+        self.card.memory.of_driver().map_err(failure::driver("cuMemPoolGetAttribute", &self.card.name))
+    }
+
+    fn restart_driver_peak(&self) -> Result<(), DeviceError> {
+        self.card.not_capturing("restart_driver_peak")?;
+        self.card.memory.restart_peak().map_err(failure::driver("cuMemPoolTrimTo", &self.card.name))
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {

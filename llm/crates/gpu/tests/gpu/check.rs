@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
 use grpo_lambda_gpu::kernels::NAMES;
 use grpo_lambda_gpu::ledger::Ledger;
-use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm, Graph};
+use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
 
 use crate::emulator::Emulated;
 
@@ -109,6 +109,12 @@ impl Device for Faulty {
     }
     fn memory(&self) -> Result<(u64, u64), DeviceError> {
         self.inner.memory()
+    }
+    fn driver_memory(&self) -> Result<DriverMemory, DeviceError> {
+        self.inner.driver_memory()
+    }
+    fn restart_driver_peak(&self) -> Result<(), DeviceError> {
+        self.inner.restart_driver_peak()
     }
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.inner.upload(address, bytes)

@@ -13,8 +13,9 @@ use crate::emulator::{Emulated, Order};
 
 type Check = fn(&Arc<dyn Device>);
 
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 8] = [
     ("memory is aligned, counted, and holds what is put there", memory),
+    ("the driver says what it holds and held", driver_memory),
     ("too much memory is refused in one line", too_much_memory),
     ("products are those of loops", products),
     ("products of f32 are those of f32", precision),
@@ -70,6 +71,22 @@ fn memory(device: &Arc<dyn Device>) {
     device.synchronize().unwrap();
     let again = device.memory().unwrap().0;
     assert!(again > left, "what is given back is free again: {again}, {left}");
+}
+
+/// The driver holds what is allocated, remembers the most it held, and begins again when asked to.
+fn driver_memory(device: &Arc<dyn Device>) {
+    device.restart_driver_peak().unwrap();
+    let before = device.driver_memory().unwrap();
+    assert_eq!(before.peak, before.held);
+    let held = Buffer::new(device, "a test", 256 << 20).unwrap();
+    let during = device.driver_memory().unwrap();
+    assert!(during.held >= before.held + held.bytes() as u64 && during.peak >= during.held, "{during:?}");
+    drop(held);
+    device.synchronize().unwrap();
+    assert!(device.driver_memory().unwrap().peak >= during.held);
+    device.restart_driver_peak().unwrap();
+    let after = device.driver_memory().unwrap();
+    assert_eq!((after.held, after.peak), (before.held, before.held));
 }
 
 fn too_much_memory(device: &Arc<dyn Device>) {

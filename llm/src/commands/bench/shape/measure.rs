@@ -74,7 +74,7 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
     let (free, _) = device.memory().map_err(Failure::broke)?;
     synthetic::memory_check(&prediction, free, &bench.config).map_err(Failure::refused)?;
     let reached = probe::measure(device, bench.dtype).map_err(Failure::broke)?;
-    let before = device.ledger().total();
+    let (before, counted_before) = (held_now(device)?, device.ledger().total());
     device.ledger().forget_peak();
     let clock = Instant::now();
     let mut engine =
@@ -88,9 +88,22 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
     if let (Some(sheet), Dtype::Bf16) = (of_device(&device.name()), bench.dtype) {
         peaks.push(("data sheet", of(sheet)));
     }
-    let found = device.ledger().peak().0 - before;
+    let (now, counted) = (device.driver_memory().map_err(Failure::broke)?, device.ledger().peak().0);
+    let memory = CardMemory {
+        predicted: prediction,
+        counted: counted - counted_before,
+        found: now.peak.saturating_sub(before),
+        outside: now.outside,
+        made,
+    };
     let report = BenchReport { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
-    Ok(report.text(Some(CardMemory { predicted: prediction, found, made })))
+    Ok(report.text(Some(memory)))
+}
+
+/// Bytes that the driver holds for what is allocated now, from where its peak begins again.
+fn held_now(device: &Arc<dyn Device>) -> Result<u64, Failure> {
+    device.restart_driver_peak().map_err(Failure::broke)?;
+    Ok(device.driver_memory().map_err(Failure::broke)?.held)
 }
 
 fn of(sheet: &Accelerator) -> Reached {

@@ -14,8 +14,12 @@ use crate::plan::synthetic::{StepPrediction, StepTimings};
 
 pub(super) struct CardMemory {
     pub(super) predicted: StepPrediction,
-    /// Bytes at the peak.
+    /// Bytes asked for at the peak.
+    pub(super) counted: u64,
+    /// Bytes that the driver held for them, at its peak.
     pub(super) found: u64,
+    /// Bytes in use on the card beside them: see [`grpo_lambda_gpu::DriverMemory`].
+    pub(super) outside: u64,
     /// Seconds to make the weights.
     pub(super) made: f64,
 }
@@ -56,9 +60,10 @@ impl BenchReport<'_> {
             let off = 100.0 * (held.found as f64 / predicted as f64 - 1.0);
             let _ = writeln!(
                 text,
-                "memory {} at the peak; {} were predicted ({off:+.1} %)",
+                "memory {} at the peak, as the driver counts it; {} were predicted ({off:+.1} %); beside it {} of the card are in use",
                 gib(held.found),
-                gib(predicted)
+                gib(predicted),
+                gib(held.outside)
             );
         }
         let costs = rates.cost.map_or(String::new(), |cost| format!(", {cost:.2} at the price given"));
@@ -147,7 +152,9 @@ impl BenchReport<'_> {
             "logp_error": p.drift.mean(),
             "logp_error_max": p.drift.max(),
             "peak_device_mib": held.map(|h| h.found as f64 / f64::from(1 << 20)),
-            "memory": held.map(|h| json!({"peak_bytes": h.found, "predicted": memory(&h.predicted)})),
+            "memory": held.map(|h| json!({
+                "peak_bytes": h.found, "counted_bytes": h.counted, "outside_bytes": h.outside, "predicted": memory(&h.predicted),
+            })),
             "projected": {"steps": self.args.shape.projected_steps, "hours": rates.hours, "cost": rates.cost},
         })
     }

@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use half::bf16;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::Dtype;
 use serde_json::{Map, json};
 
 use super::{Parameters, ignored};
 use crate::disk::Disk;
 use crate::model::config::Config;
 use crate::model::error::{Error, Result};
+use crate::tensor_file::{self, TensorEntry, bytes_of};
 
 /// Dtype of a file to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,11 +42,9 @@ impl SaveDtype {
     }
 }
 
-/// The bytes of a file, which are those in memory where both are little-endian `f32`: a large model is not copied for it.
 fn encode(data: &[f32], dtype: SaveDtype) -> Cow<'_, [u8]> {
     match dtype {
-        SaveDtype::F32 if cfg!(target_endian = "little") => Cow::Borrowed(bytemuck::cast_slice(data)),
-        SaveDtype::F32 => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        SaveDtype::F32 => bytes_of(data),
         SaveDtype::Bf16 => data.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
     }
 }
@@ -110,17 +110,20 @@ fn shards<'a>(tensors: impl Iterator<Item = (&'a str, usize)>, shard_bytes: usiz
 }
 
 fn write_file(path: &Path, names: &[&str], parameters: &Parameters<f32>, dtype: SaveDtype) -> Result<()> {
-    let encoded: Vec<(&str, Cow<'_, [u8]>)> =
-        names.iter().map(|&name| (name, encode(&parameters[name].data, dtype))).collect();
-    let mut views = Vec::with_capacity(encoded.len());
-    for (name, bytes) in &encoded {
-        let view = TensorView::new(dtype.names().0, parameters[*name].shape.clone(), bytes)
-            .map_err(|e| Error::file(path, format!("tensor `{name}`: {e}")))?;
-        views.push((*name, view));
-    }
-    let metadata = Some([("format".to_string(), "pt".to_string())].into());
-    let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::file(path, e.to_string()))?;
-    replace(path, &bytes)
+    let entry = |name: &&str| {
+        let tensor = &parameters[*name];
+        TensorEntry {
+            name: (*name).to_owned(),
+            dtype: dtype.names().0,
+            shape: tensor.shape.clone(),
+            write: Box::new(move |to: &mut dyn Write| to.write_all(&encode(&tensor.data, dtype))),
+        }
+    };
+    let tensors: Vec<TensorEntry<'_, io::Error>> = names.iter().map(entry).collect();
+    let about = Some([("format".to_string(), "pt".to_string())].into());
+    Disk::default().replace_with(path, Error::from, |to| {
+        tensor_file::write(tensors, about, to).map_err(|e| Error::io(path, e))
+    })
 }
 
 /// [`Disk::replace`] as part of a checkpoint.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use compiled::Program;
 use grpo_lambda_gpu::ledger::Ledger;
-use grpo_lambda_gpu::{Arg, Device, DeviceError, Dtype, Gemm, Graph};
+use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
 use memory::Memory;
 
 /// In which order the threads of a block run from one barrier to the next, and blocks one after the other.
@@ -190,6 +190,16 @@ impl Device for Emulated {
     fn memory(&self) -> Result<(u64, u64), DeviceError> {
         let limit = self.inner.memory.limit;
         Ok((limit.saturating_sub(self.inner.ledger.total()), limit))
+    }
+
+    fn driver_memory(&self) -> Result<DriverMemory, DeviceError> {
+        let ledger = &self.inner.ledger;
+        Ok(DriverMemory { held: ledger.total(), peak: ledger.peak().0, outside: 0 })
+    }
+
+    fn restart_driver_peak(&self) -> Result<(), DeviceError> {
+        self.inner.ledger.forget_peak();
+        Ok(())
     }
 
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
