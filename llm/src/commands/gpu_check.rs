@@ -43,20 +43,23 @@ pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
         return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));
     }
     let extent = if args.quick { Extent::Small } else { Extent::Full };
+    // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
+    let device = match find_card(Dtype::Bf16, say) {
+        CardSearch::Card(device) => device,
+        CardSearch::Unusable(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
+        CardSearch::NotBuilt => {
+            let right = "this llm-train was built without CUDA: build it with --features cuda";
+            return Err(Failure::refused(format!("--device cuda: {right}")));
+        }
+    };
+    print(&format!("{}\n", device.name()))?;
     let mut findings = Vec::new();
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let device = match find_card(dtype, say) {
-            CardSearch::Card(device) => device,
-            CardSearch::Unusable(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
-            CardSearch::NotBuilt => {
-                let right = "this llm-train was built without CUDA: build it with --features cuda";
-                return Err(Failure::refused(format!("--device cuda: {right}")));
-            }
-        };
-        if findings.is_empty() {
-            print(&format!("{}\n", device.name()))?;
-        }
         findings.extend(check::run(&device, dtype, extent, only));
+        // What one kernel broke stays broken for this process.
+        if device.synchronize().is_err() {
+            break;
+        }
     }
     print(&check::table(&findings))?;
     if let Some(path) = &args.csv {

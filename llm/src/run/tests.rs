@@ -101,7 +101,7 @@ fn an_unbroken_run_leaves_what_the_page_promises() {
     let mut expected = vec!["config.toml".to_owned(), "metrics.csv".to_owned(), "metrics.jsonl".to_owned()];
     expected.extend(["samples.jsonl".to_owned(), "summary.json".to_owned()]);
     for step in [6, 7] {
-        for file in ["manifest.json", "note.txt", "state.bin"] {
+        for file in ["manifest.json", "note.txt", "state.bin", "streamed.bin"] {
             expected.push(format!("checkpoints/step-{step:08}/{file}"));
         }
     }

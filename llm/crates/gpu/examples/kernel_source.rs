@@ -1,7 +1,8 @@
-//! Prints the source of the GPU kernels for one dtype, as NVRTC gets it: `cargo run -p grpo-lambda-gpu --example kernel_source bf16`.
+//! Prints the source of the GPU kernels for one dtype, as NVRTC gets it: `cargo run -p grpo-lambda-gpu --example kernel_source bf16`. With
+//! `GRPO_LAMBDA_KERNELS=DIR` it is that of the files there.
 
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::kernels::source;
+use grpo_lambda_gpu::kernels::{SOURCE_DIRECTORY, source, source_in};
 
 fn main() -> anyhow::Result<()> {
     let dtype = match std::env::args().nth(1).as_deref() {
@@ -9,6 +10,10 @@ fn main() -> anyhow::Result<()> {
         Some("bf16") => Dtype::Bf16,
         other => anyhow::bail!("the dtype is {}: give f32 or bf16", other.unwrap_or("missing")),
     };
-    print!("{}", source(dtype));
+    let text = match std::env::var_os(SOURCE_DIRECTORY).filter(|named| !named.is_empty()) {
+        Some(directory) => source_in(directory.as_ref(), dtype)?,
+        None => source(dtype),
+    };
+    print!("{text}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The seam between what is computed and where: memory by address, kernels by name, matrix products.
 
 use std::fmt::Debug;
+use std::time::Instant;
 
 pub use super::gemm::{Gemm, Matrix, MatrixMut};
 use super::ledger::Ledger;
@@ -123,6 +124,19 @@ pub trait Device: Send + Sync + Debug {
     /// # Errors
     /// When the device fails.
     fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError>;
+
+    /// Seconds that the device takes for what `work` launches, measured on the device itself where it can: what the host needs for a
+    /// launch does not count as long as there is work before it that the device has not done.
+    ///
+    /// # Errors
+    /// Those of `work`, and when the device fails.
+    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
+        self.synchronize()?;
+        let clock = Instant::now();
+        work()?;
+        self.synchronize()?;
+        Ok(clock.elapsed().as_secs_f64())
+    }
 
     /// Waits for all that was launched.
     ///

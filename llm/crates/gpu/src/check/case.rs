@@ -1,7 +1,6 @@
 //! One case: numbers on a device, a launch, and what must be there afterwards.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::rng::{below, normal, unit};
@@ -10,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::array::TestArray;
 use super::{Extent, Finding};
+use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::kernels::{Kernel, Kernels};
 use crate::ptr::{Element, ElementType, Real};
@@ -18,8 +18,11 @@ use crate::ptr::{Element, ElementType, Real};
 const F32: f64 = 1.0 / (1u64 << 24) as f64;
 /// One rounding to bf16, relative.
 const BF16: f64 = 1.0 / 256.0;
-/// Launches before timing, and timed.
-const REPEATS: [u32; 2] = [3, 20];
+/// Launches before timing, and timed; the median is reported.
+const WARMUP: usize = 3;
+const REPEATS: usize = 21;
+/// Bytes written before a timed launch: several times the cache of any card.
+pub(super) const EVICTED: usize = 256 << 20;
 
 pub(super) type Result<T = ()> = std::result::Result<T, DeviceError>;
 
@@ -33,6 +36,8 @@ pub(super) struct Checker {
     pub(super) extent: Extent,
     only: Option<String>,
     pub(super) findings: Vec<Finding>,
+    /// Whether the device has failed for good.
+    pub(super) lost: bool,
 }
 
 impl Checker {
@@ -43,6 +48,7 @@ impl Checker {
             extent,
             only: only.map(str::to_owned),
             findings: Vec::new(),
+            lost: false,
         }
     }
 
@@ -53,16 +59,21 @@ impl Checker {
         sizes: String,
         body: impl FnOnce(&mut Case<'_>) -> Result,
     ) {
-        if self.only.as_deref().is_some_and(|only| only != kernel) {
+        if self.lost || self.only.as_deref().is_some_and(|only| only != kernel) {
             return;
         }
         let mut finding = broken(kernel, self.kernels.dtype, &sizes, "nothing was compared");
         finding.error = 0.0;
         let mut case = Case { kernels: &self.kernels, rng: &mut self.rng, finding };
-        if let Err(error) = body(&mut case) {
-            case.finding.problem = Some(error.to_string());
-        }
+        let failed = body(&mut case).inspect_err(|error| case.finding.problem = Some(error.to_string()));
         self.findings.push(case.finding);
+        // After an illegal access a card refuses everything: what follows would be blamed on kernels that were not run.
+        if failed.is_err() && self.kernels.device.synchronize().is_err() {
+            self.lost = true;
+            let problem =
+                "not run: since this case the device refuses every call; --only checks another kernel alone";
+            self.findings.push(broken(kernel, self.kernels.dtype, "all that follows", problem));
+        }
     }
 }
 
@@ -242,16 +253,18 @@ impl Case<'_> {
         if !timed || self.finding.problem.is_some() {
             return Ok(());
         }
-        for _ in 0..REPEATS[0] {
-            launch(self.kernels)?;
+        // What an earlier launch left in the cache goes: a step's arrays do not fit into it.
+        let evict = Buffer::new(self.device(), "check", EVICTED)?;
+        let mut seconds = Vec::with_capacity(REPEATS);
+        for repeat in 0..WARMUP + REPEATS {
+            evict.clear()?;
+            let took = self.device().timed(&mut || launch(self.kernels))?;
+            if repeat >= WARMUP {
+                seconds.push(took);
+            }
         }
-        self.device().synchronize()?;
-        let clock = Instant::now();
-        for _ in 0..REPEATS[1] {
-            launch(self.kernels)?;
-        }
-        self.device().synchronize()?;
-        self.finding.seconds = Some(clock.elapsed().as_secs_f64() / f64::from(REPEATS[1]));
+        seconds.sort_by(f64::total_cmp);
+        self.finding.seconds = Some(seconds[REPEATS / 2]);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub(super) fn kernels(
         )));
     };
     let options = options(target);
-    let key = CacheKey { target, dtype, compiler, options, source: kernels::source(dtype) };
+    let key = CacheKey { target, dtype, compiler, options, source: source(dtype, report)? };
     let directory = image::directory(|name| std::env::var_os(name));
     let loaded = image::load_or_compile(&key, directory.as_deref(), || compile(&key));
     let (code, warning) = loaded.map_err(|failure| failure.describe(&key, directory, device))?;
@@ -43,6 +43,21 @@ pub(super) fn kernels(
         report(&warning);
     }
     Ok(code)
+}
+
+/// The kernels' source: built in, or from the directory that the environment names.
+fn source(dtype: Dtype, report: Report) -> Result<String, DeviceError> {
+    let Some(directory) = std::env::var_os(kernels::SOURCE_DIRECTORY).filter(|named| !named.is_empty())
+    else {
+        return Ok(kernels::source(dtype));
+    };
+    let directory = PathBuf::from(directory);
+    report(&format!(
+        "the kernels are those of {}, named by {}",
+        directory.display(),
+        kernels::SOURCE_DIRECTORY
+    ));
+    kernels::source_in(&directory, dtype)
 }
 
 fn options(target: Target) -> Vec<String> {

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use memory::Memory;
@@ -131,11 +131,10 @@ impl Card {
 
     /// Binds the context to this thread and makes a call.
     fn call(&self, name: &str, call: impl FnOnce() -> Result<(), DriverError>) -> Result<(), DeviceError> {
-        self.stream
-            .context()
-            .bind_to_thread()
-            .and_then(|()| call())
-            .map_err(failure::driver(name, &self.name))
+        let context = self.stream.context();
+        // What failed where nobody could be told, in a drop, is not this call's.
+        context.check_err().map_err(failure::driver("an earlier call", &self.name))?;
+        context.bind_to_thread().and_then(|()| call()).map_err(failure::driver(name, &self.name))
     }
 }
 
@@ -303,6 +302,20 @@ impl Device for Cuda {
         let graph = graph.ok_or_else(|| failure::call("cuStreamEndCapture", name, "it gave no graph"))?;
         graph.upload().map_err(failure::driver("cuGraphUpload", name))?;
         Ok(Box::new(Captured { graph, card: self.card.clone() }))
+    }
+
+    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
+        self.card.not_capturing("timed")?;
+        let (stream, name) = (&self.card.stream, &self.card.name);
+        let mark = || {
+            let event = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+            event.map_err(failure::driver("cuEventRecord", name))
+        };
+        let begin = mark()?;
+        work()?;
+        let end = mark()?;
+        let milliseconds = begin.elapsed_ms(&end).map_err(failure::driver("cuEventElapsedTime", name))?;
+        Ok(f64::from(milliseconds) / 1e3)
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

@@ -33,22 +33,24 @@ pub use sample::{Advance, Sample, SampleState, Status};
 pub use softmax::{Softmax, SoftmaxBackward};
 pub use swiglu::{Swiglu, SwigluBackward};
 
-use grpo_lambda_decoder::device::Dtype;
+use std::path::Path;
+
+use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 /// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
 /// `norm.cu` before `head_norm.cu`.
-const SOURCES: [&str; 11] = [
-    include_str!("prelude.cu"),
-    include_str!("embed.cu"),
-    include_str!("norm.cu"),
-    include_str!("head_norm.cu"),
-    include_str!("heads.cu"),
-    include_str!("softmax.cu"),
-    include_str!("swiglu.cu"),
-    include_str!("log_prob.cu"),
-    include_str!("adamw.cu"),
-    include_str!("decode.cu"),
-    include_str!("sample.cu"),
+const SOURCES: [(&str, &str); 11] = [
+    ("prelude.cu", include_str!("prelude.cu")),
+    ("embed.cu", include_str!("embed.cu")),
+    ("norm.cu", include_str!("norm.cu")),
+    ("head_norm.cu", include_str!("head_norm.cu")),
+    ("heads.cu", include_str!("heads.cu")),
+    ("softmax.cu", include_str!("softmax.cu")),
+    ("swiglu.cu", include_str!("swiglu.cu")),
+    ("log_prob.cu", include_str!("log_prob.cu")),
+    ("adamw.cu", include_str!("adamw.cu")),
+    ("decode.cu", include_str!("decode.cu")),
+    ("sample.cu", include_str!("sample.cu")),
 ];
 
 /// Every kernel; its entry is `NAME_f32` or `NAME_bf16`.
@@ -85,12 +87,34 @@ pub const NAMES: [&str; 30] = [
     Advance::NAME,
 ];
 
+/// Names the directory whose `.cu` files are compiled instead of those that were built in.
+pub const SOURCE_DIRECTORY: &str = "GRPO_LAMBDA_KERNELS";
+
 /// The whole source for one dtype: one translation unit without headers, for NVRTC (or, with the emulator's header before it, for
 /// a C++ compiler).
 pub fn source(dtype: Dtype) -> String {
+    joined(dtype, &SOURCES.map(|(_, text)| text.to_owned()))
+}
+
+/// [`source`] of the files in this directory, so that a kernel can be changed without building anything.
+///
+/// # Errors
+/// [`DeviceError::Missing`] when one of them cannot be read.
+pub fn source_in(directory: &Path, dtype: Dtype) -> Result<String, DeviceError> {
+    let read = |(name, _): &(&str, &str)| {
+        let path = directory.join(name);
+        std::fs::read_to_string(&path).map_err(|e| {
+            let files = "the directory must have every .cu file of the kernels";
+            DeviceError::Missing(format!("{SOURCE_DIRECTORY}: cannot read {}: {e}; {files}", path.display()))
+        })
+    };
+    Ok(joined(dtype, &SOURCES.iter().map(read).collect::<Result<Vec<_>, _>>()?))
+}
+
+fn joined(dtype: Dtype, files: &[String]) -> String {
     let (bf16, name) = (u8::from(dtype == Dtype::Bf16), dtype.name());
     let defines = format!("#define BF16 {bf16}\n#define NAME(kernel) kernel##_{name}\n");
-    [&[defines.as_str()], &SOURCES[..]].concat().join("\n")
+    std::iter::once(&defines).chain(files).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -109,5 +133,23 @@ mod tests {
             named.sort_unstable();
             assert_eq!(found, named);
         }
+    }
+
+    #[test]
+    fn files_on_disk_take_the_place_of_those_built_in() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let here = directory.path();
+        for (name, text) in SOURCES {
+            std::fs::write(here.join(name), text).expect("writable");
+        }
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            assert_eq!(source_in(here, dtype), Ok(source(dtype)));
+        }
+        std::fs::write(here.join("swiglu.cu"), "// another").expect("writable");
+        assert!(source_in(here, Dtype::F32).is_ok_and(|text| text.contains("// another")));
+        std::fs::remove_file(here.join("norm.cu")).expect("there");
+        let line = source_in(here, Dtype::F32).expect_err("refused").to_string();
+        assert!(line.contains("GRPO_LAMBDA_KERNELS") && line.contains("norm.cu"), "{line}");
+        assert!(!line.contains('\n'), "{line}");
     }
 }

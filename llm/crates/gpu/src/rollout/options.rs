@@ -12,7 +12,25 @@ pub struct RolloutOptions {
 }
 
 impl Default for RolloutOptions {
+    /// With `CUDA_LAUNCH_BLOCKING=1` nothing is captured: it is set to learn which launch fails, and a replay has no names.
     fn default() -> Self {
-        RolloutOptions { prefill_tokens: 8192, capture: true, poll_every: 8 }
+        let capture = !blocks(std::env::var("CUDA_LAUNCH_BLOCKING").ok().as_deref());
+        RolloutOptions { prefill_tokens: 8192, capture, poll_every: 8 }
+    }
+}
+
+/// Whether this value of the variable makes the driver wait for every launch.
+fn blocks(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value.trim().parse::<i64>().is_ok_and(|n| n != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_captured_unless_every_launch_is_waited_for() {
+        assert!([None, Some(""), Some("0"), Some("no")].into_iter().all(|value| !blocks(value)));
+        assert!(blocks(Some("1")) && blocks(Some(" 1")));
     }
 }

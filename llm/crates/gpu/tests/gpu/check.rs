@@ -1,7 +1,7 @@
 //! The check that a card goes through, on the emulator; and that it finds what is wrong, and where.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
 use grpo_lambda_gpu::kernels::NAMES;
@@ -27,6 +27,10 @@ enum Fault {
     Replays,
     /// What is captured is also run at once.
     Captures,
+    /// The kernel makes the device refuse every call from then on.
+    Loses(&'static str),
+    /// Timing takes this many nanoseconds, one more each time, and runs nothing; memory is cleared in name only.
+    Times(u32),
 }
 
 /// Another device, with a fault.
@@ -35,6 +39,9 @@ struct Faulty {
     inner: Arc<dyn Device>,
     fault: Fault,
     capturing: AtomicBool,
+    lost: AtomicBool,
+    cleared: AtomicUsize,
+    times: AtomicUsize,
 }
 
 struct Silent;
@@ -78,6 +85,18 @@ fn outputs(name: &str, dtype: Dtype) -> (&'static [usize], usize, u8) {
 }
 
 impl Faulty {
+    fn new(inner: Arc<dyn Device>, fault: Fault) -> Self {
+        let (capturing, lost) = Default::default();
+        Faulty { inner, fault, capturing, lost, cleared: AtomicUsize::new(0), times: AtomicUsize::new(0) }
+    }
+
+    fn alive(&self) -> Result<(), DeviceError> {
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(DeviceError::Missing("an illegal memory access was encountered".to_owned()));
+        }
+        Ok(())
+    }
+
     fn flip(&self, address: u64, byte: usize, bits: u8) -> Result<(), DeviceError> {
         let mut found = [0];
         self.inner.download(address + byte as u64, &mut found)?;
@@ -126,6 +145,10 @@ impl Device for Faulty {
         self.inner.copy(to, from, bytes)
     }
     fn clear(&self, address: u64, bytes: usize) -> Result<(), DeviceError> {
+        if let Fault::Times(_) = self.fault {
+            self.cleared.fetch_add(bytes, Ordering::Relaxed);
+            return Ok(());
+        }
         self.inner.clear(address, bytes)
     }
     fn launch(
@@ -136,8 +159,13 @@ impl Device for Faulty {
         block: u32,
         args: &[Arg],
     ) -> Result<(), DeviceError> {
+        self.alive()?;
         if self.fault == Fault::Skips(name) {
             return Ok(());
+        }
+        if self.fault == Fault::Loses(name) {
+            self.lost.store(true, Ordering::Relaxed);
+            return self.alive();
         }
         self.inner.launch(name, dtype, grid, block, args)?;
         if self.capturing.load(Ordering::Relaxed) {
@@ -178,15 +206,20 @@ impl Device for Faulty {
             _ => self.inner.end_capture(),
         }
     }
+    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
+        let Fault::Times(first) = self.fault else { return self.inner.timed(work) };
+        let before = self.times.fetch_add(1, Ordering::Relaxed);
+        Ok((f64::from(first) + before as f64) / 1e9)
+    }
     fn synchronize(&self) -> Result<(), DeviceError> {
+        self.alive()?;
         self.inner.synchronize()
     }
 }
 
 /// What the check of one kernel says of a device with this fault; none where there is no emulator.
 fn with(fault: Fault, dtype: Dtype, only: &str) -> Option<Vec<Finding>> {
-    let device: Arc<dyn Device> =
-        Arc::new(Faulty { inner: Emulated::start()?, fault, capturing: AtomicBool::new(false) });
+    let device: Arc<dyn Device> = Arc::new(Faulty::new(Emulated::start()?, fault));
     Some(check::run(&device, dtype, Extent::Odd, Some(only)))
 }
 
@@ -242,13 +275,46 @@ fn one_wrong_number_of_any_output_of_any_kernel_is_found() {
 fn a_fault_of_one_kernel_is_laid_at_its_door() {
     let Some(inner) = Emulated::start() else { return };
     let fault = Fault::Corrupts("swiglu", 2);
-    let device: Arc<dyn Device> = Arc::new(Faulty { inner, fault, capturing: AtomicBool::new(false) });
+    let device: Arc<dyn Device> = Arc::new(Faulty::new(inner, fault));
     let findings = check::run(&device, Dtype::F32, Extent::Odd, None);
     let failed = |f: &&Finding| !f.passed();
     let mut names: Vec<&str> = findings.iter().filter(failed).map(|f| f.kernel).collect();
     names.dedup();
     // A model is made of kernels.
     assert_eq!(names, ["swiglu", "decoder"]);
+}
+
+/// As after an illegal memory access: the kernels that come later are not blamed for it.
+#[test]
+fn a_device_that_a_kernel_breaks_is_asked_no_more() {
+    let Some(inner) = Emulated::start() else { return };
+    let device: Arc<dyn Device> = Arc::new(Faulty::new(inner, Fault::Loses("rms_norm")));
+    let findings = check::run(&device, Dtype::F32, Extent::Odd, None);
+    let (last, before) = findings.split_last().expect("findings");
+    let (broken, sound) = before.split_last().expect("the case that broke it");
+    assert!(sound.iter().all(Finding::passed) && !sound.is_empty());
+    assert_eq!(
+        (broken.kernel, last.kernel, last.case.as_str()),
+        ("rms_norm", "rms_norm", "all that follows")
+    );
+    assert!(broken.problem.as_deref().is_some_and(|problem| problem.contains("illegal memory access")));
+    assert!(last.problem.as_deref().is_some_and(|problem| problem.starts_with("not run")));
+    assert!(!check::passed(&findings) && findings.iter().all(|f| f.kernel != "swiglu"));
+}
+
+/// A launch is timed on the device, each on a cache of which nothing is left, and the median counts.
+#[test]
+fn a_timed_launch_finds_an_empty_cache_and_the_median_is_reported() {
+    let Some(inner) = Emulated::start() else { return };
+    let faulty = Arc::new(Faulty::new(inner, Fault::Times(1000)));
+    let device: Arc<dyn Device> = faulty.clone();
+    let findings = check::run(&device, Dtype::Bf16, Extent::Full, Some("gather_rows"));
+    let timed: Vec<&Finding> = findings.iter().filter(|f| f.seconds.is_some()).collect();
+    assert_eq!((timed.len(), check::passed(&findings)), (1, true), "{}", check::table(&findings));
+    // Three to warm up and 21 that count: 1003 to 1023 nanoseconds.
+    assert_eq!(timed[0].seconds, Some(1013.0 / 1e9));
+    assert_eq!(faulty.times.load(Ordering::Relaxed), 24);
+    assert!(faulty.cleared.load(Ordering::Relaxed) >= 24 * (200 << 20));
 }
 
 #[test]
