@@ -1,5 +1,6 @@
 //! The command line of `llm-train`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -9,21 +10,34 @@ use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
 use crate::commands::{self, Failure};
-use crate::config::FIELDS;
-use crate::run::progress::say;
+use crate::config::{Config, FIELDS};
+use crate::run::progress::{be_quiet, say};
 
 /// Train a language model with verified critic-free methods
 ///
 /// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
 /// GRPO-lambda, on this machine's processor, in a few minutes.
 #[derive(Debug, Parser)]
-#[command(name = "llm-train", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(name = "llm-train", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
     train: commands::train::TrainArgs,
+    /// Say nothing but warnings, errors and the result
+    #[arg(long, global = true)]
+    quiet: bool,
 }
+
+/// Number, commit and features.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit: ",
+    env!("LLM_TRAIN_COMMIT"),
+    "; features: ",
+    env!("LLM_TRAIN_FEATURES"),
+    ")"
+);
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -35,6 +49,9 @@ Examples:
   llm-train reproduce --table 3 --dry-run            the runs of a table of the paper, and what they take
   llm-train eval --model runs/tiny                   accuracy on problems it never met, with a report
   llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
+  llm-train train --preset finetune model.checkpoint=DIR task.data=FILE --dry-run
+                                                     a checkpoint and data of one's own: what the run would be
+  llm-train chat --model DIR                         a conversation; llm-train export writes a plain checkpoint
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
   llm-train data gsm8k.jsonl --template r1           what a data set holds, and what the model would see of it
@@ -77,20 +94,44 @@ enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Time the phases of a training step
     Bench(commands::bench::BenchArgs),
+    /// Talk to a model in the terminal
+    Chat(commands::chat::ChatArgs),
+    /// The model of a run as a plain checkpoint in the type it came in, or its adapter
+    Export(commands::export::ExportArgs),
+    /// Completions for a shell, on standard output
+    Completions(commands::shell::CompletionsArgs),
+    /// Manual pages, one for each command
+    Man(commands::shell::ManArgs),
     /// Every kernel on a CUDA card against what it should compute, with times and rates
     GpuCheck(commands::gpu_check::GpuCheckArgs),
 }
 
-/// Every setting with its default and its meaning.
+/// Every setting with its meaning, and the value that it has under the preset on the command line.
 fn settings_help() -> String {
-    let mut text =
-        "Settings, with the values they have where neither the preset nor the command line gives one:\n"
-            .to_owned();
+    let words: Vec<String> = std::env::args().collect();
+    let after = |(i, word): (usize, &String)| match word.strip_prefix("--preset") {
+        Some("") => words.get(i + 1).cloned(),
+        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+        None => None,
+    };
+    let named = words.iter().enumerate().find_map(after);
+    let none: [&str; 0] = [];
+    let resolved = |preset: &str| Config::resolve_part(preset, &none).ok();
+    // A preset that is refused is refused when it is used.
+    let preset = named.filter(|name| resolved(name).is_some()).unwrap_or_else(|| "tiny".to_owned());
+    let values: BTreeMap<String, String> = resolved(&preset)
+        .iter()
+        .flat_map(Config::entries)
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let mut text = format!("Settings, with the values they have under --preset {preset}:\n");
     for field in FIELDS {
-        text += &format!("  {}={}\n          {}: {}\n", field.key, field.default, field.about, field.kind);
+        let value = values.get(field.key).map_or(field.default, String::as_str);
+        text += &format!("  {}={value}\n          {}: {}\n", field.key, field.about, field.kind);
     }
     let methods: Vec<&str> = methods::REGISTRY.iter().map(|m| m.name).collect();
-    text += &format!("  method.name=NAME\n          the method: {}\n", methods.join(", "));
+    let method = values.get("method.name").map_or("", String::as_str);
+    text += &format!("  method.name={method}\n          the method: {}\n", methods.join(", "));
     text + "  method.KEY=VALUE\n          its settings; llm-train explain shows them with their values"
 }
 
@@ -117,7 +158,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let kind = if failure.is_stop() { "" } else { "error: " };
+            let kind = if failure.signal().is_some() { "" } else { "error: " };
             say(&format!("llm-train: {kind}{}", failure.message));
             ExitCode::from(failure.code)
         }
@@ -135,7 +176,8 @@ fn advice(error: &clap::Error) -> Option<String> {
         return None;
     }
     let words: Vec<String> = std::env::args().collect();
-    let takes_settings = words.get(1).is_none_or(|word| word.starts_with('-') || TAKES_SETTINGS.contains(&word.as_str()));
+    let takes_settings =
+        words.get(1).is_none_or(|word| word.starts_with('-') || TAKES_SETTINGS.contains(&word.as_str()));
     let place = words.iter().position(|word| *word == option || word.starts_with(&format!("{option}=")))?;
     let value = match words[place].split_once('=') {
         Some((_, value)) => Some(value),
@@ -148,6 +190,9 @@ fn advice(error: &clap::Error) -> Option<String> {
 const TAKES_SETTINGS: [&str; 7] = ["train", "sft", "compare", "reproduce", "info", "explain", "bench"];
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
+    if cli.quiet {
+        be_quiet();
+    }
     match cli.command {
         None => {
             if let Some(word) = cli.train.overrides.iter().find(|word| !word.contains('=')) {
@@ -156,6 +201,11 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
                 return Err(Failure::refused(format!(
                     "unrecognized subcommand '{word}'{hint}; a setting is key=value; see llm-train --help"
                 )));
+            }
+            if std::env::args().len() == 1 {
+                say(
+                    "no command: the preset tiny is trained, a few minutes on this machine; llm-train --help lists the commands, Ctrl-C stops and keeps what was done",
+                );
             }
             commands::train::run(&cli.train, false)
         }
@@ -173,6 +223,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),
         Some(Command::Bench(args)) => commands::bench::run(&args),
+        Some(Command::Chat(args)) => commands::chat::run(&args),
+        Some(Command::Export(args)) => commands::export::run(&args),
+        Some(Command::Completions(args)) => commands::shell::completions(&args, Cli::command()),
+        Some(Command::Man(args)) => commands::shell::man(&args, Cli::command()),
         Some(Command::GpuCheck(args)) => commands::gpu_check::run(&args),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::plot::figure_lines;
-use super::{Failure, print, use_threads};
+use super::{Failure, OutputFormat, json_text, print, use_threads};
 use crate::config::Config;
 use crate::run::progress::say;
 use crate::study::compare::{self, CompareError, ComparisonResult, Plan, PlanError, paired, paired_report};
@@ -51,6 +51,9 @@ pub struct CompareArgs {
     /// For two evaluations: write paired.json, paired.csv and a figure there
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// What is printed; files are written all the same
+    #[arg(long, value_enum, default_value_t)]
+    pub output: OutputFormat,
     /// Settings over the preset's, common to all runs, as in rl.steps=50; or two evaluations
     #[arg(value_name = "key=value | A B")]
     pub words: Vec<String>,
@@ -109,6 +112,9 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
             Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
         };
     }
+    if args.output == OutputFormat::Json {
+        return print(&json_text(&paired_report::json(&pair))?);
+    }
     let notes: String = paired_report::notes(&pair).iter().map(|note| format!("- {note}\n")).collect();
     print(&format!(
         "A {}\nB {}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
@@ -144,24 +150,27 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     let failed = |e: PlanError| if broke(&e) { Failure::broke(e) } else { Failure::refused(e) };
     let plan = Plan::new(entrants, seeds, args.ablate_rate, base).map_err(failed)?;
     for entrant in &plan.entrants {
-        for idle in entrant.configured(&plan.base).map_err(Failure::refused)?.idle() {
+        let config = plan.base.with(&entrant.overrides()).map_err(Failure::refused)?;
+        for idle in config.idle() {
             say(&format!("warning: {}: {idle}", entrant.label));
         }
     }
     use_threads(plan.base.threads)?;
     announce(&plan, run);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let outcome = compare::run(&plan, run, &command)
-        .map_err(|e: CompareError| match e.signal() {
-            Some(signal) => Failure::stopped(e, signal),
-            None if e.refused() => Failure::refused(e),
-            None => Failure::broke(e),
-        })?;
+    let outcome = compare::run(&plan, run, &command).map_err(|e: CompareError| match e.signal() {
+        Some(signal) => Failure::stopped(e, signal),
+        None if e.refused() => Failure::refused(e),
+        None => Failure::broke(e),
+    })?;
     write(&outcome, run, &command).map_err(Failure::broke)?;
     let figures = match figures::save(&compare::figure(&outcome), &run.join("figures"), "compare") {
         Ok(path) => figure_lines(&[path]),
         Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };
+    if args.output == OutputFormat::Json {
+        return print(&json_text(&compare::json(&outcome))?);
+    }
     let dir = run.display();
     print(&format!(
         "{}\n\nresult       {dir}/compare.csv\nall numbers  {dir}/compare.json\n{figures}",

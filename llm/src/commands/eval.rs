@@ -12,7 +12,10 @@ use work::EvalJob;
 
 use super::asked::{Asked, Choice};
 use super::plot::figure_lines;
-use super::{Failure, Loaded, check_temperature, checkpoint, count, load, print, use_threads, whole};
+use super::{
+    Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print, use_threads,
+    whole,
+};
 use crate::eval::benchmark::Benchmark;
 use crate::eval::origin::Origin;
 use crate::eval::report::{self, ReportBenchmark};
@@ -107,6 +110,9 @@ pub struct EvalArgs {
     /// Responses decoded together; changes no result on the CPU, and on a card its rounding
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = count, allow_negative_numbers = true)]
     pub batch: usize,
+    /// What is printed; everything is written into the directory all the same
+    #[arg(long, value_enum, default_value_t)]
+    pub output: OutputFormat,
     /// Worker threads; 0: as many as the machine has. Changes no result
     #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
@@ -124,7 +130,11 @@ pub struct EvalArgs {
 /// When the input is refused or the work breaks off.
 pub fn run(args: &EvalArgs) -> Result<(), Failure> {
     use_threads(args.threads)?;
-    print(&evaluate(args)?.1)
+    let (summary, text) = evaluate(args)?;
+    match args.output {
+        OutputFormat::Text => print(&text),
+        OutputFormat::Json => print(&json_text(&summary.json())?),
+    }
 }
 
 /// What [`run`] does, in a process that has its threads: the numbers, and what is printed of them.

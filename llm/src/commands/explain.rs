@@ -33,7 +33,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
         overrides.insert(0, preset.to_owned());
         preset = "tiny";
     }
-    let config = Config::resolve(preset, &overrides).map_err(Failure::refused)?;
+    let config = Config::resolve_part(preset, &overrides).map_err(Failure::refused)?;
     print(&explain(&config))
 }
 
@@ -72,7 +72,7 @@ fn explain(config: &Config) -> String {
     for (key, value) in configured.settings.entries() {
         text += &format!("  method.{key:14} {value}\n");
     }
-    for idle in configured.idle() {
+    for idle in config.idle() {
         text += &format!("  note: {idle}\n");
     }
     text + "\n" + &weights(&configured, rl.max_new_tokens)

@@ -43,7 +43,7 @@ pub struct MergeArgs {
 }
 
 /// Weights of a file at most, in bytes, as transformers does it.
-const SHARD: usize = 5_000_000_000;
+pub(super) const SHARD: usize = 5_000_000_000;
 
 /// Writes base and adapter as one checkpoint, with the base's tokenizer.
 ///
@@ -52,14 +52,8 @@ const SHARD: usize = 5_000_000_000;
 pub fn run(args: &MergeArgs) -> Result<(), Failure> {
     let base = checkpoint(&args.model)?;
     refuse_twice(&base, &args.adapter)?;
-    let disk = Disk::default();
-    let out = args.out.display();
-    if args.out.exists() && !args.out.is_dir() {
-        return Err(Failure::refused(format!("--out {out}: a file; must be a directory, empty or new")));
-    }
-    if let Some(name) = disk.list(&args.out).map_err(Failure::refused)?.first() {
-        return Err(Failure::refused(format!("--out {out}: holds {name}; must be empty or new")));
-    }
+    let (disk, out) = (Disk::default(), args.out.display());
+    empty_directory(&args.out)?;
     let shape = Config::load(&base).map_err(Failure::refused)?;
     let (settings, adapter) = lora::load(&args.adapter, &shape).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
@@ -86,6 +80,18 @@ pub fn run(args: &MergeArgs) -> Result<(), Failure> {
         settings.targets.join(", "),
         base.display()
     ))
+}
+
+/// Refuses a place for a checkpoint that holds something already.
+pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
+    let shown = out.display();
+    if out.exists() && !out.is_dir() {
+        return Err(Failure::refused(format!("--out {shown}: a file; must be a directory, empty or new")));
+    }
+    match Disk::default().list(out).map_err(Failure::refused)?.first() {
+        Some(name) => Err(Failure::refused(format!("--out {shown}: holds {name}; must be empty or new"))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses weights that the adapter was not trained on. One from elsewhere does not say what it was trained on; a line says so.

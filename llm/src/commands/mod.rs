@@ -2,10 +2,12 @@
 
 mod asked;
 pub mod bench;
+pub mod chat;
 pub mod compare;
 pub mod data;
 pub mod eval;
 pub mod explain;
+pub mod export;
 pub mod generate;
 pub mod gpu_check;
 pub mod grade;
@@ -15,6 +17,7 @@ pub mod merge;
 pub mod plot;
 pub mod reproduce;
 pub mod score;
+pub mod shell;
 pub mod train;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +32,22 @@ use crate::run;
 use crate::run::model_directory;
 use crate::run::progress::say;
 use crate::step::engine::GpuModel;
+
+/// What a command prints its result as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum OutputFormat {
+    /// For a person
+    #[default]
+    Text,
+    /// Every number, for a program
+    Json,
+}
+
+/// A JSON value as it is printed.
+fn json_text(value: &serde_json::Value) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::broke)?;
+    Ok(text + "\n")
+}
 
 /// Why a command stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +76,9 @@ impl Failure {
         Failure { message: one_line(&message.to_string()), code: SIGNALLED + signal }
     }
 
-    /// Whether a signal asked for it, so that it is no error.
-    pub fn is_stop(&self) -> bool {
-        self.code > SIGNALLED
+    /// The signal that asked for it, so that it is no error.
+    pub fn signal(&self) -> Option<u8> {
+        self.code.checked_sub(SIGNALLED).filter(|signal| *signal > 0)
     }
 }
 

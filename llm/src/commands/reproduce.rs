@@ -8,7 +8,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
-use super::{Failure, print, use_threads};
+use super::{Failure, OutputFormat, print, use_threads};
 use crate::config::Config;
 use crate::eval::benchmark::{self, PAPER};
 use crate::eval::completion::ResponseOutcome;
@@ -29,8 +29,8 @@ use crate::study::reproduce::readiness;
 use crate::study::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
 use crate::study::reproduce::run::{Grid, GridError, TrainedCell, on_stand_ins};
 use crate::study::reproduce::scale::Scale;
-use crate::study::reproduce::settings::method_overrides;
 use crate::study::reproduce::score::CellScore;
+use crate::study::reproduce::settings::method_overrides;
 use crate::study::reproduce::table::{TableComparison, averages_table, runs_table};
 
 // A paragraph is one line: the terminal's width decides where it breaks.
@@ -229,12 +229,15 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         context: None,
         seed: 0,
         batch: 128,
+        output: OutputFormat::Text,
         threads: 0,
         device: "auto".to_owned(),
         dtype: "auto".to_owned(),
     };
-    let failed =
-        |e: Failure| GridError::Eval { name: cell.to_string(), problem: e.message, refused: e.code == 2 };
+    let failed = |e: Failure| match e.signal() {
+        Some(signal) => GridError::Stopped { name: cell.to_string(), problem: e.message, signal },
+        None => GridError::Eval { name: cell.to_string(), problem: e.message, refused: e.code == 2 },
+    };
     let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
     let scores = BENCHMARKS.iter().zip(&summary.scores).map(|(b, s)| {
         let [right, wrong, none] =

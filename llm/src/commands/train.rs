@@ -98,7 +98,7 @@ fn overrides(args: &TrainArgs, supervised_only: bool) -> Result<Vec<String>, Fai
 
 /// Settings that have no effect, and rates that no run survives.
 fn warn(config: &Config, overrides: &[String]) {
-    for idle in config.configured().idle() {
+    for idle in config.idle() {
         say(&format!("warning: {}: {idle}", config.method));
     }
     for idle in idle_settings(config, overrides) {
@@ -156,33 +156,43 @@ fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
         row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
     }
     let checkpoint = s.checkpoint.display();
-    let best = s.best.filter(|best| best.accuracy > s.accuracy_after).map_or(String::new(), |best| {
-        let path = s.checkpoint.with_file_name(format!("step-{:08}", best.step));
-        format!("best         {} (held-out accuracy {:.3}, too high by chance as the largest of several)\n", path.display(), best.accuracy)
-    });
     let diverged = s.diverged.as_ref().map_or(String::new(), |said| format!("warning: {said}\n"));
-    let rl = match s.steps[1] {
-        0 => {
-            let same =
-                args.overrides.iter().filter(|word| !word.starts_with("sft.") && !word.starts_with("model."));
-            let same: String =
-                same.filter(|word| !word.starts_with("rl.steps=")).map(|word| format!(" {word}")).collect();
-            format!(
-                "RL from here llm-train train --preset {} --run {}-rl model.checkpoint={checkpoint} sft.steps=0{same}\n",
-                args.preset,
-                directory.display()
-            )
-        }
-        _ => String::new(),
-    };
     format!(
         "{table}\n{diverged}{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
-         checkpoint   {checkpoint}\n{best}{rl}look further llm-train generate --model {checkpoint} --task {shown}\n             \
+         checkpoint   {checkpoint}\n{}{}look further llm-train generate --model {checkpoint} --task {shown}\n             \
          llm-train info --model {checkpoint}\n             tensorboard --logdir {dir}\n",
         s.seconds,
         s.parameters,
         s.seed,
+        best_line(s),
+        rl_line(s, directory, args),
         dir = directory.display(),
         shown = s.n.clamp(1, 3)
+    )
+}
+
+/// The best checkpoint, where it is another than the last.
+fn best_line(s: &RunSummary) -> String {
+    s.best.filter(|best| best.accuracy > s.accuracy_after).map_or(String::new(), |best| {
+        let path = s.checkpoint.with_file_name(format!("step-{:08}", best.step));
+        let accuracy = best.accuracy;
+        format!("best         {} (held-out accuracy {accuracy:.3}, too high by chance as the largest of several)\n", path.display())
+    })
+}
+
+/// The command that begins RL from a run without it.
+fn rl_line(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
+    if s.steps[1] > 0 {
+        return String::new();
+    }
+    let of_start =
+        |word: &&String| ["sft.", "model.", "rl.steps="].iter().any(|start| word.starts_with(start));
+    let same: String =
+        args.overrides.iter().filter(|word| !of_start(word)).map(|word| format!(" {word}")).collect();
+    format!(
+        "RL from here llm-train train --preset {} --run {}-rl model.checkpoint={} sft.steps=0{same}\n",
+        args.preset,
+        directory.display(),
+        s.checkpoint.display()
     )
 }

@@ -46,6 +46,16 @@ pub fn unless_said<'v>(key: &str, value: &'v str, said: bool) -> &'v str {
     if key == KEY && !said { AUTO } else { value }
 }
 
+/// Whether the divisor of these values is the completion limit.
+pub(super) fn is_automatic(values: &BTreeMap<String, String>) -> bool {
+    values.get(DIVISOR).is_some_and(|value| value == AUTO)
+}
+
+/// Whether a line on a setting is about the divisor.
+pub(super) fn is_named_in(line: &str) -> bool {
+    line.starts_with(&format!("{KEY}="))
+}
+
 /// What a refused value of the divisor may be besides a number.
 pub(super) fn also_allowed(key: &str) -> &'static str {
     if key == KEY { "auto (the completion limit, rl.max_new_tokens) or " } else { "" }

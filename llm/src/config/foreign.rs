@@ -121,11 +121,8 @@ mod tests {
     /// Every key in backticks is one, so that no advice leads into another refusal.
     #[test]
     fn what_stands_for_them_exists() {
-        let methods: Vec<&str> = grpo_lambda::methods::REGISTRY
-            .iter()
-            .flat_map(|m| (m.params)())
-            .map(|p| p.key)
-            .collect();
+        let methods: Vec<&str> =
+            grpo_lambda::methods::REGISTRY.iter().flat_map(|m| (m.params)()).map(|p| p.key).collect();
         for f in NAMES {
             for key in f.ours.split('`').skip(1).step_by(2) {
                 let key = key.split('=').next().unwrap_or(key);

@@ -58,7 +58,10 @@ mod tests {
     fn a_setting_without_an_effect_is_told_with_the_one_that_takes_it() {
         let idle = |words: &[&str]| idle_settings(&Config::resolve("tiny", words).expect("valid"), words);
         let data = ["task.kind=dataset", "task.data=x.jsonl"];
-        assert_eq!(idle(&[data[0], data[1], "task.levels=1"]), ["task.levels=1 has no effect with task.kind=dataset"]);
+        assert_eq!(
+            idle(&[data[0], data[1], "task.levels=1"]),
+            ["task.levels=1 has no effect with task.kind=dataset"]
+        );
         assert_eq!(idle(&["task.template=r1"]), ["task.template=r1 has no effect with task.kind=stories"]);
         assert_eq!(
             idle(&["task.kind=addition", "task.levels=1"]),
@@ -70,7 +73,16 @@ mod tests {
             idle(&["reward.overlong_limit=30"]),
             ["reward.overlong_limit=30 has no effect with reward.overlong=0"]
         );
-        let all = [data[0], data[1], "task.template=r1", "sft.lr=1", "rl.lr=1e-4", "seed=3", "lora.rank=2", "lora.alpha=8"];
+        let all = [
+            data[0],
+            data[1],
+            "task.template=r1",
+            "sft.lr=1",
+            "rl.lr=1e-4",
+            "seed=3",
+            "lora.rank=2",
+            "lora.alpha=8",
+        ];
         assert_eq!(idle(&all), [""; 0]);
     }
 }

@@ -400,6 +400,14 @@ impl Config {
         settings.filter_map(|(key, value)| Some((key.strip_prefix(METHOD)?.to_owned(), value.clone())))
     }
 
+    /// The settings of the method that were changed but have no effect beside the others, in words.
+    pub fn idle(&self) -> Vec<String> {
+        let idle = self.configured().idle();
+        // What nobody said is not told of.
+        let automatic = divisor::is_automatic(&self.values);
+        idle.into_iter().filter(|line| !(automatic && divisor::is_named_in(line))).collect()
+    }
+
     /// The settings of the method that have an effect beside the others, with the values that are in force.
     pub fn effective_method_settings(&self) -> Vec<(String, String)> {
         let configured = self.configured();

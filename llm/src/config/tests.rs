@@ -37,7 +37,7 @@ fn the_tiny_preset_mentions_every_field_and_only_those() {
 #[test]
 fn every_shipped_preset_is_accepted() {
     for preset in PRESETS {
-        Config::resolve(preset.name, &[] as &[&str]).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+        Config::resolve_part(preset.name, &[] as &[&str]).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
     }
 }
 
@@ -185,6 +185,8 @@ fn the_constant_divisor_of_a_loss_is_the_completion_limit() {
     assert_eq!(divisor(&[dr_grpo, "rl.max_new_tokens=512"]), 512.0);
     assert_eq!(divisor(&[dr_grpo, "method.max_length=auto", "rl.max_new_tokens=48"]), 48.0);
     assert_eq!(divisor(&[dr_grpo, "method.max_length=100", "rl.max_new_tokens=48"]), 100.0);
+    assert_eq!(tiny(&[]).idle(), [""; 0], "nobody said anything of it");
+    assert_eq!(tiny(&["method.max_length=64"]).idle().len(), 1);
     // Another limit over a resolved configuration has its own divisor.
     let later = tiny(&[dr_grpo]).with(&["rl.max_new_tokens=32"]).expect("valid");
     assert_eq!(later.configured().settings.number("max_length"), 32.0);

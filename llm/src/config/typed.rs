@@ -155,6 +155,11 @@ impl Values<'_> {
                 self.whole("eval.patience")
             )));
         }
-        Ok(EvalConfig { n: self.size("eval.n"), every: self.whole("eval.every"), temperature, patience: self.whole("eval.patience") })
+        Ok(EvalConfig {
+            n: self.size("eval.n"),
+            every: self.whole("eval.every"),
+            temperature,
+            patience: self.whole("eval.patience"),
+        })
     }
 }

@@ -35,7 +35,12 @@ pub(super) struct LengthLimits {
 
 impl LengthFilter {
     /// Whether a row is longer than the configuration allows.
-    fn leaves_out(self, problem: &Problem, prompt: usize, tokens: &ModelTokenizer) -> Result<bool, TokenError> {
+    fn leaves_out(
+        self,
+        problem: &Problem,
+        prompt: usize,
+        tokens: &ModelTokenizer,
+    ) -> Result<bool, TokenError> {
         let above = |length: usize, most: Option<usize>| most.is_some_and(|most| length > most);
         if above(prompt, self.prompt) {
             return Ok(true);

@@ -62,15 +62,14 @@ pub struct RewardComponent {
 }
 
 /// Every component, in the order of columns.
-pub static REGISTRY: &[&RewardComponent] =
-    &[
-        &accuracy::COMPONENT,
-        &format::COMPONENT,
-        &tag_count::COMPONENT,
-        &overlong::COMPONENT,
-        &regex::COMPONENT,
-        &command::COMPONENT,
-    ];
+pub static REGISTRY: &[&RewardComponent] = &[
+    &accuracy::COMPONENT,
+    &format::COMPONENT,
+    &tag_count::COMPONENT,
+    &overlong::COMPONENT,
+    &regex::COMPONENT,
+    &command::COMPONENT,
+];
 
 /// The reward of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,8 +8,8 @@
 //! answer within its time, is started again and asked once more; when it fails again, the run writes a checkpoint and stops.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -50,12 +50,15 @@ pub struct RewardProgram {
 #[derive(Debug)]
 struct Running {
     child: Child,
-    stdin: ChildStdin,
+    questions: Sender<String>,
     lines: Receiver<String>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // What the shell started, too: it would wait for ever where it does not read its input.
+        let group = format!("-{}", self.child.id());
+        drop(Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status());
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -86,7 +89,9 @@ impl RewardProgram {
                 Err(problem) => {
                     self.running = None;
                     if attempt < ATTEMPTS {
-                        say(&format!("warning: reward.command: {problem}; it is started again and asked once more"));
+                        say(&format!(
+                            "warning: reward.command: {problem}; it is started again and asked once more"
+                        ));
                     }
                     last = problem;
                 }
@@ -111,7 +116,8 @@ impl RewardProgram {
             text += &serde_json::to_string(question).map_err(|e| e.to_string())?;
             text.push('\n');
         }
-        let written = running.stdin.write_all(text.as_bytes()).and_then(|()| running.stdin.flush());
+        // A program that ended is noticed by its silence.
+        drop(running.questions.send(text));
         let deadline = Instant::now() + timeout;
         let mut answers = Vec::new();
         while answers.len() < questions.len() {
@@ -127,7 +133,8 @@ impl RewardProgram {
                     ));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    let status = running.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+                    let status =
+                        running.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
                     return Err(format!(
                         "it ended ({status}) after {} of {} answers; it must read a line and answer a line until its input ends",
                         answers.len(),
@@ -136,7 +143,7 @@ impl RewardProgram {
                 }
             }
         }
-        written.map_err(|e| format!("it does not read its input: {e}")).map(|()| answers)
+        Ok(answers)
     }
 
     /// The number in a line.
@@ -144,7 +151,9 @@ impl RewardProgram {
         const NOT_FINITE: [&str; 3] = ["nan", "infinity", "inf"];
         let wrong = || {
             let shown: String = line.chars().take(80).collect();
-            self.failed(format!("answered {shown:?}; must be a number, {{\"reward\": a number}} or null, alone on its line"))
+            self.failed(format!(
+                "answered {shown:?}; must be a number, {{\"reward\": a number}} or null, alone on its line"
+            ))
         };
         let word = line.trim().to_lowercase();
         // Python writes NaN and Infinity, which are no JSON.
@@ -178,9 +187,18 @@ fn start(command: &str) -> Result<Running, String> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut process, 0);
     let mut child = process.spawn().map_err(|e| format!("sh cannot be started: {e}"))?;
-    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("its input and output are not there".to_owned());
     };
+    // Threads, so that a program that neither reads nor writes cannot hold up the run beyond its time.
+    let (questions, asked) = channel::<String>();
+    std::thread::spawn(move || {
+        for text in asked {
+            if stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()).is_err() {
+                break;
+            }
+        }
+    });
     let (send, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -189,7 +207,7 @@ fn start(command: &str) -> Result<Running, String> {
             }
         }
     });
-    Ok(Running { child, stdin, lines })
+    Ok(Running { child, questions, lines })
 }
 
 #[cfg(test)]
@@ -220,13 +238,15 @@ mod tests {
         // A line is answered with the number of its tokens.
         let count = r#"while read -r line; do echo "$line" | sed 's/.*"tokens":\([0-9]*\).*/\1/'; done"#;
         assert_eq!(ask(count, 3), (Ok(vec![Some(0.0), Some(1.0), Some(2.0)]), String::new()));
-        let forms = "read a; echo '{\"reward\": -0.5}'; read a; echo null; read a; echo true; read a; echo 1e-3; cat";
+        let forms =
+            "read a; echo '{\"reward\": -0.5}'; read a; echo null; read a; echo true; read a; echo 1e-3; cat";
         assert_eq!(ask(forms, 4).0, Ok(vec![Some(-0.5), None, Some(1.0), Some(0.001)]));
     }
 
     #[test]
     fn numbers_that_are_none_are_left_out_and_told_of_once() {
-        let (answers, said) = ask("read a; echo NaN; read a; echo '{\"reward\": -Infinity}'; read a; echo 2; cat", 3);
+        let (answers, said) =
+            ask("read a; echo NaN; read a; echo '{\"reward\": -Infinity}'; read a; echo 2; cat", 3);
         assert_eq!(answers, Ok(vec![None, None, Some(2.0)]));
         assert_eq!(said.matches("warning: reward.command answered NaN").count(), 1, "{said}");
         assert_eq!(said.matches("warning").count(), 1, "{said}");
@@ -245,6 +265,17 @@ mod tests {
         assert!(said.contains("it ended (exit status: 3) after 0 of 2 answers"), "{said}");
         let error = ask("read a; echo 1", 2).0.expect_err("dies twice");
         assert!(error.contains("after 1 of 2 answers") && error.contains("2 times in a row"), "{error}");
+    }
+
+    /// More than a pipe holds, to a program that does not read: its time ends all the same.
+    #[test]
+    fn a_program_that_does_not_read_is_given_up_in_time() {
+        let mut program = RewardProgram::new("sleep 60", Duration::from_millis(300));
+        let mut questions = questions(1);
+        questions[0].completion = "x".repeat(1 << 20);
+        let began = Instant::now();
+        program.ask(&questions, &mut |_| ()).expect_err("silent");
+        assert!(began.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(super) fn read(disk: &Disk, run: &Path) -> Result<Option<End>, RunError> {
 
 pub(super) fn write(disk: &Disk, run: &Path, end: &End) -> Result<(), RunError> {
     let path = run.join(FILE);
-    let text = serde_json::to_string(end).map_err(|e| RunError::Damaged { path: path.clone(), problem: e.to_string() })?;
+    let text = serde_json::to_string(end)
+        .map_err(|e| RunError::Damaged { path: path.clone(), problem: e.to_string() })?;
     Ok(disk.replace(&path, format!("{text}\n").as_bytes())?)
 }

@@ -63,8 +63,7 @@ pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     if wanted.sft.steps > stored.sft.steps && stored.rl.steps > 0 {
         return Err(ExtendError::Supervised { path: path.to_owned() });
     }
-    let words =
-        [format!("rl.steps={}", wanted.rl.steps), format!("sft.steps={}", wanted.sft.steps)];
+    let words = [format!("rl.steps={}", wanted.rl.steps), format!("sft.steps={}", wanted.sft.steps)];
     let extended = stored.with(&words)?;
     if extended == stored {
         return Ok(());

@@ -179,7 +179,8 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     // As a process leaves it that was killed while it wrote step 4.
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
     fs::write(place.checkpoint(".new-step-00000004/half"), "x").expect("writable");
-    let open = || Checkpoints::open_with(&Disk::default(), &place.run(), (2, None), busy).expect("no reason not to");
+    let open =
+        || Checkpoints::open_with(&Disk::default(), &place.run(), (2, None), busy).expect("no reason not to");
     let mut checkpoints = open();
     let mut save = |step: u64| {
         let state = |writer: &mut CheckpointWriter| writer.file("state.bin", &step.to_le_bytes());

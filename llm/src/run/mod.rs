@@ -8,6 +8,8 @@
 //! events.out.tfevents.*  both, for TensorBoard
 //! checkpoints/step-*/    complete checkpoints, the latest few
 //! summary.json           written when the run is done
+//! best.json              the step and accuracy of the checkpoint that checkpoint.best keeps
+//! end.json               written after the last evaluation: how long the logs are then
 //! lock                   held by the process that works here
 //! ```
 //!
@@ -140,28 +142,13 @@ impl RunDir {
     ) -> Result<OpenedRun, RunError> {
         disk.create_directories(path)?;
         let lock = lock(path)?;
-        match disk.read(&path.join(CONFIG))? {
-            Some(_) => {
-                let stored = Config::read(&path.join(CONFIG))?;
-                let mut differences = stored.differences(config);
-                differences.retain(|d| d.affects_result);
-                if !differences.is_empty() {
-                    return Err(RunError::ConfigChanged { path: path.to_owned(), differences });
-                }
-            }
-            None => {
-                let ours = [LOCK.to_owned(), format!("{CONFIG}{TEMPORARY}")];
-                if disk.list(path)?.iter().any(|name| !ours.contains(name)) {
-                    return Err(RunError::NotARun { path: path.to_owned() });
-                }
-                disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?;
-            }
-        }
+        claim(&disk, path, config)?;
         let best = best::read(&disk, path)?.map(|best| best.step);
         let checkpoints = Checkpoints::open(&disk, path, config.checkpoint.keep, best)?;
         let (mut complete, damaged) = checkpoints.list()?;
         let checkpoint = complete.pop();
-        let end = end::read(&disk, path)?.filter(|end| checkpoint.as_ref().is_some_and(|c| c.step() == end.step));
+        let end =
+            end::read(&disk, path)?.filter(|end| checkpoint.as_ref().is_some_and(|c| c.step() == end.step));
         let length = |name: &str| match &end {
             Some(end) => end.logs.get(name).copied().unwrap_or(0),
             None => checkpoint.as_ref().map_or(0, |c| c.log_length(name)),
@@ -179,8 +166,18 @@ impl RunDir {
         let directory = DirectoryGuard::new(path)?;
         let path = path.to_owned();
         let ended = end.is_some();
-        let run =
-            RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, ended, _lock: lock };
+        let run = RunDir {
+            path,
+            directory,
+            disk,
+            checkpoints,
+            metrics,
+            timing,
+            samples,
+            events,
+            ended,
+            _lock: lock,
+        };
         Ok(OpenedRun { run, checkpoint, damaged })
     }
 
@@ -320,6 +317,24 @@ impl RunDir {
         let Some(bytes) = self.disk.read(&path)? else { return Ok(None) };
         let value = serde_json::from_slice(&bytes);
         value.map(Some).map_err(|e| RunError::Damaged { path, problem: e.to_string() })
+    }
+}
+
+/// Checks that the directory is that of a run of `config`, or makes it one.
+fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
+    let file = path.join(CONFIG);
+    if disk.read(&file)?.is_none() {
+        let ours = [LOCK.to_owned(), format!("{CONFIG}{TEMPORARY}")];
+        if disk.list(path)?.iter().any(|name| !ours.contains(name)) {
+            return Err(RunError::NotARun { path: path.to_owned() });
+        }
+        return Ok(disk.replace(&file, config.to_toml().as_bytes())?);
+    }
+    let mut differences = Config::read(&file)?.differences(config);
+    differences.retain(|d| d.affects_result);
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(RunError::ConfigChanged { path: path.to_owned(), differences }),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use grpo_lambda::table::significant;
@@ -57,9 +58,53 @@ impl Speed {
     }
 }
 
+/// Whether only warnings and errors are said.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Says nothing but warnings and errors from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether a line is left out for `--quiet`.
+fn is_left_out(line: &str) -> bool {
+    QUIET.load(Ordering::Relaxed) && !(line.starts_with("warning") || line.starts_with("llm-train:"))
+}
+
 /// Prints a line on standard error; a closed pipe does not end the run.
 pub fn say(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
+    if is_left_out(line) {
+        return;
+    }
+    let width = console::Term::stderr().size_checked().map(|(_, columns)| columns);
+    let shown = width.map_or_else(|| line.to_owned(), |width| wrapped(line, usize::from(width)));
+    drop(writeln!(std::io::stderr(), "{shown}"));
+}
+
+/// A text in lines of at most `width` characters, broken between words; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for (i, line) in text.lines().enumerate() {
+        let mut used = 0;
+        out += if i > 0 { "\n" } else { "" };
+        for word in line.split(' ') {
+            let length = word.chars().count();
+            match used {
+                0 => {}
+                _ if used + 1 + length > width => {
+                    out.push('\n');
+                    used = 0;
+                }
+                _ => {
+                    out.push(' ');
+                    used += 1;
+                }
+            }
+            out += word;
+            used += length;
+        }
+    }
+    out
 }
 
 /// `41s`, `3m07s`, `2h05m`.
@@ -81,6 +126,7 @@ pub fn format_duration(time: Duration) -> String {
 enum Display {
     Bar(ProgressBar),
     Plain { out: Box<dyn Write + Send>, last: Option<Duration> },
+    Quiet,
 }
 
 /// Progress of one stage.
@@ -94,6 +140,9 @@ pub struct Progress {
 impl Progress {
     /// Progress of `stage` on standard error, from `done` steps of `total`.
     pub fn new(stage: &str, done: u64, total: u64) -> Progress {
+        if QUIET.load(Ordering::Relaxed) {
+            return Progress::with(stage, done, total, Display::Quiet);
+        }
         if !std::io::stderr().is_terminal() {
             return Progress::plain(stage, done, total, Box::new(std::io::stderr()));
         }
@@ -127,6 +176,7 @@ impl Progress {
                 bar.set_position(step);
                 bar.set_message(line);
             }
+            Display::Quiet => {}
             Display::Plain { out, last } => {
                 let due = last.is_none_or(|last| at >= last + PLAIN_EVERY) || step >= self.speed.total;
                 if due {
@@ -157,6 +207,7 @@ impl Progress {
     /// Prints a line of its own, above the moving one: warnings, evaluations.
     pub fn note(&mut self, text: &str) {
         match &mut self.display {
+            Display::Quiet => say(text),
             Display::Bar(bar) => bar.println(text),
             Display::Plain { out, .. } => drop(writeln!(out, "{text}")),
         }
@@ -185,6 +236,13 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn lines_for_a_terminal_break_between_words() {
+        assert_eq!(wrapped("one two three four", 9), "one two\nthree\nfour");
+        assert_eq!(wrapped("a\nlonger-than-all b", 6), "a\nlonger-than-all\nb");
+        assert_eq!(wrapped("fits", 80), "fits");
     }
 
     #[test]

@@ -50,7 +50,11 @@ pub struct TextReward<'a> {
 
 impl<'a> TextReward<'a> {
     /// The rewards of a configuration.
-    pub fn new(tokens: &'a ModelTokenizer, reward: &'a RewardConfig, extraction: Extraction) -> TextReward<'a> {
+    pub fn new(
+        tokens: &'a ModelTokenizer,
+        reward: &'a RewardConfig,
+        extraction: Extraction,
+    ) -> TextReward<'a> {
         let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
         let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
         TextReward { tokens, reward, extraction, program }

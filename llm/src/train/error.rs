@@ -14,9 +14,9 @@ use crate::eval::EvalError;
 use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
 use crate::run::{RunError, stop};
-use crate::step::{PolicyError, RewardError};
 use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
+use crate::step::{PolicyError, RewardError};
 
 /// Why a run stopped.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use grpo_lambda_gpu::select::ComputeDevice;
 
 use super::Run;
 use super::error::TrainError;
-use crate::run::{Checkpoint, stop};
 use crate::run::progress::say;
+use crate::run::{Checkpoint, stop};
 
 impl Run<'_> {
     /// Prints a line that stays above the progress line.

@@ -133,7 +133,11 @@ fn check_prompt_lengths(
 }
 
 /// Asks the program of `reward.command` about one right answer, before any training: a misspelt path is found now.
-fn try_reward_program(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<(), TrainError> {
+fn try_reward_program(
+    config: &Config,
+    problems: &Problems,
+    tokens: &ModelTokenizer,
+) -> Result<(), TrainError> {
     let active = config.rl.steps > 0 && config.reward.is_active("command");
     let Some(program) = config.reward.command.as_ref().filter(|_| active) else { return Ok(()) };
     let problem = problems.problem(Stage::Rl, 0).map_err(TrainError::Task)?;
@@ -151,12 +155,17 @@ fn try_reward_program(config: &Config, problems: &Problems, tokens: &ModelTokeni
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after
 /// minutes without a word.
-fn check_machine_memory(config: &Config, shape: &model::Config, prompt_tokens: usize) -> Result<(), TrainError> {
+fn check_machine_memory(
+    config: &Config,
+    shape: &model::Config,
+    prompt_tokens: usize,
+) -> Result<(), TrainError> {
     let rl = &config.rl;
     let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
     let step = StepShape::of(config, prompt_tokens);
     let estimate = memory::estimate(shape, &step, config.lora.as_ref());
-    let needed = (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);
+    let needed =
+        (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);
     if needed <= there {
         return Ok(());
     }

@@ -10,8 +10,8 @@ use super::summary::describe_accuracy;
 use crate::eval::Evaluation;
 use crate::problems::Stage;
 use crate::run::Checkpoint;
-use crate::run::stop;
 use crate::run::progress::Progress;
+use crate::run::stop;
 use crate::step::engine::Engine;
 use crate::step::{EvidenceSource, StepSettings, TextReward, Trainer};
 
@@ -65,7 +65,12 @@ impl Run<'_> {
     }
 
     /// Writes a checkpoint of the steps done so far where the step under way failed for its reward: nothing of it has changed the weights.
-    fn keep_before_failing<E: Engine>(&mut self, error: TrainError, engine: &E, saved: &Checkpoint) -> TrainError {
+    fn keep_before_failing<E: Engine>(
+        &mut self,
+        error: TrainError,
+        engine: &E,
+        saved: &Checkpoint,
+    ) -> TrainError {
         if !error.is_of_reward() || saved.step() == self.state.done() {
             return error;
         }

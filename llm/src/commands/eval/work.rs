@@ -12,6 +12,7 @@ use crate::eval::store::{EvalDir, ProblemRecord};
 use crate::input::prompt::{RenderedPrompt, Template};
 use crate::input::tokens::{ModelTokenizer, PromptTokens};
 use crate::run::progress::{Progress, say};
+use crate::run::stop;
 
 /// A model with the settings of an evaluation.
 pub(super) struct EvalJob<'a> {
@@ -86,6 +87,15 @@ impl EvalJob<'_> {
         let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
         let together = (self.batch / settings.samples).max(1);
         while all.len() < problems.len() {
+            // Only where training listens for signals: by itself an evaluation ends at once, and resumes.
+            if let Some(signal) = stop::requested() {
+                let (done, name) = (all.len(), stop::name(signal));
+                let line = format!(
+                    "stopped by {name} after {done} problems of {}; the same command goes on from there",
+                    benchmark.name
+                );
+                return Err(Failure::stopped(line, signal));
+            }
             let start = all.len();
             let end = problems.len().min(start + together);
             let fresh = sampler.generate(benchmark, start, &prompts[start..end]).map_err(|e| match e {

@@ -7,7 +7,12 @@ use crate::eval::origin::Origin;
 use crate::input::task::TaskSource;
 
 /// `runs/NAME`: of the model and the data where the command line names them, else of the preset.
-pub(super) fn default_directory(preset: &str, config: &Config, overrides: &[String], supervised_only: bool) -> PathBuf {
+pub(super) fn default_directory(
+    preset: &str,
+    config: &Config,
+    overrides: &[String],
+    supervised_only: bool,
+) -> PathBuf {
     let said = |key: &str| overrides.iter().any(|word| word.split_once('=').is_some_and(|(k, _)| k == key));
     let mut parts = Vec::new();
     if let (ModelSource::Checkpoint(path), true) = (&config.model, said("model.checkpoint")) {

@@ -27,10 +27,11 @@ pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure>
     let tokens = train::tokens(config).map_err(Failure::refused)?;
     let shape = shape(config, &tokens)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
-    let problems = Problems::open(config, &tokens, shape.max_position_embeddings, &mut say)
-        .map_err(Failure::refused)?;
+    let problems =
+        Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
     let lengths = Lengths::of(config, &problems, &tokens)?;
-    let mut text = format!("{}\nNothing was run. The run would be in {}.\n", config.to_toml(), directory.display());
+    let mut text =
+        format!("{}\nNothing was run. The run would be in {}.\n", config.to_toml(), directory.display());
     text += &splits(config, &problems)?;
     text += &lengths.lines(config);
     text += &memory_line(config, &shape, lengths.longest_prompt());
@@ -64,15 +65,20 @@ fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
         None => "\nproblems     made by the program, as many as there are steps for\n".to_owned(),
     };
     let asked = config.rl.steps * config.rl.prompts_per_step as u64;
-    let epochs = problems.sizes().filter(|[train, ..]| *train > 0 && asked > 0).map_or(String::new(), |[train, ..]| {
-        format!(", {:.2} epochs", asked as f64 / train as f64)
-    });
+    let epochs = problems
+        .sizes()
+        .filter(|[train, ..]| *train > 0 && asked > 0)
+        .map_or(String::new(), |[train, ..]| format!(", {:.2} epochs", asked as f64 / train as f64));
     let _ = writeln!(
         text,
         "RL           {} steps of {} problems x {} responses{epochs}",
         config.rl.steps, config.rl.prompts_per_step, config.rl.group_size
     );
-    let _ = writeln!(text, "evaluation   {measured} held-out problems, before, after and every {} steps", config.eval.every);
+    let _ = writeln!(
+        text,
+        "evaluation   {measured} held-out problems, before, after and every {} steps",
+        config.eval.every
+    );
     if let TaskSource::Dataset(task) = &config.task {
         let _ = writeln!(text, "template     {}", task.template);
     }

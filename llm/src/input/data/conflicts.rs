@@ -41,7 +41,9 @@ impl Conflicts {
             1 => "1 row has".to_owned(),
             n => format!("{n} rows have"),
         };
-        Some(format!("{rows} the problem of an earlier row and another answer, so one of them is wrong; the first: {first}"))
+        Some(format!(
+            "{rows} the problem of an earlier row and another answer, so one of them is wrong; the first: {first}"
+        ))
     }
 }
 
@@ -53,7 +55,9 @@ mod tests {
     #[test]
     fn another_answer_to_the_same_problem_is_counted_with_its_place() {
         let mut found = Conflicts::default();
-        for (line, problem, answer) in [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, "2+2?", "5")] {
+        for (line, problem, answer) in
+            [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, "2+2?", "5")]
+        {
             let row = Row {
                 index: 0,
                 file: "a.jsonl".into(),
@@ -67,6 +71,9 @@ mod tests {
             found.note(&row);
         }
         let line = found.line().expect("one conflict");
-        assert!(line.starts_with("1 row has the problem of an earlier row") && line.ends_with("a.jsonl:4"), "{line}");
+        assert!(
+            line.starts_with("1 row has the problem of an earlier row") && line.ends_with("a.jsonl:4"),
+            "{line}"
+        );
     }
 }

@@ -245,7 +245,10 @@ impl DatasetLayout {
         };
         let missing = |what: &'static str, names: &[&str]| {
             let names: Vec<&str> = names.iter().copied().filter(|n| *n != BARE).collect();
-            let text = format!("no column that looks like the {what} ({}); the columns are {listed}", names.join(", "));
+            let text = format!(
+                "no column that looks like the {what} ({}); the columns are {listed}",
+                names.join(", ")
+            );
             ColumnProblem { text, missing: Some(what) }
         };
         let value = |name: &str| column(fields, name);

@@ -65,7 +65,9 @@ pub fn locate(at: &str) -> Result<DatasetFiles, DataError> {
     if hub::is_hub_name(base) && extension(Path::new(base)).is_none() {
         return directory(&in_cache(base, &hub_cache())?, base, choice);
     }
-    not_found(format!("{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name"))
+    not_found(format!(
+        "{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name"
+    ))
 }
 
 fn at_path(path: &Path, choice: Option<&str>) -> Result<DatasetFiles, DataError> {

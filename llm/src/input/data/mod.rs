@@ -176,7 +176,9 @@ impl DataError {
     pub fn for_options(&self, options: DataOptions) -> String {
         match self {
             DataError::Columns { place, problem, missing: Some(what) } => match options {
-                DataOptions::ColumnsAndRows => format!("{place}: {problem}; name it with --column {what}=NAME"),
+                DataOptions::ColumnsAndRows => {
+                    format!("{place}: {problem}; name it with --column {what}=NAME")
+                }
                 DataOptions::Rows => format!("{place}: {problem}; call the column {what}"),
             },
             DataError::Bad { .. } => self.to_string().replace("task.on_bad_row=skip", "--skip-bad-rows"),
@@ -307,12 +309,13 @@ impl DataSetBuilder<'_> {
             Some(layout) => layout,
             // The first row that can be read at all decides what the columns are.
             None => {
-                let found = DatasetLayout::find(&parsed, self.columns)
-                    .map_err(|layout::ColumnProblem { text, missing }| DataError::Columns {
+                let found = DatasetLayout::find(&parsed, self.columns).map_err(
+                    |layout::ColumnProblem { text, missing }| DataError::Columns {
                         place: source.place(found.line),
                         problem: text,
                         missing,
-                    })?;
+                    },
+                )?;
                 self.layout.insert(found)
             }
         };

@@ -194,9 +194,7 @@ impl RowReader {
                 Ok(true)
             }
             Some(_) => damaged(format!("line {}: a comma is missing between two rows", bytes.line)),
-            None => {
-                damaged(format!("cut short: the array of rows is not closed by line {}", bytes.line))
-            }
+            None => damaged(format!("cut short: the array of rows is not closed by line {}", bytes.line)),
         }
     }
 

@@ -162,6 +162,26 @@ impl Template {
         }
     }
 
+    /// Whether it has turns, so that a conversation can be rendered with it.
+    pub fn is_chat(&self) -> bool {
+        matches!(self.kind, TemplateKind::Chat(_))
+    }
+
+    /// What the model is given for a conversation whose last turn is the user's; without turns, for that last turn alone.
+    ///
+    /// # Errors
+    /// When the template refuses it.
+    pub fn conversation(&self, turns: &[Message]) -> Result<RenderedPrompt, PromptError> {
+        match &self.kind {
+            TemplateKind::Named(_) => self.prompt(turns.last().map_or("", |turn| turn.content.as_str())),
+            TemplateKind::Chat(chat) => {
+                let system = self.system.as_deref().map(|text| Message::new("system", text));
+                let messages: Vec<Message> = system.into_iter().chain(turns.iter().cloned()).collect();
+                Ok(RenderedPrompt { text: chat.render(&messages, true)?, special_tokens: false })
+            }
+        }
+    }
+
     /// Its name, or the path it was read from.
     pub fn name(&self) -> &str {
         &self.name

@@ -16,7 +16,9 @@ use super::SyntheticStepError;
 use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
-use crate::step::{Observer, Phase, RewardError, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt};
+use crate::step::{
+    Observer, Phase, RewardError, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt,
+};
 
 /// The learning rate: too small to matter.
 pub const RATE: f64 = 1e-6;

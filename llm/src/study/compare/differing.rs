@@ -21,7 +21,7 @@ pub struct DifferingSetting {
     pub values: Vec<Option<String>>,
 }
 
-/// The settings in which the methods of a plan differ, sorted by key; those of their runs come last.
+/// The settings in which the methods of a plan differ: first those that every method has, then those of some, each sorted by key.
 pub fn differing(plan: &Plan) -> Vec<DifferingSetting> {
     let configs: Vec<Config> =
         plan.entrants.iter().filter_map(|entrant| plan.base.with(&entrant.overrides()).ok()).collect();
@@ -34,7 +34,11 @@ pub fn differing(plan: &Plan) -> Vec<DifferingSetting> {
             of_run.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
         })
         .collect();
-    [effective, runs].iter().flat_map(|columns| unequal(columns)).collect()
+    let mut found: Vec<DifferingSetting> =
+        [effective, runs].iter().flat_map(|columns| unequal(columns)).collect();
+    // What every method has and sets otherwise comes first: it can be made equal.
+    found.sort_by_key(|setting| setting.values.iter().any(Option::is_none));
+    found
 }
 
 /// The keys under which the columns do not all hold the same.

@@ -16,7 +16,9 @@ pub enum PlanError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Disk(#[from] DiskError),
-    #[error("{path} holds another comparison; use its own command, or another directory with --run DIR: {differences}")]
+    #[error(
+        "{path} holds another comparison; use its own command, or another directory with --run DIR: {differences}"
+    )]
     Changed {
         path: PathBuf,
         /// What differs, stored -> asked for.

@@ -40,7 +40,8 @@ pub fn needs(grid: &Grid, cells: &[Cell], benchmarks: &Path) -> Result<Vec<Need>
             add(Need { kind: "weights", name: cell.model.id.clone(), state: weights(&cell.model, &path) });
         }
         for name in grid.scale.data(&preset, cells, &cell.model) {
-            let state = data::locate(&name).map(|at| at.root.display().to_string()).map_err(|e| e.to_string());
+            let state =
+                data::locate(&name).map(|at| at.root.display().to_string()).map_err(|e| e.to_string());
             add(Need { kind: "data set", name, state });
         }
     }
@@ -95,7 +96,11 @@ pub fn table(needs: &[Need]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["needed", "name", "there?"]);
     for Need { kind, name, state } in needs {
-        table.add_row([(*kind).to_owned(), name.clone(), if state.is_ok() { "yes" } else { "no" }.to_owned()]);
+        table.add_row([
+            (*kind).to_owned(),
+            name.clone(),
+            if state.is_ok() { "yes" } else { "no" }.to_owned(),
+        ]);
     }
     let lines: String = needs
         .iter()

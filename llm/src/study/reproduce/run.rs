@@ -53,6 +53,9 @@ pub enum GridError {
         /// Whether its input was refused, rather than the work broken off.
         refused: bool,
     },
+    /// A signal asked for the end while a cell was evaluated.
+    #[error("{name}: {problem}")]
+    Stopped { name: String, problem: String, signal: u8 },
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
@@ -63,6 +66,7 @@ impl GridError {
         match self {
             GridError::Run { source, .. } => source.signal(),
             GridError::Done(e) => e.signal(),
+            GridError::Stopped { signal, .. } => Some(*signal),
             _ => None,
         }
     }
@@ -74,7 +78,9 @@ impl GridError {
             GridError::Run { source, .. } => source.refused(),
             GridError::Done(e) => e.refused(),
             GridError::Eval { refused, .. } => *refused,
-            GridError::Model(_) | GridError::Token(_) | GridError::Disk(_) => false,
+            GridError::Model(_) | GridError::Token(_) | GridError::Disk(_) | GridError::Stopped { .. } => {
+                false
+            }
         }
     }
 }

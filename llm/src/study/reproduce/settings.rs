@@ -59,7 +59,7 @@ mod tests {
             let settings = config.configured().settings;
             assert_eq!(settings.number("beta"), rl.beta);
             assert_eq!(settings.optional("clamp"), Some(grpo_lambda.advantage_clamp_min));
-            let weights = [rl.accuracy_reward_weight, rl.format_reward_weight, 0.0, 0.0];
+            let weights = [rl.accuracy_reward_weight, rl.format_reward_weight, 0.0, 0.0, 0.0, 0.0];
             assert_eq!(config.reward.weights, weights);
             assert_eq!(of(size, rl.full_finetuning), config.lora.is_none(), "{size}");
             assert_eq!(config.sft.schedule.peak, sft.learning_rate);

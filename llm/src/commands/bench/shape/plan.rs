@@ -39,7 +39,7 @@ impl Bench {
     pub(super) fn new(args: &BenchArgs, name: &str) -> Result<Self, Failure> {
         let shape = shapes::named(name).map_err(Failure::refused)?;
         let mut config =
-            Config::resolve(&args.shape.preset, &args.shape.overrides).map_err(Failure::refused)?;
+            Config::resolve_part(&args.shape.preset, &args.shape.overrides).map_err(Failure::refused)?;
         let mut more = Vec::new();
         for (key, value) in [
             ("rl.prompts_per_step", args.prompts),

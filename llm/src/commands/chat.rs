@@ -1,0 +1,170 @@
+//! `llm-train chat`: a conversation with a model in the terminal.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::model::Decoder;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{
+    CompletionTest, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+};
+
+use super::asked::{Asked, Choice};
+use super::{
+    Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
+};
+use crate::eval::origin::Origin;
+use crate::eval::settings::in_words;
+use crate::eval::stops::Stops;
+use crate::input::prompt::{CHAT, Message};
+use crate::input::tokens::ModelTokenizer;
+use crate::run::progress::say;
+
+/// Arguments of `chat`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ChatArgs {
+    /// Checkpoint directory, a run directory for its latest, or owner/name in the Hugging Face cache
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The prompt template; when not given, that of the model's run, else the checkpoint's own chat template where it has one. Only a chat
+    /// template remembers what was said before
+    #[arg(long, value_name = "NAME")]
+    pub template: Option<String>,
+    /// The system prompt; the template's own when not given
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// Sampling temperature; 0 for the most probable token
+    #[arg(long, default_value_t = 0.7, allow_negative_numbers = true)]
+    pub temperature: f64,
+    /// A response is cut off here
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = count, allow_negative_numbers = true)]
+    pub max_new_tokens: usize,
+    /// Seed of the sampler
+    #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Worker threads; 0: as many as the machine has
+    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub threads: usize,
+}
+
+/// Answers each line of standard input until it ends, or `/quit`; `/reset` forgets what was said.
+///
+/// # Errors
+/// When the model is refused, or a conversation no longer fits into it.
+pub fn run(args: &ChatArgs) -> Result<(), Failure> {
+    if args.temperature != 0.0 {
+        check_temperature(args.temperature, ", or 0 for the most probable token")?;
+    }
+    use_threads(args.threads)?;
+    let directory = checkpoint(&args.model)?;
+    let asked = asked(args, &directory)?;
+    let model = load_model(&directory)?;
+    let tokens = load_tokens(&directory, &model)?;
+    let remembers = if asked.template.is_chat() { "" } else { "; every line is asked by itself" };
+    say(&format!(
+        "{} is asked with {}{remembers}; /reset forgets what was said, /quit or the end of the input ends",
+        directory.display(),
+        in_words(asked.template.name(), asked.system.as_deref())
+    ));
+    let mut chat = Chat { args, model: &model, tokens: &tokens, asked: &asked, said: Vec::new(), turn: 0 };
+    chat.converse()
+}
+
+/// The template that is meant: the one given, the run's, or the checkpoint's own.
+fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked, Failure> {
+    let origin = match Origin::of(&args.model) {
+        Err(_) if args.template.is_some() => None,
+        origin => origin.map_err(Failure::refused)?,
+    };
+    let own = ["chat_template.jinja", "tokenizer_config.json"].into_iter().any(|name| {
+        std::fs::read_to_string(directory.join(name))
+            .is_ok_and(|text| name.ends_with(".jinja") || text.contains("\"chat_template\""))
+    });
+    let own = (origin.is_none() && own).then_some((CHAT, "the checkpoint"));
+    let given = args.template.as_deref().map(|name| (name, "--template"));
+    let choice = Choice { template: given.or(own), system: args.system.as_deref() };
+    Asked::new(choice, origin.as_ref(), directory)
+}
+
+/// A conversation under way.
+struct Chat<'a> {
+    args: &'a ChatArgs,
+    model: &'a Decoder<f32>,
+    tokens: &'a ModelTokenizer,
+    asked: &'a Asked,
+    said: Vec<Message>,
+    turn: u64,
+}
+
+impl Chat<'_> {
+    fn converse(&mut self) -> Result<(), Failure> {
+        let terminal = std::io::stdin().is_terminal();
+        for line in self.lines(terminal) {
+            let line =
+                line.map_err(|e| Failure::refused(format!("stdin: cannot be read as UTF-8 text: {e}")))?;
+            match line.trim() {
+                "" => {}
+                "/quit" | "/exit" => return Ok(()),
+                "/reset" => self.said.clear(),
+                text => {
+                    let answer = self.answer(text)?;
+                    print(&format!("{answer}\n"))?;
+                }
+            }
+            prompt(terminal);
+        }
+        Ok(())
+    }
+
+    fn lines(&self, terminal: bool) -> impl Iterator<Item = std::io::Result<String>> + use<> {
+        prompt(terminal);
+        std::io::stdin().lock().lines()
+    }
+
+    /// What the model says to the conversation with this turn of the user's; both are remembered.
+    fn answer(&mut self, text: &str) -> Result<String, Failure> {
+        let (args, tokens, template) = (self.args, self.tokens, &self.asked.template);
+        self.said.push(Message::new("user", text));
+        let rendered = template.conversation(&self.said).map_err(Failure::refused)?;
+        let prompt = tokens.rendered(&rendered).map_err(Failure::refused)?;
+        let limit = self.model.config().max_position_embeddings;
+        let room = limit.saturating_sub(prompt.ids().len());
+        if room == 0 || prompt.ids().is_empty() {
+            self.said.pop();
+            return Err(Failure::refused(format!(
+                "the conversation has {} tokens, and the model's limit is {limit} (max_position_embeddings); /reset begins anew",
+                prompt.ids().len()
+            )));
+        }
+        let sampling = SamplingParams {
+            max_new_tokens: args.max_new_tokens.min(room),
+            min_new_tokens: 0,
+            temperature: args.temperature,
+        };
+        let stops = Stops { tokens, texts: template.stop() };
+        let complete = |tokens: &[u32]| stops.reached(tokens);
+        let complete: Option<&CompletionTest<'_>> =
+            if stops.texts.is_empty() { None } else { Some(&complete) };
+        let base = Address::new(args.seed, Purpose::Evaluation).prompt(self.turn);
+        let address = |_, _| base;
+        let ids = [prompt.ids()];
+        let request = SamplingRequest {
+            stopping: StoppingCriteria { max_lengths: &[], complete },
+            ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
+        };
+        let responses = self.model.generate(&request).map_err(Failure::broke)?;
+        self.turn += 1;
+        let ids = responses.into_iter().flatten().next().map_or(Vec::new(), |response| response.tokens);
+        let mut answer = tokens.text(&ids).map_err(Failure::broke)?;
+        stops.cut(&mut answer);
+        self.said.push(Message::new("assistant", &answer));
+        Ok(answer)
+    }
+}
+
+/// Shows that a line is waited for.
+fn prompt(terminal: bool) {
+    if terminal {
+        drop(write!(std::io::stderr(), "> "));
+    }
+}

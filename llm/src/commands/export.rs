@@ -1,0 +1,139 @@
+//! `llm-train export`: the model of a run as a plain checkpoint, or its adapter.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda_decoder::lora;
+use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::{self, Config};
+
+use super::merge::{SHARD, empty_directory};
+use super::{Failure, checkpoint, print};
+use crate::config::ModelSource;
+use crate::eval::origin::Origin;
+use crate::input::tokens::ModelTokenizer;
+use crate::run::adapter_base;
+
+/// How weights are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportDtype {
+    /// As the checkpoint had them that the run began with; f32 for a model of the run's own
+    Source,
+    /// 4 bytes a number: what training computes with
+    F32,
+    /// 2 bytes a number, rounded
+    Bf16,
+}
+
+/// Arguments of `export`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ExportArgs {
+    /// A run directory, for its latest checkpoint, or one of its checkpoints
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Where it goes; empty, or not there yet
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// How weights are written
+    #[arg(long, value_enum, default_value_t = ExportDtype::Source)]
+    pub dtype: ExportDtype,
+    /// Of a run that trained an adapter: base and adapter as one plain checkpoint, instead of the adapter alone
+    #[arg(long)]
+    pub merge: bool,
+}
+
+/// Writes the model.
+///
+/// # Errors
+/// When a directory is refused or cannot be written.
+pub fn run(args: &ExportArgs) -> Result<(), Failure> {
+    let directory = checkpoint(&args.model)?;
+    let adapter = directory.join("adapter");
+    let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
+    if args.merge && !has_adapter {
+        return Err(Failure::refused(format!(
+            "--merge: {} has no adapter, so there is nothing to merge; leave it out",
+            directory.display()
+        )));
+    }
+    empty_directory(&args.out)?;
+    let written = if has_adapter && !args.merge {
+        export_adapter(&directory, &args.out)
+    } else {
+        export_model(&directory, args)
+    }?;
+    print(&format!("{written} of {} in {}\n", directory.display(), args.out.display()))
+}
+
+/// All weights, with the tokenizer.
+fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> {
+    let shape = Config::load(directory).map_err(Failure::refused)?;
+    let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
+    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
+    let dtype = match args.dtype {
+        ExportDtype::F32 => SaveDtype::F32,
+        ExportDtype::Bf16 => SaveDtype::Bf16,
+        ExportDtype::Source => source_dtype(&args.model)?,
+    };
+    let disk = Disk::default();
+    disk.create_directories(&args.out).map_err(Failure::broke)?;
+    for (name, bytes) in tokens.files() {
+        disk.replace(&args.out.join(name), bytes).map_err(Failure::broke)?;
+    }
+    // The configuration last: without it this is no checkpoint.
+    let written: model::Result<()> = weights::save(&args.out, &shape, &parameters, dtype, SHARD);
+    written.map_err(Failure::broke)?;
+    Ok(format!("the model{} in {}", if args.merge { " with its adapter merged," } else { "" }, name(dtype)))
+}
+
+/// The adapter in PEFT's layout, with an absolute path to its base: PEFT reads a relative one from where it is started.
+fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
+    let adapter = directory.join("adapter");
+    let shape = Config::load(directory).map_err(Failure::refused)?;
+    let (settings, tensors) = lora::load(&adapter, &shape).map_err(Failure::refused)?;
+    let base = base(&adapter)?;
+    lora::save(out, &settings, &tensors, &base).map_err(Failure::broke)?;
+    let checksum = adapter.join(adapter_base::FILE);
+    if let Ok(bytes) = std::fs::read(&checksum) {
+        Disk::default().replace(&out.join(adapter_base::FILE), &bytes).map_err(Failure::broke)?;
+    }
+    Ok(format!("the adapter (rank {}, on {base})", settings.rank))
+}
+
+/// What the adapter says it was trained on, as an absolute path.
+fn base(adapter: &Path) -> Result<String, Failure> {
+    let path = adapter.join(lora::CONFIG_FILE);
+    let text =
+        std::fs::read_to_string(&path).map_err(|e| Failure::refused(format!("{}: {e}", path.display())))?;
+    let config: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| Failure::refused(format!("{}: {e}", path.display())))?;
+    let said = config["base_model_name_or_path"].as_str().unwrap_or_default();
+    // A run's own reference stands beside the adapter.
+    let inside = adapter.join(said);
+    let found =
+        if said.starts_with("..") && inside.exists() { inside.canonicalize() } else { Ok(said.into()) };
+    found.map(|path| path.display().to_string()).map_err(Failure::refused)
+}
+
+/// The type of the checkpoint that the model's run began with.
+fn source_dtype(model: &Path) -> Result<SaveDtype, Failure> {
+    let origin = Origin::of(model).map_err(Failure::refused)?;
+    let Some(ModelSource::Checkpoint(began_with)) = origin.map(|origin| origin.config.model) else {
+        return Ok(SaveDtype::F32);
+    };
+    let began_with = crate::run::model_directory::locate(&began_with).map_err(|e| {
+        Failure::refused(format!(
+            "--dtype source: what the run began with is gone: {e}; --dtype f32 or bf16 does without it"
+        ))
+    })?;
+    let shape = Config::load(&began_with).map_err(Failure::refused)?;
+    Ok(if shape.dtype == "bfloat16" { SaveDtype::Bf16 } else { SaveDtype::F32 })
+}
+
+fn name(dtype: SaveDtype) -> &'static str {
+    match dtype {
+        SaveDtype::F32 => "f32",
+        SaveDtype::Bf16 => "bf16",
+    }
+}

@@ -1,0 +1,114 @@
+//! Rewards of the user's own: a program and a regular expression, in whole runs.
+
+use std::path::Path;
+
+use grpo_lambda_llm::run;
+
+use crate::common::train;
+
+const SETTINGS: &[&str] = &[
+    "task.kind=addition",
+    "sft.steps=5",
+    "rl.steps=4",
+    "rl.prompts_per_step=2",
+    "rl.group_size=3",
+    "rl.max_new_tokens=8",
+    "eval.n=5",
+    "eval.every=0",
+    "checkpoint.every=50",
+    "reward.accuracy=0",
+];
+
+fn rows(run: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    rows.filter(|row| row["stage"] == "rl").collect()
+}
+
+#[test]
+fn a_program_rewards_what_it_is_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("asked.jsonl");
+    // Half the number of tokens, and a record of the questions.
+    let program = format!(
+        "while read -r line; do echo \"$line\" >> {}; n=$(echo \"$line\" | sed 's/.*\"tokens\":\\([0-9]*\\).*/\\1/'); echo \"$n.5\"; done",
+        log.display()
+    );
+    let run = dir.path().join("run");
+    let command = format!("reward.command={program}");
+    train(&run, &[SETTINGS, &[&command, "reward.command_weight=0.5"]]).output();
+    for row in rows(&run) {
+        let length = row["length"].as_f64().unwrap();
+        assert!((row["reward_command"].as_f64().unwrap() - (length + 0.5)).abs() < 1e-12, "{row}");
+        assert!((row["reward"].as_f64().unwrap() - 0.5 * (length + 0.5)).abs() < 1e-12, "{row}");
+    }
+    let asked = std::fs::read_to_string(&log).unwrap();
+    // One right answer before the run, then every response.
+    assert_eq!(asked.lines().count(), 1 + 4 * 2 * 3);
+    for line in asked.lines() {
+        let question: serde_json::Value = serde_json::from_str(line).unwrap();
+        let ids = question["token_ids"].as_array().unwrap().len() as u64;
+        assert_eq!(question["tokens"].as_u64(), Some(ids));
+        assert!(question["prompt"].as_str().unwrap().contains('+'), "{line}");
+        assert!(question["gold"].as_str().unwrap().parse::<u64>().is_ok(), "{line}");
+        assert!(question["completion"].is_string());
+    }
+}
+
+#[test]
+fn a_program_that_gives_up_costs_no_step_that_was_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, count) = (dir.path().join("run"), dir.path().join("count"));
+    // It answers two steps (12 responses and the first question), then dies with every line.
+    let program = |limit: usize| {
+        format!(
+            "reward.command=while read -r line; do echo x >> {0}; [ $(wc -l < {0}) -gt {limit} ] && exit 7; echo 1; done",
+            count.display()
+        )
+    };
+    let (mortal, long) = (program(13), program(10_000));
+    let done = train(&run, &[SETTINGS, &[&mortal]]);
+    done.refused(1, &["RL step 2: reward.command = ", "it ended (exit status: 7)", "2 times in a row"]);
+    assert!(done.stderr.contains("it is started again and asked once more"), "{}", done.stderr);
+    let saved = run::latest(&run).unwrap().unwrap();
+    assert_eq!(saved.step(), 5 + 2, "the two steps that were done are kept: {}", done.stderr);
+    assert!(done.stderr.contains("everything before this step is in"), "{}", done.stderr);
+    // Another program is another run; the same one, healed, goes on.
+    train(&run, &[SETTINGS, &[&long]]).refused(2, &["holds a run with other settings", "reward.command"]);
+}
+
+#[test]
+fn a_program_that_cannot_work_is_refused_before_there_is_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    for (settings, expected) in [
+        (
+            &["reward.command=/no/such/program"][..],
+            &["reward.command = /no/such/program: it ended (exit status: 127)"][..],
+        ),
+        (
+            &["reward.command=sleep 20", "reward.command_timeout=0.3"],
+            &["0 of 1 answers came within 0.3 s (reward.command_timeout)"],
+        ),
+        (&["reward.command=while read a; do echo ok; done"], &["answered \"ok\"; must be a number"]),
+        (&["reward.regex=(a"], &["reward.regex = (a: unclosed group; must be a regular expression"]),
+    ] {
+        train(&run, &[SETTINGS, settings]).refused(2, expected);
+        assert!(!run.exists(), "{settings:?}");
+    }
+}
+
+#[test]
+fn an_expression_rewards_the_responses_in_which_it_matches() {
+    let dir = tempfile::tempdir().unwrap();
+    train(dir.path(), &[SETTINGS, &["reward.regex=[0-9]", "reward.regex_weight=2"]]).output();
+    let samples = std::fs::read_to_string(dir.path().join("samples.jsonl")).unwrap();
+    let mut seen = [0, 0];
+    for line in samples.lines() {
+        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+        let matches = sample["response"].as_str().unwrap().contains(|c: char| c.is_ascii_digit());
+        assert_eq!(sample["reward"].as_f64(), Some(if matches { 2.0 } else { 0.0 }), "{line}");
+        seen[usize::from(matches)] += 1;
+    }
+    assert!(seen[1] > 0, "{seen:?}");
+}

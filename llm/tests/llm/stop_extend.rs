@@ -1,0 +1,217 @@
+//! Runs that end early or go on after their end: signals, early stopping, the best checkpoint, more steps.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use grpo_lambda_llm::run;
+
+use crate::common::{Done, TINY_MODEL, llm_train, train};
+
+const SETTINGS: &[&str] = &[
+    "task.kind=addition",
+    "sft.steps=20",
+    "rl.steps=14",
+    "rl.prompts_per_step=8",
+    "rl.group_size=8",
+    "eval.n=20",
+    "eval.every=4",
+    "checkpoint.every=50",
+    "checkpoint.keep=9",
+];
+
+fn spawn(run: &Path) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+    command.args(["train", "--run", run.to_str().unwrap()]).args(TINY_MODEL).args(SETTINGS);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends a signal once the run has logged so many rows of a stage.
+fn signal_after(child: &Child, run: &Path, stage: &str, rows: usize, signal: &str) {
+    let begun = Instant::now();
+    let logged = || {
+        let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default();
+        text.lines().filter(|line| line.contains(&format!("\"stage\":\"{stage}\""))).count()
+    };
+    while logged() < rows {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no {rows} rows of {stage}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+fn finish(child: Child) -> Done {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The weights and the log of a finished run.
+fn result(run: &Path) -> (Vec<u8>, String) {
+    let last = run::latest(run).unwrap().expect("a checkpoint");
+    let metrics = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    (last.read("model.safetensors").unwrap(), metrics)
+}
+
+#[test]
+fn a_signal_ends_a_run_with_a_checkpoint_a_line_and_its_code_and_the_run_goes_on_to_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
+    train(&whole, &[SETTINGS]).output();
+    let cases = [
+        ("sft", 3, "-INT", 130, "SIGINT"),
+        ("rl", 2, "-TERM", 143, "SIGTERM"),
+        ("rl", 6, "-HUP", 129, "SIGHUP"),
+    ];
+    for (stage, rows, signal, code, name) in cases {
+        let child = spawn(&broken);
+        signal_after(&child, &broken, stage, rows, signal);
+        let done = finish(child);
+        assert_eq!(done.code, Some(code), "{}", done.stderr);
+        let line = done.stderr.lines().last().unwrap();
+        assert!(line.starts_with(&format!("llm-train: stopped by {name} after step ")), "{}", done.stderr);
+        assert!(
+            line.contains("the same command goes on from there") && !done.stderr.contains("error:"),
+            "{line}"
+        );
+        let saved = run::latest(&broken).unwrap().expect("a checkpoint");
+        assert!(line.contains(&format!("after step {}", saved.step())), "{line}: {}", saved.step());
+        assert!(!broken.join("summary.json").exists());
+        let drawn = llm_train(&["plot", broken.to_str().unwrap()], "");
+        let in_rl = !drawn.output().starts_with("Supervised learning");
+        assert_eq!(in_rl, stage == "rl", "a run in RL is not called supervised: {}", drawn.stdout);
+    }
+    train(&broken, &[SETTINGS]).output();
+    assert!(result(&whole) == result(&broken), "another end than that of an unbroken run");
+}
+
+#[test]
+fn a_second_signal_ends_a_run_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = spawn(dir.path());
+    signal_after(&child, dir.path(), "rl", 1, "-INT");
+    // Whether the second finds the run still at work is chance; either way it ends with the signal's code.
+    drop(Command::new("kill").args(["-INT", &child.id().to_string()]).status());
+    assert_eq!(finish(child).code, Some(130));
+}
+
+#[test]
+fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (long, grown) = (dir.path().join("long"), dir.path().join("grown"));
+    train(&long, &[SETTINGS]).output();
+    let short: Vec<&str> =
+        SETTINGS.iter().map(|s| if *s == "rl.steps=14" { "rl.steps=6" } else { *s }).collect();
+    train(&grown, &[&short]).output();
+    let first = std::fs::read(grown.join("summary.json")).unwrap();
+    train(&grown, &[SETTINGS])
+        .refused(2, &["holds a run with other settings", "--run DIR", "rl.steps: 6 -> 14"]);
+    let fewer: Vec<&str> = short.iter().map(|s| if *s == "rl.steps=6" { "rl.steps=2" } else { *s }).collect();
+    train(&grown, &[&["--extend"], &fewer])
+        .refused(2, &["--extend: ", "rl.steps = 2: the run has 6; it can only become larger"]);
+    train(&grown, &[&["--extend"], SETTINGS]).output();
+    assert!(
+        result(&long).0 == result(&grown).0,
+        "other weights than those of a run that was as long from the start"
+    );
+    assert_eq!(
+        std::fs::read(grown.join("summary-26.json")).unwrap(),
+        first,
+        "the summary of the shorter run is kept"
+    );
+    // Other settings are not extended.
+    let other = [&["--extend", "rl.lr=0.5"][..], SETTINGS];
+    train(&grown, &other).refused(2, &["holds a run with other settings", "rl.lr: "]);
+    train(&dir.path().join("none"), &[&["--extend"], SETTINGS])
+        .refused(2, &["holds no run; leave --extend out"]);
+    assert!(!dir.path().join("none").exists());
+}
+
+#[test]
+fn a_run_whose_rates_depend_on_its_length_is_not_extended() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = [
+        "task.kind=addition",
+        "sft.steps=0",
+        "rl.steps=2",
+        "rl.schedule=cosine",
+        "rl.prompts_per_step=2",
+        "eval.n=2",
+    ];
+    train(dir.path(), &[&short]).output();
+    let config = std::fs::read(dir.path().join("config.toml")).unwrap();
+    let longer: Vec<&str> =
+        short.iter().map(|s| if *s == "rl.steps=2" { "rl.steps=3" } else { *s }).collect();
+    train(dir.path(), &[&["--extend"], &longer])
+        .refused(2, &["rl.schedule = cosine", "rl.schedule=constant"]);
+    assert_eq!(std::fs::read(dir.path().join("config.toml")).unwrap(), config);
+    assert!(dir.path().join("summary.json").exists());
+}
+
+/// Rows of evaluations: before, during and after RL.
+fn evaluations(run: &Path) -> Vec<(u64, f64)> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let of_eval = rows.filter(|row| row["stage"] == "eval");
+    of_eval.map(|row| (row["step"].as_u64().unwrap(), row["eval_accuracy"].as_f64().unwrap())).collect()
+}
+
+#[test]
+fn every_evaluation_has_its_row_and_its_scalars_and_looking_again_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    train(dir.path(), &[SETTINGS]).output();
+    let found = evaluations(dir.path());
+    assert_eq!(found.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 4, 8, 12, 14]);
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["accuracy_before"].as_f64(), Some(found[0].1));
+    assert_eq!(summary["accuracy_after"].as_f64(), Some(found[4].1));
+    let events = std::fs::read(dir.path().join("events.out.tfevents.1.grpo-lambda")).unwrap();
+    let count = events.windows(13).filter(|w| *w == b"eval/accuracy").count();
+    assert_eq!(count, 5);
+    let before = result(dir.path());
+    train(dir.path(), &[SETTINGS]).output();
+    assert!(before == result(dir.path()));
+    let samples = std::fs::read_to_string(dir.path().join("samples.jsonl")).unwrap();
+    for line in samples.lines() {
+        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(sample["gold"].as_str().is_some_and(|gold| gold.parse::<i64>().is_ok()), "{line}");
+        assert!(sample.get("answer").is_some() && sample.get("accuracy").is_some(), "{line}");
+    }
+}
+
+#[test]
+fn patience_ends_a_run_and_the_best_checkpoint_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [
+        "task.kind=addition",
+        "sft.steps=30",
+        "rl.steps=40",
+        "rl.prompts_per_step=2",
+        "rl.group_size=2",
+        "rl.lr=1e-9",
+        "eval.n=20",
+        "eval.every=2",
+        "eval.patience=3",
+        "checkpoint.best=true",
+        "checkpoint.every=1",
+        "checkpoint.keep=1",
+    ];
+    let done = train(dir.path(), &[&settings]);
+    done.output();
+    // At such a rate no answer changes: three evaluations without a better one are those after steps 2, 4 and 6.
+    assert!(done.stderr.contains("stopped early after RL step 6: 3 evaluations in a row"), "{}", done.stderr);
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("summary.json")).unwrap()).unwrap();
+    assert_eq!((summary["steps"][1].as_u64(), summary["stopped_early"].as_bool()), (Some(6), Some(true)));
+    assert_eq!(summary["best"]["step"].as_u64(), Some(30));
+    let mut names: Vec<String> = std::fs::read_dir(dir.path().join("checkpoints"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["step-00000030", "step-00000036"], "the best one and the last");
+    let again = train(dir.path(), &[&settings]);
+    assert!(again.stderr.contains("already finished"), "{}", again.stderr);
+}
