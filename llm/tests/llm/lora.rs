@@ -348,7 +348,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     let new = dir.path().join("new");
     // Another base of the same shapes is refused by its checksum; an adapter that says none is merged with a line.
     let other = dir.path().join("other");
-    crate::common::checkpoint(&other, &shape(), usize::MAX);
+    crate::common::checkpoint(&other, &Config::load(&last).unwrap(), usize::MAX);
     merge(&other, &adapter, &new, &[]).refused(
         2,
         &["other: not the weights that", "was trained on (checksum ", "CHECKPOINT/reference", "--any-base"],

@@ -31,7 +31,7 @@ fn a_program_rewards_what_it_is_told_of() {
     let log = dir.path().join("asked.jsonl");
     // Half the number of tokens, and a record of the questions.
     let program = format!(
-        "while read -r line; do echo \"$line\" >> {}; n=$(echo \"$line\" | sed 's/.*\"tokens\":\\([0-9]*\\).*/\\1/'); echo \"$n.5\"; done",
+        "while read -r line; do printf '%s\\n' \"$line\" >> {}; n=$(printf '%s\\n' \"$line\" | sed 's/.*\"tokens\":\\([0-9]*\\).*/\\1/'); echo \"$n.5\"; done",
         log.display()
     );
     let run = dir.path().join("run");
