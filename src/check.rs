@@ -44,6 +44,11 @@ pub enum BatchError {
         "{field}[{response}][{token}] has {found} numbers, {field}[{response}][0] has {expected}; all states of a response have one width"
     )]
     Width { field: &'static str, response: usize, token: usize, found: usize, expected: usize },
+    /// Lists of which some are empty, or longer than others, where all responses have as many numbers.
+    #[error(
+        "{field}[{response}] has {found} entries, {field}[0] has {expected}; every response has as many, at least one"
+    )]
+    Parts { field: &'static str, response: usize, found: usize, expected: usize },
     /// Evidence the method needs and the response lacks.
     #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
     MissingEvidence { kind: EvidenceKind, response: usize },
@@ -82,10 +87,25 @@ pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Resul
     for (i, (response, logps)) in group.responses.iter().zip(logps).enumerate() {
         check_response(i, response, logps, needs)?;
     }
+    check_parts(group)?;
     if group.responses.iter().all(|r| r.reward.is_none()) {
         return Err(BatchError::NoRewards(responses));
     }
     Ok(())
+}
+
+/// As many numbers for every response, at least one.
+fn check_parts(group: &Group) -> Result<(), BatchError> {
+    let counts = |r: &Response| r.evidence.reward_parts.as_ref().map(Vec::len);
+    let expected = group.responses.first().and_then(counts);
+    let found = group.responses.iter().map(counts).enumerate();
+    let differs = |(response, found): (usize, Option<usize>)| match (found, expected) {
+        (Some(found), Some(expected)) if found != expected || found == 0 => {
+            Some(BatchError::Parts { field: "reward_parts", response, found, expected })
+        }
+        _ => None,
+    };
+    found.filter_map(differs).next().map_or(Ok(()), Err)
 }
 
 fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind]) -> Result<(), BatchError> {

@@ -5,6 +5,8 @@
 //! | [`OutcomeCredit`] | `A_i` at every token, or at the last | GRPO and its relatives, GRPO-lambda |
 //! | [`BetaNormal`] | `(r_i - p) / f_Beta(p)` | BNPO (Beta normalisation) |
 //! | [`GroupPolicyGradient`] | centred rewards times a factor of the batch | GPG |
+//! | [`GivenBaseline`] | `r_i` minus the reward of the greedy response | ReMax |
+//! | [`Decoupled`] | outcome advantages of the parts of a reward, added up | GDPO |
 //! | [`LengthBaseline`] | `r_i` minus the mean reward weighted by length | OPO |
 //! | [`BestOfGroup`] | the lead of the best response, 0 for the others | pass@k |
 //! | [`ReturnsToGo`] | discounted rewards from `t` on | REINFORCE++ |
@@ -24,8 +26,10 @@
 
 mod best_of_group;
 mod beta_normal;
+mod decoupled;
 mod entropy;
 mod gae;
+mod given_baseline;
 mod group_gradient;
 mod length_baseline;
 mod outcome;
@@ -45,8 +49,10 @@ mod whitened;
 
 pub use best_of_group::BestOfGroup;
 pub use beta_normal::BetaNormal;
+pub use decoupled::Decoupled;
 pub use entropy::HighEntropy;
 pub use gae::Gae;
+pub use given_baseline::GivenBaseline;
 pub use group_gradient::{GroupPolicyGradient, Stretch};
 pub use length_baseline::LengthBaseline;
 pub use outcome::OutcomeCredit;

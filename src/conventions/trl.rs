@@ -153,7 +153,7 @@ pub(super) static ROWS: &[Convention] = &[
     Convention {
         words: "multi_objective_aggregation=normalize_then_sum",
         advantage: "z-score of each reward in its group, summed, then a z-score over the batch",
-        differs: "a response has one reward here: no method reproduces it",
+        differs: "gdpo whitens over tokens, as verl does, TRL over responses: no setting for the latter",
         recorded: "-",
         ..ADVANTAGE
     },

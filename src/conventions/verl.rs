@@ -136,7 +136,9 @@ pub(super) static ROWS: &[Convention] = &[
     Convention {
         words: "adv_estimator=remax",
         advantage: "r - reward of the greedy response to the prompt",
-        differs: "no method here asks for a greedy response",
+        method: "remax",
+        settings: "clip=two_sided clip_max=3 reduction=token_mean",
+        differs: "rewards of single tokens are not read here",
         ..ESTIMATOR
     },
     Convention {
@@ -144,7 +146,8 @@ pub(super) static ROWS: &[Convention] = &[
         advantage: "z-score of each reward in its group, summed, then whitened over all tokens",
         ddof: Some(1),
         epsilon: Some(1e-6),
-        differs: "a response has one reward here: no method reproduces it",
+        method: "gdpo",
+        differs: "computed in 32 bits there; a group of one response keeps its reward",
         ..ESTIMATOR
     },
     Convention {

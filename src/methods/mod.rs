@@ -12,6 +12,7 @@ mod dapo;
 mod dppo;
 mod dr_grpo;
 mod dro;
+mod gdpo;
 mod gmpo;
 mod gpg;
 mod grpo;
@@ -31,6 +32,7 @@ mod ppo;
 mod prefix_rloo;
 mod reinforce_pp;
 mod reinforce_pp_baseline;
+mod remax;
 mod rloo;
 mod rlsd;
 mod s_trace;
@@ -74,6 +76,8 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &gpg::SPEC,
     &opo::SPEC,
     &grpo_passk::SPEC,
+    &remax::SPEC,
+    &gdpo::SPEC,
     &reinforce_pp::SPEC,
     &reinforce_pp_baseline::SPEC,
     &high_entropy::SPEC,

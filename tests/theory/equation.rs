@@ -104,6 +104,8 @@ fn the_numbers_shown_are_the_settings() {
             "alpha=mixed divisor=2",
             &["alpha (r_i - b_i) / 2", "responses in groups whose rewards differ"],
         ),
+        ("remax", "", &["delta_t = r_i - (the reward of the greedy response to its prompt)"]),
+        ("gdpo", "weight_2=0.5", &["w = 1, 0.5, 1, then 1", "(r_i - b_i) / (s_i + 1e-6)", "sqrt(v + 1e-8)"]),
         ("opo", "", &["delta_t = r_i - sum_j T_j r_j / sum_j T_j, j in the group of i"]),
         (
             "grpo_passk",

@@ -53,7 +53,7 @@ impl Provider for Complete {
             shifts: Some(scores.clone()),
             saliencies: Some(scores),
             sampler_logps: Some(path.iter().map(|&edge| -0.2 - 0.3 * (edge % 4) as f64).collect()),
-            reward_parts: Some(vec![0.4]),
+            reward_parts: Some(vec![(leaf % 3) as f64 - 0.4, (leaf % 2) as f64]),
             hidden: Some(path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()),
             ..exact
         }
@@ -90,6 +90,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("gpg", ""),
     ("gpg", "alpha=mixed divisor=2 reduction=response_sum"),
     ("opo", ""),
+    ("remax", ""),
+    ("remax", "clip=ppo reduction=token_mean"),
+    ("gdpo", "weight_2=0.5"),
+    ("gdpo", "whiten=false scale=none"),
     ("grpo_passk", ""),
     ("grpo_passk", "scale=none reduction=response_sum"),
     ("grpo", "correction=sequence_truncate correction_high=1.2"),

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 const MASKED: [(&str, &str); 4] =
     [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1"), ("drop_sure", "false")];
 
-/// Methods that compare a response with the tokens or states of those that carry weight, so that a mask changes the advantages of the others.
-const BASELINE_OF_TOKENS: [&str; 2] = ["optimal_token_baseline", "shear_reconstructed"];
+/// Methods that compare a response with the tokens, states or further rewards of those that carry weight, so that a mask changes the advantages of the others.
+const BASELINE_OF_TOKENS: [&str; 3] = ["optimal_token_baseline", "shear_reconstructed", "gdpo"];
 
 /// The weight of a response's tokens, some of which may have been dropped; 1 where all have.
 fn weight_of(credit: &Credit) -> f64 {
@@ -140,7 +140,7 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
                     let evidence = &mut r.evidence;
                     (evidence.entropies, evidence.values) = (row(len), row(len));
                     (evidence.collisions, evidence.teacher_logps) = (row(len), row(len));
-                    evidence.sampler_logps = row(len);
+                    (evidence.sampler_logps, evidence.reward_parts) = (row(len), row(1));
                     (evidence.shifts, evidence.saliencies) = (row(scored), row(scored));
                     evidence.steps.iter_mut().flatten().for_each(|s| s.value = f64::NAN);
                     evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x = f64::NAN);

@@ -59,6 +59,7 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
             false => batch.clone().with(|_, _, r| {
                 r.reward = r.reward.map(|_| 0.0);
                 r.evidence.values = Some(vec![0.0; r.len()]);
+                r.evidence.reward_parts = Some(vec![0.0]);
                 let steps = r.evidence.steps.as_mut().expect("generated");
                 steps.iter_mut().for_each(|s| s.value = 0.0);
             }),

@@ -1,0 +1,35 @@
+//! GDPO: every part of the reward normalised by itself.
+
+use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use crate::advantage::Baseline;
+use crate::assignment::{Assignment, Decoupled};
+use crate::group::EvidenceKind;
+use crate::settings::Param;
+
+/// GDPO, group reward-decoupled normalisation. See [`Decoupled`].
+///
+/// ```text
+/// A_i,t = whiten( sum_k w_k (r_i^k - mean r^k) / (std r^k + 1e-6) )          over all tokens of the batch
+/// ```
+/// With one part of weight 1 it is GRPO, whitened.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "gdpo",
+    title: "GDPO",
+    about: "z-scores of each part of the reward in its group, added up, whitened over all tokens of the batch, PPO clip, token mean",
+    source: "arXiv 2601.05242; verl adv_estimator=gdpo, TRL multi_objective_aggregation=normalize_then_sum",
+    provenance: Provenance::Published,
+    params: || {
+        let weight = |key| Param::number(key, 1.0, 0.0, 1e6, "weight of this part of the reward");
+        let own = vec![weight("weight_1"), weight("weight_2"), weight("weight_3"), reinforce_pp::whiten()];
+        let loss = [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat();
+        [own, shared::scale("group", "verl"), loss].concat()
+    },
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
+    build: |settings| {
+        let weights = ["weight_1", "weight_2", "weight_3"].map(|key| settings.number(key)).to_vec();
+        let outcome = shared::outcome(settings, Baseline::GroupMean);
+        let inner: Box<dyn Assignment> = Box::new(Decoupled { outcome, weights });
+        let whiten = settings.flag("whiten");
+        shared::plain(settings, if whiten { reinforce_pp::whitened(inner, false) } else { inner })
+    },
+};

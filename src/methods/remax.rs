@@ -1,0 +1,23 @@
+//! ReMax: the reward of the greedy response as the baseline.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::assignment::GivenBaseline;
+use crate::group::EvidenceKind;
+
+/// ReMax. See [`GivenBaseline`].
+///
+/// ```text
+/// A_i = r_i - r_greedy
+/// L   = (1/B) sum_i sum_t -rho A
+/// ```
+/// One more response per prompt, without sampling. Expected update on-policy: the policy gradient exactly.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "remax",
+    title: "ReMax",
+    about: "rewards minus the reward of the greedy response, no clip, sum over tokens, mean over responses",
+    source: "Li et al. 2023, arXiv 2310.10505; verl adv_estimator=remax",
+    provenance: Provenance::Published,
+    params: || [shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat(),
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
+    build: |settings| shared::plain(settings, Box::new(GivenBaseline)),
+};
