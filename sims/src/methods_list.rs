@@ -2,6 +2,8 @@
 
 use crate::failure::Failure;
 use crate::terminal;
+use grpo_lambda::conventions::{self, Convention};
+use grpo_lambda::equation::{BatchSize, Equation};
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, MethodSpec};
 use grpo_lambda::settings::{Kind, Param, Settings};
@@ -11,15 +13,22 @@ use std::fmt::Write as _;
 /// The command's arguments.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sim methods\n  sim methods grpo_lambda\n  sim methods --json > methods.json"
+    after_help = "Examples:\n  sim methods\n  sim methods grpo_lambda        settings, equation, and what TRL, verl and others call it\n  \
+                  sim methods --conventions      what frameworks mean by GRPO, Dr. GRPO, DAPO, ..\n  sim methods --json > methods.json"
 )]
 pub struct MethodsArgs {
     /// Only this method, with its settings
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// As JSON: a list of objects with name, title, about, source, provenance, params, evidence
+    /// As JSON: a list of objects with name, title, about, source, provenance, params, evidence, equation, conventions
     #[arg(long)]
     json: bool,
+    /// What frameworks and papers mean by the same words, and the setting here that reproduces each
+    #[arg(long)]
+    conventions: bool,
+    /// With --conventions: as the page docs/conventions.md
+    #[arg(long, requires = "conventions", conflicts_with_all = ["json", "name"])]
+    markdown: bool,
 }
 
 /// Prints the list.
@@ -31,6 +40,9 @@ pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
         Some(name) => vec![methods::find(name).map_err(|e| Failure::Refused(e.to_string()))?],
         None => methods::REGISTRY.to_vec(),
     };
+    if args.conventions {
+        return terminal::print(&shown_conventions(args));
+    }
     terminal::print(&match (args.json, &args.name) {
         (true, _) => {
             let list: Vec<_> = specs.into_iter().map(to_json).collect();
@@ -39,6 +51,35 @@ pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
         (false, Some(_)) => one(specs[0]),
         (false, None) => overview(&specs),
     })
+}
+
+/// The conventions of all methods or of one.
+fn shown_conventions(args: &MethodsArgs) -> String {
+    let rows: Vec<&Convention> = match &args.name {
+        Some(name) => conventions::of_method(name).collect(),
+        None => conventions::all().collect(),
+    };
+    match (args.markdown, args.json) {
+        (true, _) => conventions::markdown(),
+        (_, true) => format!("{:#}\n", Value::from(rows.into_iter().map(convention).collect::<Vec<_>>())),
+        _ => format!("{}\n", convention_table(&rows, true)),
+    }
+}
+
+/// Rows of conventions; `methods` says whether the method is named.
+fn convention_table(rows: &[&Convention], methods: bool) -> String {
+    let mut table = terminal::table(&["framework", "words", "setting here", "where it departs"]);
+    for c in rows {
+        let here = match (c.method, methods) {
+            ("", _) => "none".to_owned(),
+            (_, true) => c.command(),
+            (_, false) if c.settings.is_empty() => "the defaults".to_owned(),
+            (_, false) => c.settings.to_owned(),
+        };
+        let framework = format!("{} {}", c.framework.name, c.framework.version);
+        table.add_row([framework, c.words.to_owned(), here, c.differs.to_owned()]);
+    }
+    table.to_string()
 }
 
 fn overview(specs: &[&MethodSpec]) -> String {
@@ -50,7 +91,8 @@ fn overview(specs: &[&MethodSpec]) -> String {
     }
     format!(
         "{table}\n\nevidence: what a response needs beside rewards, logps and old_logps.\n\
-         sim methods NAME lists a method's settings; sim methods --json has everything.\n"
+         sim methods NAME lists a method's settings and prints its equation; sim methods --conventions says what TRL, verl and others\n\
+         mean by the same words; sim methods --json has everything.\n"
     )
 }
 
@@ -62,7 +104,46 @@ fn one(spec: &MethodSpec) -> String {
     let mut text = format!("{} ({}): {}\n", spec.name, spec.title, spec.about);
     writeln!(text, "source: {} ({})", spec.source, spec.provenance.name()).expect("writing to memory");
     writeln!(text, "evidence: {}\n{table}", evidence_words(spec)).expect("writing to memory");
+    if let Some(equation) = equation(spec) {
+        let BatchSize { groups, group_size, max_len } = SIZE;
+        let size = format!("{groups} prompts, {group_size} responses each, of at most {max_len} tokens");
+        write!(text, "\nAt the defaults, for a batch of {size}:\n{equation}").expect("writing to memory");
+    }
+    let rows: Vec<&Convention> = conventions::of_method(spec.name).collect();
+    if !rows.is_empty() {
+        writeln!(text, "\nIn the words of others:\n{}", convention_table(&rows, false))
+            .expect("writing to memory");
+    }
     text
+}
+
+/// The batch that equations are printed for.
+const SIZE: BatchSize = BatchSize { groups: 16, group_size: 8, max_len: 256 };
+
+/// The objective at the defaults.
+fn equation(spec: &MethodSpec) -> Option<Equation> {
+    let configured = methods::configure(spec.name, &[]).expect("defaults are allowed");
+    configured.method.equation(&SIZE)
+}
+
+fn convention(c: &Convention) -> Value {
+    json!({
+        "framework": c.framework.name,
+        "version": c.framework.version,
+        "words": c.words,
+        "about": c.scope.name(),
+        "advantage": c.advantage,
+        "ddof": c.ddof,
+        "epsilon": c.epsilon,
+        "reduction": c.reduction,
+        "clip": c.clip,
+        "kl": c.kl,
+        "method": (!c.method.is_empty()).then_some(c.method),
+        "settings": c.settings,
+        "differs": (c.differs != "-").then_some(c.differs),
+        "recorded": (c.recorded != "-").then_some(c.recorded),
+        "place": c.place,
+    })
 }
 
 /// What the method needs under its defaults, and with the settings given.
@@ -106,6 +187,8 @@ fn to_json(spec: &MethodSpec) -> Value {
             "default": names(evidence(spec, &[])),
             "with_beta": names(evidence(spec, &WITH_KL)),
         },
+        "equation": equation(spec).map(|e| e.parts.into_iter().collect::<Vec<_>>()),
+        "conventions": conventions::of_method(spec.name).map(convention).collect::<Vec<_>>(),
     })
 }
 

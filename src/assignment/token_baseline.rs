@@ -23,14 +23,18 @@ pub struct TokenBaseline {
     pub bare_tail: bool,
 }
 
+/// What rounding may leave of an energy of 0.
+const ROUNDING: f64 = 1e-14;
+
 /// `W_{j,t}` of one response.
 fn energies(r: &Response) -> Vec<f64> {
     let collisions = evidence(&r.evidence.collisions, "collisions");
     assert_eq!(collisions.len(), r.len(), "one collision probability per token");
     let mut sum = 0.0;
     let step = |(old, square): (&f64, &f64)| {
-        // A sum of squares; rounding may leave it just below 0 for a certain token.
-        sum += (1.0 - 2.0 * old.exp() + square).max(0.0);
+        // A sum of squares; for a certain token rounding leaves something on either side of 0.
+        let energy = 1.0 - 2.0 * old.exp() + square;
+        sum += if energy.abs() < ROUNDING { 0.0 } else { energy };
         sum
     };
     r.old_logps.iter().zip(collisions).map(step).collect()
@@ -51,7 +55,7 @@ fn of_group(group: &Group, active: &[bool], bare_tail: bool) -> Vec<Vec<f64>> {
         let alive = || known.iter().flatten().filter(|(_, w)| w.len() > t);
         let total: f64 = alive().map(|(_, w)| w[t]).sum();
         let n = alive().count() as f64;
-        let share = |w: &[f64]| if total > 0.0 { w[t] / total } else { 1.0 / n };
+        let share = |w: &[f64]| if total != 0.0 { w[t] / total } else { 1.0 / n };
         // From one of the rewards: where all agree the difference is 0 to the last bit.
         let first = alive().next().map_or(0.0, |(reward, _)| *reward);
         let baseline = match n > 1.0 || !bare_tail {

@@ -183,9 +183,11 @@ impl Surrogate {
             }
             Surrogate::TrustRegion { divergence, low, high, .. } => {
                 let moved = divergence.between(at.frozen, at.old);
+                // A probability above 1, which only a density has, gives no number for a KL: that is outside, too.
+                let beyond = |bound: f64| moved.is_nan() || moved > bound;
                 let left = match a > 0.0 {
-                    true => (at.frozen > at.old && moved > high).then_some(Region::High),
-                    false => (at.frozen < at.old && moved > low).then_some(Region::Low),
+                    true => (at.frozen > at.old && beyond(high)).then_some(Region::High),
+                    false => (at.frozen < at.old && beyond(low)).then_some(Region::Low),
                 };
                 let inside = || self.weighted(ratio(), at.logp, a);
                 Some(left.map_or_else(inside, |region| TokenLoss {

@@ -176,24 +176,39 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// What the nearest explanation without any fit leaves of their numbers.
-    fn remainder(&self, quantity: &str, theirs: &Rows) -> Option<Remainder> {
-        let reduced = |loss: &TokenLoss| -> Vec<Rows> {
-            match quantity {
-                "gradient" => self.reductions.iter().map(|r| weighed(&loss.slopes, &r.weights)).collect(),
-                _ => vec![loss.values.clone()],
+    /// What explanations without any fit leave of their numbers: the simplest remainder of all, and the nearest of those that have it.
+    fn remainder(&self, quantity: &str, theirs: &Rows) -> Option<(Remainder, String)> {
+        let of_gradient = quantity == "gradient";
+        let kl = self.kl.first().map(|kl| if of_gradient { &kl.slopes } else { &kl.values });
+        let ratios = self.ratios();
+        let mut best: Option<(Remainder, f64, String)> = None;
+        for loss in &self.losses {
+            for reduction in &self.reductions[..if of_gradient { self.reductions.len() } else { 1 }] {
+                let (ours, name) = match of_gradient {
+                    true => {
+                        (weighed(&loss.slopes, &reduction.weights), format!(" reduction={}", reduction.name))
+                    }
+                    false => (loss.values.clone(), String::new()),
+                };
+                let left = Remainder::of(&ours, theirs, &ratios, kl, self.assumed.tolerance);
+                let distance = fit::difference(&ours, theirs).0;
+                let better = |(other, far, _): &(Remainder, f64, String)| {
+                    (left.rank(), distance) < (other.rank(), *far)
+                };
+                if best.as_ref().is_none_or(better) {
+                    best = Some((left, distance, format!("{}{name}", loss.command)));
+                }
             }
-        };
-        let all = self.losses.iter().flat_map(reduced);
-        let nearest =
-            all.min_by(|a, b| fit::difference(a, theirs).0.total_cmp(&fit::difference(b, theirs).0))?;
-        let slopes = self.kl.first().map(|kl| if quantity == "gradient" { &kl.slopes } else { &kl.values });
-        let responses = self.batch.iter().flat_map(|g| &g.responses);
-        let ratios: Rows = responses
-            .zip(self.logps)
+        }
+        best.map(|(left, _, beside)| (left, beside))
+    }
+
+    /// The ratio of every token.
+    fn ratios(&self) -> Rows {
+        let responses = self.batch.iter().flat_map(|g| &g.responses).zip(self.logps);
+        responses
             .map(|(r, logps)| logps.iter().zip(&r.old_logps).map(|(new, old)| (new - old).exp()).collect())
-            .collect();
-        Some(Remainder::of(&nearest, theirs, &ratios, slopes, self.assumed.tolerance))
+            .collect()
     }
 }
 

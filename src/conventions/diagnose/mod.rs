@@ -89,8 +89,8 @@ pub struct Found {
     pub matches: Vec<Candidate>,
     /// The best explanation where none is within the tolerance.
     pub nearest: Option<Candidate>,
-    /// What the nearest one leaves unexplained.
-    pub remainder: Option<Remainder>,
+    /// What is left unexplained, and beside which method and settings.
+    pub remainder: Option<(Remainder, String)>,
     /// How many explanations were tried.
     pub tried: usize,
 }

@@ -36,9 +36,10 @@ impl Remainder {
         let left = fit::sum(theirs, -1.0, ours);
         let differs = |x: &f64| x.abs() > least;
         let tokens = left.iter().flatten().filter(|x| differs(x)).count();
+        let all = left.iter().map(Vec::len).sum::<usize>();
         let moved = |ratio: f64| !(0.8..=1.2).contains(&ratio);
         let mut places = left.iter().flatten().zip(ratios.iter().flatten()).filter(|(x, _)| differs(x));
-        if places.all(|(_, ratio)| moved(*ratio)) {
+        if tokens < all && places.all(|(_, ratio)| moved(*ratio)) {
             return Remainder::Clip { tokens };
         }
         let explained = |rows: &Rows| {
@@ -56,6 +57,18 @@ impl Remainder {
             return Remainder::PerResponse;
         }
         Remainder::Scattered { tokens }
+    }
+}
+
+impl Remainder {
+    /// How simple it is, the simplest first.
+    pub(super) fn rank(&self) -> usize {
+        match self {
+            Remainder::Kl => 0,
+            Remainder::Clip { tokens } => 1 + tokens,
+            Remainder::PerResponse => usize::MAX / 2,
+            Remainder::Scattered { .. } => usize::MAX,
+        }
     }
 }
 

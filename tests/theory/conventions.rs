@@ -1,0 +1,196 @@
+//! Claim `conventions`: the table of conventions is right where it can be checked, and the search names the one behind given numbers.
+
+use grpo_lambda::conventions::{self, Assumptions, Diagnosis, Found, Rows, Scope, Theirs, diagnose};
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods;
+use std::path::Path;
+
+#[test]
+fn every_setting_string_parses_and_has_an_effect() {
+    for c in conventions::all() {
+        let configured = c.configure().unwrap_or_else(|e| panic!("{}: {e}", c.label()));
+        match configured {
+            None => assert!(c.differs != "-" && c.settings.is_empty(), "{} says not why", c.label()),
+            Some(configured) => {
+                assert!(configured.idle().is_empty(), "{}: {:?}", c.label(), configured.idle())
+            }
+        }
+        for text in [c.words, c.place, c.framework.name, c.framework.version] {
+            assert!(!text.is_empty(), "{}", c.label());
+        }
+    }
+    let mut labels: Vec<_> = conventions::all().map(|c| c.label()).collect();
+    let count = labels.len();
+    labels.sort();
+    labels.dedup();
+    assert!(labels.len() == count && count > 70, "{count}");
+}
+
+#[test]
+fn what_the_table_says_of_the_standard_deviation_is_what_the_setting_computes() {
+    // One of three right: r - mean = 2/3, and the deviation over n - 1 is sqrt(1/3), over n sqrt(2/9).
+    let response = |reward| Response::graded(vec![-1.0], reward);
+    let group = Group { responses: [1.0, 0.0, 0.0].map(response).to_vec() };
+    let mut checked = 0;
+    for c in conventions::all().filter(|c| c.scope == Scope::Advantages || c.scope == Scope::Objective) {
+        let (Some(ddof), Some(epsilon), Ok(Some(configured))) = (c.ddof, c.epsilon, c.configure()) else {
+            continue;
+        };
+        if !["grpo", "bnpo", "dr_grpo", "dapo", "gspo", "cispo", "luspo", "sapo", "vespo"].contains(&c.method)
+        {
+            continue;
+        }
+        let deviation = (2.0 / 3.0 / (3.0 - f64::from(ddof))).sqrt() + epsilon;
+        let found = configured.method.credit(std::slice::from_ref(&group))[0].advantages[0];
+        assert!((found - 2.0 / 3.0 / deviation).abs() < 1e-14, "{}: {found}", c.label());
+        checked += 1;
+    }
+    assert!(checked > 15, "{checked}");
+}
+
+#[test]
+fn the_committed_page_is_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conventions.md");
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    let fresh = conventions::markdown();
+    assert!(committed == fresh, "write it with: sim methods --conventions --markdown > docs/conventions.md");
+}
+
+/// Two groups off-policy with ragged lengths, binary and real rewards and a reference.
+fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {
+    let mut seed = 7u64;
+    let mut uniform = || {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut logps = Vec::new();
+    let mut response = |len: usize, reward: f64| {
+        let old: Vec<f64> = (0..len).map(|_| -0.1 - 2.0 * uniform()).collect();
+        logps.push(old.iter().map(|l| l + 1.2 * (uniform() - 0.5)).collect());
+        let reference = old.iter().map(|l| l + 0.4 * (uniform() - 0.5)).collect();
+        let mut response = Response { ref_logps: Some(reference), ..Response::graded(old, reward) };
+        response.evidence.entropies = Some((0..len).map(|_| uniform()).collect());
+        response.evidence.values = Some((0..len).map(|_| uniform()).collect());
+        response
+    };
+    let first = [(5, 1.0), (3, 0.0), (7, 0.0), (2, 1.0), (6, 0.0)].map(|(len, r)| response(len, r));
+    let second = [(4, 0.3), (9, -0.5), (1, 1.2)].map(|(len, r)| response(len, r));
+    (vec![Group { responses: first.to_vec() }, Group { responses: second.to_vec() }], logps)
+}
+
+fn found_of(theirs: &Theirs, assumed: &Assumptions) -> Diagnosis {
+    let (batch, logps) = batch();
+    diagnose(&batch, &logps, theirs, assumed)
+}
+
+fn names(found: &Found, label: &str) -> bool {
+    found.matches.iter().any(|m| m.labels.iter().any(|l| l == label))
+}
+
+fn evaluated(method: &str, settings: &str) -> (Rows, Rows, f64) {
+    let (batch, logps) = batch();
+    let configured = methods::parse(method, settings).expect("valid");
+    let loss = methods::evaluate(configured.method.as_ref(), &batch, &logps);
+    (loss.advantages, loss.dlogps, loss.value)
+}
+
+#[test]
+fn the_advantages_of_every_convention_are_recognised() {
+    let mut recognised = 0;
+    for c in conventions::all().filter(|c| matches!(c.scope, Scope::Advantages | Scope::Objective)) {
+        let Ok(Some(configured)) = c.configure() else { continue };
+        let (batch, _) = batch();
+        if configured.evidence().iter().any(|kind| !kind.is_in(&batch[0].responses[0])) {
+            continue;
+        }
+        let (advantages, ..) = evaluated(c.method, c.settings);
+        let found =
+            found_of(&Theirs { advantages: Some(advantages), ..Theirs::default() }, &Assumptions::default());
+        let found = found.advantages.expect("asked for");
+        assert!(names(&found, &c.label()), "{}: {found:?}", c.label());
+        assert!(found.matches.iter().all(|m| m.error <= 1e-12), "numbers in 64 bits tell conventions apart");
+        recognised += 1;
+    }
+    assert!(recognised > 35, "{recognised}");
+}
+
+#[test]
+fn the_gradient_and_the_loss_of_every_convention_are_recognised_with_their_reduction() {
+    let mut recognised = 0;
+    for c in conventions::all().filter(|c| c.scope == Scope::Objective || c.scope == Scope::Loss) {
+        let Ok(Some(configured)) = c.configure() else { continue };
+        // Sums of correlated conventions aside, what a mask by entropy or a penalty of length does to advantages is given with them.
+        if ["grpo_lambda"].contains(&c.method) {
+            continue;
+        }
+        let (advantages, gradient, loss) = evaluated(c.method, c.settings);
+        let theirs = Theirs {
+            advantages: Some(advantages),
+            gradient: Some(gradient),
+            loss: Some(loss),
+            ..Theirs::default()
+        };
+        let settings = &configured.settings;
+        let reduction = settings.word("reduction");
+        let beta = settings.number("beta");
+        let max_length = Some(settings.number("max_length"));
+        let found =
+            found_of(&theirs, &Assumptions { beta: Some(beta), max_length, ..Assumptions::default() });
+        for found in [found.gradient.expect("asked for"), found.loss.expect("asked for")] {
+            assert!(names(&found, &c.label()), "{}: {found:?}", c.label());
+            let right = |m: &conventions::Candidate| m.command.contains(&format!("reduction={reduction}"));
+            assert!(found.matches.iter().any(right), "{}: {reduction} {found:?}", c.label());
+        }
+        recognised += 1;
+    }
+    assert!(recognised > 25, "{recognised}");
+}
+
+#[test]
+fn a_gradient_alone_gives_advantages_kl_and_its_coefficient_and_a_common_factor() {
+    let (_, gradient, _) = evaluated("grpo", "beta=0.04 kl=k2 reduction=token_mean std_preset=verl");
+    let halved: Rows = gradient.iter().map(|row| row.iter().map(|g| g / 2.0).collect()).collect();
+    let found = found_of(&Theirs { gradient: Some(halved), ..Theirs::default() }, &Assumptions::default());
+    let found = found.gradient.expect("asked for");
+    let best = &found.matches[0];
+    assert!((best.beta - 0.04).abs() < 1e-9, "{best:?}");
+    let alike = |m: &conventions::Candidate| {
+        m.what.contains("advantages: grpo std_preset=verl")
+            && m.what.contains("KL: k2")
+            && m.what.contains("token_mean")
+            && (m.factor - 0.5).abs() < 1e-9
+    };
+    assert!(found.matches.iter().any(alike), "{found:?}");
+}
+
+#[test]
+fn losses_of_tokens_are_recognised_before_any_reduction() {
+    let (batch, logps) = batch();
+    let method = methods::parse("cispo", "cap=5").expect("valid").method;
+    let credits = method.credit(&batch);
+    let responses = batch.iter().flat_map(|g| &g.responses);
+    let losses: Rows =
+        responses.zip(&credits).zip(&logps).map(|((r, c), l)| method.token_losses(r, c, l)).collect();
+    let advantages = credits.into_iter().map(|c| c.advantages).collect();
+    let theirs = Theirs { advantages: Some(advantages), token_losses: Some(losses), ..Theirs::default() };
+    let found = found_of(&theirs, &Assumptions::default()).token_losses.expect("asked for");
+    assert!(names(&found, "TRL loss_type=cispo, epsilon_high=5"), "{found:?}");
+}
+
+#[test]
+fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
+    let (advantages, gradient, _) =
+        evaluated("grpo", "epsilon_low=0.35 epsilon_high=0.35 reduction=token_mean");
+    let theirs =
+        Theirs { advantages: Some(advantages), gradient: Some(gradient.clone()), ..Theirs::default() };
+    let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    assert!(found.matches.is_empty() && found.nearest.is_some(), "{found:?}");
+    assert!(matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.. }, _))), "{found:?}");
+    // Every response divided by the square of its length: no reduction of the table.
+    let (advantages, gradient, _) = evaluated("grpo", "reduction=response_mean");
+    let strange: Rows =
+        gradient.iter().map(|row| row.iter().map(|g| g / row.len() as f64).collect()).collect();
+    let theirs = Theirs { advantages: Some(advantages), gradient: Some(strange), ..Theirs::default() };
+    let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    assert!(matches!(found.remainder, Some((conventions::Remainder::PerResponse, _))), "{found:?}");
+}
