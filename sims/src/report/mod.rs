@@ -2,6 +2,7 @@
 //!
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
 
+mod answer;
 mod entry;
 pub mod markdown;
 pub mod sentences;
@@ -73,6 +74,9 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         ("claims in brief", brief.to_owned() + &all(&entries, Entry::brief_row)),
         ("findings", all(&entries, Entry::section)),
     ];
+    if let Some(answer) = answer::answer(&out.join("data"))? {
+        blocks.push(("answer", answer));
+    }
     // A table short enough for a page.
     if let Ok(text) = std::fs::read_to_string(out.join("data/atlas_updates_summary.csv")) {
         let table = Table::from_csv(&text).context("data/atlas_updates_summary.csv")?;

@@ -237,3 +237,34 @@ fn numbers_in_text_are_compared_as_numbers() {
     assert!(!same_text("gain 1.2 points", "gain 1.3 points"));
     assert!(!same_text("E5 holds", "E5 fails"));
 }
+
+#[test]
+fn every_sentence_of_the_paper_has_the_finding_that_tests_it() {
+    for s in report::sentences::SENTENCES {
+        let table = committed(&format!("{}_verdicts.csv", s.experiment));
+        let statement = table.column("statement").unwrap();
+        let found =
+            table.rows.iter().filter(|row| row[statement].format(12).starts_with(s.statement)).count();
+        assert_eq!(found, 1, "{}: {found} findings begin with {:?}", s.experiment, s.statement);
+        assert!(s.words.chars().count() <= 280, "{}: a cell has no room for its place", s.words);
+    }
+    for s in report::sentences::NOT_TESTED {
+        assert!(!s.why.is_empty() && report::sentences::SENTENCES.iter().all(|t| t.words != s.words));
+    }
+}
+
+/// The PDF names the hashes of what it was typeset from; nothing is typeset here.
+#[test]
+fn the_paper_is_typeset_from_the_committed_data() {
+    let check = std::process::Command::new("python3")
+        .arg("paper/typeset.py")
+        .arg("--check")
+        .current_dir(root())
+        .output();
+    let Ok(out) = check else {
+        println!("skipped: no python3");
+        return;
+    };
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(root().join("paper/paper.pdf").is_file());
+}

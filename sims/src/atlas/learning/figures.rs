@@ -1,6 +1,5 @@
 //! The figures.
 
-use super::competitors::Knowledge;
 use super::curves::{curve, drawn};
 use super::measure::Ranking;
 use super::ranking::order;
@@ -8,26 +7,13 @@ use super::run::CostAxis;
 use super::titles;
 use super::why::{Case, QUANTITIES, READINGS, Regime};
 use crate::atlas::entrants::{BASELINE, Family};
+use crate::experiments::common::vectors::quantile;
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
+use grpo_lambda::stats::OverTasks;
 
 pub(super) fn figures(r: &Ranking) -> Vec<(String, Figure)> {
     vec![("ranking".into(), ranking(r)), ("curves".into(), curves(r)), ("why".into(), why(r))]
-}
-
-/// The tasks whose curves are drawn: the three on which the drawn methods differ most, those that pay for completions left out.
-fn drawn_tasks(r: &Ranking) -> Vec<usize> {
-    let paid = |&c: &usize| matches!(r.results.competitors[c].knowledge, Knowledge::Completions(_));
-    let unpaid: Vec<usize> = drawn(r).into_iter().filter(|c| !paid(c)).collect();
-    let spread = |t: usize| {
-        let areas: Vec<f64> = unpaid.iter().map(|&c| r.standings[0][c].gains[t].mid).collect();
-        let high = areas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        high - areas.iter().copied().fold(f64::INFINITY, f64::min)
-    };
-    let mut tasks: Vec<usize> = (0..r.results.tasks.len()).collect();
-    tasks.sort_by(|&a, &b| spread(b).total_cmp(&spread(a)));
-    tasks.truncate(3);
-    tasks
 }
 
 fn family(family: Family) -> &'static str {
@@ -45,7 +31,8 @@ fn ranking(r: &Ranking) -> Figure {
     let caption = format!(
         "Area under J/J* (exact J): mean over {} tasks of the mean of {} runs, 95 % intervals by stratified bootstrap. Budget {budget} responses, or as \
          many tokens as {budget} responses of the initial policy have; each method at its best rate of one grid; one step per group of {GROUP}. In brackets: place, and its \
-         95 % interval. (free): values from the exact oracle at no charge; K = 8: from completions, charged.",
+         95 % interval. (free): values from the exact oracle at no charge; K = 8: from completions, charged. \
+         The ranking against tokens stands in the data.",
         r.results.tasks.len(),
         r.effort.runs
     );
@@ -53,9 +40,9 @@ fn ranking(r: &Ranking) -> Figure {
     let mut figure = Figure::new(titles::ranking(r))
         .caption(caption)
         .columns(1)
-        .panel_size(900, 820)
+        .panel_size(620, 700)
         .names(families.map(family));
-    for axis in CostAxis::ALL {
+    for axis in [CostAxis::Responses] {
         let standings = &r.standings[axis as usize];
         let order = order(standings);
         let label = |&c: &usize| {
@@ -79,40 +66,56 @@ fn ranking(r: &Ranking) -> Figure {
     figure
 }
 
-/// Learning curves, a row per task: against responses and against tokens.
+/// Learning curves, mean over all tasks: against responses and against tokens.
 fn curves(r: &Ranking) -> Figure {
     let caption = format!(
-        "Exact J over J*: mean of {} runs, band: 95 % bootstrap; a curve rises when an update is done and keeps its level after the last one. Each method at \
-         its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle. The three tasks on which these methods, K = 8 aside, differ most. Vertical axes differ.",
+        "Exact J over J*: mean over {} tasks of the mean of {} runs, against the share of the task's budget that is spent; band: 95 % over draws of tasks of the difference to GRPO, \
+         around the curve. Each method at its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle.",
+        r.results.tasks.len(),
         r.effort.runs
     );
     let methods = drawn(r);
     let mut figure = Figure::new(titles::curves(r))
         .caption(caption)
         .columns(2)
-        .panel_size(480, 270)
+        .panel_size(480, 330)
         .names(methods.iter().map(|&c| r.name(c)));
-    for t in drawn_tasks(r) {
-        for axis in CostAxis::ALL {
-            let task = &r.results.tasks[t];
-            let mut panel = Panel::new(format!("{}: {}", task.name, task.about))
-                .x(Axis::new(format!("{} spent", axis.name())).log())
-                .y("J / J*");
-            let mut low = 1.0f64;
-            for &c in &methods {
-                // A logarithmic axis, without the common start: at best rates learning is over within a few groups.
-                let points = curve(r, c, t, axis).split_off(1);
-                low = points.iter().map(|(_, j)| j.low).fold(low, f64::min);
-                let name = r.name(c);
-                panel = panel
-                    .band(name.as_str(), points.iter().map(|(x, j)| (*x, j.low, j.high)))
-                    .line(name.as_str(), points.iter().map(|(x, j)| (*x, j.mid)));
-            }
-            panel.y = panel.y.range(((low * 10.0).floor() / 10.0).clamp(0.0, 0.8), 1.02);
-            figure = figure.panel(panel);
+    for axis in CostAxis::ALL {
+        let mut panel = Panel::new(format!("against {}", axis.name()))
+            .x(Axis::new("share of the budget spent").log())
+            .y("J / J*");
+        let baseline = by_piece(r, methods[0], axis);
+        for &c in &methods {
+            let name = r.name(c);
+            let own = by_piece(r, c, axis);
+            let share = |i: usize| (i + 1) as f64 / own.len() as f64;
+            let mid: Vec<f64> = own.iter().map(|tasks| average(tasks)).collect();
+            let band =
+                own.iter().zip(&baseline).zip(&mid).enumerate().filter_map(|(i, ((own, base), mid))| {
+                    let apart: Vec<f64> = own.iter().zip(base).map(|(a, b)| a - b).collect();
+                    let around = OverTasks::new(&apart, r.bootstrap)?.interval;
+                    Some((share(i), mid + around.low - around.mid, mid + around.high - around.mid))
+                });
+            let band: Vec<(f64, f64, f64)> = band.collect();
+            panel = panel
+                .band(name.as_str(), band)
+                .line(name.as_str(), mid.iter().enumerate().map(|(i, j)| (share(i), *j)));
         }
+        figure = figure.panel(panel);
     }
     figure
+}
+
+fn average(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// `J/J*` after each piece of the budget but none, by task.
+fn by_piece(r: &Ranking, c: usize, axis: CostAxis) -> Vec<Vec<f64>> {
+    let tasks: Vec<Vec<f64>> = (0..r.results.tasks.len())
+        .map(|t| curve(r, c, t, axis).into_iter().skip(1).map(|(_, j)| j.mid).collect())
+        .collect();
+    (0..tasks[0].len()).map(|i| tasks.iter().map(|task| task[i]).collect()).collect()
 }
 
 /// Gains of the headline reading over GRPO per task, against what might explain them.
@@ -146,17 +149,32 @@ fn against_quantity(r: &Ranking, cases: &[&Case], q: usize) -> Panel {
     let rho = found
         .map_or(String::new(), |c| format!("rho {:+.2} [{:+.2}, {:+.2}]", c.rho.mid, c.rho.low, c.rho.high));
     let name = QUANTITIES[q].name;
-    let mut panel =
-        Panel::new(format!("{}: {rho}", short(name))).x(label(name)).y("gain in area").hline(0.0, "");
+    // Two tasks far out would press all others together.
+    let xs: Vec<f64> = cases.iter().map(|case| case.quantities[q]).filter(|x| x.is_finite()).collect();
+    let (low, high) = (quantile(&xs, 0.03), quantile(&xs, 0.97));
+    let (low, high) = (low - 0.08 * (high - low), high + 0.08 * (high - low));
+    let beyond = xs.iter().filter(|x| **x < low || **x > high).count();
+    let note = if beyond > 0 { format!("; {beyond} beyond the axis") } else { String::new() };
+    let mut panel = Panel::new(format!("{}: {rho}{note}", short(name)))
+        .x(Axis::new(label(name)).range(low, high))
+        .y("gain in area")
+        .hline(0.0, "");
     for (kind, named) in [("random tree", false), ("ranked task", true)] {
-        let points = cases.iter().filter(|case| case.named == named).map(|case| {
-            let gain = case.gains[Regime::Tuned as usize];
-            (case.quantities[q], gain.low, gain.mid, gain.high)
-        });
+        let points = cases
+            .iter()
+            .filter(|case| case.named == named)
+            .filter(|case| (low..=high).contains(&case.quantities[q]))
+            .map(|case| {
+                let gain = case.gains[Regime::Tuned as usize];
+                (case.quantities[q], gain.low, gain.mid, gain.high)
+            });
         panel = panel.intervals(kind, points);
     }
     // The largest decided losses and gains of ranked tasks, by name.
-    let mut told: Vec<_> = cases.iter().filter(|c| c.named && c.sign(Regime::Tuned) != 0).collect();
+    let mut told: Vec<_> = cases
+        .iter()
+        .filter(|c| c.named && c.sign(Regime::Tuned) != 0 && (low..=high).contains(&c.quantities[q]))
+        .collect();
     told.sort_by(|a, b| b.gains[0].mid.abs().total_cmp(&a.gains[0].mid.abs()));
     for case in told.into_iter().take(2) {
         let under = case.gains[0].low - 0.012;

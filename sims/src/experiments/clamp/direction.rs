@@ -10,9 +10,9 @@ use crate::experiments::common::methods::method;
 /// Token weights: name, method, settings.
 pub(super) const WEIGHTS: [(&str, &str, &str); 4] = [
     ("uniform", "grpo", ""),
-    ("recent", "grpo_lambda", "lambda=0.8"),
-    ("both", "grpo_lambda", "lambda=0.8 style=both"),
-    ("ϵ-weight", "grpo_lambda", "lambda=0.8 update=weight"),
+    ("recent", "grpo_lambda", "lambda=0.99"),
+    ("both", "grpo_lambda", "lambda=0.99 style=both"),
+    ("ϵ-weight", "grpo_lambda", "lambda=0.99 update=weight"),
 ];
 
 /// What the clamp does to the expected update of one MDP under some token weights.

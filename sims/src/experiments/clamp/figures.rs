@@ -42,7 +42,7 @@ fn sums(n: &Numbers) -> Panel {
 fn direction(n: &Numbers) -> Figure {
     let against = n.effects.iter().filter(|t| t.weights == "both" && t.clamped_with_gradient < 0.0).count();
     Figure::new(format!("With a trace the clamp turns the expected update, on {against} MDPs even against ∇J"))
-        .caption("Exact expected updates on-policy, constant reduction, λ = 0.8. With uniform weights (GRPO) and binary rewards the angle is 0; chain_partial and the last MDP have real rewards, all others binary ones.")
+        .caption("Exact expected updates on-policy, constant reduction, λ = 0.99 and clamp -0.1 as in the paper. With uniform weights (GRPO) and binary rewards the angle is 0; chain_partial and the last MDP have real rewards, all others binary ones.")
         .columns(1)
         .panel_size(900, 360)
         .panel(turn(n))

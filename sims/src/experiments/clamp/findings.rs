@@ -57,7 +57,7 @@ fn raises_j(n: &Numbers) -> Finding {
         holds_or(
             clamped > 0.0,
             format!(
-                "MDP {}, style {}, λ = 0.8: cosine {} clamped, {} unclamped. The push the clamp leaves over is weighted by traces that grow with the response's length",
+                "MDP {}, style {}, λ = 0.99: cosine {} clamped, {} unclamped. The push the clamp leaves over is weighted by traces that grow with the response's length",
                 lowest.map_or("", |t| t.mdp.as_str()),
                 lowest.map_or("", |t| t.weights),
                 short(clamped),

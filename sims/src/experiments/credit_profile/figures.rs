@@ -26,10 +26,12 @@ fn profiles(n: &Numbers) -> Figure {
 }
 
 fn readings(n: &Numbers) -> Figure {
-    let of_paper = n.by_update.iter().filter(|p| !p.name.contains("normalised"));
+    // The readings of Eq. 1 and 2, which an implementation would take.
+    let of_paper =
+        n.by_update.iter().filter(|p| !p.name.contains("normalised") && !p.name.contains("printed"));
     let (least, most) = extremes(of_paper.flat_map(|p| p.weights.iter().copied()));
     let title = format!(
-        "Readings of the paper differ: they give a token from {} to {} times GRPO's weight",
+        "Readings of Eq. 1 and 2 differ: they give a token from {} to {} times GRPO's weight",
         short(least),
         short(most)
     );

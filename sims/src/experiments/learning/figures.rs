@@ -128,7 +128,7 @@ fn forest(c: &Comparison) -> Figure {
 /// Gains over GRPO, method by MDP.
 fn map(c: &Comparison) -> Figure {
     let caption = format!(
-        "Area under J/J* less that of GRPO, in hundredths of J*, mean of {} runs; red: better than GRPO, blue: worse, colours end at ±10. \
+        "Area under J/J* of GRPO less that of the method, in hundredths of J*, mean of {} runs; red: worse than GRPO, blue: better, as in the atlas. \
          A win or loss has a 95 % interval without 0. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs
     );
@@ -136,8 +136,9 @@ fn map(c: &Comparison) -> Figure {
     for (regime, title) in
         [(Regime::Equal, "All at GRPO's best rate"), (Regime::OwnBest, "Each at its own best rate")]
     {
-        let value =
-            |reading, task: usize| c.overall(regime, reading).map_or(f64::NAN, |o| 100.0 * o.gains[task].mid);
+        let value = |reading, task: usize| {
+            c.overall(regime, reading).map_or(f64::NAN, |o| -100.0 * o.gains[task].mid)
+        };
         let rows = (1..c.readings.len())
             .map(|reading| (0..c.tasks.len()).map(|task| value(reading, task)).collect())
             .collect();
@@ -147,9 +148,9 @@ fn map(c: &Comparison) -> Figure {
             .mark(Mark::HeatMap {
                 values: rows,
                 annotate: true,
-                range: Some((-10.0, 10.0)),
+                range: Some((-40.0, 40.0)),
                 diverging: true,
-                label: "gain (hundredths of J*)".into(),
+                label: "loss against GRPO (hundredths of J*)".into(),
             });
         figure = figure.panel(panel);
     }

@@ -35,6 +35,11 @@ fn overall(c: &Comparison) -> Table {
         "gain",
         "gain_low",
         "gain_high",
+        "gain_low_over_tasks",
+        "gain_high_over_tasks",
+        "gain_median_over_tasks",
+        "task_that_moves_the_gain_most",
+        "gain_without_it",
         "gain_percent",
         "improvement",
         "improvement_low",
@@ -49,6 +54,13 @@ fn overall(c: &Comparison) -> Table {
         let mut row = vec![regime.name().into(), c.readings[reading].name.as_str().into()];
         row.extend(cells(Some(o.area)));
         row.extend(cells(Some(o.gain)));
+        let (task, without) = o.over_tasks.carried_by();
+        row.extend([
+            o.over_tasks.interval.low.into(),
+            o.over_tasks.interval.high.into(),
+            o.over_tasks.median.into(),
+        ]);
+        row.extend([c.tasks[task].name.as_str().into(), without.into()]);
         row.push(o.percent.mid.into());
         row.extend(cells(Some(o.improvement)));
         row.extend([o.last.into(), o.better.len().into(), o.worse.len().into()]);
