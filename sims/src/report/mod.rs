@@ -3,6 +3,7 @@
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
 
 mod answer;
+mod catalogue;
 mod entry;
 pub mod markdown;
 pub mod sentences;
@@ -73,8 +74,10 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         ("claims", claims.to_owned() + &all(&entries, Entry::row)),
         ("claims in brief", brief.to_owned() + &all(&entries, Entry::brief_row)),
         ("findings", all(&entries, Entry::section)),
+        ("methods", catalogue::methods()),
     ];
     if let Some(answer) = answer::answer(&out.join("data"))? {
+        blocks.push(("front answer", answer.replace("](figures/", "](paper/figures/")));
         blocks.push(("answer", answer));
     }
     // A table short enough for a page.
