@@ -42,7 +42,7 @@ pub enum Plan {
 /// The pages whose commands a newcomer types.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut pages = vec![root.join("README.md")];
+    let mut pages = vec![root.join("README.md"), root.join("examples/README.md")];
     let guides = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     pages.extend(guides.filter(|path| path.extension().is_some_and(|e| e == "md")));
     pages.sort();
@@ -116,6 +116,12 @@ pub fn run_all(program: &str, executable: &str, plan: fn(&str) -> Plan, furnish:
     let mut failures = Vec::new();
     for page in pages() {
         let scratch = tempfile::tempdir().unwrap();
+        let examples = scratch.path().join("examples");
+        std::fs::create_dir(&examples).unwrap();
+        for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), examples.join(file.file_name())).unwrap();
+        }
         let model = furnish(scratch.path());
         for command in commands(&std::fs::read_to_string(&page).unwrap()) {
             let command = called(&command, program);
