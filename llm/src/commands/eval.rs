@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
-use grpo_lambda_grade::Extraction;
+use grpo_lambda_grade::{Extraction, Rules};
 use work::EvalJob;
 
 use super::asked::{Asked, Choice};
@@ -83,6 +83,9 @@ pub struct EvalArgs {
     /// Where the answer stands in a response; as the template asks when not given
     #[arg(long, value_enum)]
     pub extract: Option<Extraction>,
+    /// The rules by which spellings count as the same, as of `llm-train grade`; strict when not given
+    #[arg(long, value_name = "RULES", value_parser = |text: &str| Rules::parse(text))]
+    pub rules: Option<Rules>,
     /// Responses to each problem
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     pub samples: usize,
@@ -163,6 +166,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         system,
         template_from: from,
         extract: args.extract.unwrap_or(template.extraction()),
+        rules: rules(args)?,
         samples: args.samples,
         temperature,
         truncation,
@@ -179,6 +183,16 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         batch: args.batch,
     };
     generate(&work, &benchmarks, &pass_at, args)
+}
+
+/// The rules of the grader; the protocol has its own.
+fn rules(args: &EvalArgs) -> Result<Rules, Failure> {
+    match args.rules {
+        Some(rules) if args.protocol == Protocol::Paper && rules != Rules::STRICT => Err(Failure::refused(
+            format!("--rules {}: the protocol paper compares answers by the strict rules", rules.spelled()),
+        )),
+        rules => Ok(rules.unwrap_or(Rules::STRICT)),
+    }
 }
 
 /// Asks every problem that was not asked before, and reports.

@@ -220,6 +220,7 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         template: Some(cell.model.template.clone()),
         system: None,
         extract: None,
+        rules: None,
         samples: 1,
         pass_at: Vec::new(),
         temperature: None,

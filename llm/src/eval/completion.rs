@@ -97,6 +97,9 @@ pub struct CompletionRecord {
     pub verdict: ResponseOutcome,
     /// The grader's explanation.
     pub reason: String,
+    /// Whether it is right by a lenient rule of the grader only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lenient: bool,
     /// The answer found in the text.
     pub answer: Option<String>,
     /// How it ended.

@@ -101,6 +101,7 @@ impl BenchmarkSampler<'_> {
             problem: item.id.clone(),
             sample,
             verdict: ResponseOutcome::NoRoom,
+            lenient: false,
             reason: format!("the prompt leaves no room in a context of {} tokens", self.settings.context),
             answer: None,
             finish: RecordedFinish::NoRoom,
@@ -120,12 +121,13 @@ impl BenchmarkSampler<'_> {
         self.stops().cut(&mut text);
         let finish = RecordedFinish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
-        let verdict = item.gold.grade(&prediction);
+        let verdict = item.gold.by(self.settings.rules).grade(&prediction);
         Ok(CompletionRecord {
             problem: item.id.clone(),
             sample,
             verdict: ResponseOutcome::from(&verdict),
             reason: verdict.to_string(),
+            lenient: !verdict.lenient_rules().is_empty(),
             answer: prediction.answer().map(str::to_owned),
             finish,
             tokens: response.tokens.len(),

@@ -75,6 +75,8 @@ pub struct BenchmarkScores {
     pub as_wrong: Interval,
     /// Number of responses by outcome, in the order of [`ResponseOutcome::ALL`].
     pub outcomes: [usize; 5],
+    /// Right responses that are right by a lenient rule of the grader only.
+    pub lenient: usize,
     /// Problems with at least one gradable response.
     pub graded_problems: usize,
     /// Responses cut off at the length limit.
@@ -118,6 +120,7 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
         accuracy: over_problems(&graded),
         as_wrong: over_problems(&each(&Tally::score_of_all)).expect("a problem"),
         outcomes: ResponseOutcome::ALL.map(|outcome| all().filter(|c| c.verdict == outcome).count()),
+        lenient: all().filter(|c| c.lenient).count(),
         graded_problems: graded.len(),
         cut_off: all().filter(|c| c.finish == RecordedFinish::Length).count(),
         responses: made.len(),
@@ -194,7 +197,17 @@ mod tests {
             let tokens = if finish == RecordedFinish::NoRoom { 0 } else { 10 };
             let (reason, text) = (String::new(), String::new());
             let answer = answer.map(str::to_owned);
-            CompletionRecord { problem: "p".into(), sample, verdict, reason, answer, finish, tokens, text }
+            CompletionRecord {
+                problem: "p".into(),
+                sample,
+                verdict,
+                reason,
+                lenient: false,
+                answer,
+                finish,
+                tokens,
+                text,
+            }
         };
         letters.chars().enumerate().map(one).collect()
     }

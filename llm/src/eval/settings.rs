@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use grpo_lambda_decoder::truncation::Truncation;
-use grpo_lambda_grade::Extraction;
+use grpo_lambda_grade::{Extraction, Rules};
 
 /// Named settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -12,7 +12,7 @@ pub enum Protocol {
     #[default]
     Plain,
     /// The settings of the GRPO-lambda paper's evaluation code (understand-r1-zero): template qwen_math, the most probable token, at
-    /// most 3000 new tokens, 4096 in all
+    /// most 3000 new tokens, 4096 in all. Answers are compared by the strict rules; that code accepts what any of three graders accepts
     Paper,
 }
 
@@ -46,6 +46,8 @@ pub struct Settings {
     pub template_from: String,
     /// Where the answer stands in a response.
     pub extract: Extraction,
+    /// By which rules answers are compared.
+    pub rules: Rules,
     /// Responses to each problem.
     pub samples: usize,
     /// Sampling temperature; 0 takes the most probable token.
@@ -71,6 +73,7 @@ impl Settings {
         match key {
             "numbers" => Some("f32".into()),
             "system" => Some(OWN.into()),
+            "rules" => Some(Rules::STRICT.spelled().into()),
             _ => None,
         }
     }
@@ -87,6 +90,7 @@ impl Settings {
             ("system", self.system.as_deref().unwrap_or(OWN).into()),
             ("template_from", self.template_from.as_str().into()),
             ("extract", extract.into()),
+            ("rules", self.rules.spelled().into()),
             ("samples", whole(self.samples)),
             ("temperature", self.temperature.into()),
             ("top_k", top_k.map_or("all".into(), whole)),

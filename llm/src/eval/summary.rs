@@ -106,6 +106,14 @@ impl EvalSummary {
             if unreadable > 0 {
                 notes.push(format!("{}: {unreadable} of {all} answers could not be read", s.name));
             }
+            if s.lenient > 0 {
+                notes.push(format!(
+                    "{}: {} of {} right answers are right by a lenient rule of the grader only",
+                    s.name,
+                    s.lenient,
+                    s.count(ResponseOutcome::Right)
+                ));
+            }
             if s.responses > 0 && 20 * s.cut_off >= s.responses {
                 notes.push(format!(
                     "{}: {} % of responses were cut off at the length limit, so a longer one might score more",

@@ -66,6 +66,7 @@ mod tests {
             sample,
             verdict: *verdict,
             reason: String::new(),
+            lenient: false,
             answer: Some((*answer).to_owned()).filter(|a| !a.is_empty()),
             finish: RecordedFinish::Eos,
             tokens: 1,

@@ -12,7 +12,7 @@ use super::{RewardComponent, RewardConfig, RewardInput};
 pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "accuracy",
     column: "reward_accuracy",
-    about: "1 for the right answer, 0 for a wrong one or none; nothing where the grader cannot decide",
+    about: "1 for the right answer by the strict rules of the grader, 0 for a wrong one or none; nothing where it cannot decide",
     source: "GRPO-lambda, Table 2: weight 1; open-r1, accuracy_reward",
     score,
 };

@@ -483,6 +483,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         system: None,
         template_from: String::new(),
         extract: Default::default(),
+        rules: grpo_lambda_grade::Rules::STRICT,
         samples: 1,
         temperature: 0.0,
         truncation: Default::default(),

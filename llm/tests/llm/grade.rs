@@ -32,3 +32,43 @@ fn the_command_grades_line_by_line_and_refuses_what_it_cannot_use() {
     llm_train(&["grade", "--input", "/no/such.jsonl"], "").refused(2, &["/no/such.jsonl"]);
     llm_train(&["grade", "--extract", "magic"], "").refused(2, &["magic"]);
 }
+
+#[test]
+fn a_bad_line_loses_no_verdict_of_the_others() {
+    let cases = "{\"gold\": \"1\", \"answer\": \"1\"}\n{\"gold\": \"1\"}\nnot json\n{\"gold\": \"2\", \"answer\": \"3\"}\n";
+    let output = llm_train(&["grade", "--json"], cases);
+    assert_eq!(output.code, Some(2));
+    assert!(
+        output.stderr.contains("stdin:2: answer: missing") && output.stderr.contains("2 of 4 lines"),
+        "{}",
+        output.stderr
+    );
+    let lines: Vec<serde_json::Value> =
+        output.stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let equal: Vec<Option<bool>> = lines.iter().map(|l| l["equal"].as_bool()).collect();
+    assert_eq!(equal, [Some(true), None, None, Some(false)]);
+    let errors: Vec<bool> = lines.iter().map(|l| l["error"].is_string()).collect();
+    assert_eq!(errors, [false, true, true, false]);
+    assert_eq!(lines.iter().map(|l| l["line"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    // Without --json, too, the verdicts of the others are printed.
+    let output = llm_train(&["grade"], cases);
+    assert_eq!((output.code, output.stdout.lines().count()), (Some(2), 4));
+}
+
+#[test]
+fn the_rules_are_chosen_by_name_and_reported() {
+    let case = r#"{"gold": "12345", "answer": "so it is 12 345"}"#;
+    let free = llm_train(&["grade", "--extract", "free", "--json"], case).json().remove(0);
+    assert_eq!((&free["equal"], &free["reason"]), (&true.into(), &"equal by thousands".into()));
+    assert_eq!((&free["rules"], &free["extracted"]), (&serde_json::json!(["thousands"]), &"12 345".into()));
+    let without = llm_train(&["grade", "--extract", "free", "--rules", "lenient,-thousands"], case);
+    assert!(!without.output().contains("true"), "{}", without.stdout);
+    // The strict extraction says what it does not see.
+    let strict = llm_train(&["grade", "--extract", "boxed", "--json"], case).json().remove(0);
+    assert!(strict["reason"].as_str().unwrap().contains("--extract free would read `12 345`"), "{strict}");
+    let third = r#"{"gold": "1/3", "answer": "0.33"}"#;
+    assert!(llm_train(&["grade"], third).output().contains("false"));
+    assert!(llm_train(&["grade", "--rules", "+written_precision"], third).output().contains("true"));
+    llm_train(&["grade", "--rules", "+magic"], third).refused(2, &["+magic", "names no rule"]);
+    assert!(llm_train(&["grade", "--list-rules"], "").output().contains("unit_converted"));
+}

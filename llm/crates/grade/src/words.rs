@@ -86,7 +86,7 @@ pub(super) fn is_hedge(text: &str) -> bool {
     HEDGES.contains(&text.to_ascii_lowercase().trim_matches([' ', ',', ':']))
 }
 
-/// The number that an English word names, up to a hundred.
+/// The number that English words name: up to a hundred, and as many thousands or millions.
 pub(super) fn number_word(text: &str) -> Option<u32> {
     const SMALL: [&str; 20] = [
         "zero",
@@ -116,6 +116,11 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     if let Some(n) = at(&SMALL, text) {
         return Some(n);
     }
+    if let Some((count, scale)) = text.rsplit_once(' ')
+        && let Some(power @ 1..=2) = power_of_thousand(scale)
+    {
+        return number_word(count)?.checked_mul(1000u32.pow(power as u32));
+    }
     let (tens, ones) = text.split_once(' ').unwrap_or((text, "zero"));
     if text == "one hundred" || text == "hundred" {
         return Some(100);
@@ -126,6 +131,11 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
 /// Whether a text names a number, infinity or the empty set. The text is in canonical spelling.
 pub(super) fn has_value(text: &str) -> bool {
     number_word(text).is_some() || says_infinity(text) || says_none(text)
+}
+
+/// Which power of a thousand a word behind a number is.
+pub(super) fn power_of_thousand(word: &str) -> Option<usize> {
+    ["thousand", "million", "billion", "trillion"].iter().position(|name| *name == word).map(|at| at + 1)
 }
 
 /// Whether a text names infinity. The text is in canonical spelling.

@@ -26,7 +26,9 @@ fn here(name: &str) -> PathBuf {
 /// The reference of a line of `cases/*.txt`, and its answers with their labels.
 fn labelled(line: &str) -> (String, Vec<(Option<bool>, String)>) {
     let marks = [(" == ", Some(true)), (" <> ", Some(false)), (" ?? ", None)];
-    let next = |text: &str| marks.iter().filter_map(|(m, label)| text.find(m).map(|at| (at, *label))).min_by_key(|x| x.0);
+    let next = |text: &str| {
+        marks.iter().filter_map(|(m, label)| text.find(m).map(|at| (at, *label))).min_by_key(|x| x.0)
+    };
     let line = line.replace('⏎', "\n");
     let (gold, mut rest) = line.split_at(next(&line).map_or(line.len(), |(at, _)| at));
     let mut answers = Vec::new();
@@ -41,14 +43,18 @@ fn labelled(line: &str) -> (String, Vec<(Option<bool>, String)>) {
 
 /// The cases of `cases/*.txt`, as `cases.py` reads them.
 fn written() -> Vec<Case> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(here("cases")).unwrap().map(|f| f.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(here("cases")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     let mut out = Vec::new();
     for file in files {
         let (mut class, mut why, mut pairs, mut layout) = (String::new(), String::new(), Vec::new(), false);
         for line in std::fs::read_to_string(&file).unwrap().lines().filter(|l| !l.trim().is_empty()) {
-            let header = line.strip_prefix("### ").map(|h| (true, h)).or(line.strip_prefix("## ").map(|h| (false, h)));
-            if let Some((is_layout, (name, reason))) = header.and_then(|(l, h)| h.split_once(": ").map(|h| (l, h))) {
+            let header =
+                line.strip_prefix("### ").map(|h| (true, h)).or(line.strip_prefix("## ").map(|h| (false, h)));
+            if let Some((is_layout, (name, reason))) =
+                header.and_then(|(l, h)| h.split_once(": ").map(|h| (l, h)))
+            {
                 (layout, class, why) = (is_layout, name.to_owned(), reason.to_owned());
                 pairs.clear();
                 continue;
@@ -100,7 +106,8 @@ fn references() -> Option<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
     let beside = [2, 3, 4, 5].map(|up| root.join("../".repeat(up)).join("shared/data"));
-    let Some(folder) = named.into_iter().chain(beside).map(|p| p.join("benchmarks")).find(|p| p.is_dir()) else {
+    let Some(folder) = named.into_iter().chain(beside).map(|p| p.join("benchmarks")).find(|p| p.is_dir())
+    else {
         println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
         return None;
     };
@@ -109,7 +116,9 @@ fn references() -> Option<Vec<Case>> {
         for line in std::fs::read_to_string(folder.join(name).with_extension("jsonl")).unwrap().lines() {
             let row: Value = serde_json::from_str(line).unwrap();
             for answer in row["answers"].as_array().unwrap() {
-                golds.insert(answer.as_str().map_or_else(|| answer.to_string(), str::to_owned).trim().to_owned());
+                golds.insert(
+                    answer.as_str().map_or_else(|| answer.to_string(), str::to_owned).trim().to_owned(),
+                );
             }
         }
     }
@@ -235,7 +244,8 @@ fn table(suite: &Suite) -> String {
     let mut out = format!("## {}\n\n", suite.name);
     let ms = |q: &str| suite.peer.milliseconds[q].as_f64().unwrap();
     let lenient = suite.verdicts.iter().filter(|v| !v.lenient_rules().is_empty()).count();
-    let accepted = suite.strict.iter().zip(&suite.cases).filter(|(v, c)| v.is_equal() && c.equal != Some(true)).count();
+    let accepted =
+        suite.strict.iter().zip(&suite.cases).filter(|(v, c)| v.is_equal() && c.equal != Some(true)).count();
     writeln!(
         out,
         "Math-Verify took {} ms a case in the mean, {} ms at the 99th percentile. {lenient} of our verdicts rest on a lenient rule; the strict\n\
@@ -261,7 +271,8 @@ fn cell(text: &str) -> String {
 
 /// Every case on which the two graders differ.
 fn disputes(suite: &Suite) -> String {
-    let mut out = format!("## {}\n\n| class | gold | answer | label | ours | Math-Verify | why |\n", suite.name);
+    let mut out =
+        format!("## {}\n\n| class | gold | answer | label | ours | Math-Verify | why |\n", suite.name);
     out += "| --- | --- | --- | --- | --- | --- | --- |\n";
     for (i, case) in suite.cases.iter().enumerate() {
         let (ours, theirs) = (&suite.verdicts[i], suite.peer.verdicts[i]);
@@ -320,24 +331,40 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     let suites = suites();
     for suite in &suites {
         let (ours, theirs) = total(suite);
-        println!("{}: {} cases, ours {}, Math-Verify {}", suite.name, ours.all(), ours.cells(), theirs.cells());
+        println!(
+            "{}: {} cases, ours {}, Math-Verify {}",
+            suite.name,
+            ours.all(),
+            ours.cells(),
+            theirs.cells()
+        );
         assert!(ours.accepted <= theirs.accepted, "{}", suite.name);
         let wrong: Vec<_> = suite
             .cases
             .iter()
             .zip(&suite.verdicts)
             // The order of lists without brackets is a convention of that suite.
-            .filter(|(case, found)| found.is_equal() != (case.equal == Some(true)) && case.class != "list order")
+            .filter(|(case, found)| {
+                found.is_equal() != (case.equal == Some(true)) && case.class != "list order"
+            })
             .collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
     if suites.len() < 4 {
         return;
     }
-    page(&here("agreement.md"), AGREEMENT, &suites.iter().map(|s| "\n".to_owned() + table(s).trim_end() + "\n").collect::<String>());
+    page(
+        &here("agreement.md"),
+        AGREEMENT,
+        &suites.iter().map(|s| "\n".to_owned() + table(s).trim_end() + "\n").collect::<String>(),
+    );
     let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../paper/grader_disputes.md");
     let three = suites.iter().filter(|s| s.name != "references");
-    page(&paper, DISPUTES, &three.map(|s| "\n".to_owned() + disputes(s).trim_end() + "\n").collect::<String>());
+    page(
+        &paper,
+        DISPUTES,
+        &three.map(|s| "\n".to_owned() + disputes(s).trim_end() + "\n").collect::<String>(),
+    );
 }
 
 #[test]

@@ -86,6 +86,12 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
         return in_tuple(items, other, budget);
     }
     for (one, other) in [(a, b), (b, a)] {
+        if let Some(tuples) = names::tuples(one)
+            && names::tuples(other).is_none()
+            && budget.uses(Rule::TupleList)
+        {
+            return same_node(&tuples, other, budget).map(Some);
+        }
         if let Some(plain) = names::without_numbers(one)
             && names::without_numbers(other).is_none()
             && !matches!(other, Node::Chain(..))

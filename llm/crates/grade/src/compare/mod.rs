@@ -201,6 +201,11 @@ fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             if x.len() != y.len() {
                 return Ok(false);
             }
+            // `7:00` is a time of day.
+            let zero = |n: &Node| *n == Node::integer(0);
+            if x.iter().chain(y).any(zero) {
+                return collections::in_order(x, y, budget);
+            }
             let cross = |p: &Node, q: &Node| Node::Product(vec![(false, p.clone()), (false, q.clone())]);
             for (p, q) in x.iter().zip(y).skip(1) {
                 if !scalar::same(&cross(&x[0], q), &cross(&y[0], p), budget)? {

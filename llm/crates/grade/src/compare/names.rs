@@ -156,6 +156,27 @@ pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
     (names.len() == found.len() && found.len() > 1).then_some(found)
 }
 
+/// `x=1, y=2, x=3, y=4` as the tuples `(1,2), (3,4)`, their entries in the order of the names.
+pub(super) fn tuples(node: &Node) -> Option<Node> {
+    let Node::List(items) = node else { return None };
+    let all: Vec<(String, Node)> = items.iter().map(one).collect::<Option<_>>()?;
+    let width = all.iter().skip(1).position(|(name, _)| *name == all[0].0)? + 1;
+    if width < 2 || all.len() % width != 0 {
+        return None;
+    }
+    let mut rows = Vec::new();
+    for chunk in all.chunks(width) {
+        let mut row = chunk.to_vec();
+        row.sort_by(|p, q| p.0.cmp(&q.0));
+        let names: Vec<&String> = row.iter().map(|(name, _)| name).collect();
+        if names.windows(2).any(|w| w[0] == w[1]) {
+            return None;
+        }
+        rows.push(Node::Group('(', row.into_iter().map(|(_, value)| value).collect(), ')'));
+    }
+    Some(Node::List(rows))
+}
+
 fn one(node: &Node) -> Option<(String, Node)> {
     let node = if let Node::Unit(inner, _) = node { inner } else { node };
     match node {

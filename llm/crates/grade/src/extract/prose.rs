@@ -124,6 +124,9 @@ fn kind(word: &str) -> Kind {
     if inner.is_ascii() && inner.contains(['_', '^']) && !longest_word(inner) {
         return Kind::Value;
     }
+    if words::power_of_thousand(&lower).is_some() {
+        return Kind::Unit;
+    }
     if matches!(lower.trim_end_matches('.'), "am" | "pm" | "a.m" | "p.m" | "per") {
         return Kind::Unit;
     }

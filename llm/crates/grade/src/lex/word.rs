@@ -10,6 +10,14 @@ use crate::words::{self, Connective};
 /// Spaces and what is written between words.
 const BLANK: [char; 3] = [' ', '~', '\u{a0}'];
 
+/// Whether a text is numbers and signs, joined by connectives.
+fn is_list_of_numbers(text: &str) -> bool {
+    let plain = |word: &str| !word.contains(|c: char| c.is_alphabetic() || c == '\\');
+    let mut words = text.split_whitespace();
+    text.contains(|c: char| !c.is_whitespace())
+        && words.all(|word| plain(word) || words::connective(word).is_some())
+}
+
 pub(super) fn joined_by(connective: Connective) -> Token {
     match connective {
         Connective::And => Token::And,
@@ -41,6 +49,11 @@ impl<'a> Lexer<'a> {
             "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
             "sqrt" => Token::Root,
             "mod" => Token::Modulus,
+            _ if self.spelling.wide && behind_value && words::power_of_thousand(word).is_some() => {
+                let digits = format!("1{}", "000".repeat(words::power_of_thousand(word).unwrap_or(0)));
+                self.push(Token::Times);
+                super::plain_number(&digits)
+            }
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "U" if self.between_intervals() => Token::Union,
             "in" if !behind_value => Token::Relation(Relation::In),
@@ -144,6 +157,8 @@ impl<'a> Lexer<'a> {
             "°" => Token::Degree,
             ":" => Token::Colon,
             _ if words::is_hedge(inside) => return Ok(()),
+            // A condition of a function in pieces.
+            "if" | "for" | "when" if self.tokens.last() == Some(&Token::Cell) => return Ok(()),
             _ if self.behind_value() && units::is_percent(inside) => Token::Percent,
             _ if words::function(inside).is_some() && inside != "min" && inside != "sec" => {
                 match words::function(inside) {
@@ -152,7 +167,7 @@ impl<'a> Lexer<'a> {
                 }
             }
             // `\text{-5}` is mathematics in the wrong font.
-            _ if inside.chars().all(|c| !c.is_alphabetic()) && !inside.contains('\\') => {
+            _ if is_list_of_numbers(inside) => {
                 let lexed = super::lex(inside, self.spelling)?;
                 self.used = self.used.and(lexed.used);
                 lexed.tokens.into_iter().for_each(|token| self.push(token));

@@ -93,7 +93,7 @@ impl Parser<'_> {
         }
     }
 
-    fn product(&mut self) -> Result<Node, Reason> {
+    pub(super) fn product(&mut self) -> Result<Node, Reason> {
         if let Some(Token::Currency(name)) = self.peek() {
             let name = *name;
             self.at += 1;
@@ -122,10 +122,11 @@ impl Parser<'_> {
             [(false, _)] => factors.remove(0).1,
             _ => matrix::product(factors, self.budget)?,
         };
-        Ok(match unit {
-            None => value,
-            Some(name) => Node::Unit(Box::new(value), Some(name).filter(|n| !n.is_empty())),
-        })
+        match unit {
+            None => Ok(value),
+            Some(name) if name.is_empty() => Ok(Node::Unit(Box::new(value), None)),
+            Some(name) => self.compound(value, name),
+        }
     }
 
     fn signed_factor(&mut self) -> Result<Node, Reason> {

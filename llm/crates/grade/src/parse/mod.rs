@@ -212,6 +212,11 @@ impl Parser<'_> {
         while self.take(&Token::Colon) {
             parts.push(self.nested(Self::sum)?);
         }
+        // `7:30 \text{ p.m.}`
+        if let Some(Node::Unit(last, unit)) = parts.pop_if(|last| matches!(last, Node::Unit(..))) {
+            parts.push(*last);
+            return Ok(Node::Unit(Box::new(Node::Ratio(parts)), unit));
+        }
         Ok(Node::Ratio(parts))
     }
 

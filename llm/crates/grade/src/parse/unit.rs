@@ -5,6 +5,7 @@ use num_traits::One;
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
+use crate::node::{Node, Sign};
 use crate::units;
 use crate::verdict::Reason;
 
@@ -49,6 +50,7 @@ impl Name {
 
     fn word(&mut self, word: &str) {
         match (word, units::canonical(word)) {
+            ("and", _) if self.wide => {}
             ("per", _) if self.wide => self.divided = true,
             ("square" | "sq", _) => self.power = Some(2),
             ("cubic" | "cu", _) => self.power = Some(3),
@@ -61,6 +63,29 @@ impl Name {
 }
 
 impl Parser<'_> {
+    /// `3 hours 20 minutes`: a smaller unit of the same dimension behind a value adds to it.
+    pub(super) fn compound(&mut self, value: Node, name: String) -> Result<Node, Reason> {
+        let and = usize::from(self.peek() == Some(&Token::And));
+        let number = matches!(self.peek_after(and), Some(Token::Number { .. }));
+        let text = matches!(self.peek_after(and + 1), Some(Token::Text(_)));
+        let start = self.at;
+        if self.wide && number && text {
+            self.at += and;
+            if let Ok(Node::Unit(more, Some(small))) = self.nested(Self::product)
+                && let (Some(large), Some(small)) = (units::measure(&name), units::measure(&small))
+                && large.same_dimension(&small)
+                && small.factor < large.factor
+            {
+                let ratio = Node::exact(small.factor / large.factor);
+                let part = Node::Product(vec![(false, *more), (false, ratio)]);
+                let sum = Node::Sum(vec![(Sign::Plus, value), (Sign::Plus, part)]);
+                return Ok(Node::Unit(Box::new(sum), Some(name)));
+            }
+            self.at = start;
+        }
+        Ok(Node::Unit(Box::new(value), Some(name)))
+    }
+
     /// The unit at this place, in canonical spelling; words that are no unit say nothing.
     pub(super) fn unit(&mut self) -> Result<Option<String>, Reason> {
         let mut name = Name { wide: self.wide, ..Name::default() };
