@@ -75,23 +75,32 @@ fn why(kind: EvidenceKind) -> &'static str {
 /// assert_eq!(error.to_string(), "logps[1][1] = NaN; must be a finite number");
 /// ```
 pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Result<(), BatchError> {
+    if group.responses.len() == 1 && logps.len() == 1 {
+        return Err(BatchError::SingleResponse);
+    }
+    responses(group, logps, needs)?;
+    if group.responses.iter().all(|r| r.reward.is_none()) {
+        return Err(BatchError::NoRewards(group.responses.len()));
+    }
+    Ok(())
+}
+
+/// [`group`] without what a comparison of rewards needs: for a group whose advantages are given.
+///
+/// # Errors
+/// The first [`BatchError`] found.
+pub fn responses(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Result<(), BatchError> {
     let responses = group.responses.len();
     if logps.len() != responses {
         return Err(BatchError::Count { field: "logps", found: logps.len(), expected: responses });
     }
-    match responses {
-        0 => return Err(BatchError::EmptyGroup),
-        1 => return Err(BatchError::SingleResponse),
-        _ => {}
+    if responses == 0 {
+        return Err(BatchError::EmptyGroup);
     }
     for (i, (response, logps)) in group.responses.iter().zip(logps).enumerate() {
         check_response(i, response, logps, needs)?;
     }
-    check_parts(group)?;
-    if group.responses.iter().all(|r| r.reward.is_none()) {
-        return Err(BatchError::NoRewards(responses));
-    }
-    Ok(())
+    check_parts(group)
 }
 
 /// As many numbers for every response, at least one.

@@ -4,6 +4,9 @@
 //! statistic: multiplied by 0 it still decays a trace, shifts positions, and spoils everything if it holds no number. Compress
 //! every row to its trained tokens first, and scatter the gradient back.
 
+use crate::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, Series, StatePerToken};
+use std::convert::Infallible;
+
 /// The entries of `row` where `mask` holds.
 ///
 /// ```
@@ -16,6 +19,53 @@
 pub fn compress<T: Clone>(row: &[T], mask: &[bool]) -> Vec<T> {
     assert_eq!(row.len(), mask.len(), "one mask entry per slot");
     row.iter().zip(mask).filter(|(_, mask)| **mask).map(|(x, _)| x.clone()).collect()
+}
+
+/// The evidence of the tokens where `mask` holds. Steps and reasoning tokens, which have no slot each, count trained tokens already and stay
+/// as they are, and so does what does not have one entry per slot: [`crate::check`] names it.
+pub fn compress_evidence(evidence: &Evidence, mask: &[bool]) -> Evidence {
+    let Ok(compressed) = Evidence::read(&mut Compressed { evidence, mask });
+    compressed
+}
+
+struct Compressed<'a> {
+    evidence: &'a Evidence,
+    mask: &'a [bool],
+}
+
+impl<'a> Compressed<'a> {
+    fn series(&self, kind: EvidenceKind) -> Option<Series<'a>> {
+        self.evidence.series().find(|(found, _)| *found == kind).map(|(_, series)| series)
+    }
+}
+
+impl EvidenceSource for Compressed<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        Ok(self.series(kind).and_then(|series| match series {
+            Series::PerToken(row) if row.len() == self.mask.len() => Some(compress(row, self.mask)),
+            Series::PerToken(row) | Series::PerReasoningToken(row) | Series::PerReward(row) => {
+                Some(row.to_vec())
+            }
+            Series::PerStep(_) | Series::StatePerToken(_) => None,
+        }))
+    }
+
+    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        let steps = self.series(kind);
+        Ok(steps.and_then(|s| if let Series::PerStep(steps) = s { Some(steps.to_vec()) } else { None }))
+    }
+
+    fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        Ok(self.series(kind).and_then(|series| match series {
+            Series::StatePerToken(states) if states.len() == self.mask.len() => {
+                Some(compress(states, self.mask))
+            }
+            Series::StatePerToken(states) => Some(states.to_vec()),
+            _ => None,
+        }))
+    }
 }
 
 /// The inverse of [`compress`], with `fill` in the slots where `mask` does not hold.

@@ -3,7 +3,8 @@
 //! ```json
 //! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
 //! ```
-//! Optional: `id`, `truncated` (one flag per response), `ref_logps` and `tokens` (one list per response), and every kind of evidence that
+//! Optional: `advantages` (one number per response, or one per token; `rewards` may then be left out), `mask` (one flag per slot of padded
+//! rows, 1 where a token is trained), `id`, `truncated` (one flag per response), `ref_logps` and `tokens` (one list per response), and every kind of evidence that
 //! [`Evidence`] declares, in its form: a list of numbers per response, a list of `[first token, value]` per response (steps), or a list of
 //! states per response, each a list of numbers (hidden states).
 
@@ -13,6 +14,7 @@ use grpo_lambda::check::{self, BatchError};
 use grpo_lambda::group::{
     Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
 };
+use grpo_lambda::padded;
 use grpo_lambda::settings::did_you_mean;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -26,6 +28,12 @@ pub struct Line {
     pub group: Group,
     /// Current log-probabilities, one list per response.
     pub logps: Vec<Vec<f64>>,
+    /// Advantages in place of the method's own, one list per response.
+    pub advantages: Option<Vec<Vec<f64>>>,
+    /// Which slots of each row hold a trained token; none where all do. Everything else here holds trained tokens only.
+    pub masks: Option<Vec<Vec<bool>>>,
+    /// Whether no response of the group has a reward, so that its advantages are 0.
+    pub ungraded: bool,
 }
 
 /// A positive log-probability: possible for the density of a continuous policy, a mistake otherwise.
@@ -47,8 +55,27 @@ const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
 /// Every field of a line, in the order of messages. What a response may carry beside them is declared with [`Evidence`].
 fn known() -> Vec<&'static str> {
     let before = ["id", "rewards", "logps", "old_logps", "ref_logps"];
-    before.into_iter().chain(Evidence::KINDS.map(EvidenceKind::name)).chain(["tokens", "truncated"]).collect()
+    let after = ["tokens", "truncated", "advantages", "mask"];
+    before.into_iter().chain(Evidence::KINDS.map(EvidenceKind::name)).chain(after).collect()
 }
+
+/// What TRL and verl call the fields.
+const OTHERS: [(&str, &str); 14] = [
+    ("per_token_logps", "logps"),
+    ("log_prob", "logps"),
+    ("log_probs", "logps"),
+    ("old_per_token_logps", "old_logps"),
+    ("old_log_prob", "old_logps"),
+    ("old_log_probs", "old_logps"),
+    ("ref_per_token_logps", "ref_logps"),
+    ("ref_log_prob", "ref_logps"),
+    ("completion_mask", "mask"),
+    ("response_mask", "mask"),
+    ("tool_mask", "mask"),
+    ("sampling_per_token_logps", "sampler_logps"),
+    ("rollout_log_probs", "sampler_logps"),
+    ("token_level_rewards", "rewards"),
+];
 
 type Lists = Vec<Vec<f64>>;
 
@@ -59,9 +86,44 @@ impl Line {
     /// What is wrong and what would be right, starting with the field.
     pub fn parse(text: &str, needs: &[EvidenceKind]) -> Result<Self, String> {
         let mut fields = Fields::read(text)?;
-        let line = fields.line()?;
-        check::group(&line.group, &line.logps, needs).map_err(|e| e.to_string())?;
+        let mut line = fields.line()?;
+        if line.advantages.is_some() {
+            let loss = [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps];
+            let needs: Vec<EvidenceKind> = needs.iter().copied().filter(|kind| loss.contains(kind)).collect();
+            check::responses(&line.group, &line.logps, &needs).map_err(|e| e.to_string())?;
+            return Ok(line);
+        }
+        match check::group(&line.group, &line.logps, needs) {
+            // A group that nobody could grade teaches nothing; the others of its batch do.
+            Err(BatchError::NoRewards(_)) => line.ungraded = true,
+            other => other.map_err(|e| e.to_string())?,
+        }
         Ok(line)
+    }
+
+    /// Numbers of trained tokens as rows of the caller's width, 0 where no token is trained.
+    pub fn widened(&self, rows: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+        let Some(masks) = &self.masks else { return rows };
+        rows.iter().zip(masks).map(|(row, mask)| padded::scatter(row, mask, 0.0)).collect()
+    }
+
+    /// Rows of the caller's width as the numbers of trained tokens.
+    ///
+    /// # Errors
+    /// Where a row has neither one entry per slot nor one per trained token.
+    pub fn narrowed(&self, field: &str, rows: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, String> {
+        let narrow = |(i, row): (usize, Vec<f64>)| {
+            let trained = self.logps[i].len();
+            match self.masks.as_ref().map(|masks| &masks[i]) {
+                Some(mask) if row.len() == mask.len() => Ok(padded::compress(&row, mask)),
+                _ if row.len() == trained => Ok(row),
+                _ => Err(format!(
+                    "{field}[{i}] has {} entries; {trained}, one per token, are needed",
+                    row.len()
+                )),
+            }
+        };
+        rows.into_iter().enumerate().map(narrow).collect()
     }
 
     /// Log-probabilities above 0, if there are any.
@@ -97,7 +159,11 @@ impl Fields {
         let known = known();
         for (i, (key, _)) in entries.iter().enumerate() {
             if !known.contains(&key.as_str()) {
-                let hint = did_you_mean(key, known.iter().copied());
+                let ours = OTHERS.iter().find(|(theirs, _)| theirs == key).map(|(_, ours)| *ours);
+                let hint = match ours {
+                    Some(ours) => format!(" (here it is `{ours}`)"),
+                    None => did_you_mean(key, known.iter().copied()),
+                };
                 return Err(format!(
                     "{}: unknown field{hint}; the fields are {}",
                     quoted(key),
@@ -144,10 +210,14 @@ impl Fields {
     }
 
     fn line(&mut self) -> Result<Line, String> {
-        let rewards = self.require("rewards")?;
-        let rewards = rewards_of(rewards)?;
-        let n = rewards.len();
         let logps = self.require("logps")?;
+        let given = self.take("advantages");
+        let rewards = match (self.take("rewards"), &given, &logps) {
+            (Some(rewards), ..) => rewards_of(rewards)?,
+            (None, Some(_), Json::List(rows)) => vec![None; rows.len()],
+            _ => return Err(format!("rewards: missing; every line needs {}", REQUIRED.join(", "))),
+        };
+        let n = rewards.len();
         let logps = self.lists("logps", n, logps)?;
         let old_logps = self.require("old_logps")?;
         let old_logps = self.lists("old_logps", n, old_logps)?;
@@ -155,6 +225,8 @@ impl Fields {
         let evidence = self.evidence(n)?;
         let tokens = self.tokens(n)?;
         let truncated = self.truncated(n)?;
+        let advantages = given.map(|value| self.advantages(n, value, &logps)).transpose()?;
+        let masks = self.masks(n)?;
         let id = self.id()?;
         let ref_logps = ref_logps.map_or(vec![None; n], |lists| lists.into_iter().map(Some).collect());
         let columns =
@@ -162,7 +234,42 @@ impl Fields {
         let responses = columns.map(|(((((reward, old_logps), ref_logps), tokens), truncated), evidence)| {
             Response { tokens, old_logps, ref_logps, reward, truncated, evidence }
         });
-        Ok(Line { id, group: Group { responses: responses.collect() }, logps })
+        let group = Group { responses: responses.collect() };
+        let line = Line { id, group, logps, advantages, masks: None, ungraded: false };
+        match masks {
+            Some(masks) => compressed(line, masks),
+            None => checked_advantages(line),
+        }
+    }
+
+    /// One number per response, for all its slots, or one per slot.
+    fn advantages(&mut self, n: usize, value: Json, logps: &Lists) -> Result<Lists, String> {
+        const RIGHT: &str = "a list with a number, or a list of numbers, per response";
+        let row = |(i, item): (usize, Json)| match number(&item) {
+            Some(x) => Ok(vec![x; logps[i].len()]),
+            None => {
+                numbers(&format!("advantages[{i}]"), item, "a number, or a list of numbers, one per token")
+            }
+        };
+        self.per_response("advantages", n, value, RIGHT)?.into_iter().enumerate().map(row).collect()
+    }
+
+    /// The slots that hold a trained token.
+    fn masks(&mut self, n: usize) -> Result<Option<Vec<Vec<bool>>>, String> {
+        const RIGHT: &str = "1 or true where the slot holds a trained token, else 0 or false";
+        let Some(value) = self.take("mask") else { return Ok(None) };
+        let row = |(i, item): (usize, Json)| {
+            let place = format!("mask[{i}]");
+            let flag = |(t, x): (usize, Json)| match (&x, number(&x)) {
+                (Json::Bool(flag), _) => Ok(*flag),
+                (_, Some(0.0)) => Ok(false),
+                (_, Some(1.0)) => Ok(true),
+                _ => Err(wrong(&place, t, &x, RIGHT)),
+            };
+            items(&place, item, "a list of 0 and 1")?.into_iter().enumerate().map(flag).collect()
+        };
+        let rows = self.per_response("mask", n, value, "a list of lists of 0 and 1")?;
+        rows.into_iter().enumerate().map(row).collect::<Result<_, _>>().map(Some)
     }
 
     /// The evidence of every response.
@@ -219,6 +326,56 @@ impl Fields {
             Some(other) => Err(format!("id = {other}; must be a string or a number of at most 64 bits")),
         }
     }
+}
+
+/// Advantages that are given have one number per token, each finite.
+fn checked_advantages(line: Line) -> Result<Line, String> {
+    for (i, row) in line.advantages.iter().flatten().enumerate() {
+        if row.len() != line.logps[i].len() {
+            let error = BatchError::Length {
+                field: "advantages",
+                response: i,
+                found: row.len(),
+                expected: line.logps[i].len(),
+            };
+            return Err(error.to_string());
+        }
+        if let Some((token, &value)) = row.iter().enumerate().find(|(_, x)| !x.is_finite()) {
+            return Err(BatchError::NotFinite { field: "advantages", response: i, token, value }.to_string());
+        }
+    }
+    Ok(line)
+}
+
+/// The line with the trained tokens of its padded rows alone: what stands in the other slots, be it no number, is not looked at.
+fn compressed(mut line: Line, masks: Vec<Vec<bool>>) -> Result<Line, String> {
+    for (i, mask) in masks.iter().enumerate() {
+        if !mask.contains(&true) {
+            return Err(format!(
+                "mask[{i}] holds no trained token; leave the response out, it has no part in the loss"
+            ));
+        }
+        let response = &mut line.group.responses[i];
+        let rows = [("logps", Some(&mut line.logps[i])), ("old_logps", Some(&mut response.old_logps))];
+        let reference = ("ref_logps", response.ref_logps.as_mut());
+        let advantages = ("advantages", line.advantages.as_mut().map(|rows| &mut rows[i]));
+        for (field, row) in rows.into_iter().chain([reference, advantages]) {
+            let Some(row) = row else { continue };
+            if row.len() != mask.len() {
+                return Err(format!(
+                    "{field}[{i}] has {} entries, mask[{i}] has {}; one per slot is needed",
+                    row.len(),
+                    mask.len()
+                ));
+            }
+            *row = padded::compress(row, mask);
+        }
+        if response.tokens.len() == mask.len() {
+            response.tokens = padded::compress(&response.tokens, mask);
+        }
+        response.evidence = padded::compress_evidence(&response.evidence, mask);
+    }
+    checked_advantages(Line { masks: Some(masks), ..line })
 }
 
 const LISTS: &str = "a list of lists of numbers";

@@ -194,3 +194,83 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
     assert!(matches!(found.remainder, Some((conventions::Remainder::PerResponse, _))), "{found:?}");
 }
+
+/// Advantages that TRL and verl recorded, as groups of responses of one token.
+fn recorded_groups(rewards: &[Vec<Option<f64>>]) -> Vec<Group> {
+    let response = |r: &Option<f64>| Response { reward: *r, ..Response::graded(vec![-1.0], 0.0) };
+    rewards.iter().map(|rewards| Group { responses: rewards.iter().map(response).collect() }).collect()
+}
+
+fn advantages_of(groups: &[Group], given: &[f64]) -> Found {
+    let logps: Vec<Vec<f64>> =
+        groups.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
+    let advantages = Some(given.iter().map(|a| vec![*a]).collect());
+    let theirs = Theirs { advantages, ..Theirs::default() };
+    diagnose(groups, &logps, &theirs, &Assumptions::default()).advantages.expect("asked for")
+}
+
+#[test]
+fn the_advantages_that_trl_recorded_are_named() {
+    #[derive(serde::Deserialize)]
+    struct Recorded {
+        advantages: Vec<Case>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Case {
+        scale_rewards: String,
+        set: String,
+        rewards: Vec<Option<f64>>,
+        num_generations: usize,
+        advantages: Vec<f64>,
+    }
+    let trl: Recorded = serde_json::from_str(include_str!("../fixtures/trl.json")).expect("the fixture");
+    let mut named = 0;
+    // Where rewards differ in their fifth digit, 32 bits hold too little of the difference.
+    for case in trl.advantages.iter().filter(|c| c.set != "tiny_spread") {
+        let rewards: Vec<Vec<_>> = case.rewards.chunks(case.num_generations).map(<[_]>::to_vec).collect();
+        let found = advantages_of(&recorded_groups(&rewards), &case.advantages);
+        let label = match case.scale_rewards.as_str() {
+            "group" => "TRL scale_rewards=group (the default)".to_owned(),
+            other => format!("TRL scale_rewards={other}"),
+        };
+        assert!(names(&found, &label), "{} {}: {found:?}", case.scale_rewards, case.set);
+        named += 1;
+    }
+    assert!(named >= 12, "{named}");
+}
+
+#[test]
+fn the_advantages_that_verl_recorded_are_named() {
+    let verl: serde_json::Value =
+        serde_json::from_str(include_str!("../fixtures/verl.json")).expect("the fixture");
+    let numbers = |v: &serde_json::Value| -> Vec<f64> {
+        v.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
+    };
+    let batch = &verl["advantages"]["batches"]["0"];
+    // Batch 0: full masks, two groups of four in order, the reward at the last token.
+    let rewards: Vec<Option<f64>> = batch["token_level_rewards"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| Some(numbers(row).iter().sum()))
+        .collect();
+    let groups = recorded_groups(&rewards.chunks(4).map(<[_]>::to_vec).collect::<Vec<_>>());
+    let mut named = 0;
+    for case in verl["advantages"]["cases"].as_array().expect("cases").iter().filter(|c| c["batch"] == 0) {
+        let label = match (case["estimator"].as_str(), &case["kwargs"]["norm_adv_by_std_in_grpo"]) {
+            (Some("grpo"), serde_json::Value::Bool(false)) => {
+                "verl adv_estimator=grpo, norm_adv_by_std_in_grpo=False"
+            }
+            (Some("grpo" | "grpo_vectorized"), serde_json::Value::Bool(true)) => "verl adv_estimator=grpo",
+            (Some("rloo" | "rloo_vectorized"), _) => "verl adv_estimator=rloo, rloo_vectorized",
+            (Some("reinforce_plus_plus_baseline"), _) => "verl adv_estimator=reinforce_plus_plus_baseline",
+            _ => continue,
+        };
+        let first: Vec<f64> =
+            case["advantages"].as_array().expect("rows").iter().map(|row| numbers(row)[0]).collect();
+        let found = advantages_of(&groups, &first);
+        assert!(names(&found, label), "{label}: {found:?}");
+        named += 1;
+    }
+    assert!(named >= 6, "{named}");
+}

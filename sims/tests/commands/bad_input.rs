@@ -51,6 +51,41 @@ fn arguments() {
             &["--method: unknown method `grpo-lambda` (did you mean `grpo_lambda`?)"],
         ),
         (
+            &["estimate", "--explain", "--method", "grpo"],
+            none,
+            &["sim estimate: ", "--against <THEIRS.jsonl>"],
+        ),
+        (
+            &["estimate", "--against", "/no/such.jsonl"],
+            b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
+            &["sim estimate: /no/such.jsonl: ", "--against must name a readable text file"],
+        ),
+        (
+            &["estimate", "--against", "x", "lambda=1"],
+            none,
+            &["`lambda=1`: without --method only beta=X and max_length=L are taken"],
+        ),
+        (
+            &["estimate", "--against", "x", "--tolerance", "2"],
+            none,
+            &["--tolerance 2: must be a number above 0 and below 1"],
+        ),
+        (
+            &["estimate", "--method", "grpo"],
+            b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"completion_mask\":[[1],[1]]}",
+            &["stdin:1: `completion_mask`: unknown field (here it is `mask`)"],
+        ),
+        (
+            &["estimate", "--method", "grpo"],
+            b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"mask\":[[1],[0]]}",
+            &["stdin:1: mask[1] holds no trained token; leave the response out"],
+        ),
+        (
+            &["estimate", "--method", "grpo"],
+            b"{\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"advantages\":[[1,2],3]}",
+            &["stdin:1: advantages[0] has 2 entries, logps[0] has 1"],
+        ),
+        (
             &["estimate", "--method", "GRPO"],
             none,
             &["--method: unknown method `GRPO` (did you mean `grpo`?)"],
@@ -162,10 +197,6 @@ fn groups() {
         (
             "{\"rewards\":[1],\"logps\":[[-1]],\"old_logps\":[[-1]]}".into(),
             "stdin:1: rewards: the group has one response; a group-relative baseline needs at least 2",
-        ),
-        (
-            spoilt("[1,0]", "[null,null]"),
-            "stdin:1: rewards: all 2 are missing; at least one response must be graded",
         ),
         (spoilt("[1,0]", "[1,0,1]"), "stdin:1: logps: 2 entries for 3 rewards; one per response is needed"),
         (

@@ -181,6 +181,81 @@ fn settings_without_effect_get_one_warning() {
 }
 
 #[test]
+fn given_advantages_take_the_place_of_the_methods_own() {
+    // Token mean over 3 tokens on-policy: the gradient of a token is -A/3.
+    for advantages in ["[3,-1.5]", "[[3,3],[-1.5]]", "[3,[-1.5]]"] {
+        let line =
+            format!(r#"{{"advantages":{advantages},"logps":[[-1,-1],[-1]],"old_logps":[[-1,-1],[-1]]}}"#);
+        let found = &estimate(&["grpo", "reduction=token_mean"], &line)[0];
+        close(&found["dlogps"], &json!([[-1.0, -1.0], [0.5]]), 1e-15);
+        close(&found["advantages"], &json!([[3.0, 3.0], [-1.5]]), 0.0);
+    }
+}
+
+#[test]
+fn padded_rows_with_a_mask_give_what_the_trained_tokens_give() {
+    let bare = r#"{"rewards":[1,0],"logps":[[-0.5,-0.2],[-1.5]],"old_logps":[[-0.6,-0.3],[-1.4]],"entropies":[[1,2],[3]]}"#;
+    let padded = r#"{"rewards":[1,0],"logps":[[NaN,-0.5,9,-0.2],[-1.5,0,0,0]],"old_logps":[[0,-0.6,9,-0.3],[-1.4,0,NaN,0]],
+        "entropies":[[0,1,NaN,2],[3,0,0,0]],"mask":[[0,1,0,1],[true,false,false,false]]}"#
+        .replace('\n', " ");
+    for method in [&["grpo_lambda", "lambda=0.5"][..], &["high_entropy", "top_fraction=0.5"]] {
+        let (a, b) = (&estimate(method, bare)[0], &estimate(method, &padded)[0]);
+        assert_eq!((&a["loss"], &a["metrics"]), (&b["loss"], &b["metrics"]));
+        let (g, h) = (&a["dlogps"], &b["dlogps"]);
+        assert_eq!(*h, json!([[0.0, g[0][0], 0.0, g[0][1]], [g[1][0], 0.0, 0.0, 0.0]]));
+    }
+}
+
+#[test]
+fn a_group_that_nobody_graded_is_zero_with_a_warning_and_the_others_are_computed() {
+    let ungraded = r#"{"rewards":[null,null],"logps":[[-1],[-1]],"old_logps":[[-1],[-1]]}"#;
+    let graded = ungraded.replacen("null,null", "1,0", 1);
+    let (stdout, stderr) = output(&["estimate", "--method", "rloo"], &format!("{graded}\n{ungraded}\n"));
+    assert_eq!(stderr, "sim estimate: warning: stdin:2: no response is graded; the advantages are 0\n");
+    let lines: Vec<Value> = stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    close(&lines[0]["advantages"], &json!([[1.0], [-1.0]]), 0.0);
+    close(&lines[1]["advantages"], &json!([[0.0], [0.0]]), 0.0);
+}
+
+/// Two groups off-policy, and what `--method` gives on them as one batch.
+fn theirs(dir: &std::path::Path, settings: &[&str]) -> (String, String) {
+    let groups = r#"{"rewards":[1,0,0],"logps":[[-0.5,-1.1],[-1.5,-0.2,-0.9],[-0.3]],"old_logps":[[-0.6,-0.8],[-1.4,-0.3,-1.4],[-0.7]]}
+{"rewards":[0.5,2],"logps":[[-2.5],[-0.4,-0.6,-0.1,-0.2]],"old_logps":[[-2.1],[-0.4,-0.9,-0.15,-0.1]]}
+"#;
+    let input = dir.join("groups.jsonl");
+    std::fs::write(&input, groups).unwrap();
+    let input = input.to_str().unwrap().to_owned();
+    let computed = estimate(&[settings, &["--batch", "--input", &input]].concat(), "");
+    let lines = computed.iter().map(|l| {
+        json!({"advantages": l["advantages"], "gradient": l["dlogps"], "loss": l["loss"]}).to_string() + "\n"
+    });
+    let path = dir.join("theirs.jsonl");
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    (input, path.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_convention_behind_another_trainers_numbers_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, theirs) = theirs(dir.path(), &["cispo", "cap=5"]);
+    let (stdout, _) = output(&["estimate", "--against", &theirs, "--input", &input], "");
+    let of = |quantity: &str| {
+        let start = stdout.find(&format!("{quantity}: ")).unwrap_or_else(|| panic!("{stdout}"));
+        stdout[start..].split("\n\n").next().unwrap().to_owned()
+    };
+    assert!(of("advantages").contains("TRL scale_rewards=group (the default)"), "{stdout}");
+    for quantity in ["gradient", "loss"] {
+        let found = of(quantity);
+        assert!(found.contains("loss of a token: cispo; reduction: token_mean"), "{found}");
+        assert!(found.contains("TRL loss_type=cispo, epsilon_high=5"), "{found}");
+    }
+    let (explained, _) =
+        output(&["estimate", "--against", &theirs, "--input", &input, "--explain", "--method", "cispo"], "");
+    assert!(explained.starts_with("CISPO beside theirs"), "{explained}");
+    assert!(explained.contains("advantages                                     none\n"), "{explained}");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     use std::process::{Command, Stdio};
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -2,7 +2,7 @@
 
 use super::advantages::{Credited, has_evidence};
 use super::{Assumptions, Candidate, Found, Remainder, Rows, fit};
-use crate::conventions::{Scope, all};
+use crate::conventions::{Convention, Scope, all};
 use crate::group::Group;
 use crate::kl::Kl;
 use crate::method::Credit;
@@ -16,9 +16,17 @@ struct TokenLoss {
     /// Their derivatives, every token at weight 1.
     slopes: Rows,
     command: String,
-    labels: Vec<String>,
+    /// The conventions whose loss of a token it is.
+    labels: Vec<Label>,
     /// The advantages it was computed with; empty where they were given.
     advantages: String,
+}
+
+/// A convention with its reduction in the words of the settings; none where it leaves the reduction open.
+#[derive(Clone)]
+struct Label {
+    words: String,
+    reduction: Option<String>,
 }
 
 /// A KL term per token at coefficient 1.
@@ -248,16 +256,26 @@ fn candidate(
         command += &format!(" reduction={}", reduction.name);
     }
     let what = what.join("; ");
-    Candidate { what, command, labels: loss.labels.clone(), error, place, factor, beta }
+    let fits = |label: &&Label| match (&label.reduction, reduction) {
+        (Some(own), Some(reduction)) => reduction.name.split(' ').next() == Some(own.as_str()),
+        _ => true,
+    };
+    let labels = loss.labels.iter().filter(fits).map(|label| label.words.clone()).collect();
+    Candidate { what, command, labels, error, place, factor, beta }
 }
 
 /// Every method whose loss of a token is tried, with its settings in words and the convention it belongs to.
-fn token_methods(batch: &[Group]) -> Vec<(Configured, String, Option<String>)> {
+fn token_methods(batch: &[Group]) -> Vec<(Configured, String, Option<Label>)> {
     let about = |scope| matches!(scope, Scope::Objective | Scope::Loss);
     let rows = all().filter(|c| about(c.scope) && !c.method.is_empty());
-    let named = rows.map(|c| (c.method, loss_settings(c.settings), Some(c.label())));
+    let label = |c: &Convention| {
+        let whole = c.configure().ok().flatten().filter(|_| c.scope == Scope::Objective);
+        let reduction = whole.map(|configured| configured.settings.word("reduction").to_owned());
+        Label { words: c.label(), reduction }
+    };
+    let named = rows.map(|c| (c.method, loss_settings(c.settings), Some(label(c))));
     let variants = VARIANTS.into_iter().map(|(method, settings)| (method, settings.to_owned(), None));
-    let configured = |(method, settings, label): (&str, String, Option<String>)| {
+    let configured = |(method, settings, label): (&str, String, Option<Label>)| {
         let method_with_settings = methods::parse(method, &settings).ok()?;
         let command = format!("{method} {settings}").trim_end().to_owned();
         let usable =

@@ -113,8 +113,30 @@ impl Found {
         // Numbers known to the last bit tell conventions apart that differ by less than the tolerance.
         let alike = tolerance.min((INDISTINGUISHABLE * best).max(ROUNDING));
         tried.retain(|c| c.error <= alike);
+        let tried = simplest(tried);
         Found { quantity, matches: tried, nearest: None, remainder: None, tried: count }
     }
+}
+
+/// Of explanations that differ in nothing but a factor of the whole batch: those without one, else those whose factor or its inverse is a
+/// whole number, as steps of accumulation and workers are.
+fn simplest(matches: Vec<Candidate>) -> Vec<Candidate> {
+    let near = |x: f64, y: f64| (x - y).abs() <= 1e-5 * y.abs();
+    let whole = |x: f64| near(x, x.round()) && x.round() >= 1.0;
+    let plain = |c: &Candidate| near(c.factor, 1.0);
+    let counted = |c: &Candidate| whole(c.factor) || whole(1.0 / c.factor);
+    let kept: Vec<Candidate> = match (matches.iter().any(plain), matches.iter().any(counted)) {
+        (true, _) => matches.into_iter().filter(plain).collect(),
+        (_, true) => matches.into_iter().filter(counted).collect(),
+        _ => matches,
+    };
+    let mut found: Vec<Candidate> = Vec::new();
+    for candidate in kept {
+        if !found.iter().any(|c| c.what == candidate.what && c.command == candidate.command) {
+            found.push(candidate);
+        }
+    }
+    found
 }
 
 /// Two explanations whose errors are within this factor of each other are not told apart.

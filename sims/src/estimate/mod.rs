@@ -1,4 +1,6 @@
-//! `sim estimate`: advantages, loss and gradient of anyone's groups, to compare a trainer with.
+//! `sim estimate`: advantages, loss and gradient of anyone's groups, to compare a trainer with, and the search for the convention of a trainer.
+
+mod against;
 
 use crate::failure::{Failure, one_line};
 use crate::groups::{Line, Positive};
@@ -17,23 +19,51 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct EstimateArgs {
-    #[command(flatten)]
-    method: MethodArgs,
+    /// The method: a name `sim methods` lists
+    #[arg(long, value_name = "NAME", required_unless_present = "against")]
+    method: Option<String>,
+    /// Settings of the method, as in lambda=0.9 style=both; `sim methods NAME` lists its keys
+    #[arg(value_name = "key=value")]
+    settings: Vec<String>,
     /// Read groups from this file instead of standard input
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Treat all lines as one batch: token means and batch statistics see every group
     #[arg(long)]
     batch: bool,
+    /// What another trainer computed on the same groups: name the convention of TRL, verl or others that gives these numbers
+    #[arg(long, value_name = "THEIRS.jsonl")]
+    against: Option<PathBuf>,
+    /// With --against and --method: where their numbers differ from this method's, term by term
+    #[arg(long, requires_all = ["against", "method"])]
+    explain: bool,
+    /// With --against: the largest relative difference that counts as equal
+    #[arg(long, value_name = "X", default_value_t = 1e-5, requires = "against")]
+    tolerance: f64,
 }
 
-const AFTER_HELP: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object
-  "rewards"    [g]         one number per response; null where it could not be graded
-  "logps"      [[T_i]..]   log-probability of every sampled token under the current policy
-  "old_logps"  [[T_i]..]   the same under the policy that sampled
-  "ref_logps"  [[T_i]..]   the same under the reference; needed when beta is not 0
-  "entropies", "values"    [[T_i]..]   evidence some methods need; see sim methods
-  "tokens" [[T_i]..] token ids, "truncated" [g] true/false, "id" a string or number: optional
+const AFTER_HELP: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object; g responses of T_i tokens
+  "rewards"        [g]        one number per response; null where it could not be graded
+  "logps"          [[T_i]..]  log-probability of every sampled token under the current policy
+  "old_logps"      [[T_i]..]  the same under the policy that sampled
+  "ref_logps"      [[T_i]..]  the same under the reference; needed when beta is not 0
+optional
+  "advantages"     [g] or [[T_i]..]   used in place of the method's own; "rewards" may be left out
+  "mask"           [[W_i]..]  1 where a slot holds a trained token, 0 for padding and tool output: every
+                              list per token then has W_i slots, and what stands in the others is not read
+  "truncated"      [g]        true where the response was cut off at the length limit
+  "tokens"         [[T_i]..]  token ids      "id"  a string or a number
+evidence that some methods need (sim methods NAME says which)
+  "entropies"      [[T_i]..]  entropy of the next-token distribution, in nats
+  "values"         [[T_i]..]  a critic's value of the state before each token
+  "collisions"     [[T_i]..]  sum of the squared probabilities of the next-token distribution
+  "teacher_logps"  [[T_i]..]  log-probability once the reference answer was seen
+  "sampler_logps"  [[T_i]..]  log-probability by the engine that sampled (correction)
+  "hidden"         [[[d]..]..]  last hidden state at each token, T_i of them
+  "shifts", "saliencies" [[R_i]..]  a score of each of the first R_i tokens, those that reason
+  "steps"          [[[t, v]..]..]   first token and value of each step, from token 0 on
+  "reward_parts"   [[k]..]    k further rewards: the parts of the reward (gdpo), or that of the greedy
+                              response (remax)
 
 Output: one JSON object per line, in the order of the input
   {"id": .., "advantages": [[T_i]..], "loss": x, "dlogps": [[T_i]..], "metrics": {..}}
@@ -45,11 +75,22 @@ Output: one JSON object per line, in the order of the input
 All or nothing: the whole input is read and computed before the first line is printed. A mistake
 anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped.
 Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1.
-So do settings that were changed but have no effect beside the others (soft_clamp with update=trace).
+So do settings that were changed but have no effect beside the others (soft_clamp with update=trace),
+and groups of which no response is graded: their advantages are 0.
+
+With --against, all lines are one batch. THEIRS.jsonl has one object per group, in the same order, with
+what the other trainer computed; any of
+  "advantages" [g] or [[T_i]..], "token_losses" [[T_i]..] before the reduction, the KL term in it,
+  "gradient" [[T_i]..] by logps ("dlogps" is the same), "loss" x: on one line that of the batch, on all
+  lines shares that add up
+What is printed: for each quantity every convention that gives these numbers, or the nearest one and the
+term that is left. beta=X and max_length=L may be given where they are known; a loss alone cannot show them.
 
 Examples:
   sim estimate --method grpo < groups.jsonl
   sim estimate --method grpo_lambda lambda=0.98 style=both clamp=none --input groups.jsonl
+  sim estimate --against theirs.jsonl --input groups.jsonl
+  sim estimate --against theirs.jsonl --method grpo std_preset=verl --explain --input groups.jsonl
   sim estimate --method dr_grpo beta=0.04 kl=k3 max_length=1024 < groups.jsonl > ours.jsonl
   echo '{"rewards":[1,0],"logps":[[-0.5],[-1.5]],"old_logps":[[-0.5],[-1.5]]}' |
     sim estimate --method rloo"#;
@@ -68,6 +109,7 @@ struct Estimate {
 /// A computed line, ready to be printed.
 struct Computed {
     positive: Option<Positive>,
+    ungraded: bool,
     json: String,
 }
 
@@ -76,7 +118,10 @@ struct Computed {
 /// # Errors
 /// [`Failure::Refused`] for settings or input that cannot be used; then nothing has been printed.
 pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
-    let configured = args.method.configure()?;
+    if let Some(theirs) = &args.against {
+        return against::run(args, theirs);
+    }
+    let configured = configured(args)?.ok_or_else(|| Failure::Refused("--method: missing".to_owned()))?;
     let (source, bytes) = read(args)?;
     let estimates = estimate(&configured, &bytes, args.batch)
         .map_err(|(line, what)| Failure::Refused(format!("{source}:{line}: {what}")))?;
@@ -84,7 +129,7 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
         return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
     }
     warn_of_idle_settings(&configured, "sim estimate");
-    if let Some(warning) = warning(&source, &estimates) {
+    for warning in [warning(&source, &estimates), ungraded(&source, &estimates)].into_iter().flatten() {
         eprintln!("sim estimate: warning: {}", one_line(&warning));
     }
     let mut text = String::with_capacity(estimates.iter().map(|(_, e)| e.json.len() + 1).sum());
@@ -93,6 +138,12 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
         text.push('\n');
     }
     terminal::print(&text)
+}
+
+/// The method, where one is given.
+fn configured(args: &EstimateArgs) -> Result<Option<Configured>, Failure> {
+    let Some(method) = &args.method else { return Ok(None) };
+    MethodArgs { method: method.clone(), settings: args.settings.clone() }.configure().map(Some)
 }
 
 fn read(args: &EstimateArgs) -> Result<(String, Vec<u8>), Failure> {
@@ -119,6 +170,16 @@ fn estimate(
     bytes: &[u8],
     as_one_batch: bool,
 ) -> Result<Vec<(usize, Computed)>, (usize, String)> {
+    let groups = lines_of(Some(configured), bytes)?;
+    let losses = evaluated(configured, &groups, as_one_batch)?;
+    let finish = |((number, line), loss): ((usize, Line), BatchLoss)| {
+        computed(&line, loss).map(|computed| (number, computed)).map_err(|what| (number, what))
+    };
+    groups.into_par_iter().zip(losses).map(finish).collect()
+}
+
+/// Every line that is not blank with its number, checked against what a method needs.
+fn lines_of(configured: Option<&Configured>, bytes: &[u8]) -> Result<Vec<(usize, Line)>, (usize, String)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes); // a byte-order mark, as Windows editors write
     let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
     let parsed: Vec<_> = lines.par_iter().map(|line| parse(configured, line)).collect();
@@ -133,25 +194,48 @@ fn estimate(
         }
         groups.push((number, line));
     }
+    Ok(groups)
+}
+
+/// The loss of every group, as a batch of its own or as its share of one batch.
+fn evaluated(
+    configured: &Configured,
+    groups: &[(usize, Line)],
+    as_one_batch: bool,
+) -> Result<Vec<BatchLoss>, (usize, String)> {
     let method = configured.method.as_ref();
-    let losses: Vec<BatchLoss> = if as_one_batch {
-        let batch: Vec<Group> = groups.iter().map(|(_, line)| line.group.clone()).collect();
-        let logps: Vec<&[Vec<f64>]> = groups.iter().map(|(_, line)| line.logps.as_slice()).collect();
-        methods::evaluate_groups(method, &batch, &logps)
-    } else {
-        let one = |(_, line): &(usize, Line)| {
-            methods::evaluate(method, std::slice::from_ref(&line.group), &line.logps)
+    let one = |(_, line): &(usize, Line)| {
+        let (batch, logps) = (std::slice::from_ref(&line.group), [line.logps.as_slice()]);
+        let mut found = match &line.advantages {
+            Some(given) => methods::evaluate_groups_given(method, batch, &logps, given.clone()),
+            None => methods::evaluate_groups(method, batch, &logps),
         };
-        groups.par_iter().map(one).collect()
+        found.remove(0)
     };
-    let finish = |((number, line), loss): ((usize, Line), BatchLoss)| {
-        computed(&line, loss).map(|computed| (number, computed)).map_err(|what| (number, what))
-    };
-    groups.into_par_iter().zip(losses).map(finish).collect()
+    if !as_one_batch {
+        return Ok(groups.par_iter().map(one).collect());
+    }
+    let batch: Vec<Group> = groups.iter().map(|(_, line)| line.group.clone()).collect();
+    let logps: Vec<&[Vec<f64>]> = groups.iter().map(|(_, line)| line.logps.as_slice()).collect();
+    match advantages_of_all(groups)? {
+        Some(given) => Ok(methods::evaluate_groups_given(method, &batch, &logps, given)),
+        None => Ok(methods::evaluate_groups(method, &batch, &logps)),
+    }
+}
+
+/// The advantages that every line gives, none where no line does.
+fn advantages_of_all(groups: &[(usize, Line)]) -> Result<Option<Vec<Vec<f64>>>, (usize, String)> {
+    let first = groups.first().is_some_and(|(_, line)| line.advantages.is_some());
+    if let Some((number, _)) = groups.iter().find(|(_, line)| line.advantages.is_some() != first) {
+        let what = "advantages: given on some lines; in one batch all lines have them or none has";
+        return Err((*number, what.to_owned()));
+    }
+    let given = groups.iter().filter_map(|(_, line)| line.advantages.clone()).flatten();
+    Ok(first.then(|| given.collect()))
 }
 
 /// One line; `None` where it is blank.
-fn parse(configured: &Configured, line: &[u8]) -> Result<Option<Line>, String> {
+fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, String> {
     let text = std::str::from_utf8(line).map_err(|e| {
         let at = e.valid_up_to();
         format!("byte {} of the line is 0x{:02x}: not UTF-8; the input must be UTF-8 text", at + 1, line[at])
@@ -159,8 +243,8 @@ fn parse(configured: &Configured, line: &[u8]) -> Result<Option<Line>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let line = Line::parse(text, &configured.evidence())?;
-    match configured.method.max_len() {
+    let line = Line::parse(text, &configured.map_or(Vec::new(), Configured::evidence))?;
+    match configured.and_then(|configured| configured.method.max_len()) {
         Some(limit) if line.logps.iter().any(|row| row.len() > limit) => Err(format!(
             "logps has a response of {} tokens; with matrix_length={limit} at most {limit} are possible",
             line.logps.iter().map(Vec::len).max().unwrap_or(0)
@@ -174,16 +258,16 @@ fn computed(line: &Line, loss: BatchLoss) -> Result<Computed, String> {
     let metrics = loss.metrics.entries();
     let estimate = Estimate {
         id: line.id.clone(),
-        advantages: all_finite("advantages", loss.advantages)?,
+        advantages: line.widened(all_finite("advantages", loss.advantages)?),
         loss: finite("loss", loss.value)?,
-        dlogps: all_finite("dlogps", loss.dlogps)?,
+        dlogps: line.widened(all_finite("dlogps", loss.dlogps)?),
         metrics: metrics
             .into_iter()
             .map(|(name, x)| Ok((name.to_owned(), Value::from(finite(&format!("metrics.{name}"), x)?))))
             .collect::<Result<_, String>>()?,
     };
     let json = serde_json::to_string(&estimate).map_err(|e| e.to_string())?;
-    Ok(Computed { positive: line.positive(), json })
+    Ok(Computed { positive: line.positive(), ungraded: line.ungraded, json })
 }
 
 /// `x` as it is printed: JSON has no infinities, and `-0` is nobody's result.
@@ -211,6 +295,17 @@ fn warning(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
     let total = count + found.map(|(_, p)| p.count).sum::<usize>();
     let more = if total > 1 { format!(" (and {} more)", total - 1) } else { String::new() };
     Some(format!("{source}:{line}: {place} = {value}{more} used as it is; a log-probability is at most 0"))
+}
+
+/// The groups of which no response is graded, in words.
+fn ungraded(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
+    let mut found = estimates.iter().filter(|(_, e)| e.ungraded).map(|(line, _)| line);
+    let first = found.next()?;
+    let more = match found.count() {
+        0 => String::new(),
+        n => format!(" (and of {n} more groups)"),
+    };
+    Some(format!("{source}:{first}: no response is graded{more}; the advantages are 0"))
 }
 
 #[cfg(test)]
