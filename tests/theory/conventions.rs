@@ -195,16 +195,16 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     assert!(matches!(found.remainder, Some((conventions::Remainder::PerResponse, _))), "{found:?}");
 }
 
-/// Advantages that TRL and verl recorded, as groups of responses of one token.
-fn recorded_groups(rewards: &[Vec<Option<f64>>]) -> Vec<Group> {
-    let response = |r: &Option<f64>| Response { reward: *r, ..Response::graded(vec![-1.0], 0.0) };
+/// Rewards that TRL and verl recorded advantages of, as groups of responses of `len` tokens.
+fn recorded_groups(rewards: &[Vec<Option<f64>>], len: usize) -> Vec<Group> {
+    let response = |r: &Option<f64>| Response { reward: *r, ..Response::graded(vec![-1.0; len], 0.0) };
     rewards.iter().map(|rewards| Group { responses: rewards.iter().map(response).collect() }).collect()
 }
 
 fn advantages_of(groups: &[Group], given: &[f64]) -> Found {
     let logps: Vec<Vec<f64>> =
         groups.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
-    let advantages = Some(given.iter().map(|a| vec![*a]).collect());
+    let advantages = Some(given.iter().zip(&logps).map(|(a, row)| vec![*a; row.len()]).collect());
     let theirs = Theirs { advantages, ..Theirs::default() };
     diagnose(groups, &logps, &theirs, &Assumptions::default()).advantages.expect("asked for")
 }
@@ -228,7 +228,7 @@ fn the_advantages_that_trl_recorded_are_named() {
     // Where rewards differ in their fifth digit, 32 bits hold too little of the difference.
     for case in trl.advantages.iter().filter(|c| c.set != "tiny_spread") {
         let rewards: Vec<Vec<_>> = case.rewards.chunks(case.num_generations).map(<[_]>::to_vec).collect();
-        let found = advantages_of(&recorded_groups(&rewards), &case.advantages);
+        let found = advantages_of(&recorded_groups(&rewards, 1), &case.advantages);
         let label = match case.scale_rewards.as_str() {
             "group" => "TRL scale_rewards=group (the default)".to_owned(),
             other => format!("TRL scale_rewards={other}"),
@@ -254,7 +254,7 @@ fn the_advantages_that_verl_recorded_are_named() {
         .iter()
         .map(|row| Some(numbers(row).iter().sum()))
         .collect();
-    let groups = recorded_groups(&rewards.chunks(4).map(<[_]>::to_vec).collect::<Vec<_>>());
+    let groups = recorded_groups(&rewards.chunks(4).map(<[_]>::to_vec).collect::<Vec<_>>(), 6);
     let mut named = 0;
     for case in verl["advantages"]["cases"].as_array().expect("cases").iter().filter(|c| c["batch"] == 0) {
         let label = match (case["estimator"].as_str(), &case["kwargs"]["norm_adv_by_std_in_grpo"]) {
