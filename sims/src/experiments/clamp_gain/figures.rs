@@ -22,13 +22,13 @@ fn figure(n: &Numbers) -> Figure {
     ))
     .caption(format!(
         "Final J less that of GRPO after {} updates of 8 prompts x 8 answers: sums of two digits modulo 10, start J = 0.4; {RUNS} paired runs, bars: Student's t, 95 %, \
-         not corrected (the title is, after Holm over all cells). Rates over GRPO's best. Last panel, exact: the expected update of a prompt as a multiple of ∇p.",
+         not corrected (the title is, after Holm over all cells). Rates over GRPO's best. Top right, exact: the expected update of a prompt as a multiple of ∇p.",
         n.updates
     ))
-    .columns(2)
-    .panel_size(430, 270);
-    for (shared, kind) in [(true, Kind::Sgd), (true, Kind::AdamW), (false, Kind::Sgd), (false, Kind::AdamW)] {
-        figure = figure.panel(gains(n, shared, kind));
+    .columns(3)
+    .panel_size(360, 250);
+    for kind in Kind::ALL {
+        figure = figure.panel(gains(n, true, kind));
     }
     let mut weights = Panel::new("Weight of a prompt, G = 8")
         .x("success rate of the prompt")
@@ -36,7 +36,7 @@ fn figure(n: &Numbers) -> Figure {
     for (arm, which) in ARMS.iter().enumerate() {
         weights = weights.styled_line(which.name, Style::Solid, n.weights.iter().map(|(p, w)| (*p, w[arm])));
     }
-    figure.panel(weights)
+    Kind::ALL.into_iter().fold(figure.panel(weights), |figure, kind| figure.panel(gains(n, false, kind)))
 }
 
 fn gains(n: &Numbers, shared: bool, kind: Kind) -> Panel {

@@ -35,6 +35,12 @@ fn row(cells: &[&Cell], arm: usize) -> String {
     cells.iter().map(|c| format!("{}: {}", c.ratio, said(c, arm))).collect::<Vec<_>>().join(", ")
 }
 
+/// The greatest mean final J over the rates: of GRPO, of the clamp.
+fn greatest(cells: &[&Cell]) -> String {
+    let of = |arm: usize| largest(cells.iter().map(|c| c.level[arm]));
+    format!("{:.3} and {:.3}", of(0), of(CLAMP))
+}
+
 fn better(cell: &Cell) -> bool {
     cell.gain[CLAMP].mid > 0.0 && cell.p_holm <= 0.05
 }
@@ -58,11 +64,13 @@ fn helps(n: &Numbers) -> Finding {
             ),
         ),
         format!(
-            "final J less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}",
+            "final J less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}. Greatest mean final J over the rates, GRPO and the clamp: SGD {}, AdamW {}",
             n.updates,
             RATIOS.len(),
             row(&of(n, true, Kind::Sgd), CLAMP),
-            row(&of(n, true, Kind::AdamW), CLAMP)
+            row(&of(n, true, Kind::AdamW), CLAMP),
+            greatest(&of(n, true, Kind::Sgd)),
+            greatest(&of(n, true, Kind::AdamW))
         ),
     )
 }

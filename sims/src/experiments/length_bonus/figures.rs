@@ -39,10 +39,11 @@ fn slopes(n: &Numbers) -> Figure {
     }
     let figure = Figure::new("With noise for rewards the clamp pays for every token: the trace makes responses longer, ε-weight under 1/T makes them shorter")
         .caption("Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no point stands, the update is 0.")
+        .columns(3)
         .panel_size(330, 280)
         .panel(push);
     UPDATES.iter().fold(figure, |figure, update| {
-        let mut panel = Panel::new(format!("ε-{update}: which way the length goes"))
+        let mut panel = Panel::new(format!("ε-{update}: direction of the length"))
             .x(Axis::new("λ").categories(LAMBDAS.map(|l| l.to_string())))
             .y(Axis::new("cosine with ∇E[T]").range(-1.05, 1.05));
         for (reduction, name) in REDUCTIONS.iter().zip(names) {
