@@ -1,0 +1,149 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Credit:
+    """A batch whose credit is fixed. Its length is the number of responses."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def settings(self) -> list[tuple[str, str]]: ...
+    @property
+    def advantages(self) -> Any:
+        """Advantage of every token, in the form of the batch."""
+    @property
+    def weights(self) -> Any:
+        """Weight of every token in the loss, 0 where it is masked."""
+    @property
+    def eligible(self) -> Any | None:
+        """Which tokens a selective trace may read; ``None`` where the trace reads all."""
+    def loss(self, logps: Any = None) -> tuple[float, Any, dict[str, float]]: ...
+    def __len__(self) -> int: ...
+
+class Mdp:
+    """A token-MDP with a policy on it: every quantity is an exact sum over its responses."""
+
+    def __init__(
+        self,
+        *,
+        tokens: str | Sequence[str],
+        eos: str,
+        horizon: int,
+        name: str = "mdp",
+        gamma: float = 1.0,
+        reward_kind: str = "binary",
+        default_reward: float = 0.0,
+        rewards: Sequence[Mapping[str, Any]] | None = None,
+        illegal: Sequence[Mapping[str, Any]] | None = None,
+        policy: Sequence[Mapping[str, Any]] | None = None,
+        max_leaves: int = ...,
+    ) -> None: ...
+    @staticmethod
+    def zoo(name: str) -> Mdp: ...
+    def with_logits(self, logits: Any) -> Mdp: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Numbers of prefixes, edges and responses."""
+    @property
+    def edges(self) -> list[tuple[list[str], str]]:
+        """Prefix and next token of every edge; every array of this class has one entry per edge, in this order."""
+    @property
+    def j(self) -> float:
+        """The expected discounted reward of the policy."""
+    @property
+    def j_best(self) -> float: ...
+    @property
+    def grad_j(self) -> NDArray[np.float64]:
+        """The gradient of ``j`` with respect to the logits."""
+    @property
+    def probabilities(self) -> NDArray[np.float64]: ...
+    @property
+    def visits(self) -> NDArray[np.float64]:
+        """The probability that a sampled response takes the edge."""
+    @property
+    def advantages(self) -> NDArray[np.float64]: ...
+    def expected(
+        self,
+        method: str,
+        /,
+        *,
+        group_size: int = 8,
+        how: str = "auto",
+        samples: int = 20000,
+        seed: int = 0,
+        **settings: Any,
+    ) -> Expected: ...
+
+class Expected:
+    """The expected update of a method with its variance, compared with the policy gradient."""
+
+    @property
+    def update(self) -> NDArray[np.float64]: ...
+    @property
+    def credit(self) -> NDArray[np.float64]: ...
+    @property
+    def variance(self) -> NDArray[np.float64]: ...
+    @property
+    def total_variance(self) -> float: ...
+    @property
+    def how(self) -> str: ...
+    @property
+    def cosine(self) -> float: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def bias(self) -> float: ...
+    @property
+    def sign_agreement(self) -> float: ...
+    @property
+    def signal_to_noise(self) -> float: ...
+
+def methods() -> list[dict[str, Any]]: ...
+def settings(method: str, /, **settings: Any) -> list[tuple[str, str]]: ...
+def evidence(method: str, /, **settings: Any) -> list[str]: ...
+def explain(method: str, groups: int, group_size: int, max_len: int, settings: dict[str, Any] | None) -> str: ...
+def credit(method: str, groups: list[Any], settings: dict[str, Any] | None) -> Credit: ...
+def credit_padded(
+    method: str,
+    rewards: Any,
+    old_logps: Any,
+    mask: Any,
+    group_of_row: list[int],
+    ref_logps: Any,
+    truncated: Any,
+    tokens: Any,
+    evidence: dict[str, Any] | None,
+    settings: dict[str, Any] | None,
+) -> Credit: ...
+def credit_from_rows(
+    method: str,
+    advantages: Any,
+    weights: Any,
+    old_logps: Any,
+    mask: Any,
+    eligible: Any,
+    ref_logps: Any,
+    settings: dict[str, Any] | None,
+) -> Credit: ...
+def grade_all(golds: list[Any], answers: list[str], extract: str) -> list[tuple[str, float | None, str]]: ...
+def wilson(successes: int, n: int, level: float) -> tuple[float, float, float, float] | None: ...
+def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float, float, float] | None: ...
+def t_interval(values: Any, level: float) -> tuple[float, float, float, float] | None: ...
+def two_proportions(
+    successes_1: int, n_1: int, successes_2: int, n_2: int, level: float
+) -> tuple[float, float, float, float] | None: ...
+def paired_permutation(x: Any, y: Any, draws: int, seed: int) -> tuple[float, float, bool] | None: ...
+def sign_flip_test(differences: list[int]) -> float | None: ...
+def holm(p: Any) -> list[float]: ...
+def pass_at_k(n: int, successes: int, k: int) -> float | None: ...
+def bootstrap_iqm(
+    tasks: list[Any], level: float, resamples: int, seed: int
+) -> tuple[float, float, float, float] | None: ...
+def probability_of_improvement(x: list[Any], y: list[Any]) -> float | None: ...

@@ -1,0 +1,32 @@
+//! The compiled half of the Python package `grpo_lambda`: its private module `_native`.
+//!
+//! Every function here reads Python values, calls the same function of the Rust crates that the command line calls, and returns Python
+//! values. The Python half (`python/grpo_lambda`) holds the public names and their documentation.
+
+mod configured;
+mod credit;
+mod grading;
+mod groups;
+mod layout;
+mod mdp;
+mod padded;
+mod statistics;
+mod values;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(configured::methods, m)?)?;
+    m.add_function(wrap_pyfunction!(configured::explain, m)?)?;
+    m.add_function(wrap_pyfunction!(configured::settings, m)?)?;
+    m.add_function(wrap_pyfunction!(configured::evidence, m)?)?;
+    m.add_class::<credit::Credit>()?;
+    m.add_function(wrap_pyfunction!(credit::credit, m)?)?;
+    m.add_function(wrap_pyfunction!(credit::credit_padded, m)?)?;
+    m.add_function(wrap_pyfunction!(credit::credit_from_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(grading::grade_all, m)?)?;
+    m.add_class::<mdp::Mdp>()?;
+    m.add_class::<mdp::Expected>()?;
+    statistics::register(m)
+}

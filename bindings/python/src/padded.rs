@@ -1,0 +1,244 @@
+//! Padded arrays with a mask, as trainers keep them, into groups of responses without padding.
+
+use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken};
+use grpo_lambda::settings::did_you_mean;
+use numpy::PyReadonlyArray2;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::HashMap;
+
+use crate::groups::{rewards, states, steps, tokens, truncated};
+use crate::layout::{Layout, Slots};
+use crate::values::{axes, matrix, numbers, quoted, refused, shown};
+
+/// What a caller gives beside rewards, log-probabilities and the mask.
+pub(crate) struct Extras<'a, 'py> {
+    pub(crate) ref_logps: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) tokens: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) truncated: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) evidence: Option<&'a Bound<'py, PyDict>>,
+}
+
+/// The mask of a batch: which slots of each row are tokens of the policy.
+pub(crate) struct Mask {
+    pub(crate) width: usize,
+    pub(crate) slots: Vec<Slots>,
+}
+
+impl Mask {
+    /// Reads a mask of zeros and ones with at least one token in each row.
+    pub(crate) fn read(value: &Bound<'_, PyAny>) -> PyResult<Mask> {
+        let mask = Mask::read_any(value)?;
+        match mask.slots.iter().position(|slots| slots.len() == 0) {
+            Some(row) => Err(refused(format!(
+                "mask[{row}] holds no token; a response has at least one token (its EOS)"
+            ))),
+            None => Ok(mask),
+        }
+    }
+
+    /// Reads a mask of zeros and ones; rows may hold no token.
+    pub(crate) fn read_any(value: &Bound<'_, PyAny>) -> PyResult<Mask> {
+        let array = matrix("mask", value)?;
+        let view = array.as_array();
+        let (rows, width) = view.dim();
+        let flat = array.as_slice()?;
+        let mut slots = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let mask = &flat[row * width..(row + 1) * width];
+            if let Some(t) = mask.iter().position(|m| *m != 0.0 && *m != 1.0) {
+                return Err(refused(format!("mask[{row}][{t}] = {}; must be 0 or 1", mask[t])));
+            }
+            slots.push(Slots::of(mask));
+        }
+        Ok(Mask { width, slots })
+    }
+
+    /// An array with the shape of the mask.
+    pub(crate) fn like<'py>(
+        &self,
+        name: &str,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<PyReadonlyArray2<'py, f64>> {
+        let array = matrix(name, value)?;
+        let (expected, found) = ([self.slots.len(), self.width], array.as_array().shape().to_vec());
+        if found != expected {
+            return Err(refused(format!("{name} has shape {found:?}; must be {expected:?}, the mask's")));
+        }
+        Ok(array)
+    }
+
+    /// The tokens' entries of an array with the shape of the mask, row by row.
+    pub(crate) fn rows(&self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<f64>>> {
+        let array = self.like(name, value)?;
+        let flat = array.as_slice()?;
+        let row =
+            |(row, slots): (usize, &Slots)| slots.compress(&flat[row * self.width..(row + 1) * self.width]);
+        Ok(self.slots.iter().enumerate().map(row).collect())
+    }
+}
+
+/// The rows of each group in order of its first row. `of_row` numbers the groups from 0 in that order.
+fn rows_of_groups(of_row: &[usize]) -> Vec<Vec<usize>> {
+    let groups = of_row.iter().max().map_or(0, |last| last + 1);
+    let mut rows = vec![Vec::new(); groups];
+    for (row, &group) in of_row.iter().enumerate() {
+        rows[group].push(row);
+    }
+    rows
+}
+
+/// A padded batch as groups, with the layout that brings results back to rows.
+pub(crate) fn read(
+    reward_of_row: &Bound<'_, PyAny>,
+    old_logps: &Bound<'_, PyAny>,
+    mask: &Bound<'_, PyAny>,
+    group_of_row: &[usize],
+    extras: &Extras,
+) -> PyResult<(Vec<Group>, Layout)> {
+    let mask = Mask::read(mask)?;
+    let n = mask.slots.len();
+    let rewards = rewards(reward_of_row)?;
+    for (name, len) in [("rewards", rewards.len()), ("group", group_of_row.len())] {
+        if len != n {
+            return Err(refused(format!(
+                "{name}: {len} entries for {n} rows of the mask; one per row is needed"
+            )));
+        }
+    }
+    let mut old_logps = mask.rows("old_logps", old_logps)?;
+    let mut ref_logps = extras.ref_logps.map(|v| mask.rows("ref_logps", v)).transpose()?;
+    let truncated = extras.truncated.map(|v| truncated(n, v)).transpose()?;
+    let tokens = extras.tokens.map(|v| tokens_of(&mask, v)).transpose()?;
+    if let Some(evidence) = extras.evidence {
+        refuse_unknown(evidence)?;
+    }
+    let mut source = Rows::new(&mask, extras.evidence)?;
+    let mut of_row = Vec::with_capacity(n);
+    for row in 0..n {
+        source.row = row;
+        of_row.push(Response {
+            tokens: tokens.as_ref().map_or_else(Vec::new, |tokens| tokens[row].clone()),
+            old_logps: std::mem::take(&mut old_logps[row]),
+            ref_logps: ref_logps.as_mut().map(|rows| std::mem::take(&mut rows[row])),
+            reward: rewards[row],
+            truncated: truncated.as_ref().is_some_and(|flags| flags[row]),
+            evidence: Evidence::read(&mut source)?,
+        });
+    }
+    let rows = rows_of_groups(group_of_row);
+    let mut of_row: Vec<Option<Response>> = of_row.into_iter().map(Some).collect();
+    let mut group =
+        |rows: &Vec<usize>| Group { responses: rows.iter().filter_map(|&r| of_row[r].take()).collect() };
+    let batch = rows.iter().map(&mut group).collect();
+    let rows = rows.concat();
+    let slots = rows.iter().map(|&row| mask.slots[row].clone()).collect();
+    Ok((batch, Layout::Padded { width: mask.width, slots, rows }))
+}
+
+/// Token ids: an array with the shape of the mask, or a list per row without padding.
+fn tokens_of(mask: &Mask, value: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u32>>> {
+    if axes(value)? != Some(2) {
+        return tokens(mask.slots.len(), value);
+    }
+    let id = |(row, ids): (usize, Vec<f64>)| {
+        let whole = |x: &f64| *x >= 0.0 && x.fract() == 0.0 && *x <= f64::from(u32::MAX);
+        match ids.iter().position(|x| !whole(x)) {
+            Some(t) => Err(refused(format!(
+                "tokens[{row}][{}] = {}; must be a whole number from 0 to 4294967295",
+                mask.slots[row].slot(t),
+                ids[t]
+            ))),
+            None => Ok(ids.into_iter().map(|x| x as u32).collect()),
+        }
+    };
+    mask.rows("tokens", value)?.into_iter().enumerate().map(id).collect()
+}
+
+fn refuse_unknown(evidence: &Bound<'_, PyDict>) -> PyResult<()> {
+    let known = Evidence::KINDS.map(EvidenceKind::name);
+    for key in evidence.keys() {
+        let key: String = key.extract()?;
+        if !known.contains(&key.as_str()) {
+            let hint = did_you_mean(&key, known);
+            let all = known.join(", ");
+            return Err(refused(format!(
+                "evidence: {}: unknown kind{hint}; the kinds are {all}",
+                quoted(&key)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Evidence row by row: an array with the shape of the mask (hidden states: and their width), or a list per row without padding.
+struct Rows<'a, 'py> {
+    mask: &'a Mask,
+    evidence: Option<&'a Bound<'py, PyDict>>,
+    /// The tokens' entries of every array with the shape of the mask.
+    arrays: HashMap<EvidenceKind, Vec<Vec<f64>>>,
+    row: usize,
+}
+
+impl<'a, 'py> Rows<'a, 'py> {
+    fn new(mask: &'a Mask, evidence: Option<&'a Bound<'py, PyDict>>) -> PyResult<Self> {
+        let mut rows = Rows { mask, evidence, arrays: HashMap::new(), row: 0 };
+        for kind in Evidence::KINDS {
+            if let Some(value) = rows.field(kind)?
+                && axes(&value)? == Some(2)
+            {
+                rows.arrays.insert(kind, mask.rows(kind.name(), &value)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn field(&self, kind: EvidenceKind) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.evidence.map(|e| e.get_item(kind.name())).transpose()?;
+        Ok(found.flatten().filter(|value| !value.is_none()))
+    }
+
+    /// What a list per row holds for this row, and its place.
+    fn item(&self, kind: EvidenceKind) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
+        let Some(value) = self.field(kind)? else { return Ok(None) };
+        let (name, n) = (kind.name(), self.mask.slots.len());
+        match value.len() {
+            Ok(found) if found == n => Ok(Some((format!("{name}[{}]", self.row), value.get_item(self.row)?))),
+            Ok(found) => Err(refused(format!(
+                "{name}: {found} entries for {n} rows of the mask; one per row is needed"
+            ))),
+            Err(_) => Err(refused(format!(
+                "{name} = {}; must be an array with the shape of the mask, or a list per row",
+                shown(&value)
+            ))),
+        }
+    }
+}
+
+impl EvidenceSource for Rows<'_, '_> {
+    type Error = PyErr;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> PyResult<Option<Vec<f64>>> {
+        if let Some(rows) = self.arrays.get_mut(&kind) {
+            return Ok(Some(std::mem::take(&mut rows[self.row])));
+        }
+        let of_row = |(place, row): (String, Bound<'_, PyAny>)| {
+            numbers(&place, &row, "a list of numbers, one per token")
+        };
+        self.item(kind)?.map(of_row).transpose()
+    }
+
+    fn steps(&mut self, kind: EvidenceKind) -> PyResult<Option<PerStep>> {
+        self.item(kind)?.map(|(place, row)| steps(&place, &row)).transpose()
+    }
+
+    fn states(&mut self, kind: EvidenceKind) -> PyResult<Option<StatePerToken>> {
+        let Some((place, row)) = self.item(kind)? else { return Ok(None) };
+        if axes(&row)? != Some(2) || row.len()? != self.mask.width {
+            return states(&place, &row).map(Some);
+        }
+        let array = matrix(&place, &row)?;
+        let slots = &self.mask.slots[self.row];
+        Ok(Some((0..slots.len()).map(|t| array.as_array().row(slots.slot(t)).to_vec()).collect()))
+    }
+}
