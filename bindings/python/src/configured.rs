@@ -131,6 +131,24 @@ pub(crate) fn evidence(method: &str, settings: Option<&Bound<'_, PyDict>>) -> Py
     Ok(names(&configure(method, settings)?.evidence()))
 }
 
+/// Refuses a method where a policy that provides the named kinds of evidence lacks one that it needs.
+#[pyfunction]
+pub(crate) fn require(
+    method: &str,
+    provided: Vec<String>,
+    settings: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
+    let has = |kind: &EvidenceKind| provided.iter().any(|name| name == kind.name());
+    let provided: Vec<EvidenceKind> = EvidenceKind::ALL.into_iter().filter(has).collect();
+    configure(method, settings)?.require(&provided).map_err(refused)
+}
+
+/// Whether a response's credit may depend on more than rewards and lengths.
+#[pyfunction]
+pub(crate) fn credit_reads_tokens(method: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
+    Ok(configure(method, settings)?.method.credit_reads_tokens())
+}
+
 /// The objective of a method as text, with the numbers of a batch of this size.
 #[pyfunction]
 pub(crate) fn explain(

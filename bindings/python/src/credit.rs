@@ -79,13 +79,22 @@ pub(crate) fn credit_padded(
     let configured = configure(method, settings)?;
     let extras = Extras { ref_logps, tokens, truncated, evidence };
     let (batch, layout) = padded::read(rewards, old_logps, mask, &group_of_row, &extras)?;
+    // A trainer meets prompts of which no response could be graded: they get no credit, and the others go on.
+    let graded = |g: &Group| g.responses.iter().any(|r| r.reward.is_some());
+    let some = batch.iter().any(graded);
     let mut first = 0;
     for group in &batch {
         let n = group.responses.len();
         refuse_numbers(group, &layout, first)?;
         let old: Vec<Vec<f64>> = group.responses.iter().map(|r| r.old_logps.clone()).collect();
         let named = |e: String| refused(format!("the group of {}: {e}", layout.rows_text(first..first + n)));
-        check_group(&configured, group, &old).map_err(named)?;
+        match check_group(&configured, group, &old) {
+            Err(_) if some && !graded(group) => {
+                let stand_in = Group { responses: group.responses.iter().map(as_graded).collect() };
+                check_group(&configured, &stand_in, &old).map_err(named)?;
+            }
+            checked => checked.map_err(named)?,
+        }
         first += n;
     }
     Credit::of_batch(py, configured, batch, layout, None)
@@ -137,6 +146,11 @@ pub(crate) fn credit_from_rows(
         finite(&layout, "ref_logps", i, response.ref_logps.as_deref().unwrap_or(&[]))?;
     }
     Ok(Credit { method: Arc::new(configured), responses, of_groups: Vec::new(), layout, logps: None })
+}
+
+/// The response with a reward, so that what else is wrong with it is found.
+fn as_graded(response: &Response) -> Response {
+    Response { reward: Some(0.0), ..response.clone() }
 }
 
 /// What [`check::group`] says, and whether the method takes responses of this length.

@@ -21,6 +21,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(configured::explain, m)?)?;
     m.add_function(wrap_pyfunction!(configured::settings, m)?)?;
     m.add_function(wrap_pyfunction!(configured::evidence, m)?)?;
+    m.add_function(wrap_pyfunction!(configured::require, m)?)?;
+    m.add_function(wrap_pyfunction!(configured::credit_reads_tokens, m)?)?;
     m.add_class::<credit::Credit>()?;
     m.add_function(wrap_pyfunction!(credit::credit, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit_padded, m)?)?;

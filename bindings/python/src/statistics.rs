@@ -17,9 +17,20 @@ fn check_level(level: f64) -> PyResult<()> {
     if inside { Ok(()) } else { Err(refused(format!("level = {level}; must lie between 0 and 1"))) }
 }
 
-fn check_count(successes: u64, n: u64) -> PyResult<()> {
+/// A number of things, at least 0.
+fn count(name: &str, x: i64) -> PyResult<u64> {
+    u64::try_from(x).map_err(|_| refused(format!("{name} = {x}; must be at least 0")))
+}
+
+/// Successes among `n` attempts.
+fn counts(successes: i64, n: i64) -> PyResult<(u64, u64)> {
+    let (successes, n) = (count("successes", successes)?, count("n", n)?);
     let right = successes <= n;
-    if right { Ok(()) } else { Err(refused(format!("successes = {successes}; must be at most n = {n}"))) }
+    if right {
+        Ok((successes, n))
+    } else {
+        Err(refused(format!("successes = {successes}; must be at most n = {n}")))
+    }
 }
 
 /// Finite numbers.
@@ -37,15 +48,15 @@ fn samples(name: &str, tasks: &[Bound<'_, PyAny>]) -> PyResult<Vec<Vec<f64>>> {
 }
 
 #[pyfunction]
-fn wilson(successes: u64, n: u64, level: f64) -> PyResult<Option<Ends>> {
-    check_count(successes, n)?;
+fn wilson(successes: i64, n: i64, level: f64) -> PyResult<Option<Ends>> {
+    let (successes, n) = counts(successes, n)?;
     check_level(level)?;
     Ok(stats::wilson(successes, n, level).map(ends))
 }
 
 #[pyfunction]
-fn clopper_pearson(successes: u64, n: u64, level: f64) -> PyResult<Option<Ends>> {
-    check_count(successes, n)?;
+fn clopper_pearson(successes: i64, n: i64, level: f64) -> PyResult<Option<Ends>> {
+    let (successes, n) = counts(successes, n)?;
     check_level(level)?;
     Ok(stats::clopper_pearson(successes, n, level).map(ends))
 }
@@ -58,14 +69,13 @@ fn t_interval(values: &Bound<'_, PyAny>, level: f64) -> PyResult<Option<Ends>> {
 
 #[pyfunction]
 fn two_proportions(
-    successes_1: u64,
-    n_1: u64,
-    successes_2: u64,
-    n_2: u64,
+    successes_1: i64,
+    n_1: i64,
+    successes_2: i64,
+    n_2: i64,
     level: f64,
 ) -> PyResult<Option<Ends>> {
-    check_count(successes_1, n_1)?;
-    check_count(successes_2, n_2)?;
+    let ((successes_1, n_1), (successes_2, n_2)) = (counts(successes_1, n_1)?, counts(successes_2, n_2)?);
     check_level(level)?;
     let difference = stats::two_proportions(successes_1, n_1, successes_2, n_2);
     Ok(difference.map(|d| ends(d.interval(level))))
@@ -105,12 +115,12 @@ fn holm(p: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
 }
 
 #[pyfunction]
-fn pass_at_k(n: u64, successes: u64, k: u64) -> PyResult<Option<f64>> {
-    check_count(successes, n)?;
-    if k == 0 {
-        return Err(refused("k = 0; must be at least 1"));
+fn pass_at_k(n: i64, successes: i64, k: i64) -> PyResult<Option<f64>> {
+    let (successes, n) = counts(successes, n)?;
+    if k < 1 {
+        return Err(refused(format!("k = {k}; must be at least 1")));
     }
-    Ok(stats::pass_at_k(n, successes, k))
+    Ok(stats::pass_at_k(n, successes, count("k", k)?))
 }
 
 #[pyfunction]

@@ -1,0 +1,41 @@
+"""The loss of this library in a graph of torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ._credit import loss
+from ._native import Credit
+
+
+def array(tensor: torch.Tensor) -> np.ndarray:
+    """The numbers of a tensor as ``float64``."""
+    return tensor.detach().to("cpu", torch.float64).numpy()
+
+
+class _Share(torch.autograd.Function):
+    """A number whose gradient by the log-probabilities is known."""
+
+    @staticmethod
+    def forward(ctx: Any, logps: torch.Tensor, value: torch.Tensor, dlogps: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(dlogps)
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (dlogps,) = ctx.saved_tensors
+        return dlogps * grad.to(dlogps.dtype), None, None
+
+
+def torch_loss(credit: Credit, logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, float]]:
+    """The loss of a padded batch as a tensor through which gradients flow to ``logps``, and its metrics.
+
+    Value and gradient are computed in ``float64`` and rounded to the type of ``logps``.
+    """
+    found = loss(credit, array(logps))
+    value = torch.tensor(found.loss, dtype=logps.dtype, device=logps.device)
+    dlogps = torch.as_tensor(found.dlogps).to(logps.device, logps.dtype)
+    return _Share.apply(logps, value, dlogps), found.metrics

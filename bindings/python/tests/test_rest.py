@@ -1,0 +1,138 @@
+"""The registry, the grader, the statistics, and the package itself."""
+
+import doctest
+import importlib
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import grpo_lambda
+from grpo_lambda import _native, stats
+
+
+def test_the_registry_is_that_of_the_command_line(sim):
+    import json
+    import subprocess
+
+    from conftest import SIM
+
+    theirs = json.loads(subprocess.run([SIM, "methods", "--json"], capture_output=True, text=True).stdout)
+    found = grpo_lambda.methods()
+    assert [m.name for m in found] == [entry["name"] for entry in theirs]
+    for method, entry in zip(found, theirs):
+        for field in ("title", "about", "source", "provenance"):
+            assert getattr(method, field) == entry[field]
+        assert list(method.evidence) == entry["evidence"]["default"]
+        assert [s.key for s in method.settings] == [p["key"] for p in entry["params"]]
+        assert [s.default for s in method.settings] == [p["default"] for p in entry["params"]]
+
+
+def test_evidence_follows_the_settings():
+    assert grpo_lambda.evidence("grpo") == []
+    assert grpo_lambda.evidence("grpo", beta=0.1) == ["ref_logps"]
+    assert grpo_lambda.evidence("high_entropy") == ["entropies"]
+
+
+def test_explain_shows_the_numbers_it_is_given():
+    text = grpo_lambda.explain("grpo_lambda", groups=2, group_size=4, max_len=16, lambda_=0.9, beta=0.04)
+    assert "E[t,k] = 0.9^(t-k)" in text and "1/128 when all 8 responses have 16 tokens" in text
+    assert "Evidence needed: ref_logps." in text
+    with pytest.raises(ValueError, match="^group_size = 1; must be at least 2$"):
+        grpo_lambda.explain("grpo", group_size=1)
+
+
+@pytest.mark.parametrize("method", grpo_lambda.methods(), ids=lambda m: m.name)
+def test_every_method_explains_itself(method):
+    text = grpo_lambda.explain(method.name)
+    assert text.startswith(method.title) and "minimise" in text
+
+
+@pytest.mark.parametrize(
+    "gold, answer, extract, name, reward",
+    [
+        ("1/2", r"\boxed{0.5}", "auto", "equal", 1.0),
+        ("1/2", r"\boxed{0.25}", "auto", "different", 0.0),
+        (["3", "4"], "4", "auto", "equal", 1.0),
+        ("4", "the answer is 4", "boxed", "no_answer", 0.0),
+        ("4", "so we get 4", "any", "equal", 1.0),
+        ("4", r"\boxed{((}", "auto", "unreadable", None),
+    ],
+)
+def test_verdicts(gold, answer, extract, name, reward):
+    verdict = grpo_lambda.grade(gold, answer, extract=extract)
+    assert (verdict.name, verdict.reward) == (name, reward)
+    assert grpo_lambda.grade_batch([gold], [answer], extract=extract) == [verdict]
+
+
+def test_wrong_grading_input_is_named():
+    for call, text in [
+        (lambda: grpo_lambda.grade("", "1"), "^gold: the reference answer is empty"),
+        (lambda: grpo_lambda.grade(3, "1"), "^gold = 3; must be a text, or a list of texts"),
+        (lambda: grpo_lambda.grade("3", 1), "^answer.* = 1; must be a text$"),
+        (lambda: grpo_lambda.grade("3", "1", extract="box"), "^extract = `box`; must be one of auto"),
+        (lambda: grpo_lambda.grade_batch(["1"], ["1", "2"]), "^golds: 1 entries for 2 answers"),
+        (lambda: grpo_lambda.grade_batch(["1", ""], ["1", "2"]), r"^golds\[1\]: the reference answer is empty"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+def test_statistics_by_hand():
+    low, mid, high, level = stats.wilson(8, 10)
+    assert (round(low, 4), mid, round(high, 4), level) == (0.4902, 0.8, 0.9433, 0.95)
+    assert [round(x, 4) for x in stats.clopper_pearson(8, 10)[:3:2]] == [0.4439, 0.9748]
+    assert [round(x, 3) for x in stats.t_interval([1, 3])[:3]] == [-10.706, 2, 14.706]
+    assert stats.t_interval([1.0]) is None
+    assert stats.paired_permutation([2, 3, 4], [1, 1, 1]) == (2.0, 0.25, True)
+    assert stats.sign_flip_test([1, 1, 0, 1, 1, 0, 1]) == 2 / 32
+    assert stats.holm([0.04, 0.01, 0.03]) == [0.06, 0.03, 0.06]
+    assert stats.pass_at_k(4, 2, 2) == pytest.approx(5 / 6) and stats.pass_at_k(4, 3, 5) is None
+    assert stats.probability_of_improvement([[1, 3]], [[1, 2]]) == 2.5 / 4
+    interval = stats.bootstrap_iqm([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]])
+    assert interval.mid == pytest.approx(0.45) and interval.low < 0.45 < interval.high
+    assert stats.two_proportions(60, 100, 50, 100).mid == pytest.approx(0.1)
+
+
+def test_wrong_statistics_are_refused():
+    for call, text in [
+        (lambda: stats.wilson(3, 2), "^successes = 3; must be at most n = 2$"),
+        (lambda: stats.wilson(-1, 2), "^successes = -1; must be at least 0$"),
+        (lambda: stats.wilson(1, 2, level=95), "^level = 95; must lie between 0 and 1$"),
+        (lambda: stats.t_interval([1, float("nan")]), r"^values\[1\] = NaN; must be a finite number$"),
+        (lambda: stats.paired_permutation([1], [1, 2]), "^y has 2 entries, x has 1; the values are pairs$"),
+        (lambda: stats.holm([1.5]), r"^p\[0\] = 1.5; must lie between 0 and 1$"),
+        (lambda: stats.pass_at_k(4, 2, 0), "^k = 0; must be at least 1$"),
+        (lambda: stats.bootstrap_iqm([[1, 2]], resamples=0), "^resamples = 0; must be at least 1$"),
+        (lambda: stats.probability_of_improvement([[1]], []), "^y has 0 tasks, x has 1"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+def test_the_stub_names_what_the_module_has():
+    stub = Path(_native.__file__).with_name("_native.pyi").read_text()
+    declared = set(re.findall(r"^(?:def|class) (\w+)", stub, re.M))
+    assert declared == {name for name in dir(_native) if not name.startswith("_")}
+    for name in ("Credit", "Mdp", "Expected"):
+        body = re.search(rf"^class {name}:\n((?:    .*\n|\n)*)", stub, re.M)[1]
+        members = set(re.findall(r"^    def (\w+)", body, re.M)) - {"__init__", "__len__"}
+        assert members == {m for m in dir(getattr(_native, name)) if not m.startswith("_")}
+
+
+def test_every_public_name_is_documented():
+    for name in grpo_lambda.__all__:
+        assert getattr(grpo_lambda, name).__doc__, name
+
+
+@pytest.mark.parametrize("module", ["grpo_lambda", "grpo_lambda._grade"])
+def test_examples_in_the_documentation_of_the_code(module):
+    done = doctest.testmod(importlib.import_module(module))
+    assert done.attempted > 0 and done.failed == 0
+
+
+def test_the_package_is_typed_and_verl_finds_it():
+    assert Path(grpo_lambda.__file__).with_name("py.typed").exists()
+    found = [e for e in metadata.entry_points(group="verl.plugins") if e.dist.name == "grpo-lambda"]
+    assert [e.value for e in found] == ["grpo_lambda.verl"]

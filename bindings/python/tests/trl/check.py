@@ -1,0 +1,218 @@
+"""CreditTrainer against real TRL on a tiny model on the CPU. Writes `results.json` beside this file.
+
+    python check.py                                     # one process
+    torchrun --nproc-per-node 2 check.py                # two processes, gloo
+"""
+
+import json
+import logging
+import os
+import re
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+import transformers
+import trl
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+import grpo_lambda
+from grpo_lambda.trl import CreditTrainer, answer_reward
+
+RESULTS = Path(__file__).with_name("results.json")
+PROCESSES = int(os.environ.get("WORLD_SIZE", 1))
+TOLERANCE = 1e-6
+
+
+def tokenizer():
+    words = ["<pad>", "<eos>", "<unk>", *"0123456789+=", r"\boxed{", "}"]
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+
+
+def model():
+    torch.manual_seed(0)
+    shape = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+    config = Qwen2Config(vocab_size=16, max_position_embeddings=64, eos_token_id=1, pad_token_id=0, bos_token_id=None, **shape)
+    return Qwen2ForCausalLM(config).to(torch.float32)
+
+
+DATA = Dataset.from_list([{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(5) for b in range(5)])
+
+
+def reward(completion_ids, **_):
+    """Depends on the tokens, so that most groups differ; None at times, as an ungradable answer gives."""
+    return [None if sum(ids) % 11 == 0 else float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
+
+
+def train(kind, rewards=reward, steps=3, **config):
+    """Weights after a few steps, and the logs."""
+    own = {key: config.pop(key) for key in ("method", "settings") if key in config}
+    with tempfile.TemporaryDirectory() as folder:
+        args = trl.GRPOConfig(
+            output_dir=folder,
+            max_steps=steps,
+            seed=7,
+            bf16=False,
+            use_cpu=True,
+            learning_rate=1e-2,
+            lr_scheduler_type="constant",
+            max_completion_length=12,
+            num_generations=4,
+            report_to=[],
+            logging_steps=1,
+            save_strategy="no",
+            disable_tqdm=True,
+            gradient_checkpointing=False,
+            **{"per_device_train_batch_size": 8 // PROCESSES, **config},
+        )
+        trainer = kind(model=model(), reward_funcs=rewards, args=args, train_dataset=DATA, processing_class=tokenizer(), **own)
+        trainer.train()
+        weights = {name: p.detach().clone() for name, p in trainer.accelerator.unwrap_model(trainer.model).named_parameters()}
+        return weights, trainer.state.log_history
+
+
+def apart(a, b):
+    return max((a[name] - b[name]).abs().max().item() for name in a)
+
+
+CASES = {
+    "grpo, accumulation 1": (dict(loss_type="grpo"), dict(method="grpo")),
+    "grpo, accumulation 2": (dict(loss_type="grpo", gradient_accumulation_steps=2), dict(method="grpo", gradient_accumulation_steps=2)),
+    "grpo, beta 0.04": (dict(loss_type="grpo", beta=0.04), dict(method="grpo", beta=0.04)),
+    "grpo, two iterations": (dict(loss_type="grpo", num_iterations=2), dict(method="grpo", num_iterations=2)),
+    "grpo, two steps per generation": (dict(loss_type="grpo", steps_per_generation=2), dict(method="grpo", steps_per_generation=2)),
+    "dr_grpo, accumulation 2": (
+        dict(loss_type="dr_grpo", scale_rewards="none", gradient_accumulation_steps=2),
+        dict(method="dr_grpo", gradient_accumulation_steps=2),
+    ),
+    "token mean (TRL's dapo), accumulation 2": (
+        dict(loss_type="dapo", gradient_accumulation_steps=2),
+        dict(method="grpo", settings={"reduction": "token_mean"}, gradient_accumulation_steps=2),
+    ),
+    "gspo": (
+        dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=3e-4, epsilon_high=4e-4, num_iterations=2),
+        dict(method="gspo", num_iterations=2),
+    ),
+}
+
+
+def equal_to_trl():
+    """The largest difference of a weight between TRL's trainer and ours, and how far the weights moved."""
+    found = {}
+    start = {name: p.detach() for name, p in model().named_parameters()}
+    for name, (theirs, ours) in CASES.items():
+        a, _ = train(trl.GRPOTrainer, **theirs)
+        b, logs = train(CreditTrainer, **ours)
+        found[name] = {"largest difference of a weight": apart(a, b), "largest step of a weight": apart(a, start)}
+        assert apart(a, b) <= TOLERANCE, (name, found[name])
+        assert apart(a, start) > 1e-3, "the comparison is empty: nothing was learned"
+        assert "credit/ratio_mean" in logs[0]
+    return found
+
+
+def every_method():
+    """Which methods run in TRL, and why the others do not."""
+    ran, refused = [], {}
+    for method in grpo_lambda.methods():
+        try:
+            weights, logs = train(CreditTrainer, steps=2, method=method.name, gradient_accumulation_steps=2)
+        except ValueError as error:
+            refused[method.name] = str(error)
+            assert "this policy has none" in str(error), error
+            continue
+        assert all(torch.isfinite(p).all() for p in weights.values()) and all("loss" in log for log in logs[:-1]), method
+        ran.append(method.name)
+    return ran, refused
+
+
+def no_credit_depends_on_the_split():
+    """A trace of all tokens and a whitened batch: accumulation 2 on half the rows is accumulation 1 on all of them."""
+    for settings in (dict(method="grpo_lambda"), dict(method="reinforce_pp"), dict(method="high_entropy")):
+        # One generation batch of 16 rows in both cases.
+        a, _ = train(CreditTrainer, per_device_train_batch_size=16 // PROCESSES, **settings)
+        b, _ = train(CreditTrainer, per_device_train_batch_size=8 // PROCESSES, gradient_accumulation_steps=2, **settings)
+        assert apart(a, b) <= TOLERANCE, (settings, apart(a, b))
+
+
+def refusals():
+    for config, text in [
+        (dict(method="grop"), "did you mean `grpo`"),
+        (dict(method="grpo", settings={"lambda": 0.9}), "unknown key `lambda`"),
+        (dict(method="grpo", loss_type="bnpo"), "^loss_type = bnpo: it shapes TRL's own loss, which is not used; choose a method"),
+        (dict(method="grpo", epsilon=0.3), "^epsilon = 0.3: .*write settings="),
+        (dict(method="grpo", beta=0.1, settings={"beta": 0.2}), "^beta = 0.2: must be GRPOConfig's beta, 0.1$"),
+        (dict(method="ppo"), "needs values, which comes from a policy with a critic; this policy has none$"),
+    ]:
+        try:
+            train(CreditTrainer, **config)
+        except ValueError as error:
+            assert re.search(text, str(error)), (text, str(error))
+        else:
+            raise AssertionError(f"accepted: {config}")
+
+
+def rewards_from_the_grader():
+    reward = answer_reward("answer", extract="any")
+    assert reward(completions=["so 3", "so 4"], answer=["3", 3], prompts=["", ""]) == [1.0, 0.0]
+    boxed = answer_reward("answer")
+    assert boxed(completions=[[{"role": "assistant", "content": r"\boxed{1/2}"}], r"\boxed{((}"], answer=["0.5", "1"]) == [1.0, None]
+    try:
+        answer_reward("gold")(completions=["1"], answer=["1"])
+    except ValueError as error:
+        assert "column = `gold`: the data set has no such column; it has answer" in str(error), error
+    else:
+        raise AssertionError("accepted a column that is not there")
+    train(CreditTrainer, rewards=answer_reward("answer", extract="any"), steps=1, method="grpo_lambda")
+
+
+def hooks():
+    """The places that CreditTrainer relies on. A release of TRL that moves one of them fails here by name."""
+    import inspect
+
+    base = trl.GRPOTrainer
+    expected = {
+        "_calculate_rewards": ["self", "inputs", "prompts", "completions", "completion_ids_list"],
+        "_generate_and_score_completions": ["self", "inputs"],
+        "_compute_loss": ["self", "model", "inputs"],
+    }
+    for name, parameters in expected.items():
+        assert hasattr(base, name), f"GRPOTrainer has no {name} any more"
+        found = list(inspect.signature(getattr(base, name)).parameters)
+        assert found == parameters, f"GRPOTrainer.{name} takes {found}, not {parameters}"
+    loss = inspect.getsource(base._compute_loss)
+    assert "if advantages.dim() == 1:" in loss, "_compute_loss accepts no advantages of shape (B, T) any more"
+    assert loss.count("self._get_per_token_logps_and_entropies(") == 1, "_compute_loss scores the batch another way"
+    assert base.loss_is_scaled_for_ga is True, "the loss of GRPOTrainer is scaled by the Trainer now"
+    scored = inspect.getsource(base._generate_and_score_completions)
+    for text in ('self._logs["advantages"].extend(', 'output["old_per_token_logps"]', "self._calculate_rewards("):
+        assert text in scored, f"_generate_and_score_completions has no {text} any more"
+
+
+def main():
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    hooks()
+    found = {"versions": {m.__name__: m.__version__ for m in (trl, transformers, torch)}, "tolerance": TOLERANCE}
+    found["weights after 3 steps"] = equal_to_trl()
+    no_credit_depends_on_the_split()
+    if PROCESSES == 1:
+        refusals()
+        rewards_from_the_grader()
+        found["methods that run"], found["methods that are refused"] = every_method()
+    if int(os.environ.get("RANK", 0)) == 0:
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        known[f"{PROCESSES} process{'es' if PROCESSES > 1 else ''}"] = found
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
