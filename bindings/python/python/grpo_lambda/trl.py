@@ -34,7 +34,6 @@ _NOT_USED = {
     "mask_truncated_completions": "write settings={'mask_truncated': True}",
     "top_entropy_quantile": "choose method='high_entropy'",
     "off_policy_mask_threshold": "no method has it",
-    "use_bias_correction_kl": "write settings={'kl': 'ratio_k3'}",
     "entropy_coef": "no method has an entropy bonus",
     "use_adaptive_entropy": "no method has an entropy bonus",
 }
@@ -71,7 +70,8 @@ class CreditTrainer(GRPOTrainer):
 
     The loss of an optimiser step is that of the method for the whole generation batch of all processes, however it is cut into
     micro-batches. Where a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales.
-    ``GRPOConfig.beta`` is the method's ``beta``; fields of ``GRPOConfig`` that shape TRL's own loss are refused, with what to write instead.
+    ``GRPOConfig.beta`` is the method's ``beta``, and ``use_bias_correction_kl``, which TRL sets by default, is ``kl="ratio_k3"`` where the
+    settings do not say otherwise. Fields of ``GRPOConfig`` that shape TRL's own loss are refused, with what to write instead.
     """
 
     def __init__(self, *args: Any, method: str, settings: dict[str, Any] | None = None, **kwargs: Any) -> None:
@@ -98,6 +98,8 @@ class CreditTrainer(GRPOTrainer):
         if self.beta != 0.0 or "beta" in settings:
             if float(settings.setdefault("beta", self.beta)) != self.beta:
                 raise ValueError(f"beta = {settings['beta']}: must be GRPOConfig's beta, {self.beta}")
+        if self.beta != 0.0 and "kl" in keys:
+            settings.setdefault("kl", "ratio_k3" if self.args.use_bias_correction_kl else "k3")
         resolved = dict(_native.settings(method, **settings))
         if "max_length" in keys and "max_length" not in settings and resolved["reduction"] == "constant":
             settings["max_length"] = self.max_completion_length
