@@ -1,7 +1,7 @@
 //! The two steps of a method: credit of a whole batch, then the loss of its responses.
 
 use grpo_lambda::check;
-use grpo_lambda::group::{EvidenceKind, Group, Response};
+use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
 use grpo_lambda::methods::{self, Configured, batch_metrics};
 use grpo_lambda::metrics::Metrics;
 use pyo3::prelude::*;
@@ -102,7 +102,7 @@ pub(crate) fn credit_padded(
 
 /// Rows whose credit was fixed before, in any selection and order.
 #[pyfunction]
-#[pyo3(signature = (method, advantages, weights, old_logps, mask, eligible, ref_logps, settings))]
+#[pyo3(signature = (method, advantages, weights, old_logps, mask, eligible, ref_logps, sampler_logps, settings))]
 #[allow(clippy::too_many_arguments, reason = "the Python function names them")]
 pub(crate) fn credit_from_rows(
     method: &str,
@@ -112,6 +112,7 @@ pub(crate) fn credit_from_rows(
     mask: &Bound<'_, PyAny>,
     eligible: Option<&Bound<'_, PyAny>>,
     ref_logps: Option<&Bound<'_, PyAny>>,
+    sampler_logps: Option<&Bound<'_, PyAny>>,
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Credit> {
     let configured = configure(method, settings)?;
@@ -121,10 +122,15 @@ pub(crate) fn credit_from_rows(
     let old_logps = mask.rows("old_logps", old_logps)?;
     let eligible = eligible.map(|v| mask.rows("eligible", v)).transpose()?;
     let ref_logps = ref_logps.map(|v| mask.rows("ref_logps", v)).transpose()?;
-    if configured.evidence().contains(&EvidenceKind::RefLogps) && ref_logps.is_none() {
-        return Err(refused(
-            "ref_logps: missing; beta is not 0, so every token needs its log-probability under the reference",
-        ));
+    let sampler_logps = sampler_logps.map(|v| mask.rows("sampler_logps", v)).transpose()?;
+    let given = [
+        (EvidenceKind::RefLogps, &ref_logps, "beta"),
+        (EvidenceKind::SamplerLogps, &sampler_logps, "correction"),
+    ];
+    for (kind, rows, setting) in given {
+        if configured.evidence().contains(&kind) && rows.is_none() {
+            return Err(refused(format!("{}: missing; {setting} needs it for every token", kind.name())));
+        }
     }
     let layout =
         Layout::Padded { width: mask.width, rows: (0..mask.slots.len()).collect(), slots: mask.slots };
@@ -136,7 +142,9 @@ pub(crate) fn credit_from_rows(
             weights: weights[i].clone(),
             eligible: eligible.as_ref().map(|rows| rows[i].iter().map(|x| *x != 0.0).collect()),
         };
-        (Response { ref_logps, ..Response::graded(old_logps, 0.0) }, credit)
+        let sampler_logps = sampler_logps.as_ref().map(|rows| rows[i].clone());
+        let evidence = Evidence { sampler_logps, ..Evidence::default() };
+        (Response { ref_logps, evidence, ..Response::graded(old_logps, 0.0) }, credit)
     };
     let responses: Vec<_> = old_logps_of.map(response).collect();
     for (i, (response, credit)) in responses.iter().enumerate() {
@@ -144,6 +152,7 @@ pub(crate) fn credit_from_rows(
         finite(&layout, "weights", i, &credit.weights)?;
         finite(&layout, "old_logps", i, &response.old_logps)?;
         finite(&layout, "ref_logps", i, response.ref_logps.as_deref().unwrap_or(&[]))?;
+        finite(&layout, "sampler_logps", i, response.evidence.sampler_logps.as_deref().unwrap_or(&[]))?;
     }
     Ok(Credit { method: Arc::new(configured), responses, of_groups: Vec::new(), layout, logps: None })
 }

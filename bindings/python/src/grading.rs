@@ -1,28 +1,26 @@
 //! Answers of mathematics against their references.
 
-use grpo_lambda_grade::{Extraction, Gold, Prediction, Verdict, grade};
+use grpo_lambda_grade::{Extraction, Grader, Rules, Verdict};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use rayon::prelude::*;
 
 use crate::values::{refused, shown};
 
-/// Name, reward and reason of a verdict.
-type Told = (&'static str, Option<f64>, String);
+/// Name, reward, reason and extracted answer of a verdict.
+type Told = (&'static str, Option<f64>, String, Option<String>);
 
-/// Where in a response the final answer stands.
-fn extraction(name: &str) -> PyResult<Extraction> {
-    Ok(match name {
-        "auto" => Extraction::Auto,
-        "boxed" => Extraction::Boxed,
-        "tag" => Extraction::Tag,
-        "lenient-tag" => Extraction::LenientTag,
-        "any" => Extraction::Any,
-        _ => {
-            return Err(refused(format!(
-                "extract = `{name}`; must be one of auto, boxed, tag, lenient-tag, any"
-            )));
-        }
-    })
+/// How answers are found and compared: `rules` of `None` are those of the command line.
+fn grader(extract: &str, rules: Option<&str>) -> PyResult<Grader> {
+    use Extraction::{Any, Auto, Boxed, Free, LenientTag, Tag};
+    let all = [Auto, Boxed, Tag, LenientTag, Any, Free];
+    let extraction = all.into_iter().find(|e| e.name() == extract).ok_or_else(|| {
+        let names = all.map(Extraction::name).join(", ");
+        refused(format!("extract = `{extract}`; must be one of {names}"))
+    })?;
+    let default = if extraction == Free { Rules::LENIENT } else { Rules::STRICT };
+    let rules = rules.map(Rules::parse).transpose().map_err(|e| refused(format!("rules: {e}")))?;
+    Ok(Grader { extraction, rules: rules.unwrap_or(default) })
 }
 
 /// Compares every answer with the reference of the same place: a text, or a list of texts each of which is right.
@@ -32,8 +30,9 @@ pub(crate) fn grade_all(
     golds: Vec<Bound<'_, PyAny>>,
     answers: Vec<Bound<'_, PyAny>>,
     extract: &str,
+    rules: Option<&str>,
 ) -> PyResult<Vec<Told>> {
-    let how = extraction(extract)?;
+    let grader = grader(extract, rules)?;
     if golds.len() != answers.len() {
         let (found, expected) = (golds.len(), answers.len());
         return Err(refused(format!(
@@ -58,14 +57,14 @@ pub(crate) fn grade_all(
     py.detach(|| {
         let one = |(i, (gold, answer)): (usize, (&Vec<String>, &String))| {
             let gold =
-                Gold::any_of(gold.iter().map(String::as_str)).map_err(|e| format!("golds[{i}]: {e}"))?;
-            Ok(told(&grade(&Prediction::extract(answer, how), &gold)))
+                grader.gold(gold.iter().map(String::as_str)).map_err(|e| format!("golds[{i}]: {e}"))?;
+            Ok(told(grader.grade(&gold, answer)))
         };
-        golds.iter().zip(&answers).enumerate().map(one).collect::<Result<_, String>>()
+        golds.par_iter().zip(&answers).enumerate().map(one).collect::<Result<_, String>>()
     })
     .map_err(refused)
 }
 
-fn told(verdict: &Verdict) -> Told {
-    (verdict.name(), verdict.reward(), verdict.to_string())
+fn told(verdict: Verdict) -> Told {
+    (verdict.name(), verdict.reward(), verdict.to_string(), verdict.extracted)
 }

@@ -5,6 +5,7 @@
 
 mod configured;
 mod credit;
+mod diagnosis;
 mod grading;
 mod groups;
 mod layout;
@@ -27,6 +28,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(credit::credit, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit_padded, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit_from_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(diagnosis::diagnose, m)?)?;
     m.add_function(wrap_pyfunction!(grading::grade_all, m)?)?;
     m.add_class::<mdp::Mdp>()?;
     m.add_class::<mdp::Expected>()?;

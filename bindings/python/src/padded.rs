@@ -184,7 +184,9 @@ impl<'a, 'py> Rows<'a, 'py> {
     fn new(mask: &'a Mask, evidence: Option<&'a Bound<'py, PyDict>>) -> PyResult<Self> {
         let mut rows = Rows { mask, evidence, arrays: HashMap::new(), row: 0 };
         for kind in Evidence::KINDS {
-            if let Some(value) = rows.field(kind)?
+            // The parts of a reward belong to a response, not to its tokens.
+            if kind != EvidenceKind::RewardParts
+                && let Some(value) = rows.field(kind)?
                 && axes(&value)? == Some(2)
             {
                 rows.arrays.insert(kind, mask.rows(kind.name(), &value)?);

@@ -17,14 +17,17 @@ Wrong input raises :class:`ValueError` with the text of the command line: field,
 
 from . import stats
 from ._credit import Estimate, Loss, credit, credit_from_rows, credit_padded, estimate, loss
+from ._diagnose import Candidate, Found, diagnose
 from ._grade import Verdict, grade, grade_batch
 from ._methods import Method, Setting, evidence, explain, methods
 from ._native import Credit, Expected, Mdp
 
 __all__ = [
+    "Candidate",
     "Credit",
     "Estimate",
     "Expected",
+    "Found",
     "Loss",
     "Mdp",
     "Method",
@@ -33,6 +36,7 @@ __all__ = [
     "credit",
     "credit_from_rows",
     "credit_padded",
+    "diagnose",
     "estimate",
     "evidence",
     "explain",

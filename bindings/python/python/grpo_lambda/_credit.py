@@ -89,14 +89,17 @@ def credit_from_rows(
     mask: Any,
     eligible: Any = None,
     ref_logps: Any = None,
+    sampler_logps: Any = None,
     **settings,
 ) -> Credit:
     """Rows whose credit was fixed before, in any selection and any order: a micro-batch.
 
-    All arrays have shape ``(B, T)``; ``advantages``, ``weights`` and ``eligible`` are those of a :class:`Credit`. Losses of the parts of a
-    batch add up to the loss of the batch.
+    All arrays have shape ``(B, T)``; ``advantages``, ``weights`` and ``eligible`` are those of a :class:`Credit`. A
+    correction of the sampler's mismatch needs ``sampler_logps``. Losses of the parts of a batch add up to the loss of the batch.
     """
-    return _native.credit_from_rows(method, advantages, weights, old_logps, mask, eligible, ref_logps, settings)
+    return _native.credit_from_rows(
+        method, advantages, weights, old_logps, mask, eligible, ref_logps, sampler_logps, settings
+    )
 
 
 def loss(credit: Credit, logps: Any = None) -> Loss:

@@ -13,37 +13,40 @@ class Verdict(NamedTuple):
 
     ``name`` is ``equal``, ``different``, ``no_answer`` or ``unreadable``. ``reward`` is 1 for the right answer, 0 for a wrong one and for
     giving none, and ``None`` for an answer the grader cannot read: leave such a response out of its group's statistics, do not score it 0.
-    ``reason`` says why nothing could be compared.
+    ``reason`` is the verdict in words: the rules that an ``equal`` rests on, or why nothing could be compared. ``extracted`` is the answer that
+    was found in the response.
     """
 
     name: str
     reward: float | None
     reason: str
+    extracted: str | None
 
 
-def grade(gold: str | Sequence[str], answer: str, *, extract: str = "auto") -> Verdict:
+def grade(gold: str | Sequence[str], answer: str, *, extract: str = "auto", rules: str | None = None) -> Verdict:
     r"""Compares a response with the reference: one text, or a list of texts each of which is right.
 
     ``extract`` says where in the response the final answer stands: ``auto`` (the last ``\boxed{}``; a text without one is the answer
-    itself), ``boxed``, ``tag``, ``lenient-tag``, or ``any`` (the first that is found, down to the last number).
+    itself), ``boxed``, ``tag``, ``lenient-tag``, ``any`` (the first that is found, down to the last number), or ``free`` (as people write
+    answers, in the reference too). ``rules`` are those of ``llm-train grade --rules``: which spellings count as the same.
 
     >>> import grpo_lambda
     >>> grpo_lambda.grade("1/2", r"so it is \boxed{0.5}").name
     'equal'
     """
-    return _verdicts([gold], [answer], extract, one=True)[0]
+    return _verdicts([gold], [answer], extract, rules, one=True)[0]
 
 
 def grade_batch(
-    golds: Sequence[str | Sequence[str]], answers: Sequence[str], *, extract: str = "auto"
+    golds: Sequence[str | Sequence[str]], answers: Sequence[str], *, extract: str = "auto", rules: str | None = None
 ) -> list[Verdict]:
-    """:func:`grade` of every pair, without the interpreter's lock."""
-    return _verdicts(list(golds), list(answers), extract, one=False)
+    """:func:`grade` of every pair, on all cores and without the interpreter's lock."""
+    return _verdicts(list(golds), list(answers), extract, rules, one=False)
 
 
-def _verdicts(golds: list, answers: list, extract: str, *, one: bool) -> list[Verdict]:
+def _verdicts(golds: list, answers: list, extract: str, rules: str | None, *, one: bool) -> list[Verdict]:
     try:
-        return [Verdict(*told) for told in _native.grade_all(golds, answers, extract)]
+        return [Verdict(*told) for told in _native.grade_all(golds, answers, extract, rules)]
     except ValueError as error:
         if not one:
             raise

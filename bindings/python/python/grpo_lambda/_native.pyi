@@ -132,9 +132,22 @@ def credit_from_rows(
     mask: Any,
     eligible: Any,
     ref_logps: Any,
+    sampler_logps: Any,
     settings: dict[str, Any] | None,
 ) -> Credit: ...
-def grade_all(golds: list[Any], answers: list[str], extract: str) -> list[tuple[str, float | None, str]]: ...
+def diagnose(
+    groups: list[Any],
+    advantages: Any,
+    token_losses: Any,
+    gradient: Any,
+    loss: float | None,
+    tolerance: float,
+    beta: float | None,
+    max_length: float | None,
+) -> list[dict[str, Any]]: ...
+def grade_all(
+    golds: list[Any], answers: list[str], extract: str, rules: str | None
+) -> list[tuple[str, float | None, str, str | None]]: ...
 def wilson(successes: int, n: int, level: float) -> tuple[float, float, float, float] | None: ...
 def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float, float, float] | None: ...
 def t_interval(values: Any, level: float) -> tuple[float, float, float, float] | None: ...

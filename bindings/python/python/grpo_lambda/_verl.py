@@ -21,6 +21,7 @@ _NOT_CARRIED = {
     "kl": "write actor.kl_loss_type",
     "reduction": "write actor.loss_agg_mode",
     "max_length": "write actor.loss_scale_factor",
+    "correction": "write algorithm.rollout_correction",
     "mask_truncated": "verl does not say which responses were cut off",
 }
 

@@ -89,8 +89,8 @@ class CreditTrainer(GRPOTrainer):
                 raise ValueError(f"{field} = {value}: it shapes TRL's own loss, which is not used; {instead}")
         if self.use_vllm and self.vllm_importance_sampling_correction:
             raise ValueError(
-                "vllm_importance_sampling_correction = True: no method has it; set it to False, "
-                "and correct for the sampler with old log-probabilities (num_iterations or steps_per_generation)"
+                "vllm_importance_sampling_correction = True: it shapes TRL's own loss, which is not used; set it to False, "
+                "and write settings={'correction': ..}"
             )
         if self.aux_loss_enabled:
             raise ValueError("output_router_logits = True: a loss of the router beside the method's is not supported")
@@ -104,6 +104,7 @@ class CreditTrainer(GRPOTrainer):
         if "max_length" in keys and "max_length" not in settings and resolved["reduction"] == "constant":
             settings["max_length"] = self.max_completion_length
         provided = _PROVIDED + (["ref_logps"] if self.beta != 0.0 else [])
+        provided += ["sampler_logps"] if self.use_vllm else []
         _native.require(method, provided, settings)
         if self.num_generations_eval < 2 and self.args.eval_strategy != "no":
             raise ValueError(f"num_generations_eval = {self.num_generations_eval}; must be at least 2")
@@ -118,8 +119,9 @@ class CreditTrainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         rows, mask = len(output["completion_ids"]), _mask(output)
         columns = {"mask": mask, "tokens": output["completion_ids"]}
-        if "ref_per_token_logps" in output:
-            columns["ref_logps"] = output["ref_per_token_logps"]
+        for ours, theirs in (("ref_logps", "ref_per_token_logps"), ("sampler_logps", "sampling_per_token_logps")):
+            if theirs in output:
+                columns[ours] = output[theirs]
         columns |= self._log_probs_before(output)
         columns = {name: self._of_all(column) for name, column in columns.items()}
         truncated = self._of_all(self._truncated(output))
@@ -178,7 +180,7 @@ class CreditTrainer(GRPOTrainer):
         if all(reward is None for reward in rewards):
             return {"advantages": mask * 0.0, "weights": mask * 0.0, "eligible": None}
         ref_logps = columns.get("ref_logps")
-        entropies = columns.get("entropies")
+        evidence = {kind: array(columns[kind]) for kind in ("entropies", "sampler_logps") if kind in columns}
         fixed = credit_padded(
             self._method,
             rewards,
@@ -189,7 +191,7 @@ class CreditTrainer(GRPOTrainer):
             ref_logps=None if ref_logps is None else array(ref_logps),
             truncated=truncated.tolist(),
             tokens=columns["tokens"].cpu().numpy(),
-            evidence=None if entropies is None else {"entropies": array(entropies)},
+            evidence=evidence,
             **self._settings,
         )
         return {"advantages": fixed.advantages, "weights": fixed.weights, "eligible": fixed.eligible}
@@ -218,6 +220,7 @@ class CreditTrainer(GRPOTrainer):
             self._heard = None
         old = inputs.get("old_per_token_logps")
         ref_logps, eligible = inputs.get("ref_per_token_logps"), inputs.get(_ELIGIBLE)
+        sampler_logps = inputs.get("sampling_per_token_logps")
         fixed = credit_from_rows(
             self._method,
             advantages=array(inputs["advantages"]),
@@ -226,6 +229,7 @@ class CreditTrainer(GRPOTrainer):
             mask=array(_mask(inputs)),
             eligible=None if eligible is None else array(eligible),
             ref_logps=None if ref_logps is None else array(ref_logps),
+            sampler_logps=None if sampler_logps is None else array(sampler_logps),
             **self._settings,
         )
         value, metrics = torch_loss(fixed, logps)

@@ -1,0 +1,111 @@
+//! Which framework's convention produced given numbers.
+
+use grpo_lambda::check;
+use grpo_lambda::conventions::{self, Assumptions, Candidate, Found, Theirs};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::groups;
+use crate::values::{items, refused};
+
+type Rows = Vec<Vec<f64>>;
+
+/// Explains what a trainer computed on groups that carry their `logps`: one dictionary per quantity that is given.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the Python function names them")]
+pub(crate) fn diagnose<'py>(
+    py: Python<'py>,
+    groups: Vec<Bound<'py, PyAny>>,
+    advantages: Option<&Bound<'py, PyAny>>,
+    token_losses: Option<&Bound<'py, PyAny>>,
+    gradient: Option<&Bound<'py, PyAny>>,
+    loss: Option<f64>,
+    tolerance: f64,
+    beta: Option<f64>,
+    max_length: Option<f64>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (mut batch, mut logps) = (Vec::new(), Vec::new());
+    for (g, value) in groups.iter().enumerate() {
+        let named = |e: String| refused(format!("groups[{g}]: {e}"));
+        let line = groups::read(value).map_err(|e| named(e.value(py).to_string()))?;
+        let own = line
+            .logps
+            .ok_or_else(|| named("logps: missing; the numbers belong to log-probabilities".into()))?;
+        check::group(&line.group, &own, &[]).map_err(|e| named(e.to_string()))?;
+        batch.push(line.group);
+        logps.extend(own);
+    }
+    let sizes: Vec<usize> = batch.iter().map(|g| g.responses.len()).collect();
+    let read = |name: &'static str, value: Option<&Bound<'py, PyAny>>| {
+        value.map(|value| rows(name, value, &sizes, &logps)).transpose()
+    };
+    let theirs = Theirs {
+        advantages: read("advantages", advantages)?,
+        token_losses: read("token_losses", token_losses)?,
+        gradient: read("gradient", gradient)?,
+        loss,
+    };
+    if theirs == Theirs::default() {
+        return Err(refused("give at least one of advantages, token_losses, gradient and loss"));
+    }
+    let assumed = Assumptions { tolerance, beta, max_length };
+    let found = py.detach(|| conventions::diagnose(&batch, &logps, &theirs, &assumed));
+    let told: Vec<_> = found.found().map(|found| told(py, found)).collect::<PyResult<_>>()?;
+    PyList::new(py, told)
+}
+
+/// Numbers of every token, group by group.
+fn rows(name: &'static str, value: &Bound<'_, PyAny>, sizes: &[usize], logps: &Rows) -> PyResult<Rows> {
+    let of_groups = items(name, value, "a list of groups, each a list of lists of numbers")?;
+    if of_groups.len() != sizes.len() {
+        return Err(refused(format!("{name}: {} entries for {} groups", of_groups.len(), sizes.len())));
+    }
+    let mut all = Vec::new();
+    for (g, (of_group, &size)) in of_groups.iter().zip(sizes).enumerate() {
+        let read = groups::lists(name, size, of_group);
+        for (i, row) in read
+            .map_err(|e| refused(format!("groups[{g}]: {}", e.value(value.py()))))?
+            .into_iter()
+            .enumerate()
+        {
+            let expected = logps[all.len()].len();
+            if row.len() != expected {
+                let found = row.len();
+                return Err(refused(format!(
+                    "groups[{g}]: {name}[{i}] has {found} entries, logps[{i}] has {expected}; one per token is needed"
+                )));
+            }
+            if let Some(t) = row.iter().position(|x| !x.is_finite()) {
+                return Err(refused(format!(
+                    "groups[{g}]: {name}[{i}][{t}] = {}; must be a finite number",
+                    row[t]
+                )));
+            }
+            all.push(row);
+        }
+    }
+    Ok(all)
+}
+
+fn told<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("quantity", found.quantity)?;
+    let matches: Vec<_> = found.matches.iter().map(|c| candidate(py, c)).collect::<PyResult<_>>()?;
+    dict.set_item("matches", matches)?;
+    dict.set_item("nearest", found.nearest.as_ref().map(|c| candidate(py, c)).transpose()?)?;
+    let remainder = found.remainder.as_ref().map(|(what, beside)| (what.to_string(), beside.clone()));
+    dict.set_item("remainder", remainder)?;
+    dict.set_item("tried", found.tried)?;
+    Ok(dict)
+}
+
+fn candidate<'py>(py: Python<'py>, c: &Candidate) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("what", &c.what)?;
+    dict.set_item("command", &c.command)?;
+    dict.set_item("labels", &c.labels)?;
+    dict.set_item("error", c.error)?;
+    dict.set_item("factor", c.factor)?;
+    dict.set_item("beta", c.beta)?;
+    Ok(dict)
+}

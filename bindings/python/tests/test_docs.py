@@ -1,0 +1,31 @@
+"""The Python blocks of the pages run, in their order, each page in one session."""
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+PAGES = [ROOT / "docs/python.md", Path(__file__).parents[1] / "README.md"]
+#: Packages that these tests do not have; `tests/trl/check.py` and `tests/verl/check.py` run those blocks.
+ELSEWHERE = ("grpo_lambda.trl", "grpo_lambda.verl")
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks(page):
+    namespace, run = {}, 0
+    for block in blocks(page):
+        if not any(module in block for module in ELSEWHERE):
+            exec(compile(block, str(page), "exec"), namespace)
+            run += 1
+    assert run >= 1
+
+
+def test_the_pages_of_the_adapters_have_their_blocks():
+    found = blocks(PAGES[0])
+    for module in ELSEWHERE:
+        assert sum(module in block for block in found) == 1
