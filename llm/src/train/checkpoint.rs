@@ -51,7 +51,8 @@ impl Run<'_> {
             // The reference stays the same during a stage: it is on the disk once, and so is its fingerprint beside an adapter.
             let under = format!("adapter/{}", adapter_base::FILE);
             let fingerprint = adapter.is_some().then_some(under.as_str());
-            let constant: Vec<&str> = fingerprint.into_iter().chain(REFERENCE).collect();
+            // The fingerprint is linked last: once it is, nothing is written over the file that another checkpoint has.
+            let constant: Vec<&str> = REFERENCE.into_iter().chain(fingerprint).collect();
             if !linked(writer, stored.as_ref(), &constant)?
                 && let Some(frozen) = engine.frozen_weights()?
             {
