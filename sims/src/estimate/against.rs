@@ -78,7 +78,8 @@ fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
     groups.iter().flat_map(|(line, group)| (0..group.logps.len()).map(move |i| (*line, i))).collect()
 }
 
-const FIELDS: [&str; 6] = ["id", "advantages", "token_losses", "gradient", "dlogps", "loss"];
+/// `metrics` is what `sim estimate` itself prints beside them; it is not read.
+const FIELDS: [&str; 7] = ["id", "advantages", "token_losses", "gradient", "dlogps", "loss", "metrics"];
 
 /// Their numbers, in the order of the groups.
 fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<Theirs, (usize, String)> {
