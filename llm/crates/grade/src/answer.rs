@@ -151,7 +151,10 @@ impl Answer {
             let text = tidy(&folded(text)).replace("\\text{", " ").replace('}', " ").to_lowercase();
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        plain(&self.text) == plain(response)
+        // In mathematics a capital is another symbol.
+        let own = plain(&self.text);
+        let words = own.split(|c: char| !c.is_alphabetic()).any(|word| word.chars().count() >= 3);
+        words && !own.contains(['\\', '^', '_', '=']) && own == plain(response)
     }
 
     fn by_choice(&self, other: &Answer) -> Option<Verdict> {

@@ -75,7 +75,7 @@ rules! {
     NamedValue "named_value",
     /// What stands behind `\approx` may answer where it is the exact side rounded to the digits written.
     Approximation "approximation",
-    /// A tuple is the list of its entries in that order, and so are assignments to its names.
+    /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer to a list of two.
     TupleList "tuple_list",
     /// The ratio `a : b` is the quotient a/b.
     Ratio "ratio",

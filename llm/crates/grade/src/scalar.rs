@@ -14,7 +14,9 @@ use super::numeric::{EvaluationPoint, Symbols};
 use super::rules::Rule;
 use super::verdict::Reason;
 
-/// Bits of the first evaluation, and of the one that confirms that two constants agree.
+/// Bits of a first look, which proves most differences: the bound on the error holds at any precision.
+const GLANCE: usize = 64;
+/// Bits of the evaluation that decides, and of the one that confirms that two constants agree.
 const PRECISION: [usize; 2] = [256, 640];
 /// Two constants are the same when they differ by at most 2 to this power relative to the larger: an equality of constants with
 /// radicals, pi or e is believed, not proved.
@@ -200,7 +202,7 @@ fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Re
 }
 
 fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    for precision in PRECISION {
+    for precision in [GLANCE, PRECISION[0], PRECISION[1]] {
         let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision };
         let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
         let difference = x.plus(&y.negated(), precision)?;
@@ -216,7 +218,13 @@ fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
 
 /// Compares two expressions with symbols at fixed points of their common domain.
 fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let differ = |x: &Ball, y: &Ball, p| Ok(!x.plus(&y.negated(), p)?.may_be_zero());
+    let differ = |x: &Ball, y: &Ball, p| Ok::<bool, Reason>(!x.plus(&y.negated(), p)?.may_be_zero());
+    let glance = EvaluationPoint { symbols: domain(&[a, b]), seed: 0, precision: GLANCE };
+    if let (Ok(x), Ok(y)) = (glance.value(a, budget), glance.value(b, budget))
+        && differ(&x, &y, GLANCE)?
+    {
+        return Ok(false);
+    }
     at_points(&[a, b], budget, |values, p| differ(&values[0], &values[1], p)).map(|different| !different)
 }
 

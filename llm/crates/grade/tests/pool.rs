@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use grpo_lambda_grade::{Answer, Extraction, Gold, Prediction, Reason, Verdict};
+use grpo_lambda_grade::{Answer, Extraction, Gold, Grader, Prediction, Reason, Rules, Verdict};
 use proptest::prelude::*;
+use rayon::prelude::*;
 use serde_json::Value;
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -103,19 +104,19 @@ fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
     let Some(folder) = benchmarks() else { return };
     let golds = golds(&folder);
     let read: Vec<Answer> = golds.iter().map(|g| Answer::read(g)).collect();
-    let mut found = BTreeSet::new();
     let mut unreadable = BTreeSet::new();
     for i in 0..golds.len() {
         assert!(read[i].compare(&Answer::read(&format!(" {} ", golds[i]))).is_equal());
         if let Some(Reason::Unreadable(_)) = read[i].compare(&Answer::read("\\frac{355}{113}")).why {
             unreadable.insert(golds[i].clone());
         }
-        for j in 0..i {
-            if read[i].compare(&read[j]).is_equal() {
-                found.insert(format!("{:?} = {:?}", golds[j], golds[i]));
-            }
-        }
     }
+    let pair = |i: usize, j: usize| format!("{:?} = {:?}", golds[j], golds[i]);
+    let equal = |i: usize| {
+        (0..i).filter(|j| read[i].compare(&read[*j]).is_equal()).map(move |j| (i, j)).collect::<Vec<_>>()
+    };
+    let pairs: Vec<(usize, usize)> = (0..golds.len()).into_par_iter().flat_map_iter(equal).collect();
+    let found: BTreeSet<String> = pairs.into_iter().map(|(i, j)| pair(i, j)).collect();
     println!("{} references, {} pairs of equal value, unreadable: {unreadable:?}", golds.len(), found.len());
     let listed = std::fs::read_to_string(here("golds_equal.txt")).unwrap();
     let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
@@ -307,6 +308,11 @@ proptest! {
         let [x, y, z] = [&a, &b, &c].map(|text| Answer::read(text));
         prop_assert_eq!(x.compare(&y).equal, y.compare(&x).equal, "{} and {}", a, b);
         prop_assert_eq!(x.compare(&z).equal, z.compare(&x).equal, "{} and {}", a, c);
+        let lenient = |text: &str| Answer::read_by(text, Rules::LENIENT);
+        for (p, q) in [(&a, &b), (&b, &a), (&a, &c)] {
+            let (strict, free) = (Answer::read(p).compare(&Answer::read(q)), lenient(p).compare(&lenient(q)));
+            prop_assert!(!strict.is_equal() || free.is_equal(), "lenient refuses what strict accepts: {} and {}", p, q);
+        }
         for (text, read) in [(&a, &x), (&c, &z)] {
             let found = read.compare(&Answer::read(text));
             prop_assert!(found.is_equal() || found.no_answer(), "{text}: {found:?}");
@@ -374,8 +380,8 @@ fn expression(next: &mut impl FnMut(usize) -> usize, depth: usize, out: &mut Str
     }
 }
 
-/// Ten million random inputs; the count and the result stand in `tests/grade/README.md`.
-/// `cargo test -p grpo-lambda-llm --release --test grade ten_million -- --ignored --nocapture`
+/// Ten million random inputs; the count and the result stand in `tests/pool/README.md`.
+/// `cargo test -p grpo-lambda-grade --test pool ten_million -- --ignored --nocapture`
 #[test]
 #[ignore = "takes many minutes"]
 fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
@@ -404,7 +410,12 @@ fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
         };
         let (a, b) = (text(), text());
         let start = Instant::now();
-        let found = Answer::read(&a).compare(&Answer::read(&b));
+        let found = match round % 4 {
+            // The strict rules, the lenient ones, and both texts in prose.
+            0 | 1 => Answer::read(&a).compare(&Answer::read(&b)),
+            2 => Answer::read_by(&a, Rules::LENIENT).compare(&Answer::read_by(&b, Rules::LENIENT)),
+            _ => Grader::free().grade_text(&a, &format!("So the answer is {b}, as {a} says.")),
+        };
         let spent = start.elapsed();
         if spent > slowest.0 {
             slowest = (spent, format!("{a:?} and {b:?}"));

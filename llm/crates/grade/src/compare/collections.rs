@@ -83,7 +83,9 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
         _ => None,
     };
     if let Some((items, other)) = tuple {
-        return in_tuple(items, other, budget);
+        // A pair in brackets beside a list of two values would be a point or an interval.
+        let pair = items.len() == 2 && matches!(a, Node::List(_)) && names::assignments(a).is_none();
+        return if pair { Ok(None) } else { in_tuple(items, other, budget) };
     }
     for (one, other) in [(a, b), (b, a)] {
         if let Some(tuples) = names::tuples(one)

@@ -303,6 +303,14 @@ impl Lexer<'_> {
             }
             '{' => Token::Open('{'),
             '}' => Token::Close('}'),
+            // Outside of rows the backslash of a command was written twice.
+            '\\' if self.spelling.wide
+                && !self.text.contains("\\begin")
+                && self.rest().starts_with(|c: char| c.is_ascii_alphabetic()) =>
+            {
+                self.at -= 1;
+                return self.command();
+            }
             '\\' => {
                 self.row_space();
                 Token::RowEnd
