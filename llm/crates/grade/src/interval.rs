@@ -1,11 +1,8 @@
 //! Sets of real numbers: intervals, points, their unions and differences, and the inequalities that describe them.
 
-use num_rational::BigRational;
-use num_traits::{Signed, Zero};
-
 use super::budget::Budget;
-use super::exact;
-use super::node::{Function, Node, Relation, Sign};
+use super::inequality::{described, in_reals, named_point, subject, unequal};
+use super::node::{Node, Relation};
 use super::scalar;
 use super::verdict::Reason;
 
@@ -20,180 +17,6 @@ struct Interval {
 /// A set of real numbers as intervals in order that do not touch.
 #[derive(Clone, Debug)]
 pub(super) struct Reals(Vec<Interval>);
-
-/// The set that an inequality leaves for what it is about.
-struct Described {
-    /// A symbol, or what else has a range: `|z|`, `f(x)`.
-    subject: Node,
-    /// Intervals, of which the set is the union.
-    parts: Vec<Node>,
-}
-
-/// Ends, and whether each belongs to the interval.
-struct Bounds {
-    low: Option<(Node, bool)>,
-    high: Option<(Node, bool)>,
-}
-
-impl Bounds {
-    /// `subject r bound`.
-    fn of(relation: Relation, bound: Node) -> Option<Bounds> {
-        Some(match relation {
-            Relation::Less => Bounds { low: None, high: Some((bound, false)) },
-            Relation::LessOrEqual => Bounds { low: None, high: Some((bound, true)) },
-            Relation::Greater => Bounds { low: Some((bound, false)), high: None },
-            Relation::GreaterOrEqual => Bounds { low: Some((bound, true)), high: None },
-            _ => return None,
-        })
-    }
-
-    fn interval(self) -> Node {
-        let (low, low_in) = self.low.unwrap_or((Node::minus_infinity(), false));
-        let (high, high_in) = self.high.unwrap_or((Node::Infinity, false));
-        Node::interval(low, high, (low_in, high_in))
-    }
-
-    /// The bounds of x, where these are those of `slope x + shift`.
-    fn solved(self, slope: &BigRational, shift: &BigRational) -> Bounds {
-        let one = |(bound, inside): (Node, bool)| {
-            let moved = bound.minus(&Node::exact(shift.clone()));
-            (Node::Product(vec![(false, moved), (true, Node::exact(slope.clone()))]), inside)
-        };
-        let (low, high) = (self.low.map(one), self.high.map(one));
-        if slope.is_negative() { Bounds { low: high, high: low } } else { Bounds { low, high } }
-    }
-}
-
-/// The middle of a chain of inequalities and its bounds, without symbols.
-fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
-    match rest {
-        [(relation, right)] => match (first.has_symbols(), right.has_symbols()) {
-            (true, false) => Some((first.clone(), Bounds::of(*relation, right.clone())?)),
-            (false, true) => Some((right.clone(), Bounds::of(relation.turned(), first.clone())?)),
-            (true, true) if first.is_expression() && right.is_expression() => {
-                Some((first.minus(right), Bounds::of(*relation, Node::integer(0))?))
-            }
-            _ => None,
-        },
-        [(r, middle), (s, last)] if middle.has_symbols() && !first.has_symbols() && !last.has_symbols() => {
-            let (one, other) = (Bounds::of(r.turned(), first.clone())?, Bounds::of(*s, last.clone())?);
-            let bounds = Bounds { low: one.low.or(other.low), high: one.high.or(other.high) };
-            // `1 < x > 2` bounds one side twice.
-            (bounds.low.is_some() && bounds.high.is_some()).then(|| (middle.clone(), bounds))
-        }
-        _ => None,
-    }
-}
-
-/// Slope and shift of what is linear in its one symbol.
-fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigRational)> {
-    if !node.is_expression() {
-        return None;
-    }
-    let symbols = node.symbols();
-    let [name] = &symbols[..] else { return None };
-    let mut at = |n: i64| exact::rational(&node.with(name, &Node::integer(n)), budget).ok().flatten();
-    let (zero, one, two, far) = (at(0)?, at(1)?, at(2)?, at(-7)?);
-    let slope = &one - &zero;
-    let straight = &two - &one == slope && &zero - &far == &slope * BigRational::from_integer(7.into());
-    (straight && !slope.is_zero()).then(|| (name.clone(), slope, zero))
-}
-
-/// Whether something that is no symbol is spoken of by its range.
-fn has_range(node: &Node) -> bool {
-    match node {
-        Node::Call(Function::Abs, _) => true,
-        Node::Product(factors) => {
-            factors.len() == 2 && factors.iter().all(|(divides, n)| !divides && matches!(n, Node::Symbol(_)))
-        }
-        _ => false,
-    }
-}
-
-fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Budget) -> Option<Described> {
-    let (subject, bounds) = bounded(first, rest)?;
-    if matches!(subject, Node::Symbol(_)) {
-        return Some(Described { subject, parts: vec![bounds.interval()] });
-    }
-    if let Some((name, slope, shift)) = linear(&subject, budget) {
-        let parts = vec![bounds.solved(&slope, &shift).interval()];
-        return Some(Described { subject: Node::Symbol(name), parts });
-    }
-    if let (Node::Call(Function::Abs, inner), [_]) = (&subject, rest)
-        && let Some((name, slope, shift)) = linear(&inner[0], budget)
-    {
-        return Some(Described { subject: Node::Symbol(name), parts: of_absolute(bounds, &slope, &shift) });
-    }
-    has_range(&subject).then(|| Described { subject, parts: vec![bounds.interval()] })
-}
-
-/// The intervals of x where `|slope x + shift|` has one bound.
-fn of_absolute(bounds: Bounds, slope: &BigRational, shift: &BigRational) -> Vec<Node> {
-    let negative = |bound: &Node| Node::Sum(vec![(Sign::Minus, bound.clone())]);
-    let all = match bounds {
-        Bounds { high: Some((bound, inside)), .. } => {
-            vec![Bounds { low: Some((negative(&bound), inside)), high: Some((bound, inside)) }]
-        }
-        Bounds { low: Some((bound, inside)), .. } => vec![
-            Bounds { low: None, high: Some((negative(&bound), inside)) },
-            Bounds { low: Some((bound, inside)), high: None },
-        ],
-        none => vec![none],
-    };
-    all.into_iter().map(|b| b.solved(slope, shift).interval()).collect()
-}
-
-/// What an inequality, or a list of them, is about.
-pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
-    match node {
-        Node::Chain(first, rest, _) => match unequal(first, rest) {
-            Some(_) => Some((**first).clone()),
-            None => described(first, rest, budget).map(|d| d.subject),
-        },
-        Node::List(items) | Node::All(items) => {
-            // One inequality makes points and memberships beside it parts of a set.
-            let mut found = None;
-            for item in items {
-                let Node::Chain(first, rest, _) = item else { return None };
-                let about = subject(item, budget);
-                let own = match about {
-                    None if named_point(first, rest).is_some() || in_reals(first, rest).is_some() => {
-                        (**first).clone()
-                    }
-                    other => other?,
-                };
-                if found.as_ref().is_some_and(|(known, _)| *known != own) {
-                    return None;
-                }
-                let is_set = found.is_some_and(|(_, is_set)| is_set)
-                    || !matches!(rest[0].0, Relation::Equal | Relation::In);
-                found = Some((own, is_set));
-            }
-            found.filter(|(_, is_set)| *is_set).map(|(own, _)| own)
-        }
-        _ => None,
-    }
-}
-
-/// Whether a node describes a set of reals in a way that a pair in brackets alone does not.
-pub(super) fn is_described(node: &Node, budget: &mut Budget) -> bool {
-    match node {
-        Node::Union(_) | Node::Without(..) => true,
-        Node::All(items) => {
-            items.iter().all(|i| matches!(i, Node::Chain(..) | Node::Group(..) | Node::Union(_)))
-        }
-        Node::Chain(..) | Node::List(_) => subject(node, budget).is_some(),
-        _ => false,
-    }
-}
-
-/// `x != a` for one symbol.
-fn unequal<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
-    match (first, rest) {
-        (Node::Symbol(_), [(Relation::Unequal, bound)]) if !bound.has_symbols() => Some(bound),
-        _ => None,
-    }
-}
 
 impl Reals {
     /// The set a node describes, if it describes one.
@@ -274,24 +97,6 @@ fn described_set(first: &Node, rest: &[(Relation, Node)], budget: &mut Budget) -
 
 fn collect_point(point: Option<&Node>) -> Result<Intervals, Reason> {
     Ok(point.map(|p| vec![Interval { low: p.clone(), high: p.clone(), ends: (true, true) }]))
-}
-
-/// `x = 5` among inequalities.
-fn named_point<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
-    match (first, rest) {
-        (Node::Symbol(_), [(Relation::Equal, value)]) if value.is_expression() && !value.has_symbols() => {
-            Some(value)
-        }
-        _ => None,
-    }
-}
-
-/// `x \in (0, 1)` among inequalities.
-fn in_reals<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
-    match (first, rest) {
-        (Node::Symbol(_), [(Relation::In, set @ (Node::Group(..) | Node::Union(_)))]) => Some(set),
-        _ => None,
-    }
 }
 
 fn all_of(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {

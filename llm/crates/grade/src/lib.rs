@@ -30,6 +30,7 @@ mod field;
 mod fold;
 mod gold;
 mod grader;
+mod inequality;
 mod integer;
 mod interval;
 mod lex;

@@ -25,9 +25,12 @@ struct Unit {
     factor: (u64, u64),
 }
 
+/// Names, exponents of base units, and the factor as a fraction.
+type Entry = (&'static str, &'static [(usize, i8)], (u64, u64));
+
 /// Names of units, the canonical one first; lengths and masses of the international yard and pound, the US gallon, the Julian year of
 /// no use here: months and years are not converted to days.
-const UNITS: &[(&str, &[(usize, i8)], (u64, u64))] = &[
+const UNITS: &[Entry] = &[
     ("nm nanometer nanometers nanometre nanometres", &[(METRE, 1)], (1, 1_000_000_000)),
     ("um micron microns micrometer micrometers μm µm", &[(METRE, 1)], (1, 1_000_000)),
     ("mm millimeter millimeters millimetre millimetres 毫米 мм", &[(METRE, 1)], (1, 1000)),

@@ -6,7 +6,8 @@ mod relations;
 mod solutions;
 
 use super::budget::Budget;
-use super::interval::{Reals, is_described, subject};
+use super::inequality::{is_described, subject};
+use super::interval::Reals;
 use super::node::{Node, Relation};
 use super::rules::Rule;
 use super::scalar;

@@ -161,7 +161,7 @@ pub(super) fn tuples(node: &Node) -> Option<Node> {
     let Node::List(items) = node else { return None };
     let all: Vec<(String, Node)> = items.iter().map(one).collect::<Option<_>>()?;
     let width = all.iter().skip(1).position(|(name, _)| *name == all[0].0)? + 1;
-    if width < 2 || all.len() % width != 0 {
+    if width < 2 || !all.len().is_multiple_of(width) {
         return None;
     }
     let mut rows = Vec::new();

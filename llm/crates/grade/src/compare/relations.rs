@@ -116,7 +116,8 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         || f == g
         || (constant(f) && constant(g))
         || constant(f) != constant(g) && constant(x.value) && constant(y.value);
-    if !alike && !(one_function && x.value.has_symbols() && budget.uses(Rule::NamedValue)) {
+    let functions = one_function && x.value.has_symbols();
+    if !(alike || functions && budget.uses(Rule::NamedValue)) {
         return Ok(false);
     }
     if x.about.is_none() && y.about.is_none() {
