@@ -20,8 +20,12 @@ pub fn locate(given: &Path) -> Result<PathBuf, String> {
     if given.exists() {
         return Err(format!("{shown}: not a directory; {RIGHT}"));
     }
+    // A missing run is no repository of someone called `runs`.
+    let local = given.starts_with("runs") || given.parent().is_some_and(Path::is_dir);
     match given.to_str() {
-        Some(name) if hub::is_hub_name(name) => hub::snapshot(RepositoryKind::Model, name, &hub_cache()),
+        Some(name) if hub::is_hub_name(name) && !local => {
+            hub::snapshot(RepositoryKind::Model, name, &hub_cache())
+        }
         _ => Err(format!("{shown}: no such directory; {RIGHT}")),
     }
 }

@@ -349,6 +349,7 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
 fn train_takes_every_method_the_language_model_has_the_evidence_for() {
     let dir = tempfile::tempdir().unwrap();
     let provided = PROVIDED;
+    let names = provided.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
     let small =
         ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
     let steps =
@@ -365,8 +366,7 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
                 continue;
             };
             let line = format!(
-                "method.name={}: needs {} under these settings, which comes from {}; {}; the language model provides tokens, entropies, \
-                 ref_logps, shifts, saliencies, hidden",
+                "method.name={}: needs {} under these settings, which comes from {}; {}; the language model provides {names}",
                 spec.name,
                 missing.name(),
                 missing.provided_by(),

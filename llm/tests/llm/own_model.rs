@@ -254,6 +254,7 @@ fn a_model_that_is_not_there_is_refused_by_what_is_there_instead() {
     };
     for (model, expected) in [
         ("/nope", &["/nope: no such directory; a model is a checkpoint directory"][..]),
+        ("runs/nope", &["runs/nope: no such directory"]),
         ("owner/model", &["neither a path nor in the Hugging Face cache", "`hf download owner/model`"]),
         (&torch, &["holds pytorch_model.bin, which is not read", "save_pretrained"]),
         (&checkpoints, &["the checkpoints of a run, not one of them", "its latest is", "step-00000002"]),
