@@ -16,7 +16,7 @@ fn figure(n: &Numbers) -> Figure {
     };
     let all = n.cells.iter().filter(|c| c.shared).count();
     let mut figure = Figure::new(format!(
-        "On a small network with shared parameters the clamp helps at {} and hurts at {} of {all} settings",
+        "Where prompts share parameters the clamp helps at {} and hurts at {} of {all} optimisers and rates",
         clear(true),
         clear(false)
     ))
