@@ -35,6 +35,8 @@ def group(rng, number, *, width=3):
         "shifts": [[rng.random() for _ in range(r)] for r in reasoning],
         "saliencies": [[rng.random() for _ in range(r)] for r in reasoning],
         "teacher_logps": rows(logp),
+        "sampler_logps": [[min(0.0, x + rng.gauss(0, 0.3)) for x in row] for row in old],
+        "reward_parts": [[rng.random(), rng.random()] for _ in lengths],
         "hidden": [[[rng.gauss(0, 1) for _ in range(width)] for _ in range(n)] for n in lengths],
         "tokens": [[rng.randrange(3) for _ in range(n)] for n in lengths],
         "truncated": [rng.random() < 0.2 for _ in lengths],

@@ -11,7 +11,7 @@ from samples import groups
 import grpo_lambda
 
 NAMES = [method.name for method in grpo_lambda.methods()]
-PER_TOKEN = ("entropies", "values", "collisions", "teacher_logps")
+PER_TOKEN = ("entropies", "values", "collisions", "teacher_logps", "sampler_logps")
 
 
 def padded(lines, seed, width=14):
@@ -44,7 +44,7 @@ def padded(lines, seed, width=14):
     for row, (g, i) in enumerate(order):
         hidden[row, slots[row]] = lines[g]["hidden"][i]
     evidence = {key: array(key) for key in PER_TOKEN}
-    evidence |= {key: listed(key) for key in ("steps", "shifts", "saliencies")} | {"hidden": hidden}
+    evidence |= {key: listed(key) for key in ("steps", "shifts", "saliencies", "reward_parts")} | {"hidden": hidden}
     tokens = np.where(mask == 1, np.nan_to_num(array("tokens")), -100).astype(np.int64)
     kwargs = dict(
         rewards=listed("rewards"),

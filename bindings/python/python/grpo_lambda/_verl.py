@@ -88,10 +88,10 @@ def _rows_with_tokens(method: str, mask: np.ndarray) -> tuple[np.ndarray, np.nda
     """The rows that take part, and their mask.
 
     A row without a token has a reward, which verl counts in its group. It gets one slot here, and what that slot receives is dropped. Where
-    tokens are counted, by whitening, the slot would count too: there the row is left out.
+    tokens are counted, by whitening or by OPO's weights, the slot would count too: there the row is left out.
     """
     empty = mask.sum(axis=1) == 0
-    if _whitens(method):
+    if _whitens(method) or method == "opo":
         return np.flatnonzero(~empty), mask
     slots = mask.copy()
     slots[empty, 0] = 1

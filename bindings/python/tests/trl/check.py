@@ -189,6 +189,20 @@ def rewards_from_the_grader():
     train(CreditTrainer, rewards=answer_reward("answer", extract="any"), steps=1, method="grpo_lambda")
 
 
+def block_of_the_page():
+    """The block of docs/python.md, with a model, arguments and data as a user has them."""
+    page = (Path(__file__).parents[4] / "docs/python.md").read_text()
+    (block,) = [b for b in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "grpo_lambda.trl" in b]
+    with tempfile.TemporaryDirectory() as folder:
+        model().save_pretrained(folder)
+        tokenizer().save_pretrained(folder)
+        shape = dict(per_device_train_batch_size=4, num_generations=4, max_completion_length=8, max_steps=1)
+        args = trl.GRPOConfig(output_dir=folder, use_cpu=True, bf16=False, report_to=[], save_strategy="no", **shape)
+        names = {"model": folder, "args": args, "dataset": DATA}
+        exec(compile(block, "docs/python.md", "exec"), names)
+        assert names["trainer"].state.global_step == 1
+
+
 def hooks():
     """The places that CreditTrainer relies on. A release of TRL that moves one of them fails here by name."""
     import inspect
@@ -222,6 +236,7 @@ def main():
     if PROCESSES == 1:
         refusals()
         rewards_from_the_grader()
+        block_of_the_page()
         found["methods that run"], found["methods that are refused"] = every_method()
     if int(os.environ.get("RANK", 0)) == 0:
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
