@@ -1,11 +1,11 @@
 //! How long a comparison takes: `cargo run -p grpo-lambda-grade --release --example grade_speed [FILE]`, on one thread.
 //!
 //! FILE holds lines as `llm-train grade` reads them; the pool of test cases when none is given. Simple cases (integers, fractions, decimals and pairs
-//! in a sentence) come first. Each line of the output: comparisons a second, and quantiles of one comparison in microseconds.
+//! in a sentence) come first, then those of FILE in the strict and in the free mode. Each line of the output: comparisons a second, and quantiles of one comparison in microseconds.
 
 use std::time::{Duration, Instant};
 
-use grpo_lambda_grade::{Extraction, Gold, Prediction};
+use grpo_lambda_grade::Grader;
 
 /// A reference and a response.
 type Case = (String, String);
@@ -30,11 +30,11 @@ fn read(path: &str) -> Vec<Case> {
     text.lines().filter_map(case).collect()
 }
 
-fn measure(name: &str, cases: &[Case]) {
+fn measure(name: &str, grader: Grader, cases: &[Case]) {
     let one = |(gold, answer): &Case| {
         let start = Instant::now();
-        let Ok(gold) = Gold::math(gold) else { return None };
-        std::hint::black_box(gold.grade(&Prediction::extract(answer, Extraction::Auto)));
+        let gold = grader.gold([gold.as_str()]).ok()?;
+        std::hint::black_box(grader.grade(&gold, answer));
         Some(start.elapsed())
     };
     // Once to warm up, then the measurement.
@@ -54,8 +54,10 @@ fn measure(name: &str, cases: &[Case]) {
 }
 
 fn main() {
-    measure("simple cases", &(0..200_000).map(simple).collect::<Vec<_>>());
+    measure("simple cases, strict", Grader::default(), &(0..200_000).map(simple).collect::<Vec<_>>());
     let pool = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pool/pool.jsonl");
     let path = std::env::args().nth(1).unwrap_or_else(|| pool.to_owned());
-    measure(&path, &read(&path));
+    let cases = read(&path);
+    measure(&format!("{path}, strict"), Grader::default(), &cases);
+    measure(&format!("{path}, free"), Grader::free(), &cases);
 }

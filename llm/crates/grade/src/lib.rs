@@ -5,7 +5,8 @@
 //! ```text
 //! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference -> equal, different, ungradable
 //! ```
-//! Rules that a user should know:
+//! What follows from arithmetic alone needs no rule; every convention beyond that is a named [`Rule`] that can be switched off and
+//! stands in the verdict that rests on it. [`Rules::STRICT`] is what training uses, [`Rules::LENIENT`] adds what people accept.
 //!
 //! - A decimal is the exact number it spells. One of at least 6 significant digits also equals every value that rounds to it at
 //!   its last digit: 0.333333 is 1/3 and 0.33 is not.
@@ -14,11 +15,11 @@
 //!   evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved different, closer than
 //!   2^-128 of their size is called equal. Other expressions with symbols are evaluated at seeded points, their symbols
 //!   being positive numbers (with either sign beside an absolute value, whole numbers beside floors and factorials).
-//! - Units, currency and degree signs are left out, but two known units that differ make the answers differ. `8 %` is 8 or 0.08.
-//! - `x = 5` answers 5; a list without brackets has no order; a tuple has one; `(1,2)` is not `[1,2]`.
-//! - `52_8` equals numerals with a base and the same value only. `\log` is to base 10.
-//! - What cannot be read, has no value, or takes too many steps is ungradable and says why. Steps are counted, not seconds:
-//!   the verdict depends on nothing but the two texts.
+//! - Two known units of different dimension make the answers differ; so do two of one dimension where conversion is off.
+//! - A list without brackets has no order, a tuple has one; `(1,2)` is not `[1,2]`. `\log` is to base 10.
+//! - The lenient rules are tried only where the strict ones do not find the answers equal, so that they never take an `equal` away.
+//! - What cannot be read, has no value, or takes too many steps has no verdict and says why. Steps are counted, not seconds:
+//!   the verdict depends on nothing but the two texts and the rules.
 
 mod answer;
 mod ball;
