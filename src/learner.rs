@@ -165,8 +165,7 @@ mod tests {
         fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
             let logps = || (0..6).map(sampled).collect::<Vec<f64>>();
             let evidence = || Evidence { sampler_logps: Some(logps()), ..Evidence::default() };
-            let response =
-                |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
+            let response = |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
             Ok(vec![Group { responses: (0..group_size).map(response).collect() }])
         }
         fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {

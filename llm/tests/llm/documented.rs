@@ -32,9 +32,9 @@ fn plan(command: &str) -> Plan {
         Some("compare") if command.contains("--methods") => {
             Plan::Scaled(small(&command.replace("--seeds 6", "--seeds 2")))
         }
-        Some("reproduce") => {
-            Plan::Scaled(small(&format!("{command} --only dataset=gsm8k,style=both,lambda=0.99,update=trace")))
-        }
+        Some("reproduce") => Plan::Scaled(small(&format!(
+            "{command} --only dataset=gsm8k,style=both,lambda=0.99,update=trace"
+        ))),
         Some("eval") if !command.contains("--limit") => Plan::Scaled(format!("{command} --limit 4")),
         _ => Plan::AsPrinted,
     }
