@@ -16,7 +16,7 @@ fn figure(n: &Numbers) -> Figure {
     };
     let all = n.cells.iter().filter(|c| c.shared).count();
     let mut figure = Figure::new(format!(
-        "Where prompts share parameters the clamp helps at {} and hurts at {} of {all} optimisers and rates",
+        "On a small network with shared parameters the clamp helps at {} and hurts at {} of {all} settings",
         clear(true),
         clear(false)
     ))

@@ -38,7 +38,7 @@ fn slopes(n: &Numbers) -> Figure {
         push = push.styled_line(format!("clamp {clamp}"), Style::Solid, points.clone());
     }
     let figure = Figure::new("With noise for rewards the clamp pays for every token: the trace makes responses longer, ε-weight under 1/T makes them shorter")
-        .caption("Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at most 10 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no point stands, the update is 0.")
+        .caption("Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no point stands, the update is 0.")
         .columns(3)
         .panel_size(330, 280)
         .panel(push);

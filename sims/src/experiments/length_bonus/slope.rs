@@ -10,13 +10,13 @@ use crate::experiments::common::methods::method;
 use crate::experiments::common::vectors::{cosine, dot, norm};
 
 /// The longest response.
-pub(super) const HORIZON: usize = 10;
+pub(super) const HORIZON: usize = 24;
 /// The chance of EOS after every token.
-pub(super) const HAZARD: f64 = 0.15;
+pub(super) const HAZARD: f64 = 0.08;
 
 pub(super) const LAMBDAS: [f64; 6] = [0.0, 0.5, 0.9, 0.98, 0.99, 1.0];
 pub(super) const RATES: [f64; 3] = [0.1, 0.5, 0.9];
-pub(super) const CLAMPS: [&str; 3] = ["none", "-0.1", "0"];
+pub(super) const CLAMPS: [&str; 2] = ["none", "-0.1"];
 pub(super) const REDUCTIONS: [&str; 3] = ["response_sum", "token_mean", "response_mean"];
 pub(super) const STYLES: [&str; 2] = ["recent", "both"];
 pub(super) const UPDATES: [&str; 2] = ["trace", "weight"];

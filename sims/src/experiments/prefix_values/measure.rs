@@ -88,7 +88,7 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let size = if context.full {
         Size { trees: 300, fewer: 300, simulated: 20_000 }
     } else {
-        Size { trees: 300, fewer: 40, simulated: 160 }
+        Size { trees: 300, fewer: 40, simulated: 200 }
     };
     let tasks = tasks(context.seed, size.trees)?;
     let of = |&(name, settings): &(&str, &str)| method(name, settings);
