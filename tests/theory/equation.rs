@@ -252,6 +252,12 @@ fn the_numbers_shown_are_the_settings() {
             ],
         ),
         (
+            "prefix_rloo",
+            "shrinkage=6",
+            &["(sum r_j + 6 m_i) / (n + 6)", "Q_i(s, a) = (sum r_j + 6 V_i(s)) / (n_a + 6)"],
+        ),
+        ("prefix_rloo", "control=state", &["= r_i - V_i(s_t); 0 where all rewards of the group agree"]),
+        (
             "tree_rl",
             "leaf_weight=true fill_zeros=true",
             &[

@@ -69,6 +69,6 @@ mod tests {
         let (a, b) = two(&x, &z, &y).expect("independent");
         assert!((a - 2.0).abs() < 1e-12 && (b - 0.5).abs() < 1e-12);
         assert_eq!(two(&x, &sum(&x, 1.0, &x), &y), None);
-        assert_eq!(difference(&x, &y).1, Some((1, 0)));
+        assert_eq!(difference(&x, &z).1, Some((1, 0)));
     }
 }

@@ -29,10 +29,12 @@ fn expand(member: &str) -> Vec<String> {
     inside.map(|path| format!("{folder}/{}", name(&path))).collect()
 }
 
-/// Every Rust file under the `src` of a crate.
+/// Every Rust file under the `src` of a crate; the package of the benchmarks has none.
 pub(super) fn files(member: &str) -> Vec<File> {
-    let mut files = Vec::new();
-    collect(&root().join(member).join("src"), "", &mut files);
+    let (mut files, folder) = (Vec::new(), root().join(member).join("src"));
+    if member != "benches" {
+        collect(&folder, "", &mut files);
+    }
     files
 }
 
