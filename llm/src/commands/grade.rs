@@ -30,6 +30,9 @@ pub struct GradeArgs {
     pub list_rules: bool,
 }
 
+/// A verdict, and what a strict extraction did not see.
+type Judged = (Verdict, Option<String>);
+
 /// A line of the output.
 #[derive(Serialize)]
 struct Graded {
@@ -78,7 +81,7 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     let grader = Grader { extraction: args.extract, rules: args.rules.unwrap_or(default) };
     let (name, text) = input(args.input.as_deref())?;
     let lines: Vec<_> = each_line(&name, &text, &["gold", "answer"]).collect();
-    let graded: Vec<(usize, Result<(Verdict, Option<String>), Failure>)> =
+    let graded: Vec<(usize, Result<Judged, Failure>)> =
         lines.into_par_iter().map(|(n, line)| (n, line.and_then(|line| one(&grader, &line)))).collect();
     let refused: Vec<&Failure> = graded.iter().filter_map(|(_, found)| found.as_ref().err()).collect();
     let mut out = String::new();
@@ -103,8 +106,7 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     }
 }
 
-/// The verdict of one line, and what a strict extraction did not see.
-fn one(grader: &Grader, line: &JsonLine) -> Result<(Verdict, Option<String>), Failure> {
+fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
     let right = "a line is {\"gold\": \"1/2\", \"answer\": \"0.5\"}";
     let golds = line.texts("gold")?.ok_or_else(|| line.refused(format!("gold: missing; {right}")))?;
     let answer = line.text("answer")?.ok_or_else(|| line.refused(format!("answer: missing; {right}")))?;
