@@ -30,12 +30,15 @@ class _Share(torch.autograd.Function):
         return dlogps * grad.to(dlogps.dtype), None, None
 
 
+def share(logps: torch.Tensor, value: float, dlogps: np.ndarray) -> torch.Tensor:
+    """``value`` as a tensor whose gradient by ``logps`` is ``dlogps``, both rounded to the type of ``logps``."""
+    return _Share.apply(logps, torch.as_tensor(value).to(logps), torch.as_tensor(dlogps).to(logps))
+
+
 def torch_loss(credit: Credit, logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, float]]:
     """The loss of a padded batch as a tensor through which gradients flow to ``logps``, and its metrics.
 
-    Value and gradient are computed in ``float64`` and rounded to the type of ``logps``.
+    Value and gradient are computed in ``float64``.
     """
     found = loss(credit, array(logps))
-    value = torch.tensor(found.loss, dtype=logps.dtype, device=logps.device)
-    dlogps = torch.as_tensor(found.dlogps).to(logps.device, logps.dtype)
-    return _Share.apply(logps, value, dlogps), found.metrics
+    return share(logps, found.loss, found.dlogps), found.metrics

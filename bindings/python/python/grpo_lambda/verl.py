@@ -19,7 +19,7 @@ import torch
 from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
 
 from . import _native
-from ._torch import _Share, array
+from ._torch import array, share
 from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss
 
 #: Where verl's names of evidence come from.
@@ -79,7 +79,6 @@ def loss(method: str, settings: dict[str, Any] | None = None):
             weights = weights * array(rollout_is_weights)
         old = array(old_log_prob)
         found = policy_loss(method, old, array(log_prob), array(advantages), mask, weights, chosen)
-        value = torch.as_tensor(found.loss).to(log_prob)
         moved = ((old - array(log_prob)) * mask)[mask > 0]
         metrics = {
             "actor/pg_clipfrac": found.metrics["clip_fraction_low"] + found.metrics["clip_fraction_high"],
@@ -87,7 +86,7 @@ def loss(method: str, settings: dict[str, Any] | None = None):
             "actor/ratio_mean": found.metrics["ratio_mean"],
             "actor/ratio_max": found.metrics["ratio_max"],
         }
-        return _Share.apply(log_prob, value, torch.as_tensor(found.dlogps).to(log_prob)), metrics
+        return share(log_prob, found.loss, found.dlogps), metrics
 
     compute.__name__ = f"credit_{method}"
     return compute
