@@ -218,9 +218,6 @@ pub(super) static ENTRANTS: &[Entrant] = &[
     entrant(Family::Group, "CISPO", "cispo", ""),
     entrant(Family::Group, "REINFORCE++", "reinforce_pp", ""),
     entrant(Family::Group, "REINFORCE++ baseline", "reinforce_pp_baseline", ""),
-    entrant(Family::Group, "GPG", "gpg", ""),
-    entrant(Family::Group, "OPO", "opo", ""),
-    entrant(Family::Group, "GRPO, pass@k", "grpo_passk", ""),
     entrant(Family::Trace, "GRPO-λ recent", "grpo_lambda", "style=recent"),
     entrant(Family::Trace, "GRPO-λ both", "grpo_lambda", "style=both"),
     entrant(Family::Trace, "GRPO-λ recent, no clamp", "grpo_lambda", "style=recent clamp=none"),
@@ -289,6 +286,10 @@ mod tests {
         ("dro", "on-policy GRPO"),
         ("remax", "a table has no greedy response beside the samples"),
         ("gdpo", "rewards of the tasks have one part"),
+        // These three differ on-policy and belong into the next run of the atlas.
+        ("gpg", "added after the committed run"),
+        ("opo", "added after the committed run"),
+        ("grpo_passk", "added after the committed run"),
     ];
 
     #[test]
