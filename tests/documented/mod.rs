@@ -152,5 +152,6 @@ pub fn run_all(program: &str, executable: &str, plan: fn(&str) -> Plan, furnish:
 
 /// Whether a command only writes a file that later ones read.
 fn makes_a_file(command: &str) -> bool {
-    command.starts_with("cat >") || command.starts_with("printf") && !command.contains('|')
+    let writes = command.starts_with("echo ") && command.contains("' > ");
+    command.starts_with("cat >") || writes
 }

@@ -89,7 +89,7 @@ pub static SENTENCES: &[Sentence] = &[
     ),
     sentence(
         "lambda_direction",
-        "\"For λ=0, the problem reduces",
+        "For λ=0, the problem reduces",
         "appendix A.2",
         "For λ=0, the problem reduces to the (unbiased) TD(0) function. As we increase λ towards 1, we reduce the variance of our estimator but increase the bias.",
     ),
