@@ -44,8 +44,7 @@ const OVERVIEW: [&str; 14] = [
 
 /// Methods at a glance: how their direction ages, and how many of its tokens the clip holds.
 fn overview(n: &Numbers) -> Figure {
-    let names: Vec<_> =
-        methods(&n.rows).into_iter().filter(|name| OVERVIEW.contains(&name.as_ref())).collect();
+    let names: Vec<_> = methods(&n.rows).into_iter().filter(|name| OVERVIEW.contains(name)).collect();
     let ages = STALE.map(|k| k as f64);
     let map = |of: &dyn Fn(&str, f64) -> f64| -> Vec<Vec<f64>> {
         names.iter().map(|name| ages.iter().map(|&k| of(name, k)).collect()).collect()
