@@ -61,14 +61,6 @@ impl<'a> Entry<'a> {
         format!("| [`{id}`](#{id}) | {} | {statement} | {verdict} | {link} |\n", cell(title))
     }
 
-    /// The row of the table in the repository's README.
-    pub(super) fn brief_row(&self) -> String {
-        let id = self.experiment.id;
-        let verdict = short_cell(&self.verdict(0));
-        let statement = short_cell(&self.findings.text(0, STATEMENT));
-        format!("| [`{id}`](paper/README.md#{id}) | {statement} | {verdict} |\n")
-    }
-
     /// The words that were the occasion, every finding with its numbers, and the figures.
     pub(super) fn section(&self) -> String {
         let Experiment { id, title, claim, source, .. } = self.experiment;

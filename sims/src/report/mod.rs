@@ -68,11 +68,9 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
     let sentences =
         "| the paper's words | what was tested | verdict | experiment |\n| --- | --- | --- | --- |\n";
     let claims = "| experiment | question | first statement tested | verdict | figure |\n| --- | --- | --- | --- | --- |\n";
-    let brief = "| experiment | first statement tested | verdict |\n| --- | --- | --- |\n";
     let mut blocks = vec![
         ("sentences", sentences.to_owned() + &all(&entries, Entry::sentence_rows) + &not_tested()),
         ("claims", claims.to_owned() + &all(&entries, Entry::row)),
-        ("claims in brief", brief.to_owned() + &all(&entries, Entry::brief_row)),
         ("findings", all(&entries, Entry::section)),
         ("methods", catalogue::methods()),
     ];

@@ -31,11 +31,7 @@ type Others = (Vec<u16>, usize);
 /// # Errors
 /// [`ExpectedError::Coupled`] for methods that look at more, [`ExpectedError::TooMany`] when the sum would take too long.
 pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, ExpectedError> {
-    let by_length = match method.coupling() {
-        Coupling::Rewards => false,
-        Coupling::RewardsAndTotalLength => true,
-        Coupling::Everything => return Err(ExpectedError::Coupled),
-    };
+    let by_length = looks_at_length(method)?;
     let evaluated = Evaluated::new(situation);
     let classes = Classes::new(&evaluated, by_length);
     let states = States::new(&evaluated, &classes)?;
@@ -52,6 +48,15 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
     Ok(Expected { credit: evaluated.per_visit(&summed), update, variance })
 }
 
+/// Whether a method looks at the total length of the other responses, beside their rewards.
+fn looks_at_length(method: &dyn Method) -> Result<bool, ExpectedError> {
+    match method.coupling() {
+        Coupling::Rewards => Ok(false),
+        Coupling::RewardsAndTotalLength => Ok(true),
+        Coupling::Everything => Err(ExpectedError::Coupled),
+    }
+}
+
 /// The expected update alone, without its variance: for trees on which the pairs of responses that the variance needs are too many.
 ///
 /// Agrees with the update of [`implied`] and asks the same of the method; time is that of one response among every state of the others.
@@ -59,11 +64,7 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
 /// # Errors
 /// As [`implied`].
 pub fn implied_mean(method: &dyn Method, situation: &Situation) -> Result<Vec<f64>, ExpectedError> {
-    let by_length = match method.coupling() {
-        Coupling::Rewards => false,
-        Coupling::RewardsAndTotalLength => true,
-        Coupling::Everything => return Err(ExpectedError::Coupled),
-    };
+    let by_length = looks_at_length(method)?;
     let evaluated = Evaluated::new(situation);
     let classes = Classes::new(&evaluated, by_length);
     let most = LIMIT / (evaluated.tree.leaf_count() * evaluated.tree.max_len()) as f64;
