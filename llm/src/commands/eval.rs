@@ -20,8 +20,12 @@ use crate::eval::benchmark::Benchmark;
 use crate::eval::origin::Origin;
 use crate::eval::report::{self, ReportBenchmark};
 use crate::eval::settings::{Protocol, Settings};
+use crate::eval::shots::{Shots, ShotsError};
 use crate::eval::store::{BenchmarkHeader, EvalDir, StoreError};
 use crate::eval::summary::EvalSummary;
+use crate::input::data::{DataOptions, OnBadRow};
+use crate::input::prompt::Template;
+use crate::run::model_directory::run_of_best;
 use crate::run::progress::say;
 use crate::study::figures;
 
@@ -51,7 +55,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct EvalArgs {
-    /// Checkpoint directory, or a run directory for its latest
+    /// Checkpoint directory, or a run directory for its latest; RUN/best for that of its best evaluation (checkpoint.best)
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// Names or files, separated by commas; when not given, run:held-out for a run on a data set, else tiny:stories (tiny:addition for a run on
@@ -80,6 +84,12 @@ pub struct EvalArgs {
     /// The system prompt; when not given, that of the model's run under its template, else the template's own
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
+    /// Show so many solved problems before each problem (few-shot); needs --shots-from
+    #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true, requires = "shots_from")]
+    pub shots: Option<usize>,
+    /// The data set whose first rows with a worked solution are shown; rows that are asked themselves are passed over
+    #[arg(long, value_name = "FILE", requires = "shots")]
+    pub shots_from: Option<String>,
     /// Where the answer stands in a response; as the template asks when not given
     #[arg(long, value_enum)]
     pub extract: Option<Extraction>,
@@ -151,6 +161,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
     let origin = origin(args)?;
     let benchmarks = benchmarks::benchmarks(args, origin.as_ref(), &directory)?;
     let Asked { template, system, from } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
+    let (template, shots) = with_shots(args, template, &benchmarks)?;
     let Loaded { model, shape, tokens, numbers } = load(&directory, &args.device, &args.dtype)?;
     let (max_new_tokens, context) = args.protocol.lengths();
     let longest = shape.max_position_embeddings;
@@ -164,6 +175,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         weights: fingerprint(&directory)?,
         template: template.name().to_owned(),
         system,
+        shots,
         template_from: from,
         extract: args.extract.unwrap_or(template.extraction()),
         rules: rules(args)?,
@@ -183,6 +195,27 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         batch: args.batch,
     };
     generate(&work, &benchmarks, &pass_at, args)
+}
+
+/// The template with the solved examples that are asked for.
+fn with_shots(
+    args: &EvalArgs,
+    template: Template,
+    benchmarks: &[Benchmark],
+) -> Result<(Template, Option<Shots>), Failure> {
+    let (Some(wanted), Some(from)) = (args.shots, &args.shots_from) else { return Ok((template, None)) };
+    let shots =
+        Shots::open(wanted, from, on_bad_row(args), (&template, benchmarks)).map_err(|e| match e {
+            ShotsError::Data(e) => Failure::refused(e.for_options(DataOptions::Rows)),
+            other => Failure::refused(other),
+        })?;
+    let template = template.with_solved(shots.examples.clone()).map_err(Failure::refused)?;
+    Ok((template, Some(shots)))
+}
+
+/// What becomes of a row that cannot be used.
+fn on_bad_row(args: &EvalArgs) -> OnBadRow {
+    if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse }
 }
 
 /// The rules of the grader; the protocol has its own.
@@ -304,10 +337,13 @@ fn pass_at(args: &EvalArgs) -> Result<Vec<usize>, Failure> {
     Ok(all)
 }
 
-/// `RUN/eval` for a run directory, `runs/eval-NAME` for another checkpoint.
+/// `RUN/eval` for a run directory, `RUN/eval-best` for its best checkpoint, `runs/eval-NAME` for another checkpoint.
 fn default_directory(model: &Path) -> PathBuf {
     if model.join("config.toml").is_file() {
         return model.join("eval");
+    }
+    if let Some(run) = run_of_best(model) {
+        return run.join("eval-best");
     }
     let name = std::path::absolute(model).ok();
     let name = name.as_deref().and_then(Path::file_name).map_or("model".into(), |n| n.to_string_lossy());

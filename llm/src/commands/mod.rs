@@ -89,9 +89,23 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
-/// The checkpoint that `--model` names: the directory itself, or the latest checkpoint of a run directory.
+/// The checkpoint that `--model` names: the directory itself, the latest checkpoint of a run directory, or with `RUN/best` that of its best
+/// evaluation.
 fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
     let refused = |what: String| Failure::refused(format!("--model {what}"));
+    let sound = |checkpoint: run::Checkpoint| {
+        checkpoint.verify().map_err(Failure::refused)?;
+        Ok(checkpoint.path().to_owned())
+    };
+    if let Some(run) = model_directory::run_of_best(directory) {
+        let none = || {
+            refused(format!(
+                "{}: the run keeps no best checkpoint; train it with checkpoint.best=true",
+                directory.display()
+            ))
+        };
+        return sound(run::best_checkpoint(run).map_err(Failure::refused)?.ok_or_else(none)?);
+    }
     let located = model_directory::locate(directory).map_err(refused)?;
     let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
     if located.join("config.json").exists() || !of_a_run {
@@ -99,9 +113,7 @@ fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
         return Ok(located);
     }
     let none = || refused(format!("{}: a run without a complete checkpoint", located.display()));
-    let latest = run::latest(&located).map_err(Failure::refused)?.ok_or_else(none)?;
-    latest.verify().map_err(Failure::refused)?;
-    Ok(latest.path().to_owned())
+    sound(run::latest(&located).map_err(Failure::refused)?.ok_or_else(none)?)
 }
 
 /// The model of a checkpoint directory.

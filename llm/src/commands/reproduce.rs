@@ -219,6 +219,8 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         skip_bad_rows: false,
         template: Some(cell.model.template.clone()),
         system: None,
+        shots: None,
+        shots_from: None,
         extract: None,
         rules: None,
         samples: 1,

@@ -29,6 +29,7 @@ pub mod report;
 pub mod sampler;
 pub mod score;
 pub mod settings;
+pub mod shots;
 pub mod stops;
 pub mod store;
 pub mod summary;

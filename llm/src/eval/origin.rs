@@ -9,6 +9,7 @@ use crate::input::prompt::{PromptError, Template};
 use crate::input::task::{Split, TaskSource};
 use crate::input::tokens::ModelTokenizer;
 use crate::problems::{Problems, TaskError};
+use crate::run::model_directory::run_of_best;
 
 /// The template of the embedded tasks, whose problems end with a line break.
 const EMBEDDED: &str = "line";
@@ -45,12 +46,15 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The run directory of `model`: itself, or the one in whose `checkpoints` it lies. A directory with a `config.json` of its own is a
+    /// The run directory of `model`: itself, the one whose best checkpoint it names, or the one in whose `checkpoints` it lies. A directory with a `config.json` of its own is a
     /// checkpoint, whatever stands beside it.
     pub fn directory(model: &Path) -> Option<PathBuf> {
         let holds_config = |run: &Path| run.join(CONFIG).is_file();
         if holds_config(model) && !model.join("config.json").exists() {
             return Some(model.to_owned());
+        }
+        if let Some(run) = run_of_best(model) {
+            return Some(run.to_owned());
         }
         let above = |path: PathBuf| {
             let checkpoints =

@@ -4,6 +4,8 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_grade::{Extraction, Rules};
 
+use super::shots::Shots;
+
 /// Named settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
@@ -42,6 +44,8 @@ pub struct Settings {
     pub template: String,
     /// The system prompt, where it is not the template's own.
     pub system: Option<String>,
+    /// The solved examples before every problem, if any.
+    pub shots: Option<Shots>,
     /// Who chose the template: an option, or the run that the model is from; for people, no setting.
     pub template_from: String,
     /// Where the answer stands in a response.
@@ -73,6 +77,7 @@ impl Settings {
         match key {
             "numbers" => Some("f32".into()),
             "system" => Some(OWN.into()),
+            "shots" => Some(NO_SHOTS.into()),
             "rules" => Some(Rules::STRICT.spelled().into()),
             _ => None,
         }
@@ -88,6 +93,7 @@ impl Settings {
             ("weights", self.weights.as_str().into()),
             ("template", self.template.as_str().into()),
             ("system", self.system.as_deref().unwrap_or(OWN).into()),
+            ("shots", self.shots.as_ref().map_or(NO_SHOTS.to_owned(), Shots::fingerprint).into()),
             ("template_from", self.template_from.as_str().into()),
             ("extract", extract.into()),
             ("rules", self.rules.spelled().into()),
@@ -117,7 +123,15 @@ impl Settings {
 impl Settings {
     /// The prompt template, in words.
     pub fn template_in_words(&self) -> String {
-        in_words(&self.template, self.system.as_deref())
+        let template = in_words(&self.template, self.system.as_deref());
+        match &self.shots {
+            Some(shots) => format!(
+                "{template}, {} solved examples of {} before each problem",
+                shots.examples.len(),
+                shots.from
+            ),
+            None => template,
+        }
     }
 }
 
@@ -132,6 +146,9 @@ pub fn in_words(template: &str, system: Option<&str>) -> String {
         None => template,
     }
 }
+
+/// The word for no solved examples.
+const NO_SHOTS: &str = "none";
 
 /// The word for the template's own system prompt, as in `task.system`.
 const OWN: &str = "none";

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RunError;
 
 /// The file in the run directory that names it.
-const FILE: &str = "best.json";
+pub(super) const FILE: &str = "best.json";
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]

@@ -225,6 +225,22 @@ fn list(disk: &Disk, directory: &Path) -> Result<(Vec<Checkpoint>, Vec<PathBuf>)
     Ok((complete, damaged))
 }
 
+/// The checkpoint of the best evaluation of the run at `path`, without opening the run; `None` where the run keeps none (`checkpoint.best`).
+///
+/// # Errors
+/// [`RunError`] when the directory cannot be listed, or when what names the checkpoint is damaged or names one that is not there.
+pub fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+    let disk = Disk::default();
+    let Some(best) = super::best::read(&disk, path)? else { return Ok(None) };
+    let (complete, _) = list(&disk, &path.join("checkpoints"))?;
+    let found = complete.into_iter().find(|checkpoint| checkpoint.step() == best.step);
+    let missing = || RunError::Damaged {
+        path: path.join(super::best::FILE),
+        problem: format!("names step {}, of which there is no complete checkpoint", best.step),
+    };
+    found.map(Some).ok_or_else(missing)
+}
+
 /// The latest complete checkpoint of the run at `path`, without opening the run: for generation, scoring and plots.
 ///
 /// # Errors

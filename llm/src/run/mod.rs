@@ -45,7 +45,7 @@ use crate::config::{Config, ConfigError, SettingDifference};
 pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 use checkpoints::Checkpoints;
-pub use checkpoints::latest;
+pub use checkpoints::{best as best_checkpoint, latest};
 use directory_guard::DirectoryGuard;
 use end::End;
 use log::{AppendLog, RowLog};

@@ -30,6 +30,12 @@ pub fn locate(given: &Path) -> Result<PathBuf, String> {
     }
 }
 
+/// The run whose best checkpoint `given` names: `RUN/best`, where nothing of that name is there.
+pub fn run_of_best(given: &Path) -> Option<&Path> {
+    let run = given.parent().filter(|_| given.file_name().is_some_and(|name| name == "best"))?;
+    (run.join("config.toml").is_file() && !given.exists()).then_some(run)
+}
+
 /// Refuses a directory that lacks a part of a checkpoint, by what it holds instead.
 ///
 /// # Errors

@@ -326,6 +326,46 @@ fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
 }
 
 #[test]
+fn solved_examples_stand_before_every_problem_and_never_the_problem_itself() {
+    let place = Place::new();
+    bytes_checkpoint(&place.path("model"));
+    let row = |problem: &str, solution: &str| {
+        format!("{}\n", serde_json::json!({"problem": problem, "solution": solution, "answer": "4"}))
+    };
+    let shown = row("2+2?", "asked itself, \\boxed{4}")
+        + &row("1+3?", "1+3\n\n\n\nis \\boxed{4}")
+        + &row("5-1?", "5-1=4");
+    std::fs::write(place.path("shown.jsonl"), shown).unwrap();
+    std::fs::write(place.path("asked.jsonl"), row("2+2?", "4")).unwrap();
+    let (asked, shown) = (place.text("asked.jsonl"), place.text("shown.jsonl"));
+    let eval = |out: &str, template: &str, k: &str| {
+        let words = ["--benchmarks", &asked, "--template", template, "--max-new-tokens", "4"];
+        place.eval(out, &[&words[..], &["--shots-from", &shown, "--shots", k]].concat())
+    };
+    let prompt = |out: &str| -> String {
+        let problems = place.read(&format!("{out}/asked/problems.jsonl"));
+        serde_json::from_str::<Value>(problems.lines().next().unwrap()).unwrap()["prompt"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    eval("line", "line", "2").output();
+    assert_eq!(prompt("line"), "1+3?\n1+3\n\nis \\boxed{4}\n\n\n5-1?\n5-1=4\n\\boxed{4}\n\n\n2+2?\n");
+    eval("no", "no", "1").output();
+    assert_eq!(prompt("no"), "1+3?\n1+3\n\nis \\boxed{4}\n\n\n2+2?");
+    eval("r1", "r1", "1").output();
+    let r1 = prompt("r1");
+    assert!(r1.ends_with("User: 1+3?\nAssistant: <think> 1+3\n\n\n\nis \\boxed{4} </think> <answer> 4 </answer>\nUser: 2+2?\nAssistant: <think>"), "{r1}");
+    assert_eq!(r1.matches("What follows").count(), 1);
+    // Other examples are another evaluation.
+    eval("line", "line", "1").refused(2, &["shots"]);
+    eval("few", "line", "3").refused(2, &["--shots 3", "has 2 solved rows that are not asked"]);
+    place
+        .eval("out", &["--benchmarks", "tiny:addition", "--shots", "1", "--shots-from", &shown])
+        .refused(2, &["tiny:addition is asked as it was trained"]);
+}
+
+#[test]
 fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
     let place = Place::new();
     // Sums take five tokens or so, stories more than twenty.
@@ -481,6 +521,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         weights: String::new(),
         template: "no".into(),
         system: None,
+        shots: None,
         template_from: String::new(),
         extract: Default::default(),
         rules: grpo_lambda_grade::Rules::STRICT,

@@ -212,6 +212,19 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
         .collect();
     names.sort();
     assert_eq!(names, ["step-00000030", "step-00000036"], "the best one and the last");
+    let run = dir.path().to_str().unwrap();
+    let eval = |model: &str| {
+        llm_train(
+            &["eval", "--model", model, "--limit", "2", "--max-new-tokens", "4", "--output", "json"],
+            "",
+        )
+    };
+    eval(&format!("{run}/best")).output();
+    let toml = std::fs::read_to_string(dir.path().join("eval-best/eval.toml")).unwrap();
+    assert!(toml.contains("checkpoints/step-00000030"), "{toml}");
+    std::fs::remove_file(dir.path().join("best.json")).unwrap();
+    eval(&format!("{run}/best"))
+        .refused(2, &["keeps no best checkpoint; train it with checkpoint.best=true"]);
     let again = train(dir.path(), &[&settings]);
     assert!(again.stderr.contains("already finished"), "{}", again.stderr);
 }

@@ -4,12 +4,11 @@ use std::path::Path;
 
 use grpo_lambda_decoder::model;
 
-use super::EvalArgs;
+use super::{EvalArgs, on_bad_row};
 use crate::commands::Failure;
 use crate::eval::benchmark::{self, Benchmark, HELD_OUT};
 use crate::eval::origin::Origin;
 use crate::eval::settings::Protocol;
-use crate::input::data::OnBadRow;
 use crate::input::task::{Task, TaskSource};
 use crate::input::tokens::ModelTokenizer;
 use crate::run::progress::say;
@@ -28,9 +27,8 @@ pub(super) fn benchmarks(
         }
         _ => None,
     };
-    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
-    let benchmarks =
-        benchmark::resolve(&names, own.as_ref(), &args.data, limit, on_bad_row).map_err(Failure::refused)?;
+    let benchmarks = benchmark::resolve(&names, own.as_ref(), &args.data, limit, on_bad_row(args))
+        .map_err(Failure::refused)?;
     for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
         let (name, rows) = (&benchmark.name, benchmark.bad_rows);
         say(&format!("warning: {name}: {rows} rows cannot be used and are left out"));

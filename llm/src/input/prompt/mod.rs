@@ -17,6 +17,7 @@
 mod chat;
 mod named;
 mod python;
+mod solved;
 mod target;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub use named::{NAMED_TEMPLATES, NamedTemplate};
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Extraction;
+use solved::BLANK_LINES;
+pub use solved::SolvedExample;
 use target::TargetStyle;
 
 /// Why there is no prompt.
@@ -74,6 +77,7 @@ pub struct Template {
     name: String,
     kind: TemplateKind,
     system: Option<String>,
+    solved: Vec<SolvedExample>,
     stop: Vec<String>,
     extraction: Extraction,
     style: TargetStyle,
@@ -98,6 +102,7 @@ impl Template {
                     TemplateKind::Named(named)
                 },
                 system: named.system.map(str::to_owned),
+                solved: Vec::new(),
                 stop: named.stop.iter().map(|s| (*s).to_owned()).collect(),
                 extraction: named.extraction,
                 style: named.style,
@@ -120,6 +125,7 @@ impl Template {
                     name: name.to_owned(),
                     kind: TemplateKind::Chat(chat),
                     system: None,
+                    solved: Vec::new(),
                     stop: Vec::new(),
                     extraction: Extraction::Boxed,
                     style: TargetStyle::BOXED,
@@ -143,6 +149,21 @@ impl Template {
         Ok(template)
     }
 
+    /// The same with problems and their responses before every problem. Where the template has no turns of its own, two blank lines part
+    /// them, and end a response.
+    ///
+    /// # Errors
+    /// When the template refuses them.
+    pub fn with_solved(self, solved: Vec<SolvedExample>) -> Result<Template, PromptError> {
+        let mut template = Template { solved, ..self };
+        if matches!(template.kind, TemplateKind::Named(named) if named.turn_end == BLANK_LINES) {
+            template.solved = template.solved.into_iter().map(SolvedExample::without_blank_lines).collect();
+            template.stop.push(BLANK_LINES.to_owned());
+        }
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
     /// What the model is given for a problem.
     ///
     /// # Errors
@@ -150,14 +171,15 @@ impl Template {
     pub fn prompt(&self, problem: &str) -> Result<RenderedPrompt, PromptError> {
         match &self.kind {
             TemplateKind::Named(named) => Ok(RenderedPrompt {
-                text: named.render(self.system.as_deref(), problem),
+                text: named.render(self.system.as_deref(), &self.solved, problem),
                 special_tokens: true,
             }),
-            TemplateKind::Chat(chat) => {
-                let system = self.system.as_deref().map(|text| Message::new("system", text));
-                let messages: Vec<Message> =
-                    system.into_iter().chain([Message::new("user", problem)]).collect();
-                Ok(RenderedPrompt { text: chat.render(&messages, true)?, special_tokens: false })
+            TemplateKind::Chat(_) => {
+                let turn = |e: &SolvedExample| {
+                    [Message::new("user", &e.problem), Message::new("assistant", &e.response)]
+                };
+                let solved = self.solved.iter().flat_map(turn);
+                self.conversation(&solved.chain([Message::new("user", problem)]).collect::<Vec<_>>())
             }
         }
     }

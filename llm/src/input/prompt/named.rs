@@ -7,6 +7,7 @@
 
 use grpo_lambda_grade::Extraction;
 
+use super::solved::{BLANK_LINES, SolvedExample};
 use super::target::TargetStyle;
 
 /// A shipped template.
@@ -24,15 +25,34 @@ pub struct NamedTemplate {
     /// Where the answer stands in a response.
     pub extraction: Extraction,
     pub(super) style: TargetStyle,
-    /// `{system}` and `{problem}` are filled in.
-    text: &'static str,
+    /// What stands before the first problem; `{system}` is filled in.
+    head: &'static str,
+    /// A problem; `{problem}` is filled in.
+    turn: &'static str,
+    /// What parts a response from the problem after it.
+    pub(super) turn_end: &'static str,
 }
 
 impl NamedTemplate {
-    pub(super) fn render(&self, system: Option<&str>, problem: &str) -> String {
-        // The problem last, and once: one that holds `{system}` or `{problem}` itself stays as it is.
-        let (before, after) = self.text.split_once("{problem}").unwrap_or((self.text, ""));
-        format!("{}{problem}{after}", before.replace("{system}", system.unwrap_or_default()))
+    /// The prompt of a problem, after problems with their responses, which stand apart from them by a line break at least.
+    pub(super) fn render(&self, system: Option<&str>, solved: &[SolvedExample], problem: &str) -> String {
+        let mut text = self.head.replace("{system}", system.unwrap_or_default());
+        for example in solved {
+            self.push_turn(&mut text, &example.problem);
+            let parted =
+                text.ends_with(char::is_whitespace) || example.response.starts_with(char::is_whitespace);
+            text += if parted { "" } else { "\n" };
+            text += &example.response;
+            text += self.turn_end;
+        }
+        self.push_turn(&mut text, problem);
+        text
+    }
+
+    fn push_turn(&self, text: &mut String, problem: &str) {
+        // A problem that holds `{problem}` itself stays as it is.
+        let (before, after) = self.turn.split_once("{problem}").unwrap_or((self.turn, ""));
+        text.extend([before, problem, after]);
     }
 }
 
@@ -50,7 +70,9 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
         stop: &[],
         extraction: Extraction::Boxed,
         style: TargetStyle::BOXED,
-        text: "{problem}",
+        head: "",
+        turn: "{problem}",
+        turn_end: BLANK_LINES,
     },
     NamedTemplate {
         name: "line",
@@ -60,7 +82,9 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
         stop: &[],
         extraction: Extraction::Boxed,
         style: TargetStyle::BOXED,
-        text: "{problem}\n",
+        head: "",
+        turn: "{problem}\n",
+        turn_end: BLANK_LINES,
     },
     NamedTemplate {
         name: "qwen_math",
@@ -70,7 +94,9 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
         stop: &[],
         extraction: Extraction::Boxed,
         style: TargetStyle::BOXED,
-        text: "<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n",
+        head: "<|im_start|>system\n{system}<|im_end|>\n",
+        turn: "<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n",
+        turn_end: "<|im_end|>\n",
     },
     NamedTemplate {
         name: "r1",
@@ -80,9 +106,10 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
         stop: &["</answer>"],
         extraction: Extraction::Tag,
         style: TargetStyle::R1,
-        text: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
-               and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n\
-               User: {problem}\nAssistant: <think>",
+        head: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
+               and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n",
+        turn: "User: {problem}\nAssistant: <think>",
+        turn_end: "\n",
     },
     NamedTemplate {
         name: "open_reasoner",
@@ -92,9 +119,10 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
         stop: &["</answer>"],
         extraction: Extraction::LenientTag,
         style: TargetStyle::OPEN_REASONER,
-        text: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
-               and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n\
-               User: Write the answer as \\boxed{} inside <answer> </answer>; it is read from there. {problem}\nAssistant: <think>",
+        head: "What follows is a conversation in which User asks and Assistant solves. Assistant first works the problem out in its mind \
+               and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n",
+        turn: "User: Write the answer as \\boxed{} inside <answer> </answer>; it is read from there. {problem}\nAssistant: <think>",
+        turn_end: "\n",
     },
     NamedTemplate {
         name: "open_r1",
@@ -107,7 +135,9 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
         stop: &[],
         extraction: Extraction::LenientTag,
         style: TargetStyle::OPEN_R1,
-        text: "",
+        head: "",
+        turn: "",
+        turn_end: "",
     },
 ];
 
@@ -118,9 +148,9 @@ mod tests {
     #[test]
     fn every_template_has_one_place_for_the_problem_and_one_for_its_system_prompt() {
         for named in NAMED_TEMPLATES.iter().filter(|n| !n.is_chat) {
-            assert_eq!(named.text.matches("{problem}").count(), 1, "{}", named.name);
+            assert_eq!(named.turn.matches("{problem}").count(), 1, "{}", named.name);
             assert_eq!(
-                named.text.matches("{system}").count(),
+                named.head.matches("{system}").count(),
                 usize::from(named.system.is_some()),
                 "{}",
                 named.name
@@ -133,7 +163,7 @@ mod tests {
         let problem = r"{system} {problem} \boxed{} {{ x }} é";
         let qwen = NAMED_TEMPLATES.iter().find(|n| n.name == "qwen_math").expect("shipped");
         assert_eq!(
-            qwen.render(Some("{problem}"), problem),
+            qwen.render(Some("{problem}"), &[], problem),
             format!(
                 "<|im_start|>system\n{{problem}}<|im_end|>\n<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n"
             )
