@@ -202,6 +202,8 @@ pub static FIELDS: &[Field] = &[
     field("task.columns.solution", ValueKind::Text("auto"), "auto", "the column with the worked solution"),
     field("task.template", ValueKind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file"),
     field("task.system", ValueKind::Text("none"), "none", "system prompt; none: the template's own"),
+    field("task.extract", ValueKind::Choice(&["template", "auto", "boxed", "tag", "lenient-tag", "any", "free"]), "template", "where the answer stands in a response, for reward and held-out accuracy: where the template asks for it, or as --extract of grade"),
+    field("task.rules", ValueKind::Text("strict"), "strict", "by which rules it is compared with the reference, as --rules of grade: strict, lenient, lenient,-solutions, ..."),
     field("task.on_bad_row", ValueKind::Choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
     field("task.max_prompt_tokens", ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "rows with a longer prompt are left out and counted, of training and of what is held out; none: only those that do not fit into the model, which task.on_bad_row decides on"),
     field("task.max_solution_tokens", ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "the same of the worked solution"),

@@ -30,11 +30,12 @@ use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::DevicePreference;
+use grpo_lambda_grade::{Extraction, Rules};
 use toml::de::{DeTable, DeValue};
 
 use crate::config::schedule::Schedule;
 use crate::input::data::{Columns, OnBadRow};
-use crate::input::task::{DatasetTask, LengthFilter, Level, Task, TaskSource};
+use crate::input::task::{AnswerReading, DatasetTask, LengthFilter, Level, Task, TaskSource};
 use crate::reward::RewardConfig;
 
 /// A preset that ships with the program.
@@ -600,6 +601,11 @@ fn task(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {
             },
             template: word("task.template").to_owned(),
             system: said("task.system"),
+            reading: AnswerReading {
+                extraction: Extraction::find(word("task.extract")),
+                rules: Rules::parse(word("task.rules"))
+                    .map_err(|e| ConfigError::Conflict(format!("task.rules: {e}")))?,
+            },
             on_bad_row: OnBadRow::parse(word("task.on_bad_row")).expect("one of the choices"),
             lengths: LengthFilter {
                 prompt: said("task.max_prompt_tokens").and_then(|n| n.parse().ok()),

@@ -4,7 +4,6 @@ use grpo_lambda::stats::{Interval, wilson};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SamplingParams};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
-use grpo_lambda_grade::Prediction;
 use serde::{Deserialize, Serialize};
 
 use crate::input::task::Problem;
@@ -75,7 +74,7 @@ pub fn evaluate(
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;
             let text = tokens.text(&response.tokens)?;
-            let verdict = problem.gold.grade(&Prediction::extract(&text, problem.extraction));
+            let verdict = problem.gold.grade_text(&text, problem.extraction);
             match verdict.reward() {
                 Some(reward) => {
                     out.n += 1;

@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
-use grpo_lambda_grade::Prediction;
+use grpo_lambda_grade::{Grader, Prediction};
 
 use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
@@ -121,7 +121,8 @@ impl BenchmarkSampler<'_> {
         self.stops().cut(&mut text);
         let finish = RecordedFinish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
-        let verdict = item.gold.by(self.settings.rules).grade(&prediction);
+        let grader = Grader { extraction: self.settings.extract, rules: self.settings.rules };
+        let verdict = grader.grade(&grader.reference(&item.gold), &text);
         Ok(CompletionRecord {
             problem: item.id.clone(),
             sample,

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use grpo_lambda_grade::Grader;
+
 use super::{RL_OFFSET, TaskError};
 use crate::input::data::{Conflicts, DataSet, OnBadRow, Row, RowLocation, Shuffled, open, permutation};
 use crate::input::prompt::Template;
@@ -12,6 +14,8 @@ use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
 #[derive(Debug)]
 pub(super) struct Dataset {
     pub(super) template: Template,
+    /// Reads and compares answers.
+    pub(super) grader: Grader,
     pub(super) data: DataSet,
     /// The held-out rows, where they are a data set of their own.
     pub(super) test: Option<DataSet>,
@@ -85,7 +89,8 @@ pub(super) fn dataset(
     }
     let data = opened(&task.data, task, say)?;
     let test = task.test.as_ref().map(|at| opened(at, task, say)).transpose()?;
-    let division = divided(&data, test.as_ref(), &template, (tokens, limits))?;
+    let grader = task.reading.grader(template.extraction());
+    let division = divided(&data, test.as_ref(), (&template, grader), (tokens, limits))?;
     division.tell(task, say)?;
     let splits = division.splits;
     let no_row =
@@ -98,14 +103,14 @@ pub(super) fn dataset(
     }
     let rows = splits[0].len() as u32;
     let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, RL_OFFSET));
-    Ok(Dataset { template, data, test, splits, supervised, reinforced })
+    Ok(Dataset { template, grader, data, test, splits, supervised, reinforced })
 }
 
 /// Divides the rows of `data`; where `test` holds what is held out, all others are for training.
 fn divided(
     data: &DataSet,
     test: Option<&DataSet>,
-    template: &Template,
+    asked: (&Template, Grader),
     (tokens, limits): (&ModelTokenizer, LengthLimits),
 ) -> Result<Division, TaskError> {
     let mut held_out = HashSet::new();
@@ -126,7 +131,7 @@ fn divided(
             None => Split::of(&row.problem),
         };
         found.conflicts.note(&row);
-        let problem = problem(template, &row)?;
+        let problem = problem(asked, &row)?;
         let prompt = problem.encode(tokens)?;
         if limits.filter.leaves_out(&problem, prompt.ids().len(), tokens)? {
             found.filtered += 1;
@@ -213,11 +218,11 @@ impl Dataset {
 
     /// The problem of a row.
     pub(super) fn problem(&self, row: &Row) -> Result<Problem, TaskError> {
-        problem(&self.template, row)
+        problem((&self.template, self.grader), row)
     }
 }
 
-fn problem(template: &Template, row: &Row) -> Result<Problem, TaskError> {
+fn problem((template, grader): (&Template, Grader), row: &Row) -> Result<Problem, TaskError> {
     let prompt = template.prompt(&row.problem)?;
     let answer = row.answers.first().map_or("", String::as_str);
     Ok(Problem {
@@ -225,8 +230,8 @@ fn problem(template: &Template, row: &Row) -> Result<Problem, TaskError> {
         special_tokens: prompt.special_tokens,
         solution: template.target(row.solution.as_deref().unwrap_or(""), answer),
         answer_only: template.answer_only(answer),
-        gold: row.gold.clone(),
-        extraction: template.extraction(),
+        gold: grader.reference(&row.gold),
+        extraction: grader.extraction,
         expression: None,
         canonical: row.problem.clone(),
     })

@@ -167,7 +167,7 @@ impl Problems {
     pub fn extraction(&self) -> Extraction {
         match &self.source {
             Source::Embedded(_) => Extraction::Boxed,
-            Source::Dataset(d) => d.template.extraction(),
+            Source::Dataset(d) => d.grader.extraction,
         }
     }
 

@@ -1,7 +1,5 @@
 //! Rewards the right answer.
 
-use grpo_lambda_grade::Prediction;
-
 use super::{RewardComponent, RewardConfig, RewardInput};
 
 /// ```text
@@ -12,11 +10,11 @@ use super::{RewardComponent, RewardConfig, RewardInput};
 pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "accuracy",
     column: "reward_accuracy",
-    about: "1 for the right answer by the strict rules of the grader, 0 for a wrong one or none; nothing where it cannot decide",
+    about: "1 for the right answer by the rules of the grader (task.rules), 0 for a wrong one or none; nothing where it cannot decide",
     source: "GRPO-lambda, Table 2: weight 1; open-r1, accuracy_reward",
     score,
 };
 
 fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
-    input.gold.grade(&Prediction::extract(input.text, input.extraction)).reward()
+    input.gold.grade_text(input.text, input.extraction).reward()
 }

@@ -326,6 +326,27 @@ fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
 }
 
 #[test]
+fn rules_decide_what_counts_as_right_and_the_report_says_how_much_rests_on_lenient_ones() {
+    use grpo_lambda_grade::Rules;
+    let place = Place::new();
+    // The model's own words under any rules: greedy responses do not depend on them.
+    let judged = |out: &str, rules: &str| {
+        place.eval(out, &["--benchmarks", "tiny:addition", "--limit", "10", "--rules", rules]).output();
+        let toml = place.read(&format!("{out}/eval.toml"));
+        let canonical = Rules::parse(rules).unwrap().spelled();
+        assert!(toml.contains(&format!("rules = \"{canonical}\"")), "{toml}");
+        place.completions(out, "tiny-addition").into_iter().map(|c| c.text).collect::<Vec<_>>()
+    };
+    assert_eq!(judged("strict", "strict"), judged("lenient", "lenient,-solutions"));
+    let word = ["--benchmarks", "tiny:addition", "--limit", "10", "--rules"];
+    place.eval("strict", &[&word[..], &["lenient"]].concat()).refused(2, &["rules"]);
+    place.eval("other", &[&word[..], &["lenient,-no_such"]].concat()).refused(2, &["-no_such"]);
+    place
+        .eval("other", &["--protocol", "paper", "--benchmarks", "tiny:addition", "--rules", "lenient"])
+        .refused(2, &["the protocol paper compares answers by the strict rules"]);
+}
+
+#[test]
 fn solved_examples_stand_before_every_problem_and_never_the_problem_itself() {
     let place = Place::new();
     bytes_checkpoint(&place.path("model"));

@@ -123,6 +123,31 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
     }
 }
 
+#[test]
+fn answers_are_read_and_compared_as_the_task_says() {
+    let inputs = Inputs::new();
+    let verdict = |more: &[&str], response: &dyn Fn(&str) -> String| {
+        let (problems, _) = inputs.problems(more).unwrap();
+        let problem = problems.distinct(Split::Test, 1).unwrap().remove(0);
+        assert_eq!(problem.extraction, problems.extraction(), "reward and held-out accuracy read alike");
+        problem.gold.grade_text(&response(&problem.gold.to_string()), problem.extraction).equal
+    };
+    let prose = |answer: &str| format!("So the answer is {answer}.");
+    let equation = |answer: &str| format!("so \\boxed{{2x = 2({answer})}}");
+    assert_eq!(verdict(&[], &prose), None, "the template asks for a box");
+    assert_eq!(verdict(&["task.extract=free"], &prose), Some(true));
+    assert_ne!(verdict(&[], &equation), Some(true));
+    assert_eq!(verdict(&["task.rules=lenient"], &equation), Some(true));
+    assert_ne!(verdict(&["task.rules=lenient,-solutions"], &equation), Some(true));
+    let refused = |word: &str| Config::resolve("tiny", &inputs.settings(&[word])).unwrap_err().to_string();
+    assert!(
+        refused("task.rules=lenient,-percnt").contains("-percnt"),
+        "{}",
+        refused("task.rules=lenient,-percnt")
+    );
+    assert!(refused("task.extract=boxd").contains("boxd"));
+}
+
 /// Every sampled reward is what the sum says, worked out here.
 #[test]
 fn responses_are_graded_against_the_answers_of_the_rows() {

@@ -138,6 +138,44 @@ fn every_committed_picture_is_shown_on_a_page() {
     }
 }
 
+/// The results that a line of prose quotes: shares, intervals, counts of cases, decimals of at least two digits.
+fn results(line: &str) -> Vec<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_digit());
+        (!word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.')).then(|| word.to_owned())
+    };
+    let mut found = Vec::new();
+    for (i, word) in words.iter().enumerate() {
+        let Some(n) = number(word) else { continue };
+        let next = words.get(i + 1).copied().unwrap_or("");
+        let counts = next == "of" && words.get(i + 2).is_some_and(|w| number(w).is_some());
+        let long = n.split_once('.').is_some_and(|(_, digits)| digits.len() >= 2);
+        if next.starts_with('%') || counts || long {
+            found.push(n);
+        }
+    }
+    found
+}
+
+/// Decimals of the atlas's prose that are settings, not results.
+const SETTINGS: [&str; 6] = ["0.0003", "0.95", "0.99", "0.76", "0.25", "95"];
+
+#[test]
+fn prose_of_the_atlas_quotes_no_result_that_a_new_run_would_not_change() {
+    let page = std::fs::read_to_string(root().join("paper/atlas.md")).unwrap();
+    let written = page.split("## Findings").next().unwrap();
+    let mut generated = false;
+    for (number, line) in prose(written) {
+        generated |= line.starts_with("<!-- generated");
+        let found = if generated { Vec::new() } else { results(line) };
+        generated &= !line.starts_with("<!-- end");
+        let found: Vec<_> = found.into_iter().filter(|n| !SETTINGS.contains(&n.as_str())).collect();
+        assert!(found.is_empty(), "paper/atlas.md:{number} quotes {found:?}: link to the finding instead");
+    }
+    assert_eq!(results("in 36 of 38 cases, 11.6 % and -0.48, with 8 of them"), ["36", "11.6", "0.48"]);
+}
+
 #[test]
 fn what_is_long_or_broken_is_found() {
     let long = "x".repeat(LINE + 1);

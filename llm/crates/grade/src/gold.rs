@@ -3,10 +3,13 @@
 use std::fmt;
 
 use super::answer::Answer;
-use super::extract::Prediction;
+use super::extract::{Extraction, Prediction};
 use super::integer::Integer;
-use super::rules::Rules;
+use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
+
+/// Longest response, in bytes, that may be an answer as it stands.
+const SHORT: usize = 80;
 
 /// The right answer. Its type keeps it from being swapped with a [`Prediction`].
 #[derive(Clone, Debug)]
@@ -80,7 +83,16 @@ impl Gold {
     /// The same reference for other rules. An integer of the embedded task has none.
     #[must_use]
     pub fn by(&self, rules: Rules) -> Gold {
+        self.read_as(Extraction::Auto, rules)
+    }
+
+    /// The same reference for other rules, and where `extraction` looks into references for what it marks there as the answer.
+    pub(super) fn read_as(&self, extraction: Extraction, rules: Rules) -> Gold {
         match &self.0 {
+            GoldKind::Any(golds, _) if extraction == Extraction::Free => {
+                let found: Vec<String> = golds.iter().map(|(text, _)| extraction.reference(text)).collect();
+                Gold::any_by(found.iter().map(String::as_str), rules).unwrap_or_else(|_| self.by(rules))
+            }
             GoldKind::Any(golds, own) if *own != rules => {
                 let read = |(text, _): &(String, Answer)| (text.clone(), Answer::read_by(text, rules));
                 Gold(GoldKind::Any(golds.iter().map(read).collect(), rules))
@@ -103,8 +115,26 @@ impl Gold {
         verdict
     }
 
+    /// Finds the answer of a response and compares it with this reference.
+    ///
+    /// ```
+    /// use grpo_lambda_grade::{Extraction, Gold};
+    /// assert!(Gold::math("0.5")?.grade_text("It is 1/2, so the answer is 1/2.", Extraction::Any).is_equal());
+    /// # Ok::<(), grpo_lambda_grade::GoldError>(())
+    /// ```
+    pub fn grade_text(&self, response: &str, extraction: Extraction) -> Verdict {
+        let verdict = self.grade(&Prediction::extract(response, extraction));
+        // The reference may be a short text in which something else reads as an answer.
+        let short = extraction == Extraction::Free && response.len() <= SHORT;
+        if short && !verdict.is_equal() && self.is_spelled(response) {
+            let extracted = Some(response.trim().to_owned());
+            return Verdict { extracted, ..Verdict::decided(true, Rules::NONE.with(Rule::Words)) };
+        }
+        verdict
+    }
+
     /// Whether a response is the text of a reference and nothing else, as `July 4` is.
-    pub(super) fn is_spelled(&self, response: &str) -> bool {
+    fn is_spelled(&self, response: &str) -> bool {
         match &self.0 {
             GoldKind::Integer(_) => false,
             GoldKind::Any(golds, _) => golds.iter().any(|(_, gold)| gold.is_spelled(response)),

@@ -2,13 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::extract::{Extraction, Prediction};
+use super::extract::Extraction;
 use super::gold::{Gold, GoldError};
-use super::rules::{Rule, Rules};
+use super::rules::Rules;
 use super::verdict::{Reason, Verdict};
-
-/// Longest response, in bytes, that may be an answer as it stands.
-const SHORT: usize = 80;
 
 /// How answers are found and compared. The default is the strict mode of training: [`Extraction::Auto`] and [`Rules::STRICT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +37,15 @@ impl Grader {
         Gold::any_by(found.iter().map(String::as_str), self.rules)
     }
 
+    /// A reference that was read otherwise, as this grader reads it.
+    #[must_use]
+    pub fn reference(&self, gold: &Gold) -> Gold {
+        gold.read_as(self.extraction, self.rules)
+    }
+
     /// Finds the answer of a response and compares it with the reference, which this grader has read.
     pub fn grade(&self, gold: &Gold, response: &str) -> Verdict {
-        let verdict = gold.grade(&Prediction::extract(response, self.extraction));
-        // The reference may be a short text in which something else reads as an answer.
-        let short = self.extraction == Extraction::Free && response.len() <= SHORT;
-        if short && !verdict.is_equal() && gold.is_spelled(response) {
-            let extracted = Some(response.trim().to_owned());
-            return Verdict { extracted, ..Verdict::decided(true, Rules::NONE.with(Rule::Words)) };
-        }
-        verdict
+        gold.grade_text(response, self.extraction)
     }
 
     /// Reads the reference and grades one response. Without a reference the verdict is open.

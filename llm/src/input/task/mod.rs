@@ -19,7 +19,7 @@ mod source;
 mod stories;
 
 pub use expression::{Expression, Operator, SolutionStep};
-pub use source::{DatasetTask, LengthFilter, TaskSource};
+pub use source::{AnswerReading, DatasetTask, LengthFilter, TaskSource};
 
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
 use grpo_lambda_grade::{Extraction, Gold};

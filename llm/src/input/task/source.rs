@@ -1,5 +1,7 @@
 //! Where a run's problems come from, as its configuration says.
 
+use grpo_lambda_grade::{Extraction, Grader, Rules};
+
 use super::Task;
 use crate::input::data::{Columns, OnBadRow};
 
@@ -25,10 +27,28 @@ pub struct DatasetTask {
     pub template: String,
     /// The system prompt; none: the template's own.
     pub system: Option<String>,
+    /// How answers are read and compared.
+    pub reading: AnswerReading,
     /// What happens to rows that cannot be used.
     pub on_bad_row: OnBadRow,
     /// Which rows are left out for their length.
     pub lengths: LengthFilter,
+}
+
+/// How answers to the rows of a data set are read and compared with their references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerReading {
+    /// Where the answer stands in a response; `None`: where the template asks for it.
+    pub extraction: Option<Extraction>,
+    /// Which spellings count as the same.
+    pub rules: Rules,
+}
+
+impl AnswerReading {
+    /// The grader, for responses to a template that asks for answers there.
+    pub fn grader(self, asked: Extraction) -> Grader {
+        Grader { extraction: self.extraction.unwrap_or(asked), rules: self.rules }
+    }
 }
 
 /// The longest rows that are taken, in tokens; `None` for any that fit into the model.

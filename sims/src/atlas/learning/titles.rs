@@ -22,10 +22,10 @@ pub(super) fn ranking(r: &Ranking) -> String {
     let Some(&reading) = readings(r).first() else { return beyond };
     let s = r.standing(reading, CostAxis::Responses);
     format!(
-        "{beyond}; {} is {} ({}), place {} to {} of {}",
+        "{beyond}; {} is {} ({}over tasks), place {} to {} of {}",
         READINGS[0],
         word(s.sign()),
-        interval(s.gain),
+        s.over_tasks.as_ref().map_or(String::new(), |over| interval(over.interval) + " "),
         s.rank.low.round(),
         s.rank.high.round(),
         r.results.competitors.len()

@@ -1,9 +1,11 @@
 //! The figures.
 
+use grpo_lambda::stats::OverTasks;
+
 use super::measure::Atlas;
 use super::overall::{Overall, overall};
 use super::row::{GROUP, Row};
-use crate::atlas::entrants::{ENTRANTS, Family};
+use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
 use crate::figure::{Axis, Figure, Mark, Panel};
 
 pub(super) fn figures(atlas: &Atlas) -> Vec<(String, Figure)> {
@@ -66,88 +68,57 @@ fn map(atlas: &Atlas) -> Figure {
     Figure::new(title).caption(caption).columns(1).panel_size(1060, 1010).panel(panel)
 }
 
-/// Who is named beside the point.
-const NAMED: [&str; 13] = [
-    "GRPO",
-    "GRPO, 1/T",
-    "RLOO",
-    "GRPO-λ recent",
-    "GRPO-λ both, ε-weight",
-    "P-trace (recon.)",
-    "TEMPO",
-    "TreeRPO (recon.)",
-    "GAE, exact critic",
-    "VinePPO, exact values",
-    "VinePPO, K = 8",
-    "high entropy 80/20",
-    "OAR-P",
-];
-
-/// Direction lost against the error of one update, means over tasks.
+/// How the error of one update differs from the baseline's, everyone in its order.
 fn error(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
-    let free: Vec<&Overall> = all.iter().filter(|o| o.passes <= 1.0 + 1e-12).collect();
-    let least =
-        |all: &[&Overall]| all.iter().min_by(|a, b| a.mse.total_cmp(&b.mse)).map(|o| (o.entrant.name, o.mse));
-    let (best, error) = least(&free).unwrap_or(("none", f64::NAN));
-    let rloo = all.iter().find(|o| o.entrant.name == "RLOO").map_or(f64::NAN, |o| o.mse);
-    let title = format!(
-        "No bias is not the least error: at no extra cost {best} errs least in one update ({error:.2}), unbiased RLOO by {rloo:.2}"
-    );
+    let mut order: Vec<&Overall> = all.iter().filter(|o| o.beyond_baseline.is_some()).collect();
+    order.sort_by(|a, b| middle(a).total_cmp(&middle(b)));
+    let lower = |o: &&&Overall| o.beyond_baseline.as_ref().is_some_and(OverTasks::negative);
+    let free: Vec<&str> =
+        order.iter().filter(lower).filter(|o| o.passes <= 1.0 + 1e-12).map(|o| o.entrant.name).collect();
+    let traces = order.iter().filter(|o| o.entrant.family == Family::Trace);
+    let (better, of) = (traces.clone().filter(lower).count(), traces.count());
+    let of_traces = match better {
+        0 => "no trace does".to_owned(),
+        n => format!("of the {of} traces {n} do"),
+    };
+    let title = match free.as_slice() {
+        [] => format!("At no extra cost no method errs less in one update than {BASELINE}, over tasks"),
+        [one] => format!(
+            "At no extra cost only {one} errs less in one update than {BASELINE}, over tasks; {of_traces}"
+        ),
+        [first @ .., last] => format!(
+            "At no extra cost {} and {last} err less in one update than {BASELINE}, over tasks; {of_traces}",
+            first.join(", ")
+        ),
+    };
     let caption = format!(
-        "Across: share of the expected step that is not along the policy gradient. Up: E|c g - ∇J|² / |∇J|² of one update from {GROUP} responses at the best step size c; 1 is no step at all. \
-         Means over {} tasks, each method with groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
+        "Error of one update: E|c g - ∇J|² / |∇J|² from {GROUP} responses at the best step size c of each method; 1 is no step at all. Dots: mean over {} tasks (fewer where a task is \
+         impossible) of the difference to {BASELINE} on the same task; bars: 95 % over draws of tasks, not corrected for the number of methods. In brackets the share of the expected step that is not along the policy \
+         gradient, 1 - cos². Every method has groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
         atlas.tasks.len()
     );
+    let label = |o: &&Overall| format!("{}  [{:.3}]", o.entrant.name, o.lost);
     let mut panel = Panel::new("")
-        .x(Axis::new("direction lost, 1 - cos²")
-            .range(-0.005, 0.05 + all.iter().map(|o| o.lost).fold(0.0, f64::max)))
-        .y("error of one update");
+        .x(format!("error of one update minus that of {BASELINE}"))
+        .y(Axis::new("").categories(order.iter().map(label)))
+        .vline(0.0, BASELINE);
     for (family, name) in FAMILIES {
-        let points = all.iter().filter(|o| o.entrant.family == family).map(|o| (o.lost, o.mse));
-        panel = panel.points(name, points);
-    }
-    for (x, y, name) in labels(&all) {
-        panel = panel.text(x, y, name);
+        let span = |(i, o): (usize, &&Overall)| {
+            let over = o.beyond_baseline.as_ref().filter(|_| o.entrant.family == family)?;
+            Some((i as f64, over.interval.low, over.interval.mid, over.interval.high))
+        };
+        panel = panel.spans(name, order.iter().enumerate().filter_map(span));
     }
     Figure::new(title)
         .caption(caption)
         .columns(1)
-        .panel_size(1060, 660)
+        .panel_size(620, 720)
         .names(FAMILIES.map(|f| f.1))
         .panel(panel)
 }
 
-/// Where the names go: above their point, or as near to that as leaves points and other names uncovered.
-fn labels(all: &[Overall]) -> Vec<(f64, f64, &'static str)> {
-    let range = |f: &dyn Fn(&Overall) -> f64| {
-        let ends = all.iter().map(f).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
-        ends.1 - ends.0
-    };
-    let (wide, high) = (range(&|o| o.lost), range(&|o| o.mse));
-    // Half a name's width and a line, as shares of the panel.
-    let half = |name: &str| 0.0046 * wide * name.chars().count() as f64;
-    let line = 0.027 * high;
-    let mut placed: Vec<(f64, f64, &'static str)> = Vec::new();
-    for o in all.iter().filter(|o| NAMED.contains(&o.entrant.name)) {
-        let name = o.entrant.name;
-        let free = |&(x, y): &(f64, f64)| {
-            let apart = |other: &(f64, f64, &str)| {
-                (other.0 - x).abs() > half(name) + half(other.2) || (other.1 - y).abs() > line
-            };
-            let clear = |p: &Overall| (p.lost - x).abs() > half(name) || (p.mse - y).abs() > 0.7 * line;
-            placed.iter().all(apart) && all.iter().all(clear)
-        };
-        let steps = [1.0, -1.0, 1.6, -1.6, 2.4, -2.4, 3.2, -3.2];
-        let sides = [0.0, 1.0, -1.0];
-        let places =
-            steps.iter().flat_map(|dy| sides.map(|dx| (o.lost + dx * half(name), o.mse + dy * line)));
-        let level = [(o.lost + half(name) + 0.012 * wide, o.mse)];
-        let inside = |p: &(f64, f64)| p.0 > half(name);
-        // A name that finds no room is left out: it would cover others.
-        if let Some(at) = level.into_iter().chain(places).filter(inside).find(free) {
-            placed.push((at.0, at.1, name));
-        }
-    }
-    placed
+/// The mean difference to the baseline.
+fn middle(o: &Overall) -> f64 {
+    o.beyond_baseline.as_ref().map_or(f64::NAN, |over| over.interval.mid)
 }

@@ -1,5 +1,7 @@
 //! What every entrant is over all tasks.
 
+use grpo_lambda::stats::{Bootstrap, OverTasks};
+
 use super::measure::Atlas;
 use super::row::{GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant};
@@ -21,6 +23,8 @@ pub(super) struct Overall {
     /// Mean of `1 - cos²`.
     pub(super) lost: f64,
     pub(super) mse: f64,
+    /// Its error minus the baseline's, by task, with the tasks as the sample.
+    pub(super) beyond_baseline: Option<OverTasks>,
     pub(super) mse_bias: f64,
     pub(super) mse_variance: f64,
     /// Mean error at equal cost; `None` where a group of two costs more on some task.
@@ -84,8 +88,14 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             atlas.rows[t][e].iter().rfind(paid)?.get("mse")
         };
         let paid: Option<Vec<f64>> = rows.iter().map(|row| at_budget(row)).collect();
+        let beyond = |row: &&Row| {
+            let baseline = atlas.of(0, GROUP).find(|b| b.task == row.task)?;
+            Some(row.get("mse")? - baseline.get("mse")?)
+        };
+        let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
         Overall {
             entrant,
+            beyond_baseline: OverTasks::new(&beyond, Bootstrap::default()),
             tasks: rows.len(),
             sampled: rows.iter().filter(|row| !row.exact()).count(),
             unbiased: rows.iter().filter(|row| unbiased(row)).count(),

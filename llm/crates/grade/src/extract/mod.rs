@@ -51,6 +51,21 @@ impl Extraction {
         }
     }
 
+    /// Every way.
+    pub const ALL: [Extraction; 6] = [
+        Extraction::Auto,
+        Extraction::Boxed,
+        Extraction::Tag,
+        Extraction::LenientTag,
+        Extraction::Any,
+        Extraction::Free,
+    ];
+
+    /// The way of this name.
+    pub fn find(name: &str) -> Option<Extraction> {
+        Extraction::ALL.into_iter().find(|way| way.name() == name)
+    }
+
     /// The answer that a reference holds: itself, or what it marks as its answer where that is looked for.
     pub(super) fn reference(self, text: &str) -> String {
         match self {
