@@ -9,6 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontDesc, FontFamily, FontStyle, FontTransform, RGBColor, ShapeStyle, TextStyle,
 };
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// A list of families for SVG viewers; widths are those of the first, the compiled-in one.
@@ -424,22 +425,25 @@ pub(super) fn png(
     draw(&mut canvas)?;
     on!(canvas, d => d.present())?;
     drop(canvas);
-    encode(&shrink(&pixels, width as usize, height as usize), width, height)
+    encode(&shrink(&pixels, width as usize), width, height)
 }
 
 /// Averages squares of `OVERSAMPLE` pixels.
-fn shrink(pixels: &[u8], width: usize, height: usize) -> Vec<[u8; 3]> {
+fn shrink(pixels: &[u8], width: usize) -> Vec<[u8; 3]> {
     let n = OVERSAMPLE as usize;
-    let mut out = Vec::with_capacity(width * height);
-    for y in 0..height {
-        for x in 0..width {
-            let mut sum = [0u32; 3];
-            for (dy, dx) in (0..n).flat_map(|dy| (0..n).map(move |dx| (dy, dx))) {
-                let start = ((y * n + dy) * width * n + x * n + dx) * 3;
-                (0..3).for_each(|c| sum[c] += u32::from(pixels[start + c]));
+    let square = (n * n) as u32;
+    let mut out = Vec::with_capacity(pixels.len() / (n * n * 3));
+    let mut sums = vec![0u32; width * 3];
+    for rows in pixels.chunks_exact(width * n * n * 3) {
+        sums.fill(0);
+        for row in rows.chunks_exact(width * n * 3) {
+            for (sum, square) in sums.chunks_exact_mut(3).zip(row.chunks_exact(n * 3)) {
+                for pixel in square.chunks_exact(3) {
+                    sum.iter_mut().zip(pixel).for_each(|(sum, c)| *sum += u32::from(*c));
+                }
             }
-            out.push(sum.map(|s| (s / (n * n) as u32) as u8));
         }
+        out.extend(sums.chunks_exact(3).map(|sum| [0, 1, 2].map(|c| (sum[c] / square) as u8)));
     }
     out
 }
@@ -448,9 +452,13 @@ fn shrink(pixels: &[u8], width: usize, height: usize) -> Vec<[u8; 3]> {
 /// colours that cover most pixels, then those that would be missed most. Areas keep their exact colour;
 /// what is approximated is a few shades of smoothed edges.
 fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
-    let mut sorted = pixels.to_vec();
-    sorted.sort_unstable();
-    let counted: Vec<(usize, [u8; 3])> = sorted.chunk_by(|a, b| a == b).map(|c| (c.len(), c[0])).collect();
+    // Neighbours are mostly alike, so whole runs of them are looked up.
+    let runs = || pixels.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
+    let mut counts = BTreeMap::new();
+    for (colour, length) in runs() {
+        *counts.entry(colour).or_insert(0) += length;
+    }
+    let counted: Vec<(usize, [u8; 3])> = counts.into_iter().map(|(colour, count)| (count, colour)).collect();
     let mut palette = counted.clone();
     palette.sort_by_key(|&(count, colour)| (std::cmp::Reverse(count), colour));
     let mut palette: Vec<[u8; 3]> = palette.into_iter().take(192).map(|(_, colour)| colour).collect();
@@ -473,7 +481,10 @@ fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
     };
     let places: Vec<u8> = counted.iter().map(nearest).collect();
     let place = |p: &[u8; 3]| counted.binary_search_by_key(p, |c| c.1).map_or(0, |i| places[i]);
-    let indices = pixels.iter().map(place).collect();
+    let mut indices = Vec::with_capacity(pixels.len());
+    for (colour, length) in runs() {
+        indices.resize(indices.len() + length, place(&colour));
+    }
     (palette, indices)
 }
 

@@ -6,3 +6,7 @@ mod markdown;
 mod notebooks;
 mod paper;
 mod paper_audit;
+
+/// As `sim` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -3,7 +3,8 @@
 use super::{describe, flat};
 use crate::strategies::{Batch, build, corners, even_evidence};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::{REGISTRY, parse};
+use grpo_lambda::methods::{Configured, MethodSpec, REGISTRY, parse};
+use rayon::prelude::*;
 
 /// Methods with a trace that adds up log-ratios without dividing by its mass.
 const ACCUMULATE: [&str; 3] = ["grpo_lambda", "p_trace_reconstructed", "s_trace_reconstructed"];
@@ -44,39 +45,21 @@ fn extreme_batch(len: usize, pattern: usize) -> Batch {
 fn every_pair_of_settings_stays_finite_at_20_nats_over_16384_tokens() {
     const LEN: usize = 16_384;
     let batches: Vec<Batch> = (0..6).map(|p| extreme_batch(LEN, p)).collect();
-    for &spec in REGISTRY {
-        let params = (spec.params)();
-        let mut seen = 0;
-        let mut saturated = 0;
-        for (i, a) in params.iter().enumerate() {
-            for b in &params[..i] {
-                for (va, vb) in
-                    corners(a).iter().flat_map(|va| corners(b).into_iter().map(move |vb| (va.clone(), vb)))
-                {
-                    let overrides = vec![(a.key.to_owned(), va), (b.key.to_owned(), vb)];
-                    // The KL term is on unless the pair is about it; for a trace in front of the loss every third time.
-                    let mut forced = vec![];
-                    if a.key != "beta" && b.key != "beta" {
-                        forced.push(("beta", "0.04"));
-                    }
-                    if a.key != "update" && b.key != "update" && (seen / batches.len()).is_multiple_of(3) {
-                        forced.push(("update", "weight"));
-                    }
-                    let configured = build(spec, overrides, &forced);
-                    let loss = batches[seen % batches.len()].evaluate(&configured);
-                    assert!(loss.value.is_finite(), "value\n{}", describe(&configured));
-                    assert!(flat(&loss).iter().all(|g| g.is_finite()), "gradient\n{}", describe(&configured));
-                    for (name, x) in loss.metrics.entries() {
-                        assert!(x.is_finite(), "{name}\n{}", describe(&configured));
-                    }
-                    // The counter must say so whenever a trace ratio went past the limit upwards; all-up is batch 0.
-                    if seen.is_multiple_of(batches.len()) && loss.metrics.trace_log_ratio_max > 20.001 {
-                        assert!(loss.metrics.saturated > 0, "{}", describe(&configured));
-                        saturated += 1;
-                    }
-                    seen += 1;
-                }
+    REGISTRY.par_iter().for_each(|spec| {
+        let (mut seen, mut saturated) = (0, 0);
+        for configured in pairs(spec, batches.len()) {
+            let loss = batches[seen % batches.len()].evaluate(&configured);
+            assert!(loss.value.is_finite(), "value\n{}", describe(&configured));
+            assert!(flat(&loss).iter().all(|g| g.is_finite()), "gradient\n{}", describe(&configured));
+            for (name, x) in loss.metrics.entries() {
+                assert!(x.is_finite(), "{name}\n{}", describe(&configured));
             }
+            // The counter must say so whenever a trace ratio went past the limit upwards; all-up is batch 0.
+            if seen.is_multiple_of(batches.len()) && loss.metrics.trace_log_ratio_max > 20.001 {
+                assert!(loss.metrics.saturated > 0, "{}", describe(&configured));
+                saturated += 1;
+            }
+            seen += 1;
         }
         println!(
             "{}: {seen} pairs of settings finite at the extremes, {saturated} of them saturated",
@@ -90,7 +73,33 @@ fn every_pair_of_settings_stays_finite_at_20_nats_over_16384_tokens() {
             "{}: only a trace that adds up can exceed 20 nats here",
             spec.name
         );
+    });
+}
+
+/// A method under every pair of extreme values of two of its settings, for batches that are taken in turn.
+fn pairs(spec: &'static MethodSpec, batches: usize) -> impl Iterator<Item = Configured> {
+    let params = (spec.params)();
+    let mut corner_pairs = Vec::new();
+    for (i, a) in params.iter().enumerate() {
+        for b in &params[..i] {
+            for va in corners(a) {
+                let with = |vb| [(a.key, va.clone()), (b.key, vb)];
+                corner_pairs.extend(corners(b).into_iter().map(with));
+            }
+        }
     }
+    corner_pairs.into_iter().enumerate().map(move |(seen, pair)| {
+        let free = |key: &str| pair.iter().all(|(own, _)| *own != key);
+        // The KL term is on unless the pair is about it; for a trace in front of the loss every third time.
+        let mut forced = vec![];
+        if free("beta") {
+            forced.push(("beta", "0.04"));
+        }
+        if free("update") && (seen / batches).is_multiple_of(3) {
+            forced.push(("update", "weight"));
+        }
+        build(spec, pair.map(|(key, value)| (key.to_owned(), value)).to_vec(), &forced)
+    })
 }
 
 #[test]
