@@ -246,7 +246,13 @@ mod tests {
     #[test]
     fn the_table_is_true() {
         assert_eq!(TABLE.len(), all().len());
+        let page = include_str!("mod.rs");
         for &(name, leaves, j, best) in TABLE {
+            let row = page.lines().find(|line| line.starts_with(&format!("//! | `{name}` |"))).expect(name);
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            assert_eq!(cells[3].parse(), Ok(leaves), "{row}");
+            let (shown, highest): (f64, f64) = (cells[4].parse().expect(name), cells[5].parse().expect(name));
+            assert!((shown - j).abs() <= 0.0006 && (highest - best).abs() <= 0.0006, "{row}");
             let entry = find(name).unwrap();
             let tree = (entry.build)();
             let oracle = Oracle::new(&tree, &(entry.initial)(&tree));
