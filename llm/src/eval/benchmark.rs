@@ -72,6 +72,12 @@ impl Benchmark {
     }
 }
 
+/// The name of a benchmark's directory: letters, digits, `.`, `-` and `_` of its name.
+pub fn slug(name: &str) -> String {
+    let kept = |c: char| if c.is_alphanumeric() || ".-_".contains(c) { c } else { '-' };
+    name.chars().map(kept).collect()
+}
+
 /// A benchmark that was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchmarkError {
@@ -128,8 +134,8 @@ pub fn resolve(
         if benchmark.items.is_empty() {
             return Err(BenchmarkError::Empty(name.clone()));
         }
-        let slug = super::store::slug(&benchmark.name);
-        if out.iter().any(|other| super::store::slug(&other.name) == slug) {
+        let directory = slug(&benchmark.name);
+        if out.iter().any(|other| slug(&other.name) == directory) {
             return Err(BenchmarkError::Twice(benchmark.name));
         }
         out.push(benchmark);

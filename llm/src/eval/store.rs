@@ -7,7 +7,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use super::benchmark::Benchmark;
+use super::benchmark::{Benchmark, slug};
 use super::completion::CompletionRecord;
 use super::settings::Settings;
 use crate::run::{self, RunError};
@@ -85,12 +85,6 @@ impl BenchmarkHeader {
             prompts: format!("{:08x}", problems.iter().fold(0, crc)),
         }
     }
-}
-
-/// The name of a benchmark's directory: letters, digits, `.`, `-` and `_` of its name.
-pub fn slug(name: &str) -> String {
-    let kept = |c: char| if c.is_alphanumeric() || ".-_".contains(c) { c } else { '-' };
-    name.chars().map(kept).collect()
 }
 
 /// The directory of an evaluation that this process writes.

@@ -242,7 +242,7 @@ fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
     let best = order.iter().rev().copied().filter(|i| score(*i) > 0.0 && !worst.contains(i)).take(BEST);
     Section {
         name: part.name.to_owned(),
-        anchor: super::store::slug(part.name),
+        anchor: super::benchmark::slug(part.name),
         shares: ResponseOutcome::ALL.iter().map(share).filter(|s| s.count > 0).collect(),
         reasons: reasons(&all),
         cells: part.problems.iter().zip(part.completions).map(square).collect(),

@@ -12,6 +12,7 @@
 //!
 //! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
+mod bands;
 mod differing;
 mod entrant;
 mod figure;

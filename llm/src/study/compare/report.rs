@@ -4,8 +4,8 @@ use comfy_table::presets;
 use grpo_lambda::table::{Cell, Table, significant};
 use serde_json::{Value, json};
 
+use super::bands::bands;
 use super::differing::{DIFFERING, differing, in_words};
-use super::figure::bands;
 use super::members::{ComparisonResult, MethodScores};
 use super::statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, difference, standings};
 

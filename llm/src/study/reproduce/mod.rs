@@ -9,6 +9,7 @@
 //! What the paper leaves out is chosen, with a reason, in the presets `paper-*`.
 
 pub mod cost;
+pub mod datasets;
 pub mod figure;
 pub mod grid;
 pub mod models;

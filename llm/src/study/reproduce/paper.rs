@@ -6,7 +6,7 @@ use grpo_lambda::paper::consistency::{self, AverageCheck, CellCheck, Table1Check
 use grpo_lambda::paper::{self, Model, Run, Score};
 use grpo_lambda::stats::{Interval, mean_of_independent, wilson};
 
-use super::grid::{DATASETS, PaperDataset};
+use super::datasets::{DATASETS, PaperDataset};
 use super::variant::Variant;
 use crate::eval::CONFIDENCE_LEVEL;
 

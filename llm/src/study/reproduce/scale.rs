@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::cost::Assumptions;
-use super::grid::{Cell, PaperDataset};
+use super::datasets::PaperDataset;
+use super::grid::Cell;
 use super::models::PaperModel;
 use super::paper::{BENCHMARKS, PaperBenchmark};
 use super::settings::method_overrides;
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn everything_has_its_own_stand_in() {
         for (list, names) in [
-            (DATASETS, super::super::grid::DATASETS.iter().map(|d| d.name).collect::<Vec<_>>()),
+            (DATASETS, super::super::datasets::DATASETS.iter().map(|d| d.name).collect::<Vec<_>>()),
             (TESTS, BENCHMARKS.iter().map(|b| b.name).collect()),
         ] {
             assert_eq!(list.len(), names.len());

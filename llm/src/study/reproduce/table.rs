@@ -2,7 +2,8 @@
 
 use grpo_lambda::stats::{Interval, mean_of_independent};
 
-use super::grid::{Cell, PaperDataset, averaged};
+use super::datasets::{DATASETS, PaperDataset};
+use super::grid::{Cell, averaged};
 use super::models;
 use super::paper::{BENCHMARKS, Paper, PrintedScore};
 use super::run::CellStatus;
@@ -146,7 +147,7 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> TableComparison {
         let model = models::all().into_iter().find(|m| m.name == row.model);
         let runs: Option<Vec<Vec<OurScore>>> = model.as_ref().and_then(|model| {
             let variants = averaged(paper, model, row.lambda);
-            let runs = super::grid::DATASETS.iter().flat_map(|d| variants.iter().map(move |v| (d, *v)));
+            let runs = DATASETS.iter().flat_map(|d| variants.iter().map(move |v| (d, *v)));
             runs.map(|(d, v)| Some(accuracies(scores(cells, &model.name, d, v)?)?[0].clone())).collect()
         });
         let each = runs.and_then(|runs| mean_over_runs(&runs));
