@@ -1,10 +1,12 @@
 //! How long a comparison takes: `cargo run -p grpo-lambda-grade --release --example grade_speed [FILE]`, on one thread.
 //!
 //! FILE holds lines as `llm-train grade` reads them; the pool of test cases when none is given. Simple cases (integers, fractions, decimals and pairs
-//! in a sentence) come first, then those of FILE in the strict and in the free mode. Each line of the output: comparisons a second, and quantiles of one comparison in microseconds.
+//! in a sentence) come first, then those of FILE in the strict and in the free mode. Each line of the output: comparisons a second, and quantiles of one comparison in microseconds, by the
+//! processor time of the thread, so that other load on the machine does not count.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use cpu_time::ThreadTime;
 use grpo_lambda_grade::Grader;
 
 /// A reference and a response.
@@ -32,7 +34,7 @@ fn read(path: &str) -> Vec<Case> {
 
 fn measure(name: &str, grader: Grader, cases: &[Case]) {
     let one = |(gold, answer): &Case| {
-        let start = Instant::now();
+        let start = ThreadTime::now();
         let gold = grader.gold([gold.as_str()]).ok()?;
         std::hint::black_box(grader.grade(&gold, answer));
         Some(start.elapsed())
