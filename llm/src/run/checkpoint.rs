@@ -1,30 +1,28 @@
 //! A checkpoint: its files, and the manifest that says what they must be.
 //!
-//! `manifest.json` lists the files with sizes and checksums, and how long each log was, so that a resumed run continues the logs exactly
-//! where the checkpoint left them.
+//! `manifest.json` says which run it belongs to, lists its files with sizes and checksums, and how long each log was, with its checksum, so
+//! that a resumed run continues the logs exactly where the checkpoint left them. The manifest carries a checksum of itself.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use grpo_lambda_decoder::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
+use super::digest::{self, Digest};
+use super::identity::RunId;
 
-const MANIFEST: &str = "manifest.json";
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-struct FileEntry {
-    bytes: u64,
-    crc32c: u32,
-}
+pub(super) const MANIFEST: &str = "manifest.json";
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
+    run: RunId,
     step: u64,
-    files: BTreeMap<String, FileEntry>,
-    logs: BTreeMap<String, u64>,
+    files: BTreeMap<String, Digest>,
+    logs: BTreeMap<String, Digest>,
 }
 
 /// A complete checkpoint.
@@ -41,13 +39,31 @@ impl Checkpoint {
     }
 
     /// The checkpoint of `step` at `path`, if it is complete: whether every listed file is there in its size. Contents are checked when they are read.
-    pub(super) fn find(disk: &Disk, path: &Path, step: u64) -> Option<Checkpoint> {
-        let bytes = disk.read(&path.join(MANIFEST)).ok().flatten()?;
-        let manifest: Manifest = serde_json::from_slice(&bytes).ok()?;
-        let is_whole = manifest.files.iter().all(|(name, entry)| {
-            std::fs::metadata(path.join(name)).is_ok_and(|found| found.len() == entry.bytes)
-        });
-        (manifest.step == step && is_whole).then(|| Checkpoint::new(path.to_owned(), manifest, disk))
+    ///
+    /// # Errors
+    /// A line that says why it is none.
+    pub(super) fn find(disk: &Disk, path: &Path, step: u64) -> Result<Checkpoint, String> {
+        let bytes = disk.read(&path.join(MANIFEST)).map_err(|e| e.to_string())?;
+        let bytes = bytes.ok_or_else(|| format!("no {MANIFEST}"))?;
+        let manifest: Manifest = digest::open(&bytes).map_err(|e| format!("{MANIFEST}: {e}"))?;
+        if manifest.step != step {
+            return Err(format!("{MANIFEST}: step = {}: must be {step}, as in the name", manifest.step));
+        }
+        for (name, entry) in &manifest.files {
+            let is_inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+            let found = std::fs::metadata(path.join(name)).ok().filter(|_| is_inside);
+            match found.map(|found| found.len()) {
+                Some(bytes) if bytes == entry.bytes => {}
+                Some(bytes) => return Err(format!("{name}: {bytes} bytes long, not {}", entry.bytes)),
+                None => return Err(format!("{name}: missing")),
+            }
+        }
+        Ok(Checkpoint::new(path.to_owned(), manifest, disk))
+    }
+
+    /// The run that wrote it.
+    pub fn run(&self) -> &RunId {
+        &self.manifest.run
     }
 
     /// Steps done when it was written.
@@ -74,7 +90,7 @@ impl Checkpoint {
         let entry =
             self.manifest.files.get(name).ok_or_else(|| damaged("not part of the checkpoint".to_owned()))?;
         let bytes = self.disk.read(&path)?.ok_or_else(|| damaged("missing".to_owned()))?;
-        if *entry != FileEntry::of(&bytes) {
+        if *entry != Digest::of(&bytes) {
             return Err(damaged(CHANGED.to_owned()));
         }
         Ok(bytes)
@@ -87,7 +103,7 @@ impl Checkpoint {
     pub fn verify(&self) -> Result<(), RunError> {
         self.manifest.files.iter().try_for_each(|(name, entry)| {
             let path = self.path.join(name);
-            match FileEntry::of_file(&self.disk, &path)? {
+            match Digest::of_file(&self.disk, &path)? {
                 Some(found) if found == *entry => Ok(()),
                 Some(_) => Err(RunError::Damaged { path, problem: CHANGED.to_owned() }),
                 None => Err(RunError::Damaged { path, problem: "missing".to_owned() }),
@@ -95,37 +111,24 @@ impl Checkpoint {
         })
     }
 
-    pub(super) fn log_length(&self, name: &str) -> u64 {
-        self.manifest.logs.get(name).copied().unwrap_or(0)
+    /// What a log held when it was written.
+    ///
+    /// # Errors
+    /// [`RunError::Damaged`] where the manifest does not list it.
+    pub(super) fn log(&self, name: &str) -> Result<Digest, RunError> {
+        let path = self.path.join(MANIFEST);
+        let problem = || format!("logs.{name}: missing; must be the length and the checksum of the log");
+        let found = self.manifest.logs.get(name).copied();
+        found.ok_or_else(|| RunError::Damaged { path, problem: problem() })
     }
 }
 
 const CHANGED: &str = "its size or checksum is not what was written; without this checkpoint's directory the one before is used";
 
-impl FileEntry {
-    fn of(bytes: &[u8]) -> Self {
-        let mut entry = FileEntry::default();
-        entry.add(bytes);
-        entry
-    }
-
-    /// Of a file as it is; `None` if there is none.
-    fn of_file(disk: &Disk, path: &Path) -> Result<Option<Self>, RunError> {
-        let mut entry = FileEntry::default();
-        Ok(disk.read_with(path, |piece| entry.add(piece))?.then_some(entry))
-    }
-
-    /// The next bytes of the file.
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
-    }
-}
-
 /// Takes the size and the checksum of what is written.
 struct Checked<'a> {
     to: &'a mut dyn Write,
-    entry: FileEntry,
+    entry: Digest,
 }
 
 impl Write for Checked<'_> {
@@ -144,7 +147,7 @@ impl Write for Checked<'_> {
 pub struct CheckpointWriter {
     directory: PathBuf,
     disk: Disk,
-    files: BTreeMap<String, FileEntry>,
+    files: BTreeMap<String, Digest>,
 }
 
 impl CheckpointWriter {
@@ -154,10 +157,14 @@ impl CheckpointWriter {
     }
 
     /// Writes the manifest, after which the checkpoint is complete.
-    pub(super) fn complete(self, step: u64, logs: BTreeMap<String, u64>) -> Result<Manifest, RunError> {
-        let manifest = Manifest { step, files: self.files, logs };
-        let text = serde_json::to_string_pretty(&manifest).expect("a manifest can always be written");
-        self.disk.write(&self.directory.join(MANIFEST), format!("{text}\n").as_bytes())?;
+    pub(super) fn complete(
+        self,
+        run: &RunId,
+        step: u64,
+        logs: BTreeMap<String, Digest>,
+    ) -> Result<Manifest, RunError> {
+        let manifest = Manifest { run: run.clone(), step, files: self.files, logs };
+        self.disk.write(&self.directory.join(MANIFEST), &digest::seal(&manifest))?;
         self.disk.sync_path(&self.directory)?;
         Ok(manifest)
     }
@@ -173,7 +180,7 @@ impl CheckpointWriter {
     /// [`RunError::Io`].
     pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         self.disk.write(&self.directory.join(name), bytes)?;
-        self.files.insert(name.to_owned(), FileEntry::of(bytes));
+        self.files.insert(name.to_owned(), Digest::of(bytes));
         Ok(())
     }
 
@@ -186,7 +193,7 @@ impl CheckpointWriter {
         name: &str,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut entry = FileEntry::default();
+        let mut entry = Digest::default();
         let refused = |e| E::from(RunError::Io(e));
         self.disk.write_with(&self.directory.join(name), refused, |to| {
             let mut checked = Checked { to, entry };
@@ -223,7 +230,7 @@ impl CheckpointWriter {
     /// [`RunError`] when it cannot be read back or flushed.
     pub fn adopt(&mut self, name: &str) -> Result<(), RunError> {
         let path = self.directory.join(name);
-        let entry = FileEntry::of_file(&self.disk, &path)?
+        let entry = Digest::of_file(&self.disk, &path)?
             .ok_or_else(|| RunError::Damaged { path: path.clone(), problem: "not written".to_owned() })?;
         self.disk.sync_path(&path)?;
         self.files.insert(name.to_owned(), entry);

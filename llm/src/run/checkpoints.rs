@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::RunError;
-use super::checkpoint::{Checkpoint, CheckpointWriter, Manifest};
+use super::checkpoint::{Checkpoint, CheckpointWriter, MANIFEST, Manifest};
+use super::digest::Digest;
+use super::hold;
+use super::identity::{self, RunId};
 use crate::run::progress::say;
 
 const COMPLETE: &str = "step-";
@@ -24,6 +27,7 @@ pub(super) type Removal = fn(&Disk, &Path) -> Result<(), DiskError>;
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     directory: PathBuf,
+    id: RunId,
     keep: usize,
     /// The step whose checkpoint is kept beside the latest ones.
     protected: Option<u64>,
@@ -38,22 +42,23 @@ impl Checkpoints {
     pub(super) fn open(
         disk: &Disk,
         run: &Path,
+        id: &RunId,
         keep: usize,
         protected: Option<u64>,
     ) -> Result<Checkpoints, RunError> {
-        Self::open_with(disk, run, (keep, protected), Disk::remove)
+        Self::open_with(disk, (run, id), (keep, protected), Disk::remove)
     }
 
     pub(super) fn open_with(
         disk: &Disk,
-        run: &Path,
+        (run, id): (&Path, &RunId),
         (keep, protected): (usize, Option<u64>),
         removal: Removal,
     ) -> Result<Checkpoints, RunError> {
         let directory = run.join("checkpoints");
         disk.create_directories(&directory)?;
-        let mut checkpoints =
-            Checkpoints { directory, keep, protected, disk: disk.clone(), removal, told: BTreeSet::new() };
+        let (id, disk, told) = (id.clone(), disk.clone(), BTreeSet::new());
+        let mut checkpoints = Checkpoints { directory, id, keep, protected, disk, removal, told };
         checkpoints.clear();
         checkpoints.prune(); // it may have died between writing one and removing another
         Ok(checkpoints)
@@ -64,16 +69,16 @@ impl Checkpoints {
         self.protected = Some(step);
     }
 
-    /// Complete checkpoints, oldest first, and the paths of damaged ones.
-    pub(super) fn list(&self) -> Result<(Vec<Checkpoint>, Vec<PathBuf>), RunError> {
-        list(&self.disk, &self.directory)
+    /// What there is.
+    pub(super) fn list(&self) -> Result<Listed, RunError> {
+        list(&self.disk, &self.directory, Some(&self.id))
     }
 
     /// Writes the checkpoint of `step`, then removes those beyond the number to keep. On failure it leaves no files of its own.
     pub(super) fn save<E: From<RunError>>(
         &mut self,
         step: u64,
-        logs: BTreeMap<String, u64>,
+        logs: BTreeMap<String, Digest>,
         fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
     ) -> Result<Checkpoint, E> {
         self.clear();
@@ -92,13 +97,13 @@ impl Checkpoints {
         &self,
         temporary: &Path,
         step: u64,
-        logs: BTreeMap<String, u64>,
+        logs: BTreeMap<String, Digest>,
         fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
     ) -> Result<Manifest, E> {
         self.disk.create_directory(temporary).map_err(RunError::Io)?;
         let mut writer = CheckpointWriter::new(&self.disk, temporary);
         fill(&mut writer)?;
-        Ok(writer.complete(step, logs)?)
+        Ok(writer.complete(&self.id, step, logs)?)
     }
 
     /// Gives a written checkpoint its name, in one operation.
@@ -111,11 +116,11 @@ impl Checkpoints {
     }
 
     /// Frees the name of a checkpoint: a damaged one goes, and so does the one of a step that is done again after one was. A link or a file,
-    /// which this program never makes, is not its to remove.
+    /// which this program never makes, is not its to remove, nor is the checkpoint of another run.
     fn make_way(&mut self, path: &Path, step: u64) -> Result<(), RunError> {
         match std::fs::symlink_metadata(path) {
             Err(_) => Ok(()), // what else is wrong, the rename will tell
-            Ok(found) if found.is_dir() => Ok(self.discard(step)?),
+            Ok(found) if found.is_dir() && !self.is_foreign(path, step) => Ok(self.discard(step)?),
             Ok(_) => {
                 let aside = self.free(ASIDE, step);
                 self.disk.rename(path, &aside)?;
@@ -129,10 +134,14 @@ impl Checkpoints {
         }
     }
 
+    fn is_foreign(&self, path: &Path, step: u64) -> bool {
+        Checkpoint::find(&self.disk, path, step).is_ok_and(|found| *found.run() != self.id)
+    }
+
     /// Removes the oldest complete checkpoints beyond the number to keep, as far as it can: the new one is safe, so the run goes on.
     fn prune(&mut self) {
         let complete = match self.list() {
-            Ok((complete, _)) => complete,
+            Ok(listed) => listed.complete,
             Err(e) => return self.tell(&self.directory.clone(), &e),
         };
         let own: Vec<&Checkpoint> = complete.iter().filter(|c| is_directory(c.path())).collect();
@@ -140,6 +149,8 @@ impl Checkpoints {
             if Some(old.step()) == self.protected {
                 continue;
             }
+            // A reader holds it; it goes with the next one. The lock keeps new readers away until it is gone.
+            let Ok(_ours) = hold::for_removal(old) else { continue };
             if let Err(e) = self.discard(old.step()) {
                 self.tell(old.path(), &e);
             }
@@ -211,18 +222,61 @@ fn is_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-fn list(disk: &Disk, directory: &Path) -> Result<(Vec<Checkpoint>, Vec<PathBuf>), RunError> {
-    let (mut complete, mut damaged) = (Vec::new(), Vec::new());
+/// The checkpoints in a directory.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Complete ones of the run, oldest first.
+    pub(super) complete: Vec<Checkpoint>,
+    /// Those that are not complete.
+    pub(super) damaged: Vec<DamagedCheckpoint>,
+    /// Complete ones of other runs, oldest first.
+    pub(super) foreign: Vec<Checkpoint>,
+}
+
+/// A checkpoint that is not complete although its name says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedCheckpoint {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl DamagedCheckpoint {
+    /// Whether a checkpoint was written there once, and not something else given such a name.
+    pub(super) fn was_one(&self) -> bool {
+        self.path.join(MANIFEST).is_file()
+    }
+}
+
+impl Listed {
+    /// Refuses checkpoints of other runs than `own`.
+    pub(super) fn refuse_foreign(&self, own: &RunId) -> Result<(), RunError> {
+        let Some(foreign) = self.foreign.last() else { return Ok(()) };
+        let problem = format!(
+            "a checkpoint of another run ({}; this run is {own}); move it out of this directory, or begin with its weights in a run of their \
+             own with model.checkpoint=DIR",
+            foreign.run()
+        );
+        Err(RunError::Damaged { path: foreign.path().to_owned(), problem })
+    }
+}
+
+/// The checkpoints in `directory`; without the number of a run all are taken for its own.
+pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<Listed, RunError> {
+    let mut listed = Listed::default();
     for name in disk.list(directory)? {
         let Some(step) = step(COMPLETE, &name) else { continue };
         let path = directory.join(&name);
         match Checkpoint::find(disk, &path, step) {
-            Some(checkpoint) => complete.push(checkpoint),
-            None => damaged.push(path),
+            Ok(found) if id.is_none_or(|id| found.run() == id) => listed.complete.push(found),
+            Ok(found) => listed.foreign.push(found),
+            Err(problem) => listed.damaged.push(DamagedCheckpoint { path, problem }),
         }
     }
-    complete.sort_by_key(Checkpoint::step);
-    Ok((complete, damaged))
+    listed.complete.sort_by_key(Checkpoint::step);
+    listed.foreign.sort_by_key(Checkpoint::step);
+    Ok(listed)
 }
 
 /// The checkpoint of the best evaluation of the run at `path`, without opening the run; `None` where the run keeps none (`checkpoint.best`).
@@ -232,8 +286,9 @@ fn list(disk: &Disk, directory: &Path) -> Result<(Vec<Checkpoint>, Vec<PathBuf>)
 pub fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let disk = Disk::default();
     let Some(best) = super::best::read(&disk, path)? else { return Ok(None) };
-    let (complete, _) = list(&disk, &path.join("checkpoints"))?;
-    let found = complete.into_iter().find(|checkpoint| checkpoint.step() == best.step);
+    let id = identity::read(&disk, path)?;
+    let listed = list(&disk, &path.join("checkpoints"), id.as_ref())?;
+    let found = listed.complete.into_iter().find(|checkpoint| checkpoint.step() == best.step);
     let missing = || RunError::Damaged {
         path: path.join(super::best::FILE),
         problem: format!("names step {}, of which there is no complete checkpoint", best.step),
@@ -241,10 +296,23 @@ pub fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     found.map(Some).ok_or_else(missing)
 }
 
-/// The latest complete checkpoint of the run at `path`, without opening the run: for generation, scoring and plots.
+/// The latest complete checkpoint of the run at `path`, without opening the run. A run under way may remove it at any time:
+/// [`super::hold_latest`] is for who reads its files.
 ///
 /// # Errors
-/// [`RunError::Io`] when the directory cannot be listed.
+/// [`RunError::Io`] when the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
 pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
-    Ok(list(&Disk::default(), &path.join("checkpoints"))?.0.pop())
+    let disk = Disk::default();
+    let id = identity::read(&disk, path)?;
+    loop {
+        let mut listed = list(&disk, &path.join("checkpoints"), id.as_ref())?;
+        if let Some(own) = &id {
+            listed.refuse_foreign(own)?;
+        }
+        // Between the list and the look into it the run may have put a newer one in the place of the only one.
+        let gone = |damaged: &DamagedCheckpoint| std::fs::symlink_metadata(&damaged.path).is_err();
+        if !listed.complete.is_empty() || !listed.damaged.iter().any(gone) {
+            return Ok(listed.complete.pop());
+        }
+    }
 }

@@ -7,29 +7,31 @@ use grpo_lambda_decoder::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
+use super::digest::{self, Digest};
 
 /// The file in the run directory.
 const FILE: &str = "end.json";
 
 /// The logs after the last step.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct End {
     /// The number of the last checkpoint; with another one the run has gone on since.
     pub(super) step: u64,
-    /// The length of each log in bytes.
-    pub(super) logs: BTreeMap<String, u64>,
+    /// What each log holds.
+    pub(super) logs: BTreeMap<String, Digest>,
 }
 
 pub(super) fn read(disk: &Disk, run: &Path) -> Result<Option<End>, RunError> {
     let path = run.join(FILE);
     let Some(bytes) = disk.read(&path)? else { return Ok(None) };
-    let damaged = |e: serde_json::Error| RunError::Damaged { path, problem: e.to_string() };
-    serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    let damaged = |e| {
+        let problem = format!("{e}; without this file the run goes back to its last checkpoint");
+        RunError::Damaged { path, problem }
+    };
+    digest::open(&bytes).map(Some).map_err(damaged)
 }
 
 pub(super) fn write(disk: &Disk, run: &Path, end: &End) -> Result<(), RunError> {
-    let path = run.join(FILE);
-    let text = serde_json::to_string(end)
-        .map_err(|e| RunError::Damaged { path: path.clone(), problem: e.to_string() })?;
-    Ok(disk.replace(&path, format!("{text}\n").as_bytes())?)
+    Ok(disk.replace(&run.join(FILE), &digest::seal(end))?)
 }

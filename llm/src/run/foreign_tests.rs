@@ -179,8 +179,11 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     // As a process leaves it that was killed while it wrote step 4.
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
     fs::write(place.checkpoint(".new-step-00000004/half"), "x").expect("writable");
-    let open =
-        || Checkpoints::open_with(&Disk::default(), &place.run(), (2, None), busy).expect("no reason not to");
+    let id = identity::read(&Disk::default(), &place.run()).expect("readable").expect("written");
+    let open = || {
+        Checkpoints::open_with(&Disk::default(), (&place.run(), &id), (2, None), busy)
+            .expect("no reason not to")
+    };
     let mut checkpoints = open();
     let mut save = |step: u64| {
         let state = |writer: &mut CheckpointWriter| writer.file("state.bin", &step.to_le_bytes());
@@ -193,7 +196,7 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     assert_eq!(checkpoints.told, BTreeSet::from(stuck.map(|name| place.checkpoint(name))));
     assert!(!place.checkpoint("step-00000004/half").exists(), "nothing of the half-written one is in it");
     // Taken up again, and again at step 1, whose temporary names are both taken.
-    assert_eq!(open().list().expect("readable").0.len(), 2);
+    assert_eq!(open().list().expect("readable").complete.len(), 2);
     for step in ["step-00000004", "step-00000005"] {
         fs::remove_dir_all(place.checkpoint(step)).expect("writable");
     }
@@ -207,7 +210,7 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     (1..=4).for_each(&mut save);
     assert_eq!(place.names(), [&stuck[..], &["step-00000003", "step-00000004"]].concat());
     // Once nothing holds it, it goes.
-    drop(Checkpoints::open(&Disk::default(), &place.run(), 2, None).expect("no reason not to"));
+    drop(Checkpoints::open(&Disk::default(), &place.run(), &id, 2, None).expect("no reason not to"));
     assert_eq!(place.names(), ["step-00000003", "step-00000004"]);
 }
 

@@ -8,6 +8,27 @@ use grpo_lambda_decoder::disk::Disk;
 use serde_json::{Map, Value, json};
 
 use super::RunError;
+use super::digest::Digest;
+
+/// Whether the log begins with what it held; nothing of it is changed.
+///
+/// # Errors
+/// [`RunError::Damaged`] when it is shorter, or something else stands there.
+pub(super) fn check(disk: &Disk, directory: &Path, name: &str, held: Digest) -> Result<(), RunError> {
+    let path = directory.join(name);
+    let found = Digest::of_beginning(disk, &path, held.bytes)?;
+    let again = "restore the file, or start again in another directory";
+    let problem = match found.bytes {
+        n if n < held.bytes => {
+            format!("{n} bytes long, but the checkpoint was written when it had {}; {again}", held.bytes)
+        }
+        n if found != held => {
+            format!("its first {n} bytes are not those it had when the checkpoint was written; {again}")
+        }
+        _ => return Ok(()),
+    };
+    Err(RunError::Damaged { path, problem })
+}
 
 /// One append-only file.
 #[derive(Debug)]
@@ -15,32 +36,27 @@ pub(super) struct AppendLog {
     pub(super) name: String,
     path: PathBuf,
     file: File,
-    pub(super) length: u64,
+    /// What it holds.
+    pub(super) digest: Digest,
     disk: Disk,
 }
 
 impl AppendLog {
-    /// Opens `name` in `directory`, keeping its first `length` bytes.
+    /// Opens `name` in `directory`, keeping of it what [`check`] found.
     pub(super) fn open(
         disk: &Disk,
         directory: &Path,
         name: &str,
-        length: u64,
+        digest: Digest,
     ) -> Result<AppendLog, RunError> {
         let path = directory.join(name);
-        let (file, found) = disk.open_log(&path, length)?;
-        if found < length {
-            let problem = format!(
-                "{found} bytes long, but the checkpoint was written when it had {length}; restore the file, or start again in another directory"
-            );
-            return Err(RunError::Damaged { path, problem });
-        }
-        Ok(AppendLog { name: name.to_owned(), path, file, length, disk: disk.clone() })
+        let (file, _) = disk.open_log(&path, digest.bytes)?;
+        Ok(AppendLog { name: name.to_owned(), path, file, digest, disk: disk.clone() })
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunError> {
         self.disk.append(&mut self.file, &self.path, bytes)?;
-        self.length += bytes.len() as u64;
+        self.digest.add(bytes);
         Ok(())
     }
 
@@ -58,23 +74,23 @@ pub(super) struct RowLog {
 }
 
 impl RowLog {
-    /// Opens `name.csv` and `name.jsonl`, keeping as many bytes as `length` says for each.
+    /// Opens `name.csv` and `name.jsonl`, keeping of each what `held` says.
     pub(super) fn open(
         disk: &Disk,
         directory: &Path,
         name: &str,
         columns: &[&str],
         command: &str,
-        length: impl Fn(&str) -> u64,
+        held: impl Fn(&str) -> Digest,
     ) -> Result<RowLog, RunError> {
-        let open = |name: String| AppendLog::open(disk, directory, &name, length(&name));
+        let open = |name: String| AppendLog::open(disk, directory, &name, held(&name));
         let mut rows = RowLog {
             columns: columns.iter().map(|c| (*c).to_owned()).collect(),
             csv: open(format!("{name}.csv"))?,
             json: open(format!("{name}.jsonl"))?,
         };
         let header = format!("step,stage,{}\n", columns.join(","));
-        if rows.csv.length == 0 {
+        if rows.csv.digest.bytes == 0 {
             rows.csv.append(format!("# {}\n{header}", command.replace('\n', " ")).as_bytes())?;
         } else {
             let text = disk.read(&rows.csv.path)?.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The directory of a run.
 //!
 //! ```text
+//! id                     the number of the run, which its checkpoints carry
 //! config.toml            the resolved configuration, written first; itself a preset that repeats the run
 //! metrics.csv  .jsonl    what was learned, one row per step; the same bytes however often the run was interrupted
 //! timing.csv   .jsonl    seconds, tokens per second, memory: true of this machine on that day
@@ -20,12 +21,17 @@ pub mod adapter_base;
 pub mod best;
 mod checkpoint;
 mod checkpoints;
+mod digest;
 mod directory_guard;
 mod end;
 mod events;
 pub mod extend;
 #[cfg(test)]
 mod foreign_tests;
+mod hold;
+mod identity;
+#[cfg(test)]
+mod identity_tests;
 mod log;
 pub mod model_directory;
 pub mod progress;
@@ -33,6 +39,7 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -44,10 +51,13 @@ use serde::Serialize;
 use crate::config::{Config, ConfigError, SettingDifference};
 pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
-use checkpoints::Checkpoints;
-pub use checkpoints::{best as best_checkpoint, latest};
+use checkpoints::{Checkpoints, Listed};
+pub use checkpoints::{DamagedCheckpoint, best as best_checkpoint, latest};
+use digest::Digest;
 use directory_guard::DirectoryGuard;
 use end::End;
+pub use hold::{HeldCheckpoint, hold_latest};
+pub use identity::RunId;
 use log::{AppendLog, RowLog};
 
 /// Why a run directory could not be used.
@@ -116,14 +126,16 @@ pub struct OpenedRun {
     pub run: RunDir,
     /// Where to continue; nothing for a fresh run.
     pub checkpoint: Option<Checkpoint>,
-    /// Checkpoints that are not complete although their name says so: something else wrote there. They were passed over.
-    pub damaged: Vec<PathBuf>,
+    /// Something else wrote there; they were passed over.
+    pub damaged: Vec<DamagedCheckpoint>,
 }
 
 const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
 pub(crate) const LOCK: &str = "lock";
 const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
+const LOGS: [&str; 6] =
+    ["metrics.csv", "metrics.jsonl", "timing.csv", "timing.jsonl", "samples.jsonl", EVENTS];
 
 impl RunDir {
     /// Opens `path` for a run of `config`: creates it, or finds where an interrupted run is to be continued.
@@ -143,16 +155,18 @@ impl RunDir {
         disk.create_directories(path)?;
         let lock = lock(path)?;
         claim(&disk, path, config)?;
+        let id = identity::of_run(&disk, path)?;
         let best = best::read(&disk, path)?.map(|best| best.step);
-        let checkpoints = Checkpoints::open(&disk, path, config.checkpoint.keep, best)?;
-        let (mut complete, damaged) = checkpoints.list()?;
+        let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep, best)?;
+        let listed = checkpoints.list()?;
+        listed.refuse_foreign(&id)?;
+        let Listed { mut complete, damaged, .. } = listed;
         let checkpoint = complete.pop();
-        let end =
-            end::read(&disk, path)?.filter(|end| checkpoint.as_ref().is_some_and(|c| c.step() == end.step));
-        let length = |name: &str| match &end {
-            Some(end) => end.logs.get(name).copied().unwrap_or(0),
-            None => checkpoint.as_ref().map_or(0, |c| c.log_length(name)),
-        };
+        if checkpoint.is_none() {
+            refuse_to_begin_anew(path, &damaged)?;
+        }
+        let (held, ended) = held(&disk, path, checkpoint.as_ref())?;
+        let length = |name: &str| held.get(name).copied().unwrap_or_default();
         let rows = |name: &str, columns_of: &[&str]| {
             RowLog::open(&disk, path, name, columns_of, columns.command, length)
         };
@@ -160,12 +174,13 @@ impl RunDir {
         let timing = rows("timing", columns.timing)?;
         let samples = AppendLog::open(&disk, path, "samples.jsonl", length("samples.jsonl"))?;
         let mut events = AppendLog::open(&disk, path, EVENTS, length(EVENTS))?;
-        if events.length == 0 {
+        if events.digest.bytes == 0 {
             events.append(&events::version(now()))?;
         }
+        // The names of new logs: a checkpoint must not outlive a power failure without them.
+        disk.sync_path(path)?;
         let directory = DirectoryGuard::new(path)?;
         let path = path.to_owned();
-        let ended = end.is_some();
         let run = RunDir {
             path,
             directory,
@@ -254,8 +269,7 @@ impl RunDir {
         for log in self.logs() {
             log.sync()?;
         }
-        let logs = self.logs().into_iter().map(|log| (log.name.clone(), log.length)).collect();
-        end::write(&self.disk, &self.path, &End { step, logs })?;
+        end::write(&self.disk, &self.path, &End { step, logs: self.digests() })?;
         self.ended = true;
         Ok(())
     }
@@ -275,6 +289,10 @@ impl RunDir {
         [&metrics.csv, &metrics.json, &timing.csv, &timing.json, &self.samples, &self.events]
     }
 
+    fn digests(&self) -> BTreeMap<String, Digest> {
+        self.logs().into_iter().map(|log| (log.name.clone(), log.digest)).collect()
+    }
+
     /// Writes the checkpoint after `step` steps with the files that `fill` puts in, and removes the oldest beyond the number to keep.
     ///
     /// # Errors
@@ -288,8 +306,7 @@ impl RunDir {
         for log in self.logs() {
             log.sync()?;
         }
-        let lengths = self.logs().into_iter().map(|log| (log.name.clone(), log.length)).collect();
-        self.checkpoints.save(step, lengths, fill)
+        self.checkpoints.save(step, self.digests(), fill)
     }
 
     /// Writes `summary.json`: the run is done.
@@ -324,10 +341,12 @@ impl RunDir {
 fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
     let file = path.join(CONFIG);
     if disk.read(&file)?.is_none() {
-        let ours = [LOCK.to_owned(), format!("{CONFIG}{TEMPORARY}")];
+        let temporary = [CONFIG, identity::FILE].map(|name| format!("{name}{TEMPORARY}"));
+        let ours = [&[LOCK.to_owned(), identity::FILE.to_owned()][..], &temporary].concat();
         if disk.list(path)?.iter().any(|name| !ours.contains(name)) {
             return Err(RunError::NotARun { path: path.to_owned() });
         }
+        identity::write(disk, path)?;
         return Ok(disk.replace(&file, config.to_toml().as_bytes())?);
     }
     let mut differences = Config::read(&file)?.differences(config);
@@ -338,7 +357,37 @@ fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
     }
 }
 
-fn now() -> f64 {
+/// Beginning anew would cut the logs of a run that has only damaged checkpoints left.
+fn refuse_to_begin_anew(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(), RunError> {
+    let Some(damaged) = damaged.iter().rev().find(|damaged| damaged.was_one()) else { return Ok(()) };
+    let problem = format!(
+        "damaged ({}), and there is no other checkpoint; restore it, remove it to begin this run anew from step 0, or begin another with \
+         --run DIR ({} is left as it is)",
+        damaged.problem,
+        run.display()
+    );
+    Err(RunError::Damaged { path: damaged.path.clone(), problem })
+}
+
+/// What the logs hold of the run up to its checkpoint, or up to its end; whether that is its end. Every log is checked before one is cut.
+fn held(
+    disk: &Disk,
+    run: &Path,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<(BTreeMap<String, Digest>, bool), RunError> {
+    let Some(checkpoint) = checkpoint else { return Ok((BTreeMap::new(), false)) };
+    let end = end::read(disk, run)?.filter(|end| checkpoint.step() == end.step);
+    let ended = end.is_some();
+    let mut held = end.map(|end| end.logs).unwrap_or_default();
+    for name in LOGS {
+        let at_checkpoint = checkpoint.log(name)?;
+        let digest = *held.entry(name.to_owned()).or_insert(at_checkpoint);
+        log::check(disk, run, name, digest)?;
+    }
+    Ok((held, ended))
+}
+
+pub(super) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
 

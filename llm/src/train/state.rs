@@ -14,7 +14,7 @@ use crate::eval::Evaluation;
 use crate::problems::Problems;
 use crate::reward::StuckDetector;
 use crate::run::progress::say;
-use crate::run::{Best, Checkpoint, LogColumns, OpenedRun, RunDir};
+use crate::run::{Best, Checkpoint, DamagedCheckpoint, LogColumns, OpenedRun, RunDir};
 
 const FILE: &str = "state.json";
 
@@ -102,8 +102,8 @@ impl Position {
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
         let OpenedRun { run: dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
-        for path in damaged {
-            say(&format!("{} is incomplete and was skipped", path.display()));
+        for DamagedCheckpoint { path, problem } in damaged {
+            say(&format!("{} is incomplete and was skipped: {problem}", path.display()));
         }
         let mut state = match &checkpoint {
             Some(c) => RunState::read(c, problems)?,

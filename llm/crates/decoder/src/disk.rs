@@ -26,6 +26,46 @@ pub struct Disk {
     left: Option<Arc<AtomicI64>>,
 }
 
+/// Opens a file to read it: one with an end, and no pipe, device or directory, which would block or never end.
+///
+/// # Errors
+/// Those of the system; [`io::ErrorKind::InvalidInput`] for what is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Asked before it is opened, because opening a pipe waits for a writer.
+    match fs::metadata(path)? {
+        found if found.is_file() => File::open(path),
+        found if found.is_dir() => {
+            Err(io::Error::new(io::ErrorKind::IsADirectory, "a directory; must be a regular file"))
+        }
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "a pipe or device; must be a regular file")),
+    }
+}
+
+/// The bytes of a regular file of at most `most` bytes.
+///
+/// # Errors
+/// As [`open_regular`], and [`io::ErrorKind::FileTooLarge`].
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
+    let length = file.metadata()?.len();
+    if length > most {
+        let problem = format!("{length} bytes long; must be at most {most}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text.
+///
+/// # Errors
+/// As [`read_regular`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8.
+pub fn read_regular_text(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read_regular(path, most)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
     let path = path.to_owned();
     move |source| DiskError { action, path, source }
@@ -226,7 +266,7 @@ impl Disk {
     /// Shows the contents of a file piece by piece; `false` if it does not exist.
     pub fn read_with(&self, path: &Path, mut show: impl FnMut(&[u8])) -> Result<bool, DiskError> {
         let mut read = || {
-            let mut file = match File::open(path) {
+            let mut file = match open_regular(path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
                 file => file?,
             };
@@ -243,7 +283,7 @@ impl Disk {
 
     /// The contents of a file; none if it does not exist.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
-        match fs::read(path) {
+        match read_regular(path, u64::MAX) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed("read", path)(e)),

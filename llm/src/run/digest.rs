@@ -1,0 +1,120 @@
+//! Length and checksum of bytes, and JSON files that carry their own checksum.
+
+use std::path::Path;
+
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// How many bytes there are, and their CRC-32C.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Digest {
+    pub(super) bytes: u64,
+    crc32c: u32,
+}
+
+impl Digest {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut digest = Digest::default();
+        digest.add(bytes);
+        digest
+    }
+
+    /// Of a file as it is; `None` if there is none.
+    pub(super) fn of_file(disk: &Disk, path: &Path) -> Result<Option<Self>, DiskError> {
+        let mut digest = Digest::default();
+        Ok(disk.read_with(path, |piece| digest.add(piece))?.then_some(digest))
+    }
+
+    /// Of the first `length` bytes of a file, or of all where it is shorter or absent.
+    pub(super) fn of_beginning(disk: &Disk, path: &Path, length: u64) -> Result<Self, DiskError> {
+        let mut digest = Digest::default();
+        disk.read_with(path, |piece| {
+            let wanted = (length - digest.bytes).min(piece.len() as u64) as usize;
+            digest.add(&piece[..wanted]);
+        })?;
+        Ok(digest)
+    }
+
+    /// The next bytes.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+    }
+}
+
+/// A JSON document with the checksum of its content.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Sealed<T> {
+    content: T,
+    /// CRC-32C of the content as JSON without blanks.
+    crc32c: u32,
+}
+
+/// `content` as a file that [`open`] reads and nothing that was changed since.
+///
+/// # Panics
+/// If it has no JSON form.
+pub(super) fn seal<T: Serialize>(content: &T) -> Vec<u8> {
+    let sealed = Sealed { content, crc32c: checksum(content) };
+    let mut bytes = serde_json::to_vec_pretty(&sealed).expect("what a run remembers has a JSON form");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// What [`seal`] was given.
+///
+/// # Errors
+/// A line: no JSON of this kind, or changed since it was written.
+pub(super) fn open<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, String> {
+    let sealed: Sealed<T> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    match checksum(&sealed.content) == sealed.crc32c {
+        true => Ok(sealed.content),
+        false => {
+            Err("its checksum is not that of its content: it was changed after it was written".to_owned())
+        }
+    }
+}
+
+fn checksum(content: &impl Serialize) -> u32 {
+    crc32c::crc32c(&serde_json::to_vec(content).expect("what a run remembers has a JSON form"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn no_flipped_bit_of_a_sealed_file_changes_what_is_read() {
+        let content = BTreeMap::from([("metrics.csv".to_owned(), Digest::of(b"step,stage\n"))]);
+        let sealed = seal(&content);
+        assert_eq!(open::<BTreeMap<String, Digest>>(&sealed), Ok(content.clone()));
+        let mut refused = 0;
+        for (i, bit) in (0..sealed.len()).flat_map(|i| (0..8).map(move |bit| (i, bit))) {
+            let mut flipped = sealed.clone();
+            flipped[i] ^= 1 << bit;
+            match open::<BTreeMap<String, Digest>>(&flipped) {
+                Ok(found) => assert_eq!(found, content, "byte {i}, bit {bit}"), // a blank became another
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > sealed.len() * 4, "{refused}");
+    }
+
+    #[test]
+    fn a_beginning_is_digested_across_pieces() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, disk) = (dir.path().join("log"), Disk::default());
+        let bytes: Vec<u8> = (0..(3u32 << 20)).map(|i| i as u8).collect();
+        std::fs::write(&path, &bytes).expect("writable");
+        for length in [0, 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
+            let found = Digest::of_beginning(&disk, &path, length).expect("readable");
+            assert_eq!(found, Digest::of(&bytes[..length as usize]), "{length}");
+        }
+        let absent = Digest::of_beginning(&disk, &dir.path().join("absent"), 5).expect("nothing to read");
+        assert_eq!(absent, Digest::default());
+    }
+}

@@ -1,0 +1,255 @@
+//! Checkpoints of other runs, readers beside a run, and manifests, logs and marks that were changed: refused or passed over, never followed.
+
+use std::fs;
+
+use grpo_lambda_decoder::disk::Disk;
+
+use super::checkpoint::MANIFEST;
+use super::tests::{COLUMNS, config, files, train, unbroken};
+use super::*;
+
+/// A finished run of seven steps in `dir/name`.
+fn run(dir: &tempfile::TempDir, name: &str) -> PathBuf {
+    let path = dir.path().join(name);
+    train(&path, Disk::crashing_after(i64::MAX), || ()).expect("nothing fails");
+    path
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("writable");
+    for entry in fs::read_dir(from).expect("readable") {
+        let path = entry.expect("an entry").path();
+        fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("writable");
+    }
+}
+
+#[track_caller]
+fn refused(path: &Path, expected: &[&str]) {
+    let message = RunDir::open(path, &config(&[]), COLUMNS).expect_err("must be refused").to_string();
+    for part in expected {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(!message.contains('\n'), "{message}");
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_refused_even_with_the_same_settings() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ours, theirs) = (run(&dir, "ours"), run(&dir, "theirs"));
+    let [own, other] = [&ours, &theirs].map(|run| {
+        let id = identity::read(&Disk::default(), run).expect("readable").expect("written");
+        let checkpoint = latest(run).expect("listed").expect("one");
+        assert_eq!(*checkpoint.run(), id);
+        id.to_string()
+    });
+    assert_ne!(own, other);
+    for step in ["step-00000007", "step-00000009"] {
+        let (from, to) = (theirs.join("checkpoints/step-00000007"), ours.join("checkpoints").join(step));
+        let kept = dir.path().join("kept");
+        drop(fs::rename(&to, &kept));
+        copy(&from, &to);
+        if step.ends_with('9') {
+            // As someone who renames it would have to: a name alone is not believed.
+            assert!(latest(&ours).is_ok_and(|found| found.is_some_and(|c| c.step() == 7)));
+        } else {
+            let before = files(&ours);
+            refused(&ours, &["step-00000007: a checkpoint of another run (", &own, &other]);
+            let message = latest(&ours).expect_err("foreign").to_string();
+            assert!(message.contains("another run"), "{message}");
+            assert!(files(&ours) == before, "nothing is changed");
+        }
+        fs::remove_dir_all(&to).expect("writable");
+        drop(fs::rename(&kept, &to));
+    }
+    RunDir::open(&ours, &config(&[]), COLUMNS).expect("its own again");
+}
+
+#[test]
+fn a_checkpoint_of_another_run_that_is_in_the_way_is_put_aside() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (ours, theirs) = (dir.path().join("ours"), run(&dir, "theirs"));
+    let mut open = RunDir::open(&ours, &config(&[]), COLUMNS).expect("fresh").run;
+    let place = ours.join("checkpoints/step-00000007");
+    copy(&theirs.join("checkpoints/step-00000007"), &place);
+    open.save::<RunError>(7, |writer| writer.file("state.bin", b"ours")).expect("published");
+    assert_eq!(fs::read(place.join("state.bin")).expect("readable"), b"ours");
+    assert!(ours.join("checkpoints/aside-step-00000007/state.bin").is_file());
+}
+
+#[test]
+fn a_lost_number_is_asked_for_where_there_are_checkpoints_and_drawn_where_there_are_none() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run");
+    let id = fs::read_to_string(path.join(identity::FILE)).expect("readable");
+    fs::remove_file(path.join(identity::FILE)).expect("writable");
+    refused(&path, &["run/id: missing", "step-00000007 says is", id.trim()]);
+    for wrong in ["", "0123456789abcdeg", "0123"] {
+        fs::write(path.join(identity::FILE), wrong).expect("writable");
+        refused(&path, &["run/id: must be the number of this run in 16 hexadecimal digits"]);
+    }
+    fs::write(path.join(identity::FILE), &id).expect("writable");
+    RunDir::open(&path, &config(&[]), COLUMNS).expect("its own");
+    fs::remove_file(path.join(identity::FILE)).expect("writable");
+    fs::remove_dir_all(path.join("checkpoints")).expect("writable");
+    RunDir::open(&path, &config(&[]), COLUMNS).expect("begins anew");
+    assert_ne!(fs::read_to_string(path.join(identity::FILE)).expect("written"), id);
+}
+
+#[test]
+fn no_flipped_bit_of_a_manifest_is_followed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run").join("checkpoints/step-00000007");
+    let (file, disk) = (path.join(MANIFEST), Disk::default());
+    let whole = fs::read(&file).expect("readable");
+    let right = Checkpoint::find(&disk, &path, 7).expect("complete");
+    let mut passed = 0;
+    for (i, bit) in (0..whole.len()).flat_map(|i| (0..8).map(move |bit| (i, bit))) {
+        let mut flipped = whole.clone();
+        flipped[i] ^= 1 << bit;
+        fs::write(&file, &flipped).expect("writable");
+        match Checkpoint::find(&disk, &path, 7) {
+            Ok(found) => {
+                assert_eq!(format!("{found:?}"), format!("{right:?}"), "byte {i}, bit {bit}");
+                passed += 1; // a blank between two fields became another
+            }
+            Err(problem) => assert!(problem.starts_with("manifest.json: "), "{problem}"),
+        }
+    }
+    assert!(passed * 10 < whole.len(), "{passed}");
+}
+
+#[test]
+fn a_manifest_that_names_files_elsewhere_is_none() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run");
+    let id = identity::read(&Disk::default(), &path).expect("readable").expect("written");
+    let directory = path.join("checkpoints/step-00000009");
+    fs::create_dir(&directory).expect("writable");
+    let mut writer = CheckpointWriter::new(&Disk::default(), &directory);
+    writer.adopt("../../config.toml").expect("readable");
+    writer.complete(&id, 9, BTreeMap::new()).expect("written");
+    let problem = Checkpoint::find(&Disk::default(), &directory, 9).expect_err("outside");
+    assert_eq!(problem, "../../config.toml: missing");
+    // One that leaves out the logs would have them cut to nothing.
+    fs::remove_dir_all(&directory).expect("writable");
+    fs::create_dir(&directory).expect("writable");
+    CheckpointWriter::new(&Disk::default(), &directory).complete(&id, 9, BTreeMap::new()).expect("written");
+    let logs = || {
+        ["metrics.csv", "metrics.jsonl", "samples.jsonl"]
+            .map(|name| fs::read(path.join(name)).expect("readable"))
+    };
+    let before = logs();
+    refused(&path, &["step-00000009/manifest.json: logs.metrics.csv: missing"]);
+    assert!(logs() == before);
+}
+
+#[test]
+fn a_log_that_was_changed_is_named_and_no_log_is_cut() {
+    for name in ["metrics.csv", "metrics.jsonl", "samples.jsonl", "timing.csv", EVENTS] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = run(&dir, "run");
+        let log = path.join(name);
+        let mut bytes = fs::read(&log).expect("readable");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&log, &bytes).expect("writable");
+        fs::write(
+            path.join("timing.jsonl"),
+            [fs::read(path.join("timing.jsonl")).expect("readable"), b"{}\n".to_vec()].concat(),
+        )
+        .expect("writable");
+        let timing = fs::read(path.join("timing.jsonl")).expect("readable");
+        refused(&path, &[name, "bytes are not those it had when the checkpoint was written"]);
+        assert_eq!(
+            fs::read(path.join("timing.jsonl")).expect("readable"),
+            timing,
+            "cut before {name} was found"
+        );
+        bytes[middle] ^= 1;
+        fs::write(&log, &bytes).expect("writable");
+        train(&path, Disk::crashing_after(i64::MAX), || ()).expect("goes on");
+        assert!(files(&path) == unbroken());
+    }
+}
+
+#[test]
+fn a_run_with_only_damaged_checkpoints_keeps_its_logs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run");
+    for step in ["step-00000006", "step-00000007"] {
+        fs::write(path.join("checkpoints").join(step).join("state.bin"), "x").expect("writable");
+    }
+    let before = files(&path);
+    refused(&path, &["step-00000007: damaged (state.bin: 1 bytes long, not 8)", "step 0"]);
+    assert!(files(&path) == before, "logs are not cut");
+    fs::remove_dir_all(path.join("checkpoints")).expect("writable");
+    train(&path, Disk::crashing_after(i64::MAX), || ()).expect("begins anew, as was said");
+    assert!(files(&path) == unbroken());
+}
+
+#[test]
+fn marks_of_the_end_and_of_the_best_are_protected() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run");
+    let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
+    open.set_best(Best { step: 6, accuracy: 0.5 }).expect("written");
+    open.end(7).expect("written");
+    drop(open);
+    for (name, from, to) in [("end.json", "\"step\": 7", "\"step\": 6"), ("best.json", "0.5", "0.7")] {
+        let text = fs::read_to_string(path.join(name)).expect("readable");
+        assert!(text.contains(from), "{text}");
+        fs::write(path.join(name), text.replace(from, to)).expect("writable");
+        refused(&path, &[name, "changed after it was written", "without this file"]);
+        fs::write(path.join(name), text).expect("writable");
+    }
+    assert!(RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run.has_ended());
+}
+
+#[test]
+fn a_checkpoint_that_is_read_stays_until_its_reader_is_done() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("run");
+    let mut open = RunDir::open(&path, &config(&["checkpoint.keep=1"]), COLUMNS).expect("fresh").run;
+    let mut save = |step: u64| {
+        open.save::<RunError>(step, |writer| writer.file("state.bin", &step.to_le_bytes())).expect("written");
+    };
+    let names = || Disk::default().list(&path.join("checkpoints")).expect("readable");
+    save(1);
+    let held = hold_latest(&path).expect("readable").expect("one");
+    save(2);
+    assert_eq!(names(), ["step-00000001", "step-00000002"]);
+    held.verify().expect("whole");
+    drop(held);
+    save(3);
+    assert_eq!(names(), ["step-00000003"]);
+}
+
+#[test]
+fn readers_beside_a_run_that_prunes_always_find_a_whole_checkpoint() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("run");
+    let mut open = RunDir::open(&path, &config(&["checkpoint.keep=1"]), COLUMNS).expect("fresh").run;
+    let mut save = |step: u64| {
+        let state = |writer: &mut CheckpointWriter| {
+            (0..20).try_for_each(|i| writer.file(&format!("part-{i}"), &step.to_le_bytes()))
+        };
+        open.save::<RunError>(step, state).expect("written");
+    };
+    save(1);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let reads = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let held = hold_latest(&path).expect("readable").expect("there is always one");
+                held.verify().unwrap_or_else(|e| panic!("read {reads}: {e}"));
+                reads += 1;
+            }
+            reads
+        });
+        (2..=150).for_each(&mut save);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().expect("no read fails")
+    });
+    assert!(reads > 20, "only {reads} reads");
+}
