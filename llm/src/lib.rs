@@ -7,6 +7,7 @@
 //! there; this crate turns parameters into log-probabilities and gradients of log-probabilities into gradients of parameters.
 #![allow(missing_docs)] // the internals of a binary: names and comments say what is not obvious
 
+pub mod bounded;
 pub mod cli;
 mod cli_advice;
 pub mod commands;

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::{SettingError, did_you_mean};
+use grpo_lambda_decoder::disk::read_regular_text;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::Dtype;
@@ -245,6 +246,8 @@ impl fmt::Display for SettingDifference {
 /// Keys of other trainers that would silently make training off-policy.
 const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
 
+/// Bytes of a configuration file; ours have about 5,000.
+const LARGEST_FILE: u64 = 16 << 20;
 const METHOD: &str = "method.";
 const METHOD_NAME: &str = "method.name";
 const DEFAULT_METHOD: &str = "grpo_lambda";
@@ -342,14 +345,17 @@ impl Config {
         match PRESETS.iter().find(|p| p.name == preset) {
             Some(shipped) => read(&mut given, shipped.text, &format!("preset {preset}"))?,
             None => {
-                let text = std::fs::read_to_string(preset).map_err(|source| match source.kind() {
-                    std::io::ErrorKind::NotFound => ConfigError::UnknownPreset {
-                        name: preset.to_owned(),
-                        hint: did_you_mean(preset, PRESETS.iter().map(|p| p.name)),
-                        known: PRESETS.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
-                    },
-                    _ => ConfigError::Read { path: PathBuf::from(preset), source },
-                })?;
+                let text =
+                    read_regular_text(Path::new(preset), LARGEST_FILE).map_err(|source| {
+                        match source.kind() {
+                            std::io::ErrorKind::NotFound => ConfigError::UnknownPreset {
+                                name: preset.to_owned(),
+                                hint: did_you_mean(preset, PRESETS.iter().map(|p| p.name)),
+                                known: PRESETS.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+                            },
+                            _ => ConfigError::Read { path: PathBuf::from(preset), source },
+                        }
+                    })?;
                 read(&mut given, &text, preset)?;
                 if given.0.is_empty() {
                     return Err(ConfigError::EmptyPreset(preset.to_owned()));
@@ -382,7 +388,7 @@ impl Config {
 
     /// Reads what [`Config::to_toml`] wrote.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path)
+        let text = read_regular_text(path, LARGEST_FILE)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Config::parse(&text, &path.display().to_string())
     }

@@ -4,9 +4,13 @@
 //! ids, so a trained token is always a sampled token.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use grpo_lambda_decoder::disk::read_regular;
 use tokenizers::Tokenizer;
 
+use crate::bounded::{self, Limits};
 use crate::input::prompt::RenderedPrompt;
 
 /// Why a tokenizer, or a text for it, was refused.
@@ -112,7 +116,7 @@ pub const UNKNOWN: &str = "<unk>";
 /// A checkpoint's tokenizer with the ids that end a response.
 #[derive(Clone, Debug)]
 pub struct ModelTokenizer {
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
     eos: Vec<u32>,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
@@ -129,7 +133,8 @@ impl ModelTokenizer {
     /// When they are not a tokenizer with this end token: the files are part of the program and tested.
     pub(crate) fn embedded(files: Vec<(String, Vec<u8>)>, end: &str) -> ModelTokenizer {
         let (name, bytes) = &files[0];
-        let tokenizer = parse(Path::new(name), bytes).expect("the shipped tokenizer is valid");
+        let tokenizer =
+            parse(Path::new(name), &Arc::new(bytes.clone())).expect("the shipped tokenizer is valid");
         let eos = tokenizer.token_to_id(end).expect("it has an end token");
         ModelTokenizer { tokenizer, eos: vec![eos], files }
     }
@@ -143,13 +148,14 @@ impl ModelTokenizer {
     /// [`TokenError`] for a missing or unreadable file and when no end token is named.
     pub fn load(directory: &Path) -> Result<ModelTokenizer, TokenError> {
         let path = directory.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|source| TokenError::Read { path: path.clone(), source })?;
+        let read = |source| TokenError::Read { path: path.clone(), source };
+        let bytes = Arc::new(read_regular(&path, LARGEST_FILE).map_err(read)?);
         let tokenizer = parse(&path, &bytes)?;
         let eos = eos_ids(directory, &tokenizer)?;
-        let mut files = vec![("tokenizer.json".to_owned(), bytes)];
+        let mut files = vec![("tokenizer.json".to_owned(), Arc::unwrap_or_clone(bytes))];
         for name in FILES {
             let path = directory.join(name);
-            match std::fs::read(&path) {
+            match read_regular(&path, LARGEST_FILE) {
                 Ok(bytes) => files.push((name.to_owned(), bytes)),
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(source) => return Err(TokenError::Read { path, source }),
@@ -217,11 +223,13 @@ impl ModelTokenizer {
     }
 
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, TokenError> {
-        let encoding = self
-            .tokenizer
-            .encode(text, add_special_tokens)
-            .map_err(|e| TokenError::Encode { text: text.to_owned(), problem: e.to_string() })?;
-        Ok(encoding.get_ids().to_vec())
+        let (tokenizer, owned) = (self.tokenizer.clone(), text.to_owned());
+        let ids = bounded::run(limits(text.len()), move || {
+            let encoding = tokenizer.encode(owned, add_special_tokens).map_err(|e| e.to_string())?;
+            Ok(encoding.get_ids().to_vec())
+        });
+        let refused = |problem| TokenError::Encode { text: shown(text), problem };
+        ids.map_err(|e| refused(e.to_string()))?.map_err(refused)
     }
 
     /// A prompt, with the special tokens that the tokenizer puts around a text (a leading BOS, for example).
@@ -274,28 +282,56 @@ impl ModelTokenizer {
     /// # Errors
     /// [`TokenError::Invalid`] when the tokenizer's decoder fails.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
-        self.tokenizer.decode(ids, true).map_err(|e| TokenError::Invalid {
+        let (tokenizer, owned) = (self.tokenizer.clone(), ids.to_vec());
+        let text = bounded::run(limits(ids.len()), move || {
+            tokenizer.decode(&owned, true).map_err(|e| e.to_string())
+        });
+        let refused = |e: String| TokenError::Invalid {
             path: PathBuf::from("tokenizer.json"),
             problem: format!("cannot decode: {e}"),
-        })
+        };
+        text.map_err(|e| refused(e.to_string()))?.map_err(refused)
     }
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<Tokenizer, TokenError> {
-    let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|e| TokenError::Invalid {
+/// Larger than any published tokenizer; the largest have about 40 MB.
+const LARGEST_FILE: u64 = 256 << 20;
+
+/// What making ids of a text, or a text of ids, may take: `length` characters or ids, of which a normaliser may make several.
+fn limits(length: usize) -> Limits {
+    let memory = (256 << 20) + length.saturating_mul(4096);
+    Limits { memory, time: Some(Duration::from_secs(60)) }
+}
+
+/// The beginning of a text, for a refusal.
+fn shown(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn parse(path: &Path, bytes: &Arc<Vec<u8>>) -> Result<Arc<Tokenizer>, TokenError> {
+    // A vocabulary takes about ten times its file.
+    let memory = (256 << 20) + bytes.len().saturating_mul(64);
+    let (bytes, limits) = (bytes.clone(), Limits { memory, time: Some(Duration::from_secs(300)) });
+    let parsed = bounded::run(limits, move || {
+        let mut tokenizer = Tokenizer::from_bytes(&*bytes).map_err(|e| e.to_string())?;
+        // A file may ask for padding or truncation; both would silently change ids.
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
+        Ok(Arc::new(tokenizer))
+    });
+    let refused = |problem: String| TokenError::Invalid {
         path: path.to_owned(),
-        problem: format!("not a tokenizer: {e}"),
-    })?;
-    // A file may ask for padding or truncation; both would silently change ids.
-    tokenizer.with_padding(None);
-    tokenizer
-        .with_truncation(None)
-        .map_err(|e| TokenError::Invalid { path: path.to_owned(), problem: e.to_string() })?;
-    Ok(tokenizer)
+        problem: format!("not a tokenizer: {problem}"),
+    };
+    parsed.map_err(|e| refused(e.to_string()))?.map_err(refused)
 }
 
 fn read_json(path: &Path) -> Result<Option<serde_json::Value>, TokenError> {
-    match std::fs::read(path) {
+    match read_regular(path, LARGEST_FILE) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| TokenError::Invalid {
             path: path.to_owned(),
             problem: format!("not a JSON configuration: {e}"),

@@ -54,6 +54,7 @@ pub use layout::{AnswerForm, Columns, DatasetLayout};
 pub use locate::{DatasetFiles, locate};
 pub use shuffle::{Shuffled, permutation};
 
+use grpo_lambda_decoder::disk::open_regular;
 use grpo_lambda_grade::Gold;
 use spans::RowSpan;
 
@@ -280,7 +281,7 @@ fn is_array(path: &Path, unpacked: bool) -> bool {
 
 fn source(path: &Path) -> Result<Source, DataError> {
     let read = |source| DataError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read)?;
+    let file = open_regular(path).map_err(read)?;
     let is_parquet = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
     let rows = if is_parquet { parquet::unpack(path, file)? } else { file };
     Ok(Source { path: path.to_owned(), rows: Mutex::new(rows), is_row: is_parquet })

@@ -1,55 +1,40 @@
 //! The rows of a Parquet file as JSON lines in an anonymous temporary file, one row in memory at a time.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::Once;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::{Map, Number, Value};
 
 use super::DataError;
+use crate::bounded::{self, Limits};
 
-/// Unpacks `file` without a panic: the reader of Parquet relies on lengths that a damaged file has wrong, and asserts them.
+/// Largest number of bytes that a file is unpacked to: more than any published set of problems has.
+const MOST_UNPACKED: u64 = 256 << 30;
+/// Bytes that a byte of a file is unpacked to at most, beside [`FREE`]. Published sets have 2 to 10; a text that repeats another compresses
+/// a hundredfold.
+const RATIO: u64 = 1000;
+/// Bytes that any file may be unpacked to.
+const FREE: u64 = 64 << 20;
+/// Memory for the pages of a file that are open at a time; each has about a megabyte.
+const MEMORY: u64 = 1 << 30;
+
+/// Unpacks `file` without a panic, which the reader of Parquet answers lengths with that do not fit, and without a page or a temporary file
+/// out of all proportion.
 pub(super) fn unpack(path: &Path, file: File) -> Result<File, DataError> {
-    caught(|| read(path, file)).unwrap_or_else(|what| {
-        Err(DataError::Damaged { path: path.to_owned(), problem: format!("damaged: {}", one_line(&what)) })
+    let bytes = file.metadata().map_or(0, |m| m.len());
+    let most = bytes.saturating_mul(RATIO).saturating_add(FREE).min(MOST_UNPACKED);
+    let limits = Limits { memory: most.min(MEMORY) as usize, time: None };
+    let owned = path.to_owned();
+    bounded::run(limits, move || read(&owned, file, most)).unwrap_or_else(|e| {
+        Err(DataError::Damaged { path: path.to_owned(), problem: format!("damaged: {e}") })
     })
 }
 
-thread_local! {
-    /// Whether a panic of this thread is caught and told in other words.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// What `work` returns, or what its panic says; the panic itself is not shown.
-fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let others = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                others(info);
-            }
-        }));
-    });
-    QUIET.set(true);
-    // Nothing that the work could have left half done outlives it.
-    let done = panic::catch_unwind(AssertUnwindSafe(work));
-    QUIET.set(false);
-    done.map_err(|payload| {
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        text.or_else(|| payload.downcast_ref::<&str>().copied())
-            .unwrap_or("its lengths do not fit")
-            .to_owned()
-    })
-}
-
-/// Unpacks `file`, which `path` names in refusals. The temporary file is gone when it is closed, whatever happens.
-fn read(path: &Path, file: File) -> Result<File, DataError> {
+/// Unpacks `file`, which `path` names in refusals, to at most `most` bytes. The temporary file is gone when it is closed, whatever happens.
+fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
     let bytes = file.metadata().map_or(0, |m| m.len());
     let damaged = |problem: String| DataError::Damaged { path: path.to_owned(), problem };
     let reader = SerializedFileReader::new(file)
@@ -57,10 +42,20 @@ fn read(path: &Path, file: File) -> Result<File, DataError> {
     let rows = reader.get_row_iter(None).map_err(|e| damaged(format!("cannot be read: {}", words(&e))))?;
     let wrote = |source| DataError::Read { path: std::env::temp_dir(), source };
     let mut out = BufWriter::with_capacity(1 << 16, tempfile::tempfile().map_err(wrote)?);
+    let mut unpacked = 0;
     for (i, row) in rows.enumerate() {
         let row = row.map_err(|e| damaged(format!("row {}: damaged: {}", i + 1, words(&e))))?;
         let mut line = Value::Object(object(&row)).to_string();
         line.push('\n');
+        unpacked += line.len() as u64;
+        if unpacked > most {
+            return Err(damaged(format!(
+                "row {}: unpacks to more than {most} bytes, {RATIO} times the {bytes} of the file and {} MiB, and at most {} GiB",
+                i + 1,
+                FREE >> 20,
+                MOST_UNPACKED >> 30
+            )));
+        }
         out.write_all(line.as_bytes()).map_err(wrote)?;
     }
     out.into_inner().map_err(|e| wrote(e.into_error()))

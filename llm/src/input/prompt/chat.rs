@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use minijinja::syntax::SyntaxConfig;
@@ -18,6 +19,8 @@ use serde_json::{Map, Value as Json};
 
 use super::PromptError;
 use super::python;
+use crate::bounded::{self, Limits};
+use grpo_lambda_decoder::disk::read_regular_text;
 
 /// A turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -72,8 +75,15 @@ impl Default for Clock {
     }
 }
 
-/// A template may take so many steps of minijinja's machine; one that loops for ever is refused.
-const STEPS: u64 = 20_000_000;
+/// A template may take so many steps of minijinja's machine; one that loops for ever is refused. A conversation of a thousand turns takes
+/// fewer than 100,000, and no value can be nested deeper than there are steps.
+const STEPS: u64 = 1_000_000;
+
+/// Longest source in bytes. The longest published ones have about 30,000; a chain of operators this long still compiles on the stack there is.
+const LONGEST: u64 = 128 << 10;
+
+/// What compiling or rendering may take: millions of times what it does take.
+const LIMITS: Limits = Limits { memory: 256 << 20, time: Some(Duration::from_secs(10)) };
 
 /// A compiled chat template with the special tokens it may write.
 #[derive(Clone, Debug)]
@@ -142,12 +152,18 @@ impl ChatTemplate {
     /// # Errors
     /// When it is not valid Jinja.
     pub fn new(source: &str, special: Map<String, Json>, origin: &str) -> Result<ChatTemplate, PromptError> {
-        let mut environment = environment(Clock::default());
-        let origin = origin.to_owned();
-        environment
-            .add_template_owned(TEMPLATE, without_generation(source))
-            .map_err(|e| PromptError::Template { origin: origin.clone(), problem: words(&e) })?;
-        Ok(ChatTemplate { environment: Arc::new(environment), special, origin })
+        let invalid = |problem: String| PromptError::Template { origin: origin.to_owned(), problem };
+        if source.len() as u64 > LONGEST {
+            return Err(invalid(format!("{} bytes long; a chat template may have {LONGEST}", source.len())));
+        }
+        let source = source.to_owned();
+        let compiled = bounded::run(LIMITS, move || {
+            let mut environment = environment(Clock::default());
+            let added = environment.add_template_owned(TEMPLATE, without_generation(&source));
+            added.map(|()| environment).map_err(|e| words(&e))
+        });
+        let environment = compiled.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?;
+        Ok(ChatTemplate { environment: Arc::new(environment), special, origin: origin.to_owned() })
     }
 
     /// The same with another clock.
@@ -173,8 +189,13 @@ impl ChatTemplate {
             ("add_generation_prompt", Json::Bool(add_generation_prompt)),
         ];
         context.extend(given.map(|(name, value)| (name.to_owned(), value)));
-        let rendered = self.environment.get_template(TEMPLATE).and_then(|t| t.render(Serde(context)));
-        rendered.map_err(|e| PromptError::Template { origin: self.origin.clone(), problem: words(&e) })
+        let environment = self.environment.clone();
+        let rendered = bounded::run(LIMITS, move || {
+            let template = environment.get_template(TEMPLATE);
+            template.and_then(|t| t.render(Serde(context))).map_err(|e| words(&e))
+        });
+        let refused = |problem| PromptError::Template { origin: self.origin.clone(), problem };
+        rendered.map_err(|e| refused(e.to_string()))?.map_err(refused)
     }
 }
 
@@ -241,8 +262,11 @@ fn words(error: &Error) -> String {
     format!("{line}{what}")
 }
 
+/// `tokenizer_config.json` may list a hundred thousand added tokens.
+const LARGEST_FILE: u64 = 256 << 20;
+
 fn read(path: &Path) -> Result<Option<String>, PromptError> {
-    match std::fs::read_to_string(path) {
+    match read_regular_text(path, LARGEST_FILE) {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(PromptError::Read { path: path.to_owned(), source }),

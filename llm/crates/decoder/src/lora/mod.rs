@@ -174,7 +174,7 @@ pub fn b_name(module: &str) -> String {
 /// Moves weights to `W + s B A` for good, with the bits of [`Lora::merge`].
 ///
 /// # Errors
-/// As [`LoraSettings::shapes`].
+/// As [`LoraSettings::shapes`], and naming a matrix that would hold a number that is not finite.
 ///
 /// # Panics
 /// When a tensor of the adapter is missing or of another size, or the weights are not those of `config`.
@@ -190,7 +190,14 @@ pub fn merge(
         let (a, b) = (tensor(&look, &a_name(&module)), tensor(&look, &b_name(&module)));
         let name = format!("{module}.weight");
         let base = parameters.get_mut(&name).unwrap_or_else(|| panic!("the weights have no `{name}`"));
-        base.data = merged(base, a, b, settings.rank, settings.scale() as f32);
+        let data = merged(base, a, b, settings.rank, settings.scale() as f32);
+        if let Some(i) = data.iter().position(|x| !x.is_finite()) {
+            return Err(format!(
+                "the merged `{name}` holds {} at {i}, which is {} in the base: the base, the adapter or its alpha {} is damaged",
+                data[i], base.data[i], settings.alpha
+            ));
+        }
+        base.data = data;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Value, json};
 
 use super::LoraSettings;
-use crate::disk::Disk;
+use crate::disk::{Disk, read_regular, read_regular_text};
 use crate::model::weights::{Parameters, Tensor};
 use crate::model::{Config, Error};
 
@@ -75,7 +75,7 @@ pub fn load(directory: &Path, config: &Config) -> Result<(LoraSettings, Paramete
     let path = directory.join(WEIGHTS_FILE);
     let mut expected =
         settings.shapes(config).map_err(|reason| Error::file(&directory.join(CONFIG_FILE), reason))?;
-    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, e))?;
+    let bytes = read_regular(&path, u64::MAX).map_err(|e| Error::io(&path, e))?;
     let tensors = SafeTensors::deserialize(&bytes)
         .map_err(|e| Error::file(&path, format!("damaged ({} bytes): {e}", bytes.len())))?;
     let mut adapter = Parameters::new();
@@ -122,8 +122,11 @@ const VARIANTS: [&str; 12] = [
     "trainable_token_indices",
 ];
 
+/// Largest `lora_alpha`; published adapters have 1 to 1024.
+const MAX_ALPHA: f64 = 1e6;
+
 fn settings(path: &Path) -> Result<LoraSettings, Error> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, e))?;
+    let text = read_regular_text(path, 1 << 20).map_err(|e| Error::io(path, e))?;
     let value: Value =
         serde_json::from_str(&text).map_err(|e| Error::file(path, format!("not JSON: {e}")))?;
     let fail = |field: &str, reason: &str| Error::Config {
@@ -152,7 +155,8 @@ fn settings(path: &Path) -> Result<LoraSettings, Error> {
     }
     let rank = value.get("r").and_then(Value::as_u64).ok_or_else(|| fail("r", "expected a whole number"))?;
     let alpha = value.get("lora_alpha").and_then(Value::as_f64);
-    let alpha = alpha.ok_or_else(|| fail("lora_alpha", "expected a number"))?;
+    let alpha = alpha.filter(|alpha| alpha.abs() <= MAX_ALPHA);
+    let alpha = alpha.ok_or_else(|| fail("lora_alpha", "expected a number from -1e6 to 1e6"))?;
     let names = value.get("target_modules").and_then(Value::as_array).map(|list| {
         list.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<String>>>()
     });

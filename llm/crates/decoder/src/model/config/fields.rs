@@ -31,21 +31,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn size(&self, field: &str, default: Option<usize>) -> Result<usize> {
-        match (self.get(field), default) {
+    /// A whole number from 1 to `most`.
+    pub(super) fn size(&self, field: &str, default: Option<usize>, most: usize) -> Result<usize> {
+        let found = self.get(field).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()));
+        match (found, default) {
             (None, Some(default)) => Ok(default),
-            (Some(v), _) if v.as_u64().is_some_and(|n| n > 0 && n < 1 << 32) => {
-                Ok(v.as_u64().unwrap_or_default() as usize)
-            }
-            _ => Err(self.error(field, "a positive integer is needed")),
+            (Some(Some(n)), _) if (1..=most).contains(&n) => Ok(n),
+            _ => Err(self.error(field, format!("a positive integer is needed, at most {most}"))),
         }
     }
 
-    pub(super) fn positive(&self, field: &str, default: Option<f64>) -> Result<f64> {
+    /// A number above 0 and at most `most`.
+    pub(super) fn positive(&self, field: &str, default: Option<f64>, most: f64) -> Result<f64> {
         match (self.get(field).map(Value::as_f64), default) {
             (None, Some(default)) => Ok(default),
-            (Some(Some(x)), _) if x > 0.0 && x.is_finite() => Ok(x),
-            _ => Err(self.error(field, "a positive number is needed")),
+            (Some(Some(x)), _) if x > 0.0 && x <= most => Ok(x),
+            _ => Err(self.error(field, format!("a positive number is needed, at most {most:e}"))),
         }
     }
 

@@ -2,7 +2,6 @@
 //!
 //! What the decoder does not implement is refused by field and value; a setting that would be ignored would be a wrong model.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -10,7 +9,8 @@ use serde_json::{Value, json};
 use super::architecture::{Bias, FAMILIES, Family};
 use super::fields::Fields;
 use super::layer::{Activation, NormPlacement};
-use super::{Config, rope};
+use super::{Config, limits, rope};
+use crate::disk::read_regular_text;
 use crate::model::error::{Error, Result};
 use crate::model::ops::attention::Heads;
 
@@ -21,7 +21,7 @@ impl Config {
     /// When it cannot be read, or describes a model that this decoder does not implement.
     pub fn load(directory: &Path) -> Result<Self> {
         let path = directory.join("config.json");
-        let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, e))?;
+        let text = read_regular_text(&path, limits::FILE).map_err(|e| Error::io(&path, e))?;
         Self::parse(&text, &path.display().to_string())
     }
 
@@ -42,23 +42,24 @@ impl Config {
         fields.only("attention_dropout", &[json!(0.0), json!(0)], "only 0 is implemented")?;
         fields.only("quantization_config", &[], "quantised checkpoints are not implemented")?;
 
-        let hidden_size = fields.size("hidden_size", None)?;
+        let hidden_size = fields.size("hidden_size", None, limits::WIDTH)?;
         let heads = heads(&fields, family, hidden_size)?;
-        let max_position_embeddings = fields.size("max_position_embeddings", Some(2048))?;
-        let layers = fields.size("num_hidden_layers", None)?;
+        let max_position_embeddings =
+            fields.size("max_position_embeddings", Some(2048), limits::POSITIONS)?;
+        let layers = fields.size("num_hidden_layers", None, limits::LAYERS)?;
         refuse_windows(&fields, family, layers, max_position_embeddings)?;
         let (rope_theta, rope_scaling) = rope::read(&fields)?;
         Ok(Self {
             architecture: family.architecture,
-            vocab_size: fields.size("vocab_size", None)?,
+            vocab_size: fields.size("vocab_size", None, limits::WIDTH)?,
             hidden_size,
-            intermediate_size: fields.size("intermediate_size", None)?,
+            intermediate_size: fields.size("intermediate_size", None, limits::WIDTH)?,
             num_hidden_layers: layers,
             num_attention_heads: heads.query,
             num_key_value_heads: heads.key,
             head_dim: heads.dim,
             norm_placement: NormPlacement::Pre,
-            rms_norm_eps: fields.positive("rms_norm_eps", Some(1e-6))?,
+            rms_norm_eps: fields.positive("rms_norm_eps", Some(1e-6), limits::EPS)?,
             qk_norm: family.qk_norm,
             activation,
             rope_theta,
@@ -155,8 +156,8 @@ fn bias(fields: &Fields<'_>, bias: Bias) -> Result<bool> {
 }
 
 fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Heads> {
-    let query = fields.size("num_attention_heads", None)?;
-    let key = fields.size("num_key_value_heads", Some(query))?;
+    let query = fields.size("num_attention_heads", None, limits::HEADS)?;
+    let key = fields.size("num_key_value_heads", Some(query), limits::HEADS)?;
     if query % key != 0 {
         return Err(
             fields.error("num_key_value_heads", format!("it must divide num_attention_heads = {query}"))
@@ -167,7 +168,8 @@ fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Hea
             fields.error("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"))
         );
     }
-    let dim = fields.size("head_dim", Some(family.head_dim.unwrap_or(hidden_size / query)))?;
+    let dim =
+        fields.size("head_dim", Some(family.head_dim.unwrap_or(hidden_size / query)), limits::HEAD_DIM)?;
     if dim % 2 != 0 {
         return Err(fields.error("head_dim", "it must be even"));
     }
@@ -202,7 +204,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
         true => fields.map.get("max_window_layers").and_then(Value::as_u64).unwrap_or(28) as usize,
         false => 0,
     };
-    let window = fields.size("sliding_window", None)?;
+    let window = fields.size("sliding_window", None, limits::POSITIONS)?;
     if first < layers && window < longest {
         let reason = format!(
             "sliding-window attention is not implemented, and rows may have max_position_embeddings = {longest} tokens"
@@ -297,6 +299,19 @@ mod tests {
                 "64",
             ),
             (r#", "layer_types": ["sliding_attention"]"#, "layer_types", "sliding_attention"),
+            (r#", "rope_scaling": {"factor": 2.0}"#, "rope_scaling.rope_type", "missing"),
+            (
+                r#", "rope_scaling": {"rope_type": "default", "mrope_section": [8, 8]}"#,
+                "mrope_section",
+                "[8,8]",
+            ),
+            (
+                r#", "rope_scaling": {"rope_type": "linear", "factor": 1e308}"#,
+                "rope_scaling.factor",
+                "1e+308",
+            ),
+            (r#", "rope_theta": 1e308"#, "rope_theta", "1e+308"),
+            (r#", "head_dim": 4294967294"#, "head_dim", "4294967294"),
             (r#", "torch_dtype": "float8_e4m3fn""#, "torch_dtype", "float8"),
             (r#", "num_key_value_heads": 3"#, "num_key_value_heads", "3"),
             (r#", "eos_token_id": -1"#, "eos_token_id", "-1"),
@@ -305,6 +320,20 @@ mod tests {
         ] {
             let message = refused(&qwen(extra));
             assert!(message.contains(field) && message.contains(value), "{message}");
+        }
+        for (field, value, absurd) in [
+            ("num_hidden_layers", "4", "4294967295"),
+            ("num_hidden_layers", "4", "10001"),
+            ("hidden_size", "128", "4294967295"),
+            ("intermediate_size", "344", "18446744073709551615"),
+            ("vocab_size", "512", "4294967295"),
+            ("num_attention_heads", "4", "4294967295"),
+            ("max_position_embeddings", "2048", "1e300"),
+            ("rms_norm_eps", "1e-6", "1e308"),
+        ] {
+            let text = qwen("").replace(&format!("\"{field}\": {value}"), &format!("\"{field}\": {absurd}"));
+            let message = refused(&text);
+            assert!(message.contains(&format!("`{field}` is ")) && message.contains("at most"), "{message}");
         }
         let message = refused(&qwen("").replace("Qwen2ForCausalLM", "MambaForCausalLM"));
         assert!(message.contains("architectures") && message.contains("MambaForCausalLM"), "{message}");

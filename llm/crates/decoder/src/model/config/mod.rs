@@ -4,6 +4,7 @@ mod architecture;
 mod fields;
 mod json;
 pub mod layer;
+mod limits;
 mod rope;
 
 pub use architecture::Architecture;
@@ -149,6 +150,15 @@ impl Config {
         parameters
     }
 
+    /// How many numbers the parameters are, without a list of them.
+    pub fn parameter_count(&self) -> u128 {
+        let size = |shape: &[usize]| shape.iter().map(|side| *side as u128).product::<u128>();
+        let layer: u128 = self.layer().parameters().iter().map(|p| size(&p.shape)).sum();
+        let table = size(&[self.vocab_size, self.hidden_size]);
+        let tables = if self.tie_word_embeddings { table } else { 2 * table };
+        tables + self.hidden_size as u128 + layer * self.num_hidden_layers as u128
+    }
+
     /// Name and shape of every parameter, sorted by name.
     pub fn parameter_shapes(&self) -> Vec<(String, Vec<usize>)> {
         self.parameters().into_iter().map(|p| (p.name, p.shape)).collect()
@@ -165,4 +175,19 @@ pub const HEAD: &str = "lm_head.weight";
 /// Full name of a parameter of a layer.
 pub fn parameter(layer: usize, name: &str) -> String {
     format!("model.layers.{layer}.{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_counted_as_they_are_listed() {
+        let untied = Config { tie_word_embeddings: false, ..Config::qwen3(100, 48, 3, 4, 2, 16) };
+        for config in [Config::qwen2(64, 32, 2, 2, 1), untied] {
+            let listed: usize =
+                config.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+            assert_eq!(config.parameter_count(), listed as u128);
+        }
+    }
 }

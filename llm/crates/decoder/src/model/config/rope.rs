@@ -4,8 +4,8 @@ use std::f64::consts::PI;
 
 use serde_json::{Value, json};
 
-use super::Config;
 use super::fields::Fields;
+use super::{Config, limits};
 use crate::model::error::Result;
 
 /// How rotary frequencies depart from `theta^(-2i/d)`.
@@ -74,12 +74,26 @@ impl Config {
     }
 }
 
+/// Fields of `rope_scaling` and `rope_parameters`; another one would change frequencies in a way that is not implemented.
+const KNOWN: [&str; 8] = [
+    "rope_type",
+    "type",
+    "rope_theta",
+    "partial_rotary_factor",
+    "factor",
+    "low_freq_factor",
+    "high_freq_factor",
+    "original_max_position_embeddings",
+];
+/// Those that scale nothing.
+const NO_SCALING: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
+
 /// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5).
 pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
     let field = if fields.has("rope_parameters") { "rope_parameters" } else { "rope_scaling" };
     fields.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
     let Some(value) = fields.get(field) else {
-        return Ok((fields.positive("rope_theta", Some(10_000.0))?, RopeScaling::None));
+        return Ok((fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)?, RopeScaling::None));
     };
     let Value::Object(map) = value else {
         return Err(fields.error(field, "an object is needed"));
@@ -87,17 +101,25 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
     let prefix = format!("{field}.");
     let inner = Fields { map, file: fields.file, prefix: &prefix };
     let theta = match inner.has("rope_theta") {
-        true => inner.positive("rope_theta", None)?,
-        false => fields.positive("rope_theta", Some(10_000.0))?,
+        true => inner.positive("rope_theta", None, limits::ROPE_THETA)?,
+        false => fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)?,
     };
     inner.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
+    if let Some(unknown) = map.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        return Err(inner.error(unknown, format!("not implemented; known are {}", KNOWN.join(", "))));
+    }
     let kind = if inner.has("rope_type") { "rope_type" } else { "type" };
     let scaling = match inner.get(kind).map(|v| v.as_str().unwrap_or("")) {
-        None | Some("default") => RopeScaling::None,
-        Some("linear") => RopeScaling::Linear { factor: inner.positive("factor", None)? },
+        // transformers 5 leaves the type out where the base is all there is.
+        None if map.keys().all(|key| NO_SCALING.contains(&key.as_str())) => RopeScaling::None,
+        None => return Err(inner.error("rope_type", "default, linear and llama3 are implemented")),
+        Some("default") => RopeScaling::None,
+        Some("linear") => {
+            RopeScaling::Linear { factor: inner.positive("factor", None, limits::ROPE_FACTOR)? }
+        }
         Some("llama3") => {
-            let low_freq_factor = inner.positive("low_freq_factor", None)?;
-            let high_freq_factor = inner.positive("high_freq_factor", None)?;
+            let low_freq_factor = inner.positive("low_freq_factor", None, limits::ROPE_FACTOR)?;
+            let high_freq_factor = inner.positive("high_freq_factor", None, limits::ROPE_FACTOR)?;
             if high_freq_factor <= low_freq_factor {
                 return Err(inner.error(
                     "high_freq_factor",
@@ -105,10 +127,14 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
                 ));
             }
             RopeScaling::Llama3 {
-                factor: inner.positive("factor", None)?,
+                factor: inner.positive("factor", None, limits::ROPE_FACTOR)?,
                 low_freq_factor,
                 high_freq_factor,
-                original_max: inner.positive("original_max_position_embeddings", None)?,
+                original_max: inner.positive(
+                    "original_max_position_embeddings",
+                    None,
+                    limits::POSITIONS as f64,
+                )?,
             }
         }
         Some(_) => return Err(inner.error(kind, "default, linear and llama3 are implemented")),

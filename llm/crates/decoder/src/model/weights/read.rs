@@ -10,6 +10,7 @@ use safetensors::tensor::{Dtype, Metadata, SafeTensors};
 use serde_json::Value;
 
 use super::{Parameters, Tensor, ignored};
+use crate::disk::{open_regular, read_regular, read_regular_text};
 use crate::model::config::Config;
 use crate::model::error::{Error, Result};
 
@@ -19,10 +20,12 @@ use crate::model::error::{Error, Result};
 /// Naming file and tensor: when one is missing, unexpected, of another shape or of a dtype other than f32, bf16 and f16; when
 /// a file is truncated or is no safetensors file.
 pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
+    // Headers first: what does not fit is refused before memory is taken for it.
+    inspect(directory, config)?;
     let mut expected = Expected::new(config);
     let mut parameters = Parameters::new();
     for (path, names) in files(directory)? {
-        let bytes = fs::read(&path).map_err(|e| Error::io(&path, e))?;
+        let bytes = read_regular(&path, u64::MAX).map_err(|e| Error::io(&path, e))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| damaged(&path, bytes.len() as u64, e))?;
         let names = names.unwrap_or_else(|| tensors.names().into_iter().map(str::to_string).collect());
         for name in names {
@@ -55,6 +58,7 @@ pub struct CheckpointSummary {
 /// # Errors
 /// As [`load`].
 pub fn inspect(directory: &Path, config: &Config) -> Result<CheckpointSummary> {
+    refuse_too_few_bytes(directory, config)?;
     let mut expected = Expected::new(config);
     let mut found = CheckpointSummary::default();
     for (path, names) in files(directory)? {
@@ -70,6 +74,24 @@ pub fn inspect(directory: &Path, config: &Config) -> Result<CheckpointSummary> {
     }
     expected.finish(directory)?;
     Ok(found)
+}
+
+/// Refuses a configuration of more parameters than the files have room for, before anything is listed by it.
+fn refuse_too_few_bytes(directory: &Path, config: &Config) -> Result<()> {
+    let mut bytes = 0u128;
+    for (path, _) in files(directory)? {
+        bytes += u128::from(fs::metadata(&path).map_err(|e| Error::io(&path, e))?.len());
+    }
+    let (count, least) = (config.parameter_count(), size_of::<bf16>() as u128);
+    // A handful too few is told better by the name of the tensor that is missing.
+    if count * least <= bytes.saturating_mul(2).saturating_add(1 << 20) {
+        return Ok(());
+    }
+    let reason = format!(
+        "describes {count} parameters, of {least} bytes or more, but the weights beside it have {bytes} bytes; \
+         do they belong to another model?"
+    );
+    Err(Error::file(&directory.join("config.json"), reason))
 }
 
 /// The files of a checkpoint, each with the names the index lists for it, if there is one.
@@ -89,7 +111,7 @@ fn damaged(path: &Path, bytes: u64, problem: impl std::fmt::Display) -> Error {
 /// Size and header of a safetensors file: the length of the header in 8 bytes, the header as JSON, then the tensors.
 fn header(path: &Path) -> Result<(u64, Metadata)> {
     let io = |e| Error::io(path, e);
-    let mut file = fs::File::open(path).map_err(io)?;
+    let mut file = open_regular(path).map_err(io)?;
     let bytes = file.metadata().map_err(io)?.len();
     let short = || damaged(path, bytes, "it ends inside its header");
     let mut length = [0; 8];
@@ -162,9 +184,12 @@ impl<'a> Expected<'a> {
     }
 }
 
+/// Largest index in bytes; those of the largest models have about ten megabytes.
+const INDEX: u64 = 256 << 20;
+
 /// The index of a sharded checkpoint: file -> names in it.
 fn shards(index: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let text = fs::read_to_string(index).map_err(|e| Error::io(index, e))?;
+    let text = read_regular_text(index, INDEX).map_err(|e| Error::io(index, e))?;
     let value: Value =
         serde_json::from_str(&text).map_err(|e| Error::file(index, format!("not JSON: {e}")))?;
     let map = value.get("weight_map").and_then(Value::as_object);

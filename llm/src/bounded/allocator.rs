@@ -1,0 +1,109 @@
+//! The process's allocator: the system's, with an account for threads that have a limit.
+#![allow(unsafe_code)] // an allocator cannot be had otherwise; every call is handed on as it came
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Counting;
+
+/// The state of a limited thread, shared with the thread that waits for it.
+pub(super) struct Account {
+    /// Who waits.
+    pub(super) owner: Thread,
+    exceeded: AtomicBool,
+    abandoned: AtomicBool,
+}
+
+impl Account {
+    pub(super) fn new(owner: Thread) -> Account {
+        Account { owner, exceeded: AtomicBool::new(false), abandoned: AtomicBool::new(false) }
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Acquire)
+    }
+
+    /// The thread is no longer waited for; it goes to sleep at its next allocation.
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Tells the owner that the limit is reached, where it is, and never returns.
+    fn stop(&self) -> ! {
+        self.exceeded.store(true, Ordering::Release);
+        self.owner.unpark();
+        loop {
+            std::thread::sleep(Duration::from_secs(1 << 20));
+        }
+    }
+}
+
+thread_local! {
+    /// The account of this thread while it is counted, else null. Neither cell needs to be made or dropped, so an allocator may use them.
+    static ACCOUNT: Cell<*const Account> = const { Cell::new(ptr::null()) };
+    /// Bytes that it may still allocate.
+    static LEFT: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Does `work` with at most `memory` bytes of this thread's own.
+pub(super) fn counted<T>(account: &Account, memory: usize, work: impl FnOnce() -> T) -> T {
+    LEFT.set(isize::try_from(memory).unwrap_or(isize::MAX));
+    ACCOUNT.set(account);
+    let done = work();
+    ACCOUNT.set(ptr::null());
+    done
+}
+
+/// Takes `bytes` more (or gives them back) on the account of this thread, if it has one.
+fn book(bytes: isize) {
+    let account = ACCOUNT.get();
+    if account.is_null() {
+        return;
+    }
+    let left = LEFT.get().saturating_sub(bytes);
+    LEFT.set(left);
+    // SAFETY: `counted` holds a reference to the account as long as the pointer is set, and only its own thread reads the pointer.
+    let account = unsafe { &*account };
+    if bytes > 0 && (left < 0 || account.abandoned.load(Ordering::Relaxed)) {
+        account.stop();
+    }
+}
+
+/// A size as a difference; none is larger than `isize::MAX`.
+fn signed(bytes: usize) -> isize {
+    isize::try_from(bytes).unwrap_or(isize::MAX)
+}
+
+// SAFETY: every call is handed to `System` with its own arguments, and `book` neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        book(signed(layout.size()));
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        book(signed(layout.size()));
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        book(-signed(layout.size()));
+        // SAFETY: as the caller promised.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        book(signed(size) - signed(layout.size()));
+        // SAFETY: as the caller promised.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
