@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod curves;
+pub mod doctor;
 pub mod figures;
 pub mod record;
 pub mod reproduce;

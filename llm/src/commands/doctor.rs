@@ -1,0 +1,77 @@
+//! `llm-train doctor`.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{Failure, json_text, print};
+use crate::study::doctor::{Diagnosis, Log, diagnose, read};
+
+/// Arguments of `doctor`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// A run directory, of a run that is finished or under way; TRL's trainer_state.json or a directory with one; verl's JSON lines
+    #[arg(value_name = "RUN|FILE")]
+    pub run: PathBuf,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Says what is wrong with a run.
+///
+/// # Errors
+/// Without a word and with exit code 1 when something is; when there is no log.
+pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    let log = read(&args.run).map_err(Failure::refused)?;
+    let diagnosis = diagnose(&log);
+    let name = args.run.display().to_string();
+    print(&if args.json { machine(&name, &log, &diagnosis)? } else { text(&name, &log, &diagnosis) })?;
+    if diagnosis.findings.is_empty() { Ok(()) } else { Err(Failure::silent()) }
+}
+
+fn text(name: &str, log: &Log, diagnosis: &Diagnosis) -> String {
+    let found = match diagnosis.findings.len() {
+        0 => "nothing is wrong that this log can show".to_owned(),
+        1 => "1 finding".to_owned(),
+        n => format!("{n} findings"),
+    };
+    let mut text = format!("{name}: {} steps of RL by {}: {found}\n", log.steps, log.framework.name());
+    for (i, (check, evidence)) in diagnosis.findings.iter().enumerate() {
+        let (first, last) = evidence.steps;
+        text += &format!(
+            "\n{}. {} (steps {first} to {last}): {}.\n   change  {}\n   page    {}\n",
+            i + 1,
+            check.title,
+            evidence.text,
+            check.advice.of(log.framework),
+            check.page()
+        );
+    }
+    for (check, missing) in &diagnosis.unseen {
+        text += &format!("\nnot looked for, because the log lacks it: {} ({})", check.id, missing.join(", "));
+    }
+    if diagnosis.unseen.is_empty() { text } else { text + "\n" }
+}
+
+fn machine(name: &str, log: &Log, diagnosis: &Diagnosis) -> Result<String, Failure> {
+    let findings = diagnosis.findings.iter().map(|(check, evidence)| {
+        json!({
+            "id": check.id,
+            "title": check.title,
+            "evidence": evidence.text,
+            "first_step": evidence.steps.0,
+            "last_step": evidence.steps.1,
+            "page": check.page(),
+            "change": check.advice.of(log.framework),
+        })
+    });
+    let unseen = diagnosis.unseen.iter().map(|(check, missing)| json!({"id": check.id, "missing": missing}));
+    json_text(&json!({
+        "log": name,
+        "framework": log.framework.name(),
+        "steps": log.steps,
+        "findings": findings.collect::<Vec<_>>(),
+        "not_looked_for": unseen.collect::<Vec<_>>(),
+    }))
+}

@@ -1,0 +1,189 @@
+//! What is wrong with a run, by its log: a pure function from columns to findings.
+//!
+//! ```text
+//! column.rs    the quantities that are looked at, and what each framework calls them
+//! log.rs       a log as columns over steps, and the windows at its ends
+//! read.rs      a run directory of llm-train, TRL's trainer_state.json, verl's JSON lines -> a log
+//! findings/    one file per finding: when it holds, with the numbers that show it
+//! ```
+
+mod column;
+mod findings;
+mod log;
+mod read;
+
+pub use column::{Column, Framework};
+pub use findings::REGISTRY;
+pub use log::Log;
+pub use read::{LogError, read};
+
+/// What to change, in the spelling of each framework.
+#[derive(Clone, Copy, Debug)]
+pub struct Advice {
+    pub ours: &'static str,
+    pub trl: &'static str,
+    pub verl: &'static str,
+}
+
+impl Advice {
+    /// That for logs of `framework`.
+    pub fn of(&self, framework: Framework) -> &'static str {
+        match framework {
+            Framework::Ours => self.ours,
+            Framework::Trl => self.trl,
+            Framework::Verl => self.verl,
+        }
+    }
+}
+
+/// Something that can be wrong with a run.
+#[derive(Debug)]
+pub struct Check {
+    /// Its name in JSON, and its anchor on the page that explains it.
+    pub id: &'static str,
+    /// The same in words.
+    pub title: &'static str,
+    /// When it is found, with the bound.
+    pub sign: &'static str,
+    /// What it means, and what it comes from.
+    pub meaning: &'static str,
+    /// What to change.
+    pub advice: Advice,
+    /// The columns without which it cannot be seen.
+    pub needs: &'static [Column],
+    /// The evidence, where there is any.
+    pub examine: fn(&Log) -> Option<Evidence>,
+}
+
+impl Check {
+    /// The page that explains it.
+    pub fn page(&self) -> String {
+        format!("docs/doctor.md#{}", self.id)
+    }
+}
+
+/// The numbers that show a finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// A sentence with them.
+    pub text: String,
+    /// First and last step that it is about.
+    pub steps: (f64, f64),
+}
+
+/// What was found in a log.
+#[derive(Debug)]
+pub struct Diagnosis {
+    pub findings: Vec<(&'static Check, Evidence)>,
+    /// What could not be looked for, and the columns that the log lacks.
+    pub unseen: Vec<(&'static Check, Vec<&'static str>)>,
+}
+
+/// Looks for everything of [`REGISTRY`].
+pub fn diagnose(log: &Log) -> Diagnosis {
+    let mut diagnosis = Diagnosis { findings: Vec::new(), unseen: Vec::new() };
+    for check in REGISTRY.iter().copied() {
+        let missing: Vec<&str> =
+            check.needs.iter().filter(|column| !log.has(**column)).map(|c| c.name()).collect();
+        if missing.is_empty() {
+            diagnosis.findings.extend((check.examine)(log).map(|evidence| (check, evidence)));
+        } else {
+            diagnosis.unseen.push((check, missing));
+        }
+    }
+    diagnosis
+}
+
+#[cfg(test)]
+#[path = "../../../../tests/documented/page.rs"]
+mod page;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of a run that learns: every column there is, and nothing wrong.
+    fn healthy(n: usize) -> Log {
+        Column::ALL.iter().fold(Log::new(Framework::Ours, true), |log, column| {
+            log.with(*column, n, |i| {
+                let x = i as f64 / n as f64;
+                match column {
+                    Column::Reward => 0.3 + 0.4 * x + 0.02 * (i % 3) as f64,
+                    Column::ZeroVariance => 0.3,
+                    Column::Kl => 0.02 * x,
+                    Column::RatioMean | Column::RatioMax | Column::Drift => 1.0,
+                    Column::Truncated => 0.05,
+                    Column::ClipLow | Column::ClipHigh | Column::Skipped => 0.0,
+                    Column::GradNorm => 0.5 + 0.1 * (i % 5) as f64,
+                    Column::Length => 80.0 + 20.0 * x,
+                    Column::Entropy => 0.8 - 0.3 * x,
+                    Column::Loss => 0.01,
+                }
+            })
+        })
+    }
+
+    #[test]
+    fn a_healthy_log_has_no_finding_whatever_its_length() {
+        for n in [1, 2, 9, 10, 20, 50, 1000] {
+            let diagnosis = diagnose(&healthy(n));
+            let found: Vec<_> = diagnosis.findings.iter().map(|(c, e)| (c.id, &e.text)).collect();
+            assert!(found.is_empty(), "{n}: {found:?}");
+            assert!(diagnosis.unseen.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_a_log_lacks_is_named_and_nothing_is_found_in_it() {
+        let diagnosis = diagnose(&Log::new(Framework::Verl, false));
+        assert!(diagnosis.findings.is_empty());
+        assert_eq!(diagnosis.unseen.len(), REGISTRY.len());
+        assert!(diagnosis.unseen.iter().all(|(_, missing)| !missing.is_empty()));
+    }
+
+    #[test]
+    fn every_check_has_a_name_of_its_own_and_its_words() {
+        let ids: std::collections::BTreeSet<_> = REGISTRY.iter().map(|c| c.id).collect();
+        assert_eq!(ids.len(), REGISTRY.len());
+        for check in REGISTRY {
+            assert!(check.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", check.id);
+            assert!(!check.needs.is_empty(), "{}", check.id);
+            for framework in [Framework::Ours, Framework::Trl, Framework::Verl] {
+                assert!(check.advice.of(framework).len() > 20, "{}", check.id);
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_explains_every_finding() {
+        let section = |check: &&Check| {
+            let list = |framework| format!("- {framework}: ", framework = Framework::name(framework));
+            let advice: String = [Framework::Ours, Framework::Trl, Framework::Verl]
+                .map(|framework| list(framework) + check.advice.of(framework) + "\n")
+                .concat();
+            let columns: Vec<&str> = check.needs.iter().map(|c| c.name()).collect();
+            format!(
+                "### {}\n\n{}.\n\nFound when {} (columns: {}). {}\n\nWhat to change:\n\n{advice}\n",
+                check.id,
+                check.title,
+                check.sign,
+                columns.join(", "),
+                check.meaning
+            )
+        };
+        let columns: String = Column::ALL
+            .iter()
+            .map(|column| {
+                let names = |framework| match column.names(framework) {
+                    [] => "none".to_owned(),
+                    names => names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" or "),
+                };
+                let [ours, trl, verl] = [Framework::Ours, Framework::Trl, Framework::Verl].map(names);
+                format!("| {} | {ours} | {trl} | {verl} |\n", column.name())
+            })
+            .collect();
+        let head = "| quantity | llm-train | TRL | verl |\n| --- | --- | --- | --- |\n";
+        page::hold("doctor.md", "findings", &REGISTRY.iter().map(section).collect::<String>());
+        page::hold("doctor.md", "columns", &format!("{head}{columns}"));
+    }
+}
