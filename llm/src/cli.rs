@@ -45,6 +45,7 @@ Examples:
   llm-train rl.steps=50 method.lambda=0.9            with other settings; llm-train train --help lists them all
   llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
   llm-train plot runs/tiny                           its curves, also while it runs
+  llm-train doctor runs/tiny                         what is wrong with it, with the numbers and the setting to change
   llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
   llm-train reproduce --table 3 --dry-run            the runs of a table of the paper, and what they take
   llm-train eval --model runs/tiny                   accuracy on problems it never met, with a report
@@ -60,7 +61,7 @@ Examples:
                                                      base and adapter as one plain checkpoint
   llm-train info --model DIR                         parameters and memory
 
-Exit code: 0 when the work was done, 1 when it broke off, 2 when the input was refused.";
+Exit code: 0 when the work was done, 1 when it broke off (or the doctor found something), 2 when the input was refused.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -74,6 +75,8 @@ enum Command {
     Merge(commands::merge::MergeArgs),
     /// Draw the curves of a run into RUN/figures
     Plot(commands::plot::PlotArgs),
+    /// What is wrong with a run, by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
+    Doctor(commands::doctor::DoctorArgs),
     /// Several methods from the same supervised starts over several seeds, with intervals; resumes
     Compare(commands::compare::CompareArgs),
     /// The paper's tables: plan, run or resume their cells, and ours beside the paper's numbers
@@ -157,6 +160,7 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.message.is_empty() => ExitCode::from(failure.code),
         Err(failure) => {
             let kind = if failure.signal().is_some() { "" } else { "error: " };
             say(&format!("llm-train: {kind}{}", failure.message));
@@ -213,6 +217,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Sft(args)) => commands::train::run(&args, true),
         Some(Command::Merge(args)) => commands::merge::run(&args),
         Some(Command::Plot(args)) => commands::plot::run(&args),
+        Some(Command::Doctor(args)) => commands::doctor::run(&args),
         Some(Command::Compare(args)) => commands::compare::run(&args),
         Some(Command::Reproduce(args)) => commands::reproduce::run(&args),
         Some(Command::Generate(args)) => commands::generate::run(&args),

@@ -8,7 +8,7 @@ use comfy_table::{Table, presets};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Prediction;
 
-use super::{Failure, checkpoint, print};
+use super::{Failure, checkpoint, print, visible};
 use crate::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
 use crate::input::prompt::{RenderedPrompt, Template};
 use crate::input::tokens::{ModelTokenizer, TokenError};
@@ -60,7 +60,8 @@ pub fn run(args: &DataArgs) -> Result<(), Failure> {
     for index in 0..args.show.min(data.len()) {
         text += &shown(&data, &template, index)?;
     }
-    print(&text)
+    // Whoever wrote the data set does not command the terminal of who looks at it.
+    print(&visible(&text))
 }
 
 fn columns(given: &[String]) -> Result<Columns, Failure> {
@@ -144,7 +145,7 @@ impl DataSummary {
         let mut found = DataSummary::default();
         let mut seen = HashSet::new();
         for row in data.rows() {
-            let row = row.map_err(Failure::broke)?;
+            let row = row.map_err(Failure::refused)?;
             let prompt = template.prompt(&row.problem).map_err(Failure::refused)?;
             found.prompts.push(length(&prompt).map_err(Failure::refused)?);
             if let Some(solution) = &row.solution {
@@ -215,7 +216,7 @@ impl DataSummary {
 
 /// A row as the model would see it.
 fn shown(data: &DataSet, template: &Template, index: usize) -> Result<String, Failure> {
-    let row = data.row(index).map_err(Failure::broke)?;
+    let row = data.row(index).map_err(Failure::refused)?;
     let prompt = template.prompt(&row.problem).map_err(Failure::refused)?.text;
     let answer = row.answers.first().map_or("", String::as_str);
     let target = template.target(row.solution.as_deref().unwrap_or(""), answer);

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod chat;
 pub mod compare;
 pub mod data;
+pub mod doctor;
 pub mod eval;
 pub mod explain;
 pub mod export;
@@ -21,6 +22,7 @@ pub mod shell;
 pub mod train;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rollout::Sampler;
@@ -28,9 +30,9 @@ use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
 use crate::input::tokens::ModelTokenizer;
-use crate::run;
 use crate::run::model_directory;
 use crate::run::progress::say;
+use crate::run::{self, HeldCheckpoint};
 use crate::step::engine::GpuModel;
 
 /// What a command prints its result as.
@@ -76,6 +78,11 @@ impl Failure {
         Failure { message: one_line(&message.to_string()), code: SIGNALLED + signal }
     }
 
+    /// The result is printed and says what there is to say; only the exit code differs.
+    pub fn silent() -> Self {
+        Failure { message: String::new(), code: 1 }
+    }
+
     /// The signal that asked for it, so that it is no error.
     pub fn signal(&self) -> Option<u8> {
         self.code.checked_sub(SIGNALLED).filter(|signal| *signal > 0)
@@ -86,17 +93,26 @@ impl Failure {
 const SIGNALLED: u8 = 128;
 
 fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+    let lines: Vec<String> = text.lines().map(str::trim).filter(|l| !l.is_empty()).map(visible).collect();
+    lines.join("; ").replace(":; ", ": ")
+}
+
+/// A text of a file for a terminal, which takes some control characters for commands: all but tabs and ends of lines are spelt out.
+fn visible(text: &str) -> String {
+    let spelt = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() => c.escape_default().to_string(),
+        // They change the order in which what stands beside them is shown.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(spelt).collect()
 }
 
 /// The checkpoint that `--model` names: the directory itself, the latest checkpoint of a run directory, or with `RUN/best` that of its best
 /// evaluation.
 fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
     let refused = |what: String| Failure::refused(format!("--model {what}"));
-    let sound = |checkpoint: run::Checkpoint| {
-        checkpoint.verify().map_err(Failure::refused)?;
-        Ok(checkpoint.path().to_owned())
-    };
     if let Some(run) = model_directory::run_of_best(directory) {
         let none = || {
             refused(format!(
@@ -104,7 +120,7 @@ fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
                 directory.display()
             ))
         };
-        return sound(run::best_checkpoint(run).map_err(Failure::refused)?.ok_or_else(none)?);
+        return hold(run::hold_best(run).map_err(Failure::refused)?.ok_or_else(none)?);
     }
     let located = model_directory::locate(directory).map_err(refused)?;
     let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
@@ -113,8 +129,19 @@ fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
         return Ok(located);
     }
     let none = || refused(format!("{}: a run without a complete checkpoint", located.display()));
-    sound(run::latest(&located).map_err(Failure::refused)?.ok_or_else(none)?)
+    hold(run::hold_latest(&located).map_err(Failure::refused)?.ok_or_else(none)?)
 }
+
+/// Where a checkpoint lies that is sound and stays as long as this command runs.
+fn hold(checkpoint: HeldCheckpoint) -> Result<PathBuf, Failure> {
+    checkpoint.verify().map_err(Failure::refused)?;
+    let path = checkpoint.path().to_owned();
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).push(checkpoint);
+    Ok(path)
+}
+
+/// The checkpoints of runs that this command reads: a run that is under way leaves them there until it ends.
+static HELD: Mutex<Vec<HeldCheckpoint>> = Mutex::new(Vec::new());
 
 /// The model of a checkpoint directory.
 fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
@@ -205,11 +232,26 @@ fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
     let file = file.filter(|f| f.as_os_str() != "-");
     let name = file.map_or("stdin".to_owned(), |f| f.display().to_string());
     let text = match file {
+        Some(path) if is_endless(path) => Err(std::io::Error::other("a device; must be a file")),
         Some(path) => std::fs::read_to_string(path),
         None => std::io::read_to_string(std::io::stdin()),
     };
     text.map(|t| (name.clone(), t))
         .map_err(|e| Failure::refused(format!("{name}: cannot be read as UTF-8 text: {e}")))
+}
+
+/// Whether it is a device, which may never end. A pipe is fine: a shell makes one for `<(command)`.
+#[cfg(unix)]
+fn is_endless(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let is_device =
+        |found: std::fs::Metadata| found.file_type().is_char_device() || found.file_type().is_block_device();
+    std::fs::metadata(path).is_ok_and(is_device)
+}
+
+#[cfg(not(unix))]
+fn is_endless(_: &Path) -> bool {
+    false
 }
 
 /// Writes to stdout; a reader that went away is no failure.

@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::RunError;
 use super::checkpoint::{Checkpoint, MANIFEST};
-use super::{RunError, latest};
+use super::checkpoints::{best, latest};
 
 /// A checkpoint that its run does not remove as long as this value lives.
 #[derive(Debug)]
@@ -39,8 +40,21 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 /// As [`latest`].
 pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+    hold(|| latest(path))
+}
+
+/// The checkpoint of the best evaluation of the run at `path`, held; `None` where the run keeps none.
+///
+/// # Errors
+/// As [`best`].
+pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+    hold(|| best(path))
+}
+
+/// What `find` finds, held.
+fn hold(find: impl Fn() -> Result<Option<Checkpoint>, RunError>) -> Result<Option<HeldCheckpoint>, RunError> {
     for _ in 0..TRIES {
-        let Some(checkpoint) = latest(path)? else { return Ok(None) };
+        let Some(checkpoint) = find()? else { return Ok(None) };
         let manifest = checkpoint.path().join(MANIFEST);
         let lock = match File::open(&manifest).map(|file| (file.try_lock_shared(), file)) {
             Ok((Ok(()), file)) => Some(file),
@@ -56,7 +70,7 @@ pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
             return Ok(Some(HeldCheckpoint { checkpoint, _lock: lock }));
         }
     }
-    Ok(latest(path)?.map(|checkpoint| HeldCheckpoint { checkpoint, _lock: None }))
+    Ok(find()?.map(|checkpoint| HeldCheckpoint { checkpoint, _lock: None }))
 }
 
 /// The lock under which a run may remove one of its checkpoints.

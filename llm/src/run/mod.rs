@@ -52,11 +52,11 @@ use crate::config::{Config, ConfigError, SettingDifference};
 pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 use checkpoints::{Checkpoints, Listed};
-pub use checkpoints::{DamagedCheckpoint, best as best_checkpoint, latest};
+pub use checkpoints::{DamagedCheckpoint, latest};
 use digest::Digest;
 use directory_guard::DirectoryGuard;
 use end::End;
-pub use hold::{HeldCheckpoint, hold_latest};
+pub use hold::{HeldCheckpoint, hold_best, hold_latest};
 pub use identity::RunId;
 use log::{AppendLog, RowLog};
 

@@ -98,7 +98,9 @@ impl TrainError {
     pub fn refused(&self) -> bool {
         let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
         match self {
-            TrainError::Config(_)
+            // Damage is the input's, whenever it is met.
+            TrainError::Run(RunError::Damaged { .. })
+            | TrainError::Config(_)
             | TrainError::Open(_)
             | TrainError::Model(_)
             | TrainError::Token(_)

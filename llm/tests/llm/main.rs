@@ -19,6 +19,7 @@ mod gpu_on_policy;
 mod gpu_synthetic;
 mod gpu_train;
 mod grade;
+mod hostile;
 mod known_bugs;
 mod learn;
 mod lora;

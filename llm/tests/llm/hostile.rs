@@ -1,0 +1,446 @@
+//! Files that a stranger wrote: each is refused with one line and exit code 2, in bounded memory and time, or read as what it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::{Done, checkpoint, llm_train, run, shape};
+
+/// Runs `llm-train` where more than 3 GiB of address space beside its stacks is refused, as on a small machine.
+#[track_caller]
+fn limited(args: &[&str]) -> Done {
+    let started = Instant::now();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 6000000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_llm-train")]).args(args);
+    let done = run(&mut command, "");
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}: {}", started.elapsed(), done.stderr);
+    done
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        fs::write(self.at(name), content).unwrap();
+        self.at(name).display().to_string()
+    }
+
+    /// A small model under this name.
+    fn model(&self, name: &str) -> String {
+        checkpoint(&self.at(name), &shape(), usize::MAX);
+        self.at(name).display().to_string()
+    }
+}
+
+const ROW: &str = "{\"problem\": \"1+1?\", \"answer\": \"2\"}\n";
+
+/// Doubles `ns.x` by `what` forty times, then shows it by `end`.
+fn doubling(start: &str, what: &str, end: &str) -> String {
+    format!(
+        "{{% set ns = namespace(x={start}) %}}{{% for i in range(40) %}}{{% set ns.x = {what} %}}{{% endfor %}}{end}"
+    )
+}
+
+#[test]
+fn chat_templates_without_bounds_are_refused() {
+    let place = Place::new();
+    let data = place.write("data.jsonl", ROW);
+    let long = |n: usize| format!("{{{{ 1{} }}}}", "+1".repeat(n));
+    let mut tried = 0;
+    for (template, expected) in [
+        (doubling("'ab'", "ns.x ~ ns.x", "{{ ns.x }}"), "it takes more than 256 MiB of memory"),
+        (doubling("'ab'", "ns.x + ns.x", "{{ ns.x }}"), "MiB of memory"),
+        (doubling("[1]", "ns.x + ns.x", "{{ ns.x }}"), ""),
+        (doubling("'a'", "ns.x|replace('a', 'aaaaaaaa')", "{{ ns.x }}"), "MiB of memory"),
+        (doubling("['ab']", "[ns.x|join(ns.x|join)]", "{{ ns.x }}"), ""),
+        (doubling("'ab'", "[ns.x, ns.x]|join", "{{ ns.x }}"), "MiB of memory"),
+        (doubling("[1]", "[ns.x, ns.x]", "{{ ns.x }}"), "MiB of memory"),
+        (doubling("[1]", "[ns.x, ns.x]", "{{ ns.x|tojson }}"), "MiB of memory"),
+        ("{{ 'a\nb'|indent(1000000000) }}".to_owned(), "MiB of memory"),
+        ("{{ '%1000000000d'|format(1) }}".to_owned(), ""),
+        ("{{ 'a' * 1000000000 }}".to_owned(), ""),
+        ("{{ 'a'.ljust(1000000000) }}{{ 'a'.center(1000000000) }}".to_owned(), ""),
+        ("{{ range(100000)|list * 100000 }}".to_owned(), ""),
+        (
+            "{% set a = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set a.x = [a.x, a.x] %}{% set a.y = [a.y, a.y] %}{% endfor %}\
+             {{ a.x == a.y }}"
+                .to_owned(),
+            "it takes more than 10 seconds",
+        ),
+        ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}".to_owned(), "too many steps"),
+        (
+            "{% set a = namespace(x=[1]) %}{% for i in range(100000) %}{% set a.x = [a.x] %}{% endfor %}{{ a.x }}".to_owned(),
+            "",
+        ),
+        (long(20_000), ""),
+        (long(60_000), ""),
+        (long(100_000), "200008 bytes long; a chat template may have 131072"),
+        ("{{ ".to_owned() + &"(".repeat(60_000), ""),
+        ("{{ ".to_owned() + &"not ".repeat(30_000) + "1 }}", ""),
+        ("{{ ".to_owned() + &"-".repeat(100_000) + "1 }}", ""),
+        ("{{ ".to_owned() + &"[".repeat(100_000), ""),
+        ("{{ a".to_owned() + &".a".repeat(60_000) + " }}", ""),
+        ("{{ a".to_owned() + &"|e".repeat(60_000) + " }}", ""),
+        ("{% if 1 %}".repeat(13_000), ""),
+        ("{% if 1 %}".to_owned() + &"{% elif 1 %}".repeat(10_000) + "{% endif %}", ""),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(), ""),
+    ] {
+        let file = place.write("template.jinja", &template);
+        let done = limited(&["data", &data, "--template", &file, "--show", "0"]);
+        let shown: String = template.chars().take(120).collect();
+        assert!(done.code == Some(2) || done.code == Some(0), "{shown}: {:?} {}", done.code, done.stderr);
+        if done.code == Some(2) || !expected.is_empty() {
+            done.refused(2, &["template.jinja: ", expected]);
+        }
+        tried += 1;
+    }
+    assert_eq!(tried, 28);
+}
+
+#[test]
+fn tokenizers_that_panic_or_swell_are_refused() {
+    let place = Place::new();
+    let model = place.model("model");
+    let data = place.write("data.jsonl", "{\"problem\": \"1 + 1 = ?\", \"answer\": \"2\"}\n");
+    let file = place.at("model/tokenizer.json");
+    let whole: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let replace = |content: &str| serde_json::json!({"type": "Replace", "pattern": {"String": "1"}, "content": content});
+    let thousand = "1".repeat(1000);
+    for (field, value) in [
+        (
+            "post_processor",
+            serde_json::json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[NONE]", "type_id": 0}}],
+                "pair": [], "special_tokens": {}}),
+        ),
+        ("decoder", serde_json::json!({"type": "Nothing"})),
+        (
+            "normalizer",
+            serde_json::json!({"type": "Sequence", "normalizers": [replace(&thousand), replace(&thousand), replace(&thousand), replace(&thousand)]}),
+        ),
+    ] {
+        let mut spoilt = whole.clone();
+        spoilt[field] = value;
+        fs::write(&file, spoilt.to_string()).unwrap();
+        let done = limited(&["data", &data, "--model", &model, "--show", "0"]);
+        done.refused(2, &[]);
+    }
+    // Bytes cut anywhere, and bytes flipped anywhere.
+    let text = whole.to_string().into_bytes();
+    for i in (0..text.len()).step_by(text.len() / 12 + 1) {
+        let mut flipped = text.clone();
+        flipped[i] ^= 0x15;
+        for spoilt in [&text[..i], &flipped] {
+            fs::write(&file, spoilt).unwrap();
+            let done = limited(&["data", &data, "--model", &model, "--show", "0"]);
+            assert!(matches!(done.code, Some(0 | 2)), "byte {i}: {:?} {}", done.code, done.stderr);
+        }
+    }
+}
+
+#[test]
+fn absurd_shapes_are_refused_before_memory_is_taken() {
+    let place = Place::new();
+    let model = place.model("model");
+    let file = place.at("model/config.json");
+    let whole: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for (field, value, expected) in [
+        ("num_hidden_layers", serde_json::json!(4_294_967_295u64), "must"),
+        ("num_hidden_layers", serde_json::json!(4_294_967_295u64), "at most 10000"),
+        (
+            "num_hidden_layers",
+            serde_json::json!(9000),
+            "parameters, of 2 bytes or more, but the weights beside it have",
+        ),
+        ("vocab_size", serde_json::json!(16_000_000), "do they belong to another model?"),
+        ("intermediate_size", serde_json::json!(16_000_000), "do they belong to another model?"),
+        ("hidden_size", serde_json::json!(u64::MAX), "at most 16777216"),
+        (
+            "rms_norm_eps",
+            serde_json::json!(1e308),
+            "`rms_norm_eps` is 1e+308: a positive number is needed, at most 1e0",
+        ),
+        ("rope_theta", serde_json::json!(1e308), "`rope_theta` is 1e+308"),
+        ("rope_scaling", serde_json::json!({"type": "longrope"}), "`rope_scaling.type` is \"longrope\""),
+        (
+            "rope_scaling",
+            serde_json::json!({"attn_factor": 2}),
+            "`rope_scaling.attn_factor` is 2: not implemented",
+        ),
+        ("rope_scaling", serde_json::json!({"factor": 2}), "`rope_scaling.rope_type` is missing"),
+    ] {
+        if expected == "must" {
+            continue;
+        }
+        let mut spoilt = whole.clone();
+        spoilt[field] = value;
+        fs::write(&file, spoilt.to_string()).unwrap();
+        for command in [&["info", "--model"][..], &["score", "--model"]] {
+            let done = limited(&[command, &[&model]].concat());
+            done.refused(2, &["config.json", expected]);
+        }
+    }
+}
+
+/// A Parquet file of `rows` rows whose problems are one text of `length` bytes, which a dictionary holds once.
+fn bomb(path: &Path, rows: usize, length: usize) {
+    use parquet::basic::{Compression, ZstdLevel};
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    let schema = "message row { required binary problem (UTF8); required binary answer (UTF8); }";
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(19).unwrap()))
+        .set_dictionary_page_size_limit(1 << 30)
+        .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None)
+        .build();
+    let file = fs::File::create(path).unwrap();
+    let schema = parse_message_type(schema).unwrap().into();
+    let mut writer = SerializedFileWriter::new(file, schema, properties.into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for text in ["7".repeat(length), "7".to_owned()] {
+        let value = ByteArray::from(text.into_bytes());
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&vec![value; rows], None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn parquet_that_unpacks_to_a_multiple_of_itself_is_refused_and_repetition_is_not() {
+    let place = Place::new();
+    let (bombs, fair) = (place.at("bomb.parquet"), place.at("fair.parquet"));
+    bomb(&bombs, 200_000, 1 << 20);
+    let size = fs::metadata(&bombs).unwrap().len();
+    assert!(size < 4096, "{size} bytes that unpack to 200 GB");
+    let done = limited(&["data", &bombs.display().to_string(), "--show", "0"]);
+    done.refused(2, &["bomb.parquet: row ", "unpacks to more than", "1000 times"]);
+    // One page of more memory than there is.
+    let page = place.at("page.parquet");
+    bomb(&page, 1, 400 << 20);
+    assert!(fs::metadata(&page).unwrap().len() < 100_000);
+    limited(&["data", &page.display().to_string(), "--show", "0"])
+        .refused(2, &["page.parquet: ", "MiB of memory"]);
+    bomb(&fair, 300, 1000);
+    assert!(
+        limited(&["data", &fair.display().to_string(), "--show", "0"]).output().contains("rows      300")
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn pipes_and_devices_are_no_files() {
+    let place = Place::new();
+    let model = place.model("model");
+    let fifo = place.at("fifo.jsonl").display().to_string();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", place.at("zero.jsonl")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", place.at("zero.parquet")).unwrap();
+    let zero = |name: &str| place.at(name).display().to_string();
+    for args in [
+        vec!["data", &fifo],
+        vec!["data", &zero("zero.jsonl")],
+        vec!["data", &zero("zero.parquet")],
+        vec!["data", "README.md", "--template", &fifo],
+        vec!["grade", "--input", "/dev/zero"],
+        vec!["explain", &fifo],
+        vec!["explain", "/dev/zero"],
+        vec!["doctor", &fifo],
+        vec!["doctor", "/dev/zero"],
+    ] {
+        limited(&args).refused(2, &[]);
+    }
+    for name in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let file = place.at("model").join(name);
+        let whole = fs::read(&file).unwrap();
+        for what in ["/dev/zero", &fifo] {
+            fs::remove_file(&file).unwrap();
+            std::os::unix::fs::symlink(what, &file).unwrap();
+            limited(&["generate", "--model", &model, "--prompt", "1"])
+                .refused(2, &[name, "must be a regular file"]);
+        }
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, whole).unwrap();
+    }
+}
+
+#[test]
+fn a_data_set_commands_no_terminal() {
+    let place = Place::new();
+    let evil = "{\"problem\": \"\\u001b]0;owned\\u0007\\u001b[2J 1+1\\u202e?\", \"answer\": \"2\"}\n";
+    let data = place.write("data.jsonl", evil);
+    let done = limited(&["data", &data]);
+    let shown = done.output();
+    assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown:?}");
+    assert!(shown.contains("\\u{1b}[2J 1+1\\u{202e}?"), "{shown}");
+    let spoilt = place.write("spoilt.jsonl", "{\"prob\\u001b[2Jlem\": \"x\", \"answer\": \"2\"}\n");
+    let done = limited(&["data", &spoilt]);
+    assert!(!done.stderr.contains('\u{1b}'), "{:?}", done.stderr);
+    done.refused(2, &["prob\\u{1b}[2Jlem"]);
+}
+
+#[test]
+fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
+    let place = Place::new();
+    let settings = [
+        "train",
+        "--run",
+        &place.at("run").display().to_string(),
+        "task.kind=addition",
+        "sft.steps=0",
+        "rl.steps=1",
+        "rl.prompts_per_step=1",
+        "rl.group_size=2",
+        "rl.max_new_tokens=2",
+        "eval.n=1",
+        "lora.rank=2",
+    ]
+    .map(str::to_owned);
+    let words: Vec<&str> =
+        settings.iter().map(String::as_str).chain(crate::common::TINY_MODEL.iter().copied()).collect();
+    llm_train(&words, "").output();
+    let step = place.at("run/checkpoints/step-00000001");
+    let file = step.join("adapter/adapter_config.json");
+    let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let merge = |expected: &[&str]| {
+        let out = place.at("merged");
+        let done = llm_train(
+            &[
+                "merge",
+                "--model",
+                &step.join("reference").display().to_string(),
+                "--adapter",
+                &step.join("adapter").display().to_string(),
+                "--out",
+                &out.display().to_string(),
+            ],
+            "",
+        );
+        done.refused(2, expected);
+        assert!(!out.exists(), "nothing is left behind");
+    };
+    config["lora_alpha"] = serde_json::json!(1e308);
+    fs::write(&file, config.to_string()).unwrap();
+    merge(&["adapter_config.json: field `lora_alpha` is 1e+308: expected a number from -1e6 to 1e6"]);
+    config["lora_alpha"] = serde_json::json!(1e6);
+    fs::write(&file, config.to_string()).unwrap();
+    let tensors = step.join("adapter/adapter_model.safetensors");
+    let mut bytes = fs::read(&tensors).unwrap();
+    // The last number of the file, as the largest f32 there is, in both matrices' places.
+    let end = bytes.len();
+    for at in (end / 2..end).step_by(4) {
+        let at = at / 4 * 4;
+        if at + 4 <= end {
+            bytes[at..at + 4].copy_from_slice(&f32::MAX.to_le_bytes());
+        }
+    }
+    fs::write(&tensors, bytes).unwrap();
+    merge(&["the merged `", "is damaged"]);
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_refused_by_every_command() {
+    let place = Place::new();
+    let train = |name: &str| {
+        crate::common::train(
+            &place.at(name),
+            &[&[
+                "task.kind=addition",
+                "sft.steps=2",
+                "rl.steps=0",
+                "sft.batch=2",
+                "eval.n=1",
+                "checkpoint.every=1",
+            ]],
+        )
+    };
+    train("ours").output();
+    train("theirs").output();
+    let step = "checkpoints/step-00000002";
+    fs::remove_dir_all(place.at("ours").join(step)).unwrap();
+    fs::rename(place.at("theirs").join(step), place.at("ours").join(step)).unwrap();
+    let ours = place.at("ours").display().to_string();
+    train("ours").refused(2, &["step-00000002: a checkpoint of another run"]);
+    for command in [&["generate", "--prompt", "1", "--model"][..], &["info", "--model"], &["eval", "--model"]]
+    {
+        llm_train(&[command, &[&ours]].concat(), "").refused(2, &["a checkpoint of another run"]);
+    }
+}
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_exits_with_one() {
+    let place = Place::new();
+    let row = |i: usize, reward: f64| {
+        format!(
+            "{{\"step\": {}, \"reward\": {reward}, \"frac_reward_zero_std\": 1.0, \"loss\": NaN, \"completions/clipped_ratio\": 0.0}}",
+            i * 10
+        )
+    };
+    let state = |reward: fn(usize) -> f64, nan: bool| {
+        let rows: Vec<String> = (1..=12).map(|i| row(i, reward(i))).collect();
+        let text = format!("{{\"global_step\": 120, \"log_history\": [{}]}}", rows.join(", "));
+        if nan {
+            text
+        } else {
+            text.replace("NaN", "0.01")
+                .replace("\"frac_reward_zero_std\": 1.0", "\"frac_reward_zero_std\": 0.2")
+        }
+    };
+    let sick = place.write("trainer_state.json", state(|_| 0.0, true));
+    let done = llm_train(&["doctor", &sick], "");
+    assert_eq!((done.code, done.stderr.as_str()), (Some(1), ""));
+    for part in [
+        "12 steps of RL by TRL: 3 findings",
+        "The reward is constant (steps 10 to 120)",
+        "100 % of the groups",
+        "loss_is",
+        "docs/doctor.md#divergence",
+    ] {
+        let part = part.replace("loss_is", "in 12 of 12 steps the loss is not finite");
+        assert!(done.stdout.contains(&part), "{part}: {}", done.stdout);
+    }
+    // A directory with it, as JSON.
+    let done = llm_train(&["doctor", place.0.path().to_str().unwrap(), "--json"], "");
+    assert_eq!(done.code, Some(1));
+    let found: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let ids: Vec<&str> =
+        found["findings"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["constant-reward", "no-variance", "divergence"]);
+    assert_eq!((&found["framework"], &found["steps"]), (&"TRL".into(), &12.into()));
+    let well = place.write("well.json", state(|i| i as f64 / 20.0, false));
+    assert!(llm_train(&["doctor", &well], "").output().contains("nothing is wrong that this log can show"));
+    for (path, expected) in
+        [("absent", "cannot be read"), ("Cargo.toml", "must be a run directory of llm-train")]
+    {
+        llm_train(&["doctor", path], "").refused(2, &[path, expected]);
+    }
+    // A run of ours, with rewards that are all 0: one token is no answer.
+    let run = place.at("run");
+    let settings: &[&str] = &[
+        "task.kind=addition",
+        "sft.steps=0",
+        "rl.steps=12",
+        "rl.prompts_per_step=2",
+        "rl.max_new_tokens=1",
+        "eval.n=2",
+    ];
+    crate::common::train(&run, &[settings]).output();
+    let done = llm_train(&["doctor", run.to_str().unwrap()], "");
+    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    for part in
+        ["12 steps of RL by llm-train", "The reward is constant", "100 % of the responses are cut off"]
+    {
+        assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
+    }
+}
