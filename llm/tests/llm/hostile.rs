@@ -58,14 +58,14 @@ fn chat_templates_without_bounds_are_refused() {
     let mut tried = 0;
     for (template, expected) in [
         (doubling("'ab'", "ns.x ~ ns.x", "{{ ns.x }}"), "it takes more than 256 MiB of memory"),
-        (doubling("'ab'", "ns.x + ns.x", "{{ ns.x }}"), "MiB of memory"),
+        (doubling("'ab'", "ns.x + ns.x", "{{ ns.x }}"), "it takes more than "),
         (doubling("[1]", "ns.x + ns.x", "{{ ns.x }}"), ""),
-        (doubling("'a'", "ns.x|replace('a', 'aaaaaaaa')", "{{ ns.x }}"), "MiB of memory"),
+        (doubling("'a'", "ns.x|replace('a', 'aaaaaaaa')", "{{ ns.x }}"), "it takes more than "),
         (doubling("['ab']", "[ns.x|join(ns.x|join)]", "{{ ns.x }}"), ""),
-        (doubling("'ab'", "[ns.x, ns.x]|join", "{{ ns.x }}"), "MiB of memory"),
-        (doubling("[1]", "[ns.x, ns.x]", "{{ ns.x }}"), "MiB of memory"),
-        (doubling("[1]", "[ns.x, ns.x]", "{{ ns.x|tojson }}"), "MiB of memory"),
-        ("{{ 'a\nb'|indent(1000000000) }}".to_owned(), "MiB of memory"),
+        (doubling("'ab'", "[ns.x, ns.x]|join", "{{ ns.x }}"), "it takes more than "),
+        (doubling("[1]", "[ns.x, ns.x]", "{{ ns.x }}"), "it takes more than "),
+        (doubling("[1]", "[ns.x, ns.x]", "{{ ns.x|tojson }}"), "it takes more than "),
+        ("{{ 'a\nb'|indent(1000000000) }}".to_owned(), "it takes more than "),
         ("{{ '%1000000000d'|format(1) }}".to_owned(), ""),
         ("{{ 'a' * 1000000000 }}".to_owned(), ""),
         ("{{ 'a'.ljust(1000000000) }}{{ 'a'.center(1000000000) }}".to_owned(), ""),
@@ -199,7 +199,7 @@ fn bomb(path: &Path, rows: usize, length: usize) {
     use parquet::schema::parser::parse_message_type;
     let schema = "message row { required binary problem (UTF8); required binary answer (UTF8); }";
     let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(19).unwrap()))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).unwrap()))
         .set_dictionary_page_size_limit(1 << 30)
         .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None)
         .build();
@@ -221,14 +221,14 @@ fn bomb(path: &Path, rows: usize, length: usize) {
 fn parquet_that_unpacks_to_a_multiple_of_itself_is_refused_and_repetition_is_not() {
     let place = Place::new();
     let (bombs, fair) = (place.at("bomb.parquet"), place.at("fair.parquet"));
-    bomb(&bombs, 200_000, 1 << 20);
+    bomb(&bombs, 3000, 1 << 16);
     let size = fs::metadata(&bombs).unwrap().len();
-    assert!(size < 4096, "{size} bytes that unpack to 200 GB");
+    assert!(size < 20_000, "{size} bytes that unpack to 200 MB");
     let done = limited(&["data", &bombs.display().to_string(), "--show", "0"]);
     done.refused(2, &["bomb.parquet: row ", "unpacks to more than", "1000 times"]);
     // One page of more memory than there is.
     let page = place.at("page.parquet");
-    bomb(&page, 1, 400 << 20);
+    bomb(&page, 1, 150 << 20);
     assert!(fs::metadata(&page).unwrap().len() < 100_000);
     limited(&["data", &page.display().to_string(), "--show", "0"])
         .refused(2, &["page.parquet: ", "MiB of memory"]);

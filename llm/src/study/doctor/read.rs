@@ -106,7 +106,8 @@ fn lines(path: &Path, text: &str) -> Result<Vec<Map<String, Value>>, LogError> {
             problem,
         };
         let value: Value = serde_json::from_str(line).map_err(|e| {
-            at(format!("not JSON: {}", e.to_string().replace(" at line 1 column ", " at column ")))
+            let hint = if i == 0 { format!("; {RIGHT}") } else { String::new() };
+            at(format!("not JSON: {}{hint}", e.to_string().replace(" at line 1 column ", " at column ")))
         })?;
         let mut row = object(value).ok_or_else(|| at("a line must be an object of numbers".to_owned()))?;
         if let Some(Value::Object(data)) = row.remove("data") {
