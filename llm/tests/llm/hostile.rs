@@ -191,7 +191,7 @@ fn absurd_shapes_are_refused_before_memory_is_taken() {
 }
 
 /// A Parquet file of `rows` rows whose problems are one text of `length` bytes, which a dictionary holds once.
-fn bomb(path: &Path, rows: usize, length: usize) {
+pub(super) fn bomb(path: &Path, rows: usize, length: usize) {
     use parquet::basic::{Compression, ZstdLevel};
     use parquet::data_type::{ByteArray, ByteArrayType};
     use parquet::file::properties::WriterProperties;
@@ -288,6 +288,15 @@ fn a_data_set_commands_no_terminal() {
     let done = limited(&["data", &spoilt]);
     assert!(!done.stderr.contains('\u{1b}'), "{:?}", done.stderr);
     done.refused(2, &["prob\\u{1b}[2Jlem"]);
+}
+
+#[test]
+fn the_column_that_a_refusal_asks_for_is_taken() {
+    let place = Place::new();
+    let data = place.write("data.jsonl", "{\"question\": \"1+1\", \"rationale\": \"2\"}\n");
+    limited(&["data", &data]).refused(2, &["rationale: no \\boxed{}", "name it with --column answer=NAME"]);
+    let done = limited(&["data", &data, "--column", "answer=rationale", "--show", "0"]);
+    assert!(done.output().contains("answer `rationale`, no solution"), "{}", done.stdout);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod documented;
 mod documents;
 mod eval;
 mod eval_run;
+mod fuzz;
 mod gpu_on_policy;
 mod gpu_synthetic;
 mod gpu_train;

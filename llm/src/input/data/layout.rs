@@ -267,6 +267,9 @@ impl DatasetLayout {
                 TextSource::Turn((*chat.ok_or_else(|| missing("answer", &ANSWERS))?).to_owned())
             }
         };
+        // Who names a column as the answer says that it is no solution, whatever its name.
+        let is_named = columns.answer.is_some() && columns.solution.is_none();
+        let solution = solution.filter(|solution| !(is_named && *solution == answer));
         let problem = if is_turns { TextSource::Turn(problem) } else { TextSource::Column(problem) };
         let mapped = columns != &Columns::default();
         let mut layout =

@@ -154,22 +154,33 @@ mod tests {
         }
     }
 
+    /// Lines of at most 160 characters; those after the first begin with `indent`.
+    fn wrapped(text: &str, indent: &str) -> String {
+        let mut lines = vec![String::new()];
+        for word in text.split(' ') {
+            let line = lines.last_mut().expect("at least one");
+            match line.is_empty() {
+                true => line.push_str(word),
+                false if line.chars().count() + 1 + word.chars().count() > 158 => {
+                    lines.push(format!("{indent}{word}"));
+                }
+                false => line.extend([" ", word]),
+            }
+        }
+        lines.join("\n")
+    }
+
     #[test]
     fn the_page_explains_every_finding() {
         let section = |check: &&Check| {
             let list = |framework| format!("- {framework}: ", framework = Framework::name(framework));
             let advice: String = [Framework::Ours, Framework::Trl, Framework::Verl]
-                .map(|framework| list(framework) + check.advice.of(framework) + "\n")
+                .map(|framework| wrapped(&(list(framework) + check.advice.of(framework)), "  ") + "\n")
                 .concat();
             let columns: Vec<&str> = check.needs.iter().map(|c| c.name()).collect();
-            format!(
-                "### {}\n\n{}.\n\nFound when {} (columns: {}). {}\n\nWhat to change:\n\n{advice}\n",
-                check.id,
-                check.title,
-                check.sign,
-                columns.join(", "),
-                check.meaning
-            )
+            let when = format!("Found when {} (columns: {}).", check.sign, columns.join(", "));
+            let text = wrapped(&format!("{when} {}", check.meaning), "");
+            format!("### {}\n\n{}.\n\n{text}\n\nWhat to change:\n\n{advice}\n", check.id, check.title)
         };
         let columns: String = Column::ALL
             .iter()

@@ -1,0 +1,228 @@
+//! Every reader of files under damaged input: whatever stands there, the answer is a value or an error on one line, soon and without a panic.
+//!
+//! `cargo test` tries some hundred inputs of each reader. `GRPO_LAMBDA_FUZZ=1000000 cargo test -p grpo-lambda-llm --test llm fuzz` tries more;
+//! `GRPO_LAMBDA_FUZZ_SEED` begins elsewhere. An input that fails is printed with the number that makes it again.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use grpo_lambda_decoder::model::{self, weights};
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::input::data::{Columns, OnBadRow, open};
+use grpo_lambda_llm::input::prompt::{ChatTemplate, Message};
+use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_llm::run;
+use grpo_lambda_llm::study::doctor;
+
+use crate::common::{checkpoint, shape};
+
+/// SplitMix64: a number from a seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// What readers stumble over.
+const WORDS: [&[u8]; 24] = [
+    b"null",
+    b"NaN",
+    b"-1",
+    b"0",
+    b"1e308",
+    b"4294967295",
+    b"18446744073709551616",
+    b"\"\"",
+    b"{}",
+    b"[]",
+    b"[[[[[[[[",
+    b"{{",
+    b"}}",
+    b"{%",
+    b"%}",
+    b"\\u0000",
+    b"\xff\xfe",
+    b"\n",
+    b"\r\n",
+    b"\x00",
+    b"'",
+    b"\"",
+    b"..",
+    b"\xef\xbb\xbf",
+];
+
+/// `seed` with one to four changes.
+fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + random.below(40)).min(bytes.len());
+        match random.below(7) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 => bytes.truncate(at),
+            2 => drop(bytes.drain(at..end)),
+            3 => drop(bytes.splice(at..at, WORDS[random.below(WORDS.len())].iter().copied())),
+            4 => drop(bytes.splice(at..end, WORDS[random.below(WORDS.len())].iter().copied())),
+            5 => {
+                let piece = bytes[at..end].repeat(1 + random.below(20));
+                drop(bytes.splice(at..at, piece));
+            }
+            _ => bytes[at..end].fill(random.next() as u8),
+        }
+    }
+    bytes
+}
+
+/// Gives `read` mutations of the seeds; its error, where there is one, must be one line that is not empty.
+fn fuzz(name: &str, times: u64, seeds: &[Vec<u8>], mut read: impl FnMut(&[u8]) -> Result<(), String>) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let (times, first) =
+        (number("GRPO_LAMBDA_FUZZ").unwrap_or(times), number("GRPO_LAMBDA_FUZZ_SEED").unwrap_or(0));
+    let (mut refused, started) = (0, Instant::now());
+    for i in first..first + times {
+        let mut random = Random(i ^ weights::fnv(name));
+        let seed = &seeds[random.below(seeds.len())];
+        let bytes = mutated(seed, &mut random);
+        let (began, shown) =
+            (Instant::now(), String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned());
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&bytes)));
+        let done = done.unwrap_or_else(|_| panic!("{name}, input {i} panics: {shown:?}"));
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{name}, input {i} takes {:?}: {shown:?}",
+            began.elapsed()
+        );
+        if let Err(problem) = done {
+            refused += 1;
+            assert!(!problem.trim().is_empty(), "{name}, input {i}: {shown:?}");
+        }
+    }
+    eprintln!("{name}: {times} inputs, {refused} refused, {:.1} s", started.elapsed().as_secs_f64());
+    assert!(refused > 0, "{name}: nothing was refused, so nothing was tried");
+}
+
+/// A file that each input is written into.
+fn in_file<T, E: std::fmt::Display>(
+    path: &Path,
+    read: impl Fn() -> Result<T, E>,
+) -> impl FnMut(&[u8]) -> Result<(), String> {
+    move |bytes| {
+        fs::write(path, bytes).unwrap();
+        read().map(drop).map_err(|e| e.to_string())
+    }
+}
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn configurations() {
+    let seeds = [Config::resolve("tiny", &[""; 0]).unwrap().to_toml().into_bytes()];
+    fuzz("config.toml", 300, &seeds, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        Config::parse(&text, "config.toml").map(drop).map_err(|e| e.to_string())
+    });
+}
+
+#[test]
+fn parts_of_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let load = || {
+        let shape = model::Config::load(dir.path())?;
+        weights::load(dir.path(), &shape)
+    };
+    for (name, times) in [("config.json", 300), ("model.safetensors", 100)] {
+        let path = dir.path().join(name);
+        let whole = fs::read(&path).unwrap();
+        // Of the weights only the header is worth damaging; the numbers behind it may be any.
+        let header = whole.len().min(4096);
+        let rest = whole[header..].to_vec();
+        fuzz(name, times, &[whole[..header].to_vec()], |bytes| {
+            fs::write(&path, [bytes, &rest].concat()).unwrap();
+            load().map(drop).map_err(|e| e.to_string())
+        });
+        fs::write(&path, whole).unwrap();
+    }
+    let path = dir.path().join("tokenizer.json");
+    let seeds = [fs::read(&path).unwrap()];
+    let tokenize = || {
+        let tokens = ModelTokenizer::load(dir.path())?;
+        let ids = tokens.prompt("What is 1 + 1?")?;
+        tokens.text(ids.ids())
+    };
+    fuzz("tokenizer.json", 200, &seeds, in_file(&path, tokenize));
+}
+
+#[test]
+fn chat_templates() {
+    let seeds = texts(&[
+        "{% for m in messages %}<|{{ m.role }}|>{{ m['content'] | trim }}{% if not loop.last %}\n{% endif %}{% endfor %}{{ eos_token }}",
+        "{%- set ns = namespace(x='') -%}{%- macro f(a, b=1) %}{{ a ~ b }}{% endmacro -%}{{ f(messages[0].content[:3], [1, {'a': 2}]) | tojson }}",
+        "{% generation %}{{ messages | map(attribute='role') | join(', ') }}{% endgeneration %}{{ raise_exception('no') if 0 else '' }}",
+        "{{ strftime_now('%Y-%m-%d') }}{{ '%5.2f' | format(1.5) }}{{ messages[-1].content.split('a') | length * 3 // 2 }}",
+    ]);
+    fuzz("chat template", 300, &seeds, |bytes| {
+        let template = ChatTemplate::new(&String::from_utf8_lossy(bytes), serde_json::Map::new(), "file");
+        let messages = [Message::new("system", "be brief"), Message::new("user", "what is 1 + 1?")];
+        template.and_then(|t| t.render(&messages, true)).map(drop).map_err(|e| e.to_string())
+    });
+}
+
+#[test]
+fn data_sets() {
+    let dir = tempfile::tempdir().unwrap();
+    let seeds = texts(&[
+        "{\"problem\": \"1+1?\", \"answer\": \"2\"}\n{\"problem\": \"2+2?\", \"answer\": [\"4\", 4]}\n",
+        "{\"question\": \"a\", \"answer\": \"so 5\\n#### 5\"}\n",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"\\\\boxed{1}\"}]}\n",
+    ]);
+    let lines = dir.path().join("data.jsonl");
+    let read = |path: &Path| open(&path.display().to_string(), &Columns::default(), OnBadRow::Refuse);
+    fuzz("data.jsonl", 300, &seeds, in_file(&lines, || read(&lines)));
+    let array = dir.path().join("data.json");
+    let seeds =
+        texts(&["[{\"problem\": \"1+1?\", \"answer\": \"2\"}, {\"problem\": \"2+2?\", \"answer\": 4}]"]);
+    fuzz("data.json", 300, &seeds, in_file(&array, || read(&array)));
+    let packed = dir.path().join("data.parquet");
+    crate::hostile::bomb(&packed, 30, 40);
+    let seeds = [fs::read(&packed).unwrap()];
+    fuzz("data.parquet", 300, &seeds, in_file(&packed, || read(&packed)));
+}
+
+#[test]
+fn manifests_and_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings: &[&str] =
+        &["task.kind=addition", "sft.steps=1", "rl.steps=0", "sft.batch=1", "eval.n=1", "checkpoint.every=1"];
+    crate::common::train(dir.path(), &[settings]).output();
+    let manifest = dir.path().join("checkpoints/step-00000001/manifest.json");
+    let seeds = [fs::read(&manifest).unwrap()];
+    fuzz("manifest.json", 300, &seeds, |bytes| {
+        fs::write(&manifest, bytes).unwrap();
+        let found = run::latest(dir.path()).map_err(|e| e.to_string())?.ok_or("passed over")?;
+        // What is read is what was written.
+        found.verify().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(found.step(), 1);
+        Ok(())
+    });
+    let log = dir.path().join("log.jsonl");
+    let seeds = texts(&[
+        "{\"step\":0,\"stage\":\"rl\",\"reward\":0.5,\"zero_variance_groups\":3,\"groups\":4,\"grad_norm\":null}\n",
+        "{\"log_history\": [{\"step\": 10, \"reward\": 0.25, \"loss\": NaN}, {\"step\": 20, \"reward\": 1}]}",
+        "{\"step\": 3, \"data\": {\"actor/pg_clipfrac\": 0.5, \"critic/score/mean\": 0.25}}\n",
+    ]);
+    let examine = || doctor::read(&log).map(|found| doctor::diagnose(&found));
+    fuzz("log", 300, &seeds, in_file(&log, examine));
+}
