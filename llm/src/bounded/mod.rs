@@ -84,6 +84,14 @@ pub fn run<T: Send + 'static>(
     }
 }
 
+/// Does `work`, which is known to take little, in this thread; a panic is an error all the same.
+///
+/// # Errors
+/// [`Stopped::Panic`].
+pub fn run_here<T>(work: impl FnOnce() -> T) -> Result<T, Stopped> {
+    caught(work).map_err(Stopped::Panic)
+}
+
 thread_local! {
     /// Whether a panic of this thread is caught and told in other words.
     static QUIET: Cell<bool> = const { Cell::new(false) };

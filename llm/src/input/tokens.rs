@@ -118,6 +118,8 @@ pub const UNKNOWN: &str = "<unk>";
 pub struct ModelTokenizer {
     tokenizer: Arc<Tokenizer>,
     eos: Vec<u32>,
+    /// Whether it may make much of little, so that its work is done within limits, which costs a thread each time.
+    swells: bool,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
 }
@@ -136,7 +138,7 @@ impl ModelTokenizer {
         let tokenizer =
             parse(Path::new(name), &Arc::new(bytes.clone())).expect("the shipped tokenizer is valid");
         let eos = tokenizer.token_to_id(end).expect("it has an end token");
-        ModelTokenizer { tokenizer, eos: vec![eos], files }
+        ModelTokenizer { tokenizer, eos: vec![eos], swells: false, files }
     }
 
     /// The tokenizer of a Hugging Face checkpoint directory.
@@ -151,7 +153,7 @@ impl ModelTokenizer {
         let read = |source| TokenError::Read { path: path.clone(), source };
         let bytes = Arc::new(read_regular(&path, LARGEST_FILE).map_err(read)?);
         let tokenizer = parse(&path, &bytes)?;
-        let eos = eos_ids(directory, &tokenizer)?;
+        let (eos, swells) = (eos_ids(directory, &tokenizer)?, swells(&bytes));
         let mut files = vec![("tokenizer.json".to_owned(), Arc::unwrap_or_clone(bytes))];
         for name in FILES {
             let path = directory.join(name);
@@ -161,7 +163,7 @@ impl ModelTokenizer {
                 Err(source) => return Err(TokenError::Read { path, source }),
             }
         }
-        let tokens = ModelTokenizer { tokenizer, eos, files };
+        let tokens = ModelTokenizer { tokenizer, eos, swells, files };
         tokens.check_eos(tokens.len())?;
         Ok(tokens)
     }
@@ -223,11 +225,16 @@ impl ModelTokenizer {
     }
 
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, TokenError> {
-        let (tokenizer, owned) = (self.tokenizer.clone(), text.to_owned());
-        let ids = bounded::run(limits(text.len()), move || {
-            let encoding = tokenizer.encode(owned, add_special_tokens).map_err(|e| e.to_string())?;
+        let encode = |tokenizer: &Tokenizer, text: &str| {
+            let encoding = tokenizer.encode(text, add_special_tokens).map_err(|e| e.to_string())?;
             Ok(encoding.get_ids().to_vec())
-        });
+        };
+        let ids = if self.swells {
+            let (tokenizer, owned) = (self.tokenizer.clone(), text.to_owned());
+            bounded::run(limits(text.len()), move || encode(&tokenizer, &owned))
+        } else {
+            bounded::run_here(|| encode(&self.tokenizer, text))
+        };
         let refused = |problem| TokenError::Encode { text: shown(text), problem };
         ids.map_err(|e| refused(e.to_string()))?.map_err(refused)
     }
@@ -282,10 +289,14 @@ impl ModelTokenizer {
     /// # Errors
     /// [`TokenError::Invalid`] when the tokenizer's decoder fails.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
-        let (tokenizer, owned) = (self.tokenizer.clone(), ids.to_vec());
-        let text = bounded::run(limits(ids.len()), move || {
-            tokenizer.decode(&owned, true).map_err(|e| e.to_string())
-        });
+        let decode =
+            |tokenizer: &Tokenizer, ids: &[u32]| tokenizer.decode(ids, true).map_err(|e| e.to_string());
+        let text = if self.swells {
+            let (tokenizer, owned) = (self.tokenizer.clone(), ids.to_vec());
+            bounded::run(limits(ids.len()), move || decode(&tokenizer, &owned))
+        } else {
+            bounded::run_here(|| decode(&self.tokenizer, ids))
+        };
         let refused = |e: String| TokenError::Invalid {
             path: PathBuf::from("tokenizer.json"),
             problem: format!("cannot decode: {e}"),
@@ -301,6 +312,27 @@ const LARGEST_FILE: u64 = 256 << 20;
 fn limits(length: usize) -> Limits {
     let memory = (256 << 20) + length.saturating_mul(4096);
     Limits { memory, time: Some(Duration::from_secs(60)) }
+}
+
+/// Whether the parts of a `tokenizer.json` that put texts in the place of others can make a text more than 64 times as long, one after the
+/// other. Every other part makes a few tokens of a character at most.
+fn swells(bytes: &[u8]) -> bool {
+    const MOST: usize = 64;
+    let Ok(json) = serde_json::from_slice::<serde_json::Value>(bytes) else { return true };
+    let (mut factor, mut open) =
+        (1usize, vec![&json["normalizer"], &json["pre_tokenizer"], &json["decoder"]]);
+    while let Some(part) = open.pop() {
+        match part {
+            serde_json::Value::Object(fields) => {
+                let texts = ["content", "prepend"].iter().filter_map(|name| fields.get(*name)?.as_str());
+                texts.for_each(|text| factor = factor.saturating_mul(text.chars().count().max(1)));
+                open.extend(fields.values());
+            }
+            serde_json::Value::Array(parts) => open.extend(parts),
+            _ => {}
+        }
+    }
+    factor > MOST
 }
 
 /// The beginning of a text, for a refusal.
@@ -401,6 +433,21 @@ mod tests {
             eos(&[all[0], ("config.json", "{}"), ("tokenizer_config.json", named)]).expect("a name"),
             [1]
         );
+    }
+
+    #[test]
+    fn texts_that_are_put_in_the_place_of_others_swell_together() {
+        let replace = |n: usize| serde_json::json!({"type": "Replace", "content": "x".repeat(n)});
+        let swells = |normalizers: &[serde_json::Value], decoder: serde_json::Value| {
+            let json = serde_json::json!({"normalizer": {"normalizers": normalizers}, "decoder": decoder});
+            super::swells(json.to_string().as_bytes())
+        };
+        assert!(!super::swells(TINY.as_bytes()));
+        assert!(!swells(&[replace(8), replace(8)], serde_json::Value::Null));
+        assert!(swells(&[replace(8), replace(8)], replace(2)));
+        assert!(swells(&[replace(0), replace(65)], serde_json::Value::Null));
+        assert!(swells(&[serde_json::json!({"type": "Prepend", "prepend": "x".repeat(100)})], replace(1)));
+        assert!(super::swells(b"{"));
     }
 
     #[test]

