@@ -16,6 +16,7 @@ pub mod eval;
 pub mod input;
 pub mod plan;
 pub mod problems;
+pub mod remote;
 pub mod reward;
 pub mod run;
 pub mod step;

@@ -7,6 +7,7 @@ use grpo_lambda_decoder::lora::TARGETS;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 
+use super::rollout::EngineKind;
 use super::toml_scalar;
 use crate::config::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
@@ -231,7 +232,14 @@ pub static FIELDS: &[Field] = &[
     field("rl.grad_clip", ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
     field("rl.dynamic_sampling", ValueKind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
-    field("rl.max_logp_error", ValueKind::Number { min: 1.0, max: f64::MAX }, "1.05", "where sampler and trainer round differently (not on the CPU): the factor between their probabilities of a token, on average, above which the run stops"),
+    field("rl.max_logp_error", ValueKind::Number { min: 1.0, max: f64::MAX }, "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops"),
+    field("rollout.engine", ValueKind::Choice(&EngineKind::NAMES), "local", "what samples the responses: local is this program; vllm and sglang are servers that get the weights of every step through a checkpoint on disk (docs/engines.md)"),
+    resumable(field("rollout.url", ValueKind::Text("none"), "none", "address of that server, as in http://127.0.0.1:8000")),
+    resumable(field("rollout.model", ValueKind::Text("auto"), "auto", "the name under which it serves the model; auto: the only one it has")),
+    resumable(field("rollout.weights", ValueKind::Text("auto"), "auto", "directory through which it gets the weights, which it sees under the same path; auto: rollout in the run directory")),
+    resumable(field("rollout.timeout", ValueKind::Number { min: 0.1, max: 86400.0 }, "600", "seconds that a request may take, and for which a server that went away is waited for")),
+    resumable(field("rollout.retries", integer(0, 1000), "3", "how often the sampling of a step is repeated when the server fails")),
+    resumable(field("rollout.concurrency", integer(1, 1024), "64", "requests under way at a time, one for each prompt; changes no seed")),
     field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
     field("reward.format", WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1"),
     field("reward.tag_count", WEIGHT, "0", "weight of the layout's four tags, each worth 0.25 when it stands there once"),

@@ -21,6 +21,7 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         "sft" => steps("sft", config.sft.steps),
         // The completion limit is that of evaluations, too.
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
+        "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
         "lora" if name != "rank" && config.lora.is_none() => Some("lora.rank=0".to_owned()),
         "reward" => match config.rl.steps {
             0 => Some("rl.steps=0".to_owned()),

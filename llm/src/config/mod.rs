@@ -12,6 +12,7 @@ pub mod hints;
 mod idle;
 mod needs;
 mod rewards;
+mod rollout;
 pub mod schedule;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ mod typed;
 
 pub use fields::{FIELDS, Field, ValueKind};
 pub use idle::idle_settings;
+pub use rollout::{EngineKind, RolloutConfig};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -214,6 +216,8 @@ pub struct Config {
     pub task: TaskSource,
     pub sft: SftConfig,
     pub rl: RlConfig,
+    /// What samples, where this program does not.
+    pub rollout: Option<RolloutConfig>,
     pub reward: RewardConfig,
     pub eval: EvalConfig,
     pub checkpoint: CheckpointConfig,

@@ -11,7 +11,7 @@ use grpo_lambda_gpu::select::{self, DevicePreference};
 use super::schedule::{Schedule, ScheduleShape};
 use super::{
     CheckpointConfig, Config, ConfigError, EvalConfig, METHOD_NAME, MemoryConfig, ModelShape, ModelSource,
-    RlConfig, SftConfig, check_shape, rewards, task,
+    RlConfig, SftConfig, check_shape, rewards, rollout, task,
 };
 
 /// Canonical values by key. A field that is missing or not canonical is a bug of the program, not of the user.
@@ -38,6 +38,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         task: task(&values)?,
         sft: v.sft(),
         rl: v.rl(),
+        rollout: rollout::read(&values)?,
         reward: rewards::read(&values)?,
         checkpoint: CheckpointConfig {
             every: v.whole("checkpoint.every"),

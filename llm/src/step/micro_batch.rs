@@ -48,3 +48,26 @@ pub fn score_with_reference<E: Engine>(
     }
     Ok(())
 }
+
+/// Writes the entropies of the policy's distributions into the responses, at most `budget` tokens per forward pass.
+///
+/// # Errors
+/// When the engine refuses or its device fails.
+pub fn score_entropies<E: Engine>(
+    engine: &E,
+    prompts: &[&[u32]],
+    batch: &mut [Group],
+    budget: usize,
+    options: ForwardOptions,
+) -> Result<(), Error> {
+    // The tape is not used: with checkpoints it holds little.
+    let options = ForwardOptions { entropy: true, checkpoint: true, ..options };
+    let mut scored = Vec::new();
+    for part in parts(prompts, batch, budget) {
+        scored.extend(engine.forward(&rows(prompts, batch, part), options)?.0.entropies);
+    }
+    for (response, entropies) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
+        response.evidence.entropies = Some(entropies);
+    }
+    Ok(())
+}

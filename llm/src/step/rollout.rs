@@ -73,6 +73,12 @@ impl Trainer<'_> {
                 micro_batch::score_with_reference(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
+        if groups.iter().flat_map(|g| &g.responses).any(|r| r.evidence.entropies.is_none()) {
+            let (budget, options) = (settings.memory.micro_batch_tokens, settings.options());
+            observed(self.observer, Phase::Evidence, || {
+                Ok::<_, PolicyError>(micro_batch::score_entropies(engine, &ids(&prompts), &mut groups, budget, options)?)
+            })?;
+        }
         let mut evidence_cost = EvidenceCost::default();
         if let (Some(source), Some(model)) = (&settings.evidence, engine.cpu_decoder()) {
             evidence_cost = observed(self.observer, Phase::Evidence, || {
@@ -118,8 +124,10 @@ impl Trainer<'_> {
 
 /// A response as a method reads it.
 fn response(sampled: SampledResponse, breakdown: &RewardBreakdown) -> Response {
+    // A server does not tell the entropies: see `Trainer::sample`.
+    let told = sampled.entropies.len() == sampled.tokens.len();
     let evidence = Evidence {
-        entropies: Some(sampled.entropies),
+        entropies: told.then_some(sampled.entropies),
         // Where the trainer rounds differently, `old_logps` become its own in the first update.
         sampler_logps: Some(sampled.logps.clone()),
         ..Evidence::default()

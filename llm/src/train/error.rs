@@ -81,9 +81,13 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// Whether the program of `reward.command` failed.
-    pub(super) fn is_of_reward(&self) -> bool {
-        matches!(self, TrainError::Rl { source: PolicyError::Reward(RewardError::Program(_)), .. })
+    /// Whether something outside failed, in a step that had not moved the weights yet: the program of `reward.command`, or the rollout engine.
+    pub(super) fn leaves_the_weights(&self) -> bool {
+        let TrainError::Rl { source, .. } = self else { return false };
+        matches!(
+            source,
+            PolicyError::Reward(RewardError::Program(_)) | PolicyError::Rollout(RolloutError::External(_))
+        )
     }
 
     /// The signal that asked for the end, if one did.

@@ -44,12 +44,13 @@ use std::time::Instant;
 
 use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config as Shape, Decoder};
+use grpo_lambda_decoder::model::{Config as Shape, Decoder, Error};
 use grpo_lambda_gpu::select::ComputeDevice;
 
 use crate::config::Config;
 use crate::input::tokens::ModelTokenizer;
 use crate::problems::Problems;
+use crate::remote::{RemoteEngine, Server};
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, RunDir, stop};
 use crate::step::engine::{CpuEngine, Engine, GpuEngine};
@@ -96,11 +97,11 @@ pub fn train_on(
     run.announce(&chosen);
     run.note_device(&chosen);
     match chosen {
-        ComputeDevice::Cpu => run.stages(parameters, checkpoint, &|shape, parameters, start| {
+        ComputeDevice::Cpu => run.sampled(parameters, checkpoint, &|shape, parameters, start| {
             CpuEngine::new(Decoder::new(shape.clone(), parameters)?, start)
         }),
         ComputeDevice::Cuda(card, dtype) => {
-            run.stages(parameters, checkpoint, &|shape, parameters, start| {
+            run.sampled(parameters, checkpoint, &|shape, parameters, start| {
                 GpuEngine::new(&card, dtype, shape, &parameters, start)
             })
         }
@@ -148,6 +149,21 @@ impl<'a> Run<'a> {
             started,
         };
         (run, checkpoint)
+    }
+
+    /// Runs the remaining stages, on engines that `new_engine` builds and that a server samples for where `rollout.engine` names one.
+    fn sampled<E: Engine>(
+        &mut self,
+        parameters: Parameters<f32>,
+        from: Option<Checkpoint>,
+        new_engine: &EngineFactory<'_, E>,
+    ) -> Result<RunSummary, TrainError> {
+        let Some(rollout) = &self.config.rollout else { return self.stages(parameters, from, new_engine) };
+        let (run, limit) = (self.dir.path().to_owned(), self.config.rl.max_logp_error);
+        self.stages(parameters, from, &|shape, parameters, start| {
+            let server = Server::connect(rollout, shape.vocab_size).map_err(|e| Error::Unsupported(e.to_string()))?;
+            Ok(RemoteEngine::new(new_engine(shape, parameters, start)?, server, &run, limit))
+        })
     }
 
     /// Runs the remaining stages, on engines that `new_engine` builds.

@@ -20,6 +20,7 @@ use crate::plan::memory::{self, StepShape};
 use crate::plan::synthetic;
 use crate::problems::MaxLengths;
 use crate::problems::{Problems, Stage};
+use crate::remote::Server;
 use crate::reward::program::{Question, RewardProgram};
 use crate::run;
 use crate::run::progress::say;
@@ -60,6 +61,7 @@ impl Inputs {
         }
         if !directory.join("summary.json").exists() {
             try_reward_program(config, &problems, &tokens)?;
+            try_rollout_engine(config, &shape)?;
         }
         if matches!(chosen, ComputeDevice::Cpu) {
             check_machine_memory(config, &shape, longest)?;
@@ -151,6 +153,12 @@ fn try_reward_program(
     };
     let asked = RewardProgram::new(&program.line, program.timeout).ask(&[question], &mut |line| say(line));
     asked.map(drop).map_err(|e| ConfigError::Conflict(e.to_string()).into())
+}
+
+/// Asks the server of `rollout.url` for its model, before any training: one that is not started is found now.
+fn try_rollout_engine(config: &Config, shape: &model::Config) -> Result<(), TrainError> {
+    let Some(rollout) = &config.rollout else { return Ok(()) };
+    Server::connect(rollout, shape.vocab_size).map(drop).map_err(|e| ConfigError::Conflict(e.to_string()).into())
 }
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after

@@ -64,14 +64,14 @@ impl Run<'_> {
         Ok((engine, saved))
     }
 
-    /// Writes a checkpoint of the steps done so far where the step under way failed for its reward: nothing of it has changed the weights.
+    /// Writes a checkpoint of the steps done so far where the step under way failed for something outside: nothing of it has changed the weights.
     fn keep_before_failing<E: Engine>(
         &mut self,
         error: TrainError,
         engine: &E,
         saved: &Checkpoint,
     ) -> TrainError {
-        if !error.is_of_reward() || saved.step() == self.state.done() {
+        if !error.leaves_the_weights() || saved.step() == self.state.done() {
             return error;
         }
         match self.save(engine) {

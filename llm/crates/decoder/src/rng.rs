@@ -14,9 +14,11 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 /// What random numbers are for; two purposes never share numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// Sampling training responses.
     Rollout,
@@ -56,7 +58,8 @@ impl Purpose {
 /// let (first, third) = (address.unit(0), address.unit(2));
 /// assert_eq!([address.unit(2), address.unit(0)], [third, first]); // any order, any number of times
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Address {
     seed: u64,
     purpose: Purpose,

@@ -62,6 +62,9 @@ pub enum RolloutError {
         /// What is wrong.
         source: ScoreError,
     },
+    /// A sampler outside this process failed.
+    #[error("{0}")]
+    External(String),
     /// The prompt with its response exceeds the context.
     #[error(
         "prompt {prompt} has {tokens} tokens; with {new} new ones it exceeds the model's limit of {limit}"

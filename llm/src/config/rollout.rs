@@ -1,0 +1,92 @@
+//! The server that samples, where this program does not.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::ConfigError;
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// vLLM's completions and development endpoints, which `llm-train serve` has as well.
+    Vllm,
+    /// SGLang's own endpoints.
+    Sglang,
+}
+
+impl EngineKind {
+    /// The values of `rollout.engine`.
+    pub const NAMES: [&str; 3] = ["local", "vllm", "sglang"];
+
+    /// The engine of this name; none for `local`.
+    fn parse(name: &str) -> Option<EngineKind> {
+        match name {
+            "vllm" => Some(EngineKind::Vllm),
+            "sglang" => Some(EngineKind::Sglang),
+            _ => None,
+        }
+    }
+}
+
+/// A server, and how it is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RolloutConfig {
+    pub engine: EngineKind,
+    /// `http://HOST:PORT`, without a path.
+    pub url: String,
+    /// The served name; none for the only one there is.
+    pub model: Option<String>,
+    /// Where weights are handed over; none for the run directory.
+    pub weights: Option<PathBuf>,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// How often sampling is repeated.
+    pub retries: u64,
+    /// Requests under way at a time.
+    pub concurrency: usize,
+}
+
+/// The section `rollout`; none where this program samples.
+///
+/// # Errors
+/// [`ConfigError::Conflict`] without an address, or with one that is not usable.
+pub(super) fn read(values: &BTreeMap<String, String>) -> Result<Option<RolloutConfig>, ConfigError> {
+    let word = |key: &str| values[key].as_str();
+    let number = |key: &str| word(key).parse::<f64>().expect("canonical number");
+    let whole = |key: &str| word(key).parse::<u64>().expect("canonical whole number");
+    let Some(engine) = EngineKind::parse(word("rollout.engine")) else { return Ok(None) };
+    Ok(Some(RolloutConfig {
+        engine,
+        url: url(word("rollout.engine"), word("rollout.url"))?,
+        model: Some(word("rollout.model")).filter(|w| *w != "auto").map(str::to_owned),
+        weights: Some(word("rollout.weights")).filter(|w| *w != "auto").map(PathBuf::from),
+        timeout: Duration::from_secs_f64(number("rollout.timeout")),
+        retries: whole("rollout.retries"),
+        concurrency: usize::try_from(whole("rollout.concurrency")).unwrap_or(usize::MAX),
+    }))
+}
+
+/// The address without a slash at its end.
+fn url(engine: &str, given: &str) -> Result<String, ConfigError> {
+    let conflict = |problem: String| Err(ConfigError::Conflict(problem));
+    if given == "none" {
+        return conflict(format!(
+            "rollout.engine = {engine}: rollout.url is missing; give the server's address, as in rollout.url=http://127.0.0.1:8000"
+        ));
+    }
+    if given.starts_with("https://") {
+        return conflict(format!(
+            "rollout.url = {given}: this program speaks no TLS; give http://HOST:PORT, of a tunnel (ssh -L) if the server is elsewhere"
+        ));
+    }
+    let host = given.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']) => {
+            Ok(format!("http://{host}"))
+        }
+        _ => conflict(format!(
+            "rollout.url = {given}: must be http://HOST:PORT without a path, as in http://127.0.0.1:8000"
+        )),
+    }
+}

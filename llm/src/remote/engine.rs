@@ -1,0 +1,196 @@
+//! [`RemoteEngine`]: an engine that trains here and samples on a server.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+
+use super::answer::Probe;
+use super::check;
+use super::error::EngineError;
+use super::server::Server;
+use super::weights::HandOver;
+use crate::run::progress::say;
+use crate::step::engine::Engine;
+
+/// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
+const PROBE: (usize, usize) = (64, 8);
+/// What versions of weights begin with that a run of this program handed over.
+const VERSION: &str = "grpo-lambda:";
+
+/// An engine whose responses are sampled by a server, which gets the weights whenever they have moved.
+pub struct RemoteEngine<E> {
+    inner: E,
+    server: Server,
+    /// See [`crate::config::RlConfig::max_logp_error`].
+    max_logp_error: f64,
+    state: RefCell<State>,
+}
+
+/// What the server has.
+struct State {
+    hand_over: HandOver,
+    /// The version it was given last, while the weights are still those.
+    loaded: Option<String>,
+}
+
+impl<E: Engine> RemoteEngine<E> {
+    /// `inner`, sampled by `server`; `run` is the directory of the run, in which weights are handed over unless the settings say where.
+    pub fn new(inner: E, server: Server, run: &Path, max_logp_error: f64) -> Self {
+        let directory: PathBuf = server.settings().weights.clone().unwrap_or_else(|| run.join("rollout"));
+        let state = State { hand_over: HandOver::new(directory), loaded: None };
+        RemoteEngine { inner, server, max_logp_error, state: RefCell::new(state) }
+    }
+
+    /// The weights are others than before.
+    fn moved(&mut self) {
+        let state = self.state.get_mut();
+        state.hand_over.forget();
+        state.loaded = None;
+    }
+
+    /// Samples once, from the weights as they are now.
+    fn attempt(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, EngineError> {
+        let version = self.bring_up_to_date(request)?;
+        let responses = self.server.sample(request)?;
+        let now = self.server.version()?;
+        if now != version {
+            return Err(self.other_weights(&now, "while it sampled"));
+        }
+        Ok(responses)
+    }
+
+    /// Hands the weights over unless the server has them; the version it then has.
+    fn bring_up_to_date(&self, request: &SamplingRequest<'_>) -> Result<String, EngineError> {
+        let mut state = self.state.borrow_mut();
+        if let Some(loaded) = &state.loaded {
+            let now = self.server.version()?;
+            if now == *loaded {
+                return Ok(now);
+            }
+            let error = self.other_weights(&now, "since the last step");
+            if !error.is_passing() {
+                return Err(error);
+            }
+            state.loaded = None;
+        }
+        let parameters = || self.inner.parameters().map(Cow::into_owned);
+        let directory = state.hand_over.directory(self.inner.shape(), parameters);
+        let directory = directory.map_err(|e| EngineError::refused(e.to_string()))?;
+        let directory = directory.display().to_string();
+        let version = format!("{VERSION}{directory}");
+        self.server.load(&directory, &version)?;
+        self.check_weights(request)?;
+        state.loaded = Some(version.clone());
+        Ok(version)
+    }
+
+    /// What it means that the server has the weights `now`: of another run that uses it, or of none after a restart.
+    fn other_weights(&self, now: &str, when: &str) -> EngineError {
+        let url = &self.server.settings().url;
+        if now.starts_with(VERSION) {
+            return EngineError::refused(format!(
+                "{url}: another run has loaded its weights {when} (version {now}); a server serves one run at a time"
+            ));
+        }
+        EngineError::passing(format!("{url}: it has been restarted {when} (its weights are now version {now})"))
+    }
+
+    /// Refuses a server that does not have the weights, or gives other log-probabilities than those of the distribution it samples from.
+    fn check_weights(&self, request: &SamplingRequest<'_>) -> Result<(), EngineError> {
+        let (longest, sampled) = PROBE;
+        let prompt = request.prompts[0];
+        let prompt = &prompt[..prompt.len().min(longest)];
+        let probe = Probe { prompt, limit: sampled.min(request.limit(0)) };
+        let probed = self.server.probe(probe)?;
+        let score =
+            |rows: &Rows, options: ForwardOptions| Ok(self.inner.forward(rows, options)?.0.logps);
+        check::compare(prompt, &probed, self.max_logp_error, &score)
+            .map_err(|e| e.at(&format!("the server {}", self.server.settings().url)))
+    }
+}
+
+impl<E: Engine> Sampler for RemoteEngine<E> {
+    /// Repeats what failed because the server was away; seeds are those of the step, so that a repetition asks for the same responses.
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        let own = self.inner.shape().max_position_embeddings;
+        request.check(self.server.context().map_or(own, |theirs| own.min(theirs)))?;
+        if request.responses() == 0 {
+            return Ok(vec![Vec::new(); request.prompts.len()]);
+        }
+        let external = |e: EngineError| RolloutError::External(e.to_string());
+        let mut left = self.server.settings().retries;
+        loop {
+            match self.attempt(request) {
+                Ok(responses) => return Ok(responses),
+                Err(e) if e.is_passing() && left > 0 => {
+                    left -= 1;
+                    say(&format!("the rollout engine failed and is asked again ({left} times more): {e}"));
+                    self.server.wait().map_err(external)?;
+                }
+                Err(e) => return Err(external(e)),
+            }
+        }
+    }
+}
+
+impl<E: Engine> Engine for RemoteEngine<E> {
+    type Tape = E::Tape;
+
+    fn shape(&self) -> &Config {
+        self.inner.shape()
+    }
+
+    /// The server computes in another order, or another precision.
+    fn exact(&self) -> bool {
+        false
+    }
+
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, E::Tape), Error> {
+        self.inner.forward(rows, options)
+    }
+
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
+        self.inner.score_reference(rows, options)
+    }
+
+    fn backward(&mut self, tape: E::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        self.inner.backward(tape, dlogps)
+    }
+
+    fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
+        self.moved();
+        self.inner.step(rate)
+    }
+
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
+        self.inner.parameters()
+    }
+
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+        self.inner.frozen_weights()
+    }
+
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
+        self.inner.adapter()
+    }
+
+    fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
+        self.inner.write_optimiser(to)
+    }
+
+    fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
+        self.moved();
+        self.inner.restore_optimiser(state)
+    }
+
+    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
+        self.inner.cpu_decoder()
+    }
+}

@@ -1,0 +1,25 @@
+//! Responses from a server: vLLM, SGLang, or `llm-train serve`.
+//!
+//! ```text
+//! weights moved -> checkpoint on disk -> reload on the server -> a known sequence scored and compared     engine, weights, check
+//! prompt ids -> one request with its seed -> token ids, log-probabilities -> checked -> responses          server, vllm, sglang, answer
+//! ```
+//! Token ids go in and come out; no text is tokenised twice. What a server could get wrong silently is refused by name.
+
+mod answer;
+mod check;
+mod engine;
+mod error;
+mod http;
+mod protocol;
+mod server;
+mod sglang;
+#[cfg(test)]
+mod tests;
+pub(crate) mod vllm;
+mod weights;
+
+pub use engine::RemoteEngine;
+pub use error::EngineError;
+pub use http::TOKEN;
+pub use server::Server;

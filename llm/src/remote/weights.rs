@@ -1,0 +1,86 @@
+//! Weights on their way to a server: a checkpoint on disk, which it reads.
+
+use std::borrow::Cow;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
+use grpo_lambda_decoder::model::{Config, Error};
+
+/// The directories of a hand-over are these with a number.
+const NAME: &str = "weights-";
+/// The tensor that a server with a tied head does not read from the embedding, which vLLM keeps twice on the CPU.
+const HEAD: &str = "lm_head.weight";
+
+/// The directory in which checkpoints are handed over.
+#[derive(Debug)]
+pub(super) struct HandOver {
+    directory: PathBuf,
+    count: u64,
+    /// The latest, while the weights are still those.
+    current: Option<PathBuf>,
+}
+
+impl HandOver {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        HandOver { directory, count: 0, current: None }
+    }
+
+    /// The weights have moved.
+    pub(super) fn forget(&mut self) {
+        self.current = None;
+    }
+
+    /// The directory with these weights, written if they are not there. Older ones are removed.
+    pub(super) fn directory(
+        &mut self,
+        shape: &Config,
+        parameters: impl FnOnce() -> Result<Parameters<f32>, Error>,
+    ) -> Result<PathBuf, Error> {
+        if let Some(current) = &self.current {
+            return Ok(current.clone());
+        }
+        let io = |source: io::Error| Error::Io { path: self.directory.clone(), source };
+        fs::create_dir_all(&self.directory).map_err(io)?;
+        remove_all(&self.directory).map_err(io)?;
+        self.count += 1;
+        let path = std::path::absolute(self.directory.join(format!("{NAME}{}", self.count))).map_err(io)?;
+        let (shape, parameters) = untied(shape, parameters()?);
+        weights::save(&path, &shape, &parameters, SaveDtype::F32, usize::MAX)?;
+        self.current = Some(path.clone());
+        Ok(path)
+    }
+}
+
+impl Drop for HandOver {
+    /// A server holds what it has read; nobody reads these again.
+    fn drop(&mut self) {
+        if self.count > 0 {
+            drop(remove_all(&self.directory));
+            drop(fs::remove_dir(&self.directory));
+        }
+    }
+}
+
+/// The same model with a head of its own where it is tied.
+fn untied<'a>(shape: &Config, mut parameters: Parameters<f32>) -> (Cow<'a, Config>, Parameters<f32>) {
+    if shape.tie_word_embeddings {
+        let embedding: Option<Tensor<f32>> = parameters.get(weights::head_name(shape)).cloned();
+        parameters.extend(embedding.map(|embedding| (HEAD.to_owned(), embedding)));
+    }
+    (Cow::Owned(Config { tie_word_embeddings: false, ..shape.clone() }), parameters)
+}
+
+/// Removes what a hand-over wrote here, also one that was killed; files of other names stay.
+fn remove_all(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        if number.is_some_and(|n| n.parse::<u64>().is_ok()) && entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
