@@ -97,6 +97,8 @@ enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Time the phases of a training step
     Bench(commands::bench::BenchArgs),
+    /// A model behind the completion endpoint of vLLM: token ids and log-probabilities over HTTP
+    Serve(commands::serve::ServeArgs),
     /// Talk to a model in the terminal
     Chat(commands::chat::ChatArgs),
     /// The model of a run as a plain checkpoint in the type it came in, or its adapter
@@ -228,6 +230,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Info(args)) => commands::info::run(&args),
         Some(Command::Explain(args)) => commands::explain::run(&args),
         Some(Command::Bench(args)) => commands::bench::run(&args),
+        Some(Command::Serve(args)) => commands::serve::run(&args),
         Some(Command::Chat(args)) => commands::chat::run(&args),
         Some(Command::Export(args)) => commands::export::run(&args),
         Some(Command::Completions(args)) => commands::shell::completions(&args, Cli::command()),

@@ -19,6 +19,7 @@ pub mod problems;
 pub mod remote;
 pub mod reward;
 pub mod run;
+pub mod serve;
 pub mod step;
 pub mod study;
 pub mod train;

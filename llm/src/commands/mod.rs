@@ -18,6 +18,7 @@ pub mod merge;
 pub mod plot;
 pub mod reproduce;
 pub mod score;
+pub mod serve;
 pub mod shell;
 pub mod train;
 

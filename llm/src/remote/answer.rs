@@ -150,7 +150,9 @@ impl Answered {
         let first_end = self.tokens.iter().position(|token| ask.eos.contains(token));
         if let Some(at) = first_end.filter(|at| at + 1 < count) {
             let token = self.tokens[at];
-            return refused(format!("a response goes on after its end token (id {token} at {at} of {count})"));
+            return refused(format!(
+                "a response goes on after its end token (id {token} at {at} of {count})"
+            ));
         }
         match &self.finish {
             Finish::Abort => Err(EngineError::passing("the server aborted a response")),

@@ -99,7 +99,9 @@ impl<E: Engine> RemoteEngine<E> {
                 "{url}: another run has loaded its weights {when} (version {now}); a server serves one run at a time"
             ));
         }
-        EngineError::passing(format!("{url}: it has been restarted {when} (its weights are now version {now})"))
+        EngineError::passing(format!(
+            "{url}: it has been restarted {when} (its weights are now version {now})"
+        ))
     }
 
     /// Refuses a server that does not have the weights, or gives other log-probabilities than those of the distribution it samples from.
@@ -109,8 +111,7 @@ impl<E: Engine> RemoteEngine<E> {
         let prompt = &prompt[..prompt.len().min(longest)];
         let probe = Probe { prompt, limit: sampled.min(request.limit(0)) };
         let probed = self.server.probe(probe)?;
-        let score =
-            |rows: &Rows, options: ForwardOptions| Ok(self.inner.forward(rows, options)?.0.logps);
+        let score = |rows: &Rows, options: ForwardOptions| Ok(self.inner.forward(rows, options)?.0.logps);
         check::compare(prompt, &probed, self.max_logp_error, &score)
             .map_err(|e| e.at(&format!("the server {}", self.server.settings().url)))
     }

@@ -103,8 +103,7 @@ impl Server {
                 scope.spawn(work);
             }
         });
-        let all: Vec<_> =
-            answers.into_iter().filter_map(|place| place.into_inner().ok().flatten()).collect();
+        let all: Vec<_> = answers.into_iter().filter_map(|place| place.into_inner().ok().flatten()).collect();
         // What no repetition helps is told before what passes.
         let failure = |passing: bool| {
             all.iter().find_map(|a| a.as_ref().err().filter(|e| e.is_passing() == passing).cloned())

@@ -112,11 +112,7 @@ impl Protocol for Sglang {
             EngineError::refused("input_token_logprobs do not fit the prompt; one entry per token")
         })?;
         let answered = answer.answered()?;
-        Ok(Probed {
-            prompt,
-            tokens: answered.tokens,
-            logps: answered.logps.into_iter().flatten().collect(),
-        })
+        Ok(Probed { prompt, tokens: answered.tokens, logps: answered.logps.into_iter().flatten().collect() })
     }
 
     fn version(&self, http: &Http) -> Result<String, EngineError> {

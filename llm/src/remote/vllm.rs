@@ -154,7 +154,6 @@ fn question(served: &Served, prompt: &[u32], limit: usize, temperature: f64) -> 
         "logprobs": 0,
         "return_token_ids": true,
         "return_tokens_as_token_ids": true,
-        "skip_special_tokens": false,
         "stream": false,
     });
     match fields {

@@ -76,7 +76,13 @@ impl Trainer<'_> {
         if groups.iter().flat_map(|g| &g.responses).any(|r| r.evidence.entropies.is_none()) {
             let (budget, options) = (settings.memory.micro_batch_tokens, settings.options());
             observed(self.observer, Phase::Evidence, || {
-                Ok::<_, PolicyError>(micro_batch::score_entropies(engine, &ids(&prompts), &mut groups, budget, options)?)
+                Ok::<_, PolicyError>(micro_batch::score_entropies(
+                    engine,
+                    &ids(&prompts),
+                    &mut groups,
+                    budget,
+                    options,
+                )?)
             })?;
         }
         let mut evidence_cost = EvidenceCost::default();

@@ -161,7 +161,8 @@ impl<'a> Run<'a> {
         let Some(rollout) = &self.config.rollout else { return self.stages(parameters, from, new_engine) };
         let (run, limit) = (self.dir.path().to_owned(), self.config.rl.max_logp_error);
         self.stages(parameters, from, &|shape, parameters, start| {
-            let server = Server::connect(rollout, shape.vocab_size).map_err(|e| Error::Unsupported(e.to_string()))?;
+            let server =
+                Server::connect(rollout, shape.vocab_size).map_err(|e| Error::Unsupported(e.to_string()))?;
             Ok(RemoteEngine::new(new_engine(shape, parameters, start)?, server, &run, limit))
         })
     }

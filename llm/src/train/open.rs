@@ -158,7 +158,9 @@ fn try_reward_program(
 /// Asks the server of `rollout.url` for its model, before any training: one that is not started is found now.
 fn try_rollout_engine(config: &Config, shape: &model::Config) -> Result<(), TrainError> {
     let Some(rollout) = &config.rollout else { return Ok(()) };
-    Server::connect(rollout, shape.vocab_size).map(drop).map_err(|e| ConfigError::Conflict(e.to_string()).into())
+    Server::connect(rollout, shape.vocab_size)
+        .map(drop)
+        .map_err(|e| ConfigError::Conflict(e.to_string()).into())
 }
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after

@@ -13,6 +13,7 @@ mod device;
 mod documented;
 #[path = "../../../tests/documented/mod.rs"]
 mod documents;
+mod engines;
 mod eval;
 mod eval_run;
 mod fuzz;

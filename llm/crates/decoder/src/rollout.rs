@@ -31,9 +31,11 @@ pub struct SamplingParams {
 pub struct SampledResponse {
     /// Its tokens, the end token included.
     pub tokens: Vec<u32>,
-    /// `log pi(token)` of each, at the sampling temperature (1 for greedy), in nats: the trainer's numbers to the bit.
+    /// `log pi(token)` of each, at the sampling temperature (1 for greedy), in nats: the trainer's numbers to the bit. Where tokens were cut off
+    /// (top-k, top-p, no end token yet), those that are left are renormalised.
     pub logps: Vec<f64>,
-    /// Entropy of the distribution each was drawn from, in nats.
+    /// Entropy of the distribution at the sampling temperature that each was drawn from, before any token was cut off, in nats. Empty from a
+    /// sampler that does not tell.
     pub entropies: Vec<f64>,
     /// Whether it was cut off at the limit.
     pub truncated: bool,
@@ -181,11 +183,11 @@ impl SamplingRequest<'_> {
                 let scores = decode.scores(one);
                 let made = &mut out[prompt][response];
                 let position = made.tokens.len();
-                let token = self
+                let (token, logp) = self
                     .choose(scores, (self.address)(prompt, response), position)
                     .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
                 made.tokens.push(token as u32);
-                made.logps.push(f64::from(scores[token]));
+                made.logps.push(logp);
                 made.entropies.push(entropy(scores));
                 let ended = self.eos.contains(&(token as u32))
                     || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
@@ -205,19 +207,24 @@ impl SamplingRequest<'_> {
         Ok(out)
     }
 
-    fn choose(&self, scores: &[f32], address: Address, position: usize) -> Result<usize, ScoreError> {
-        let mut changed = Vec::new();
+    /// The next token with its log-probability.
+    fn choose(&self, scores: &[f32], address: Address, position: usize) -> Result<(usize, f64), ScoreError> {
         let early = position < self.sampling.min_new_tokens;
-        let scores = if early || !self.truncation.is_none() {
-            changed.extend_from_slice(scores);
-            if early {
-                self.eos.iter().for_each(|&id| changed[id as usize] = f32::NEG_INFINITY);
-            }
-            self.truncation.apply(&mut changed);
-            &changed
-        } else {
-            scores
-        };
+        if !early && self.truncation.is_none() {
+            let token = self.draw(scores, address, position)?;
+            return Ok((token, f64::from(scores[token])));
+        }
+        let mut kept = scores.to_vec();
+        if early {
+            self.eos.iter().for_each(|&id| kept[id as usize] = f32::NEG_INFINITY);
+        }
+        self.truncation.apply(&mut kept);
+        let token = self.draw(&kept, address, position)?;
+        let mass: f64 = kept.iter().map(|&x| f64::from(x).exp()).sum();
+        Ok((token, f64::from(kept[token]) - mass.ln()))
+    }
+
+    fn draw(&self, scores: &[f32], address: Address, position: usize) -> Result<usize, ScoreError> {
         if self.sampling.temperature > 0.0 {
             // The scores are log-probabilities at the sampling temperature already.
             categorical(scores, 1.0, address.unit(position as u64))

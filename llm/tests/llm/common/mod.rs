@@ -1,6 +1,8 @@
 //! What the tests of the command line share: a small checkpoint and a way to run `llm-train`.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test file uses everything
 
+pub mod http;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

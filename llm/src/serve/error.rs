@@ -1,0 +1,33 @@
+//! A request that is refused: `{"error": {"message", "type", "param", "code"}}`, as vLLM and OpenAI answer.
+
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ApiError {
+    pub(super) status: u16,
+    pub(super) message: String,
+    /// The field it is about.
+    pub(super) field: Option<String>,
+}
+
+impl ApiError {
+    pub(super) fn new(status: u16, message: impl Into<String>) -> Self {
+        ApiError { status, message: message.into(), field: None }
+    }
+
+    /// A field with a value that cannot be served.
+    pub(super) fn field(field: &str, message: impl Into<String>) -> Self {
+        ApiError { status: 400, message: message.into(), field: Some(field.to_owned()) }
+    }
+
+    pub(super) fn body(&self) -> Value {
+        let kind = match self.status {
+            400 | 413 | 415 => "BadRequestError",
+            401 | 403 => "AuthenticationError",
+            404 | 405 => "NotFoundError",
+            429 => "RateLimitError",
+            _ => "InternalServerError",
+        };
+        json!({"error": {"message": self.message, "type": kind, "param": self.field, "code": self.status}})
+    }
+}

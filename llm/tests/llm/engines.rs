@@ -1,0 +1,428 @@
+//! Training that samples from a server: `llm-train serve`, as it is and behind what goes wrong on a network.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
+use crate::common::{Done, checkpoint, llm_train, shape};
+
+/// `llm-train serve` on a free port, ended with the test.
+struct Serve {
+    child: Child,
+    url: String,
+}
+
+impl Serve {
+    fn start(model: &Path, more: &[&str], token: &str) -> Serve {
+        let model = model.to_str().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
+            .args(["serve", "--model", model, "--port", "0", "--threads", "1"])
+            .args(more)
+            .env("LLM_TRAIN_TOKEN", token)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+        assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+        Serve { child, url }
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A folder with a checkpoint `model`, and a server of it that reloads from the folder.
+fn setting() -> (tempfile::TempDir, Serve) {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(&folder.path().join("model"), &shape(), usize::MAX);
+    let serve =
+        Serve::start(&folder.path().join("model"), &["--reload-from", folder.path().to_str().unwrap()], "");
+    (folder, serve)
+}
+
+/// Three steps of two updates each, with evaluations; small, but with everything that a step can have.
+fn train(folder: &Path, run: &str, settings: &[&str]) -> Done {
+    let model = format!("model.checkpoint={}", folder.join("model").display());
+    let run = folder.join(run);
+    let fixed = [
+        "train",
+        "--run",
+        run.to_str().unwrap(),
+        &model,
+        "task.kind=addition",
+        "threads=1",
+        "sft.steps=0",
+        "rl.steps=3",
+        "rl.prompts_per_step=3",
+        "rl.group_size=4",
+        "rl.max_new_tokens=6",
+        "rl.inner_updates=2",
+        "rl.temperature=0.8",
+        "rl.lr=0.01",
+        "reward.tag_count=1",
+        "reward.regex=[0-9]",
+        "method.beta=0.01",
+        "eval.n=6",
+        "eval.every=2",
+        "checkpoint.every=1",
+    ];
+    llm_train(&[&fixed[..], settings].concat(), "")
+}
+
+fn through(url: &str) -> Vec<String> {
+    vec!["rollout.engine=vllm".to_owned(), format!("rollout.url={url}")]
+}
+
+/// What a run learned and wrote, without what depends on the command line or the clock.
+fn bytes(run: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let metrics = std::fs::read_to_string(run.join("metrics.csv")).unwrap();
+    let rows: String = metrics.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect();
+    let mut files = vec![(PathBuf::from("metrics.csv"), rows.into_bytes())];
+    for name in [
+        "samples.jsonl",
+        "checkpoints/step-00000003/model.safetensors",
+        "checkpoints/step-00000003/optimiser.safetensors",
+    ] {
+        files.push((PathBuf::from(name), std::fs::read(run.join(name)).unwrap()));
+    }
+    files
+}
+
+#[track_caller]
+fn assert_same_run(folder: &Path, a: &str, b: &str) {
+    for ((name, a), (_, b)) in bytes(&folder.join(a)).into_iter().zip(bytes(&folder.join(b))) {
+        assert!(
+            a == b,
+            "{} differs:\n{}\n{}",
+            name.display(),
+            String::from_utf8_lossy(&a),
+            String::from_utf8_lossy(&b)
+        );
+    }
+}
+
+#[test]
+fn training_through_our_own_server_is_training_in_process_byte_for_byte() {
+    let (folder, serve) = setting();
+    train(folder.path(), "local", &[]).output();
+    let settings = through(&serve.url);
+    let words: Vec<&str> = settings.iter().map(String::as_str).collect();
+    train(folder.path(), "served", &words).output();
+    assert_same_run(folder.path(), "local", "served");
+    assert!(!folder.path().join("served/rollout").exists(), "what was handed over is removed");
+    // In a group that differs in reward, so that something was learned at all.
+    let metrics = std::fs::read_to_string(folder.path().join("local/metrics.csv")).unwrap();
+    let column = |name: &str| -> Vec<f64> {
+        let mut lines = metrics.lines().filter(|l| !l.starts_with('#'));
+        let at = lines.next().unwrap().split(',').position(|c| c == name).unwrap();
+        lines.filter(|l| l.contains("rl")).filter_map(|l| l.split(',').nth(at)?.parse().ok()).collect()
+    };
+    assert!(column("grad_norm").iter().any(|x| *x > 0.0), "{metrics}");
+    assert!(column("logp_error").iter().all(|x| *x == 1.0), "{metrics}");
+}
+
+/// A proxy before a server: `fault` says what becomes of the `k`-th request for a path, from 0.
+fn flaky(
+    to: &str,
+    path: &'static str,
+    fault: impl Fn(usize) -> Option<Reply> + Send + Sync + 'static,
+) -> LoopbackServer {
+    let (to, count) = (to.to_owned(), AtomicUsize::new(0));
+    LoopbackServer::start(move |asked: &Asked| {
+        let fails = (asked.path == path).then(|| fault(count.fetch_add(1, Ordering::SeqCst))).flatten();
+        fails.unwrap_or_else(|| Reply::Raw(pass_on(asked, &to)))
+    })
+}
+
+#[test]
+fn a_server_that_fails_or_restarts_changes_no_byte() {
+    let (folder, serve) = setting();
+    train(folder.path(), "local", &[]).output();
+    let dropped = |k: usize| (k % 5 == 3).then_some(Reply::Drop);
+    let overloaded =
+        |k: usize| (k % 4 == 2).then(|| Reply::Answer(503, "{\"detail\": \"starting\"}".to_owned()));
+    // The second question for the version finds a server that has been started again.
+    let restarted =
+        |k: usize| (k == 1).then(|| Reply::Answer(200, "{\"weight_version\": \"default\"}".to_owned()));
+    let proxies = [
+        flaky(&serve.url, "/v1/completions", dropped),
+        flaky(&serve.url, "/v1/completions", overloaded),
+        flaky(&serve.url, "/weight_info", restarted),
+    ];
+    for (i, proxy) in proxies.iter().enumerate() {
+        let settings = through(&proxy.url);
+        let words: Vec<&str> = settings.iter().map(String::as_str).chain(["rollout.retries=9"]).collect();
+        let name = format!("proxied-{i}");
+        let done = train(folder.path(), &name, &words);
+        done.output();
+        assert!(done.stderr.contains("the rollout engine failed and is asked again"), "{}", done.stderr);
+        assert_same_run(folder.path(), "local", &name);
+    }
+}
+
+#[test]
+fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
+    let (folder, serve) = setting();
+    train(folder.path(), "local", &[]).output();
+    // The evaluation before RL and the first step are served, then another run takes the server.
+    let taken = flaky(&serve.url, "/weight_info", |k| {
+        (k >= 4).then(|| Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned()))
+    });
+    let url = through(&taken.url);
+    let words: Vec<&str> = url.iter().map(String::as_str).chain(["checkpoint.every=100"]).collect();
+    let done = train(folder.path(), "broken", &words);
+    done.refused(1, &["RL step 1", "another run has loaded its weights", "/other/run", "one run at a time"]);
+    assert!(folder.path().join("broken/checkpoints/step-00000001").is_dir(), "{}", done.stderr);
+    // Another address of the server is no other run.
+    let url = through(&serve.url);
+    let words: Vec<&str> = url.iter().map(String::as_str).chain(["checkpoint.every=100"]).collect();
+    train(folder.path(), "broken", &words).output();
+    assert_same_run(folder.path(), "local", "broken");
+}
+
+#[test]
+fn a_server_that_keeps_its_old_weights_ends_the_run_by_name() {
+    let (folder, serve) = setting();
+    // It says that it reloaded, and did not.
+    let stale = flaky(&serve.url, "/collective_rpc", |_| {
+        Some(Reply::Answer(200, "{\"results\": [null]}".to_owned()))
+    });
+    let other = folder.path().join("other");
+    let parameters = grpo_lambda_decoder::model::weights::initialise(&shape(), 4, 0.3);
+    grpo_lambda_decoder::model::weights::save(
+        &other,
+        &shape(),
+        &parameters,
+        grpo_lambda_decoder::model::weights::SaveDtype::F32,
+        usize::MAX,
+    )
+    .unwrap();
+    for file in ["tokenizer.json", "tokenizer_config.json", "generation_config.json"] {
+        let from = folder.path().join("model").join(file);
+        if from.exists() {
+            std::fs::copy(from, other.join(file)).unwrap();
+        }
+    }
+    std::fs::rename(folder.path().join("model"), folder.path().join("first")).unwrap();
+    std::fs::rename(other, folder.path().join("model")).unwrap();
+    let url = through(&stale.url);
+    let words: Vec<&str> = url.iter().map(String::as_str).collect();
+    train(folder.path(), "run", &words)
+        .refused(1, &["other weights than those just handed to it", "rl.max_logp_error"]);
+}
+
+#[test]
+fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
+    let (folder, serve) = setting();
+    let fixed = Serve::start(&folder.path().join("model"), &[], "");
+    for (settings, said) in [
+        (vec!["rollout.engine=vllm"], vec!["rollout.url is missing"]),
+        (vec!["rollout.engine=vllm", "rollout.url=https://h:1"], vec!["rollout.url = https://h:1", "no TLS"]),
+        (vec!["rollout.engine=vllm", "rollout.url=h:1"], vec!["rollout.url = h:1: must be http://HOST:PORT"]),
+        (
+            vec!["rollout.engine=vllm", "rollout.url=http://127.0.0.1:9"],
+            vec!["rollout.url = http://127.0.0.1:9", "GET /health"],
+        ),
+        (vec!["rollout.engine=other"], vec!["one of local, vllm, sglang"]),
+        (
+            vec!["rollout.engine=vllm", "rollout.model=x", &through(&serve.url)[1]],
+            vec!["rollout.model = x: the server has model"],
+        ),
+    ] {
+        let done = train(folder.path(), "run", &settings);
+        done.refused(2, &said);
+        assert!(!folder.path().join("run").exists());
+    }
+    let url = through(&fixed.url);
+    let words: Vec<&str> = url.iter().map(String::as_str).collect();
+    train(folder.path(), "run", &words).refused(1, &["--reload-from"]);
+}
+
+/// Status and JSON of a request.
+fn call(method: &str, url: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> (u16, Value) {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
+    let agent = config.new_agent();
+    let mut answer = match (method, body) {
+        ("GET", _) => headers.iter().fold(agent.get(url), |r, (k, v)| r.header(*k, *v)).call(),
+        (_, None) => headers.iter().fold(agent.post(url), |r, (k, v)| r.header(*k, *v)).send_empty(),
+        (_, Some(body)) => {
+            let request = agent.post(url).header("Content-Type", "application/json");
+            headers.iter().fold(request, |r, (k, v)| r.header(*k, *v)).send(body.to_string())
+        }
+    }
+    .unwrap();
+    let text = answer.body_mut().read_to_string().unwrap();
+    (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::Null))
+}
+
+/// A completion; its choices.
+fn completed(serve: &Serve, fields: Value) -> Vec<Value> {
+    let (status, body) = call("POST", &format!("{}/v1/completions", serve.url), Some(&fields), &[]);
+    assert_eq!(status, 200, "{body}");
+    body["choices"].as_array().unwrap().clone()
+}
+
+fn ids(choices: &[Value]) -> Vec<&Value> {
+    choices.iter().map(|c| &c["token_ids"]).collect()
+}
+
+#[test]
+fn completions_are_vllms_seeds_order_and_log_probabilities() {
+    let (_folder, serve) = setting();
+    let asked = |more: Value| {
+        let mut fields = json!({"prompt": [[5, 17, 20], [9]], "n": 3, "max_tokens": 5, "temperature": 1.0, "seed": 7,
+            "logprobs": 0, "return_token_ids": true});
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        completed(&serve, fields)
+    };
+    let all = asked(json!({}));
+    assert_eq!(all.len(), 6);
+    assert_eq!(all.iter().map(|c| c["index"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(
+        (&all[0]["prompt_token_ids"], &all[5]["prompt_token_ids"]),
+        (&json!([5, 17, 20]), &json!([9]))
+    );
+    assert_eq!(asked(json!({})), all, "the same seed gives the same responses");
+    // Response i has seed + i, and does not depend on which others are asked for.
+    for i in 0..3 {
+        let one = asked(json!({"prompt": [9], "n": 1, "seed": 7 + i}));
+        assert_eq!(ids(&one), [ids(&all)[3 + i as usize]]);
+        assert_eq!(one[0]["logprobs"]["token_logprobs"], all[3 + i as usize]["logprobs"]["token_logprobs"]);
+    }
+    // The token's own log-probability, by a scoring request over prompt and response.
+    let response: Vec<u32> = serde_json::from_value(all[0]["token_ids"].clone()).unwrap();
+    let row: Vec<u32> = [5, 17, 20].into_iter().chain(response.clone()).collect();
+    let scored = completed(&serve, json!({"prompt": row, "max_tokens": 1, "prompt_logprobs": 0}));
+    for (i, id) in response.iter().enumerate() {
+        let scored = &scored[0]["prompt_logprobs"][3 + i][id.to_string()]["logprob"];
+        assert_eq!(scored, &all[0]["logprobs"]["token_logprobs"][i]);
+    }
+    // Truncated distributions are renormalised: the only token that is left is certain.
+    let certain = asked(json!({"top_k": 1}));
+    for choice in &certain {
+        for logp in choice["logprobs"]["token_logprobs"].as_array().unwrap() {
+            assert!(logp.as_f64().unwrap().abs() < 1e-6, "{choice}");
+        }
+    }
+    assert_eq!(ids(&asked(json!({"temperature": 0}))), ids(&certain), "greedy is top-k 1");
+    let stopped = asked(json!({"stop_token_ids": [response[1]], "prompt": [5, 17, 20], "n": 1}));
+    assert_eq!(stopped[0]["token_ids"], json!(response[..2]));
+    assert_eq!(
+        (&stopped[0]["finish_reason"], &stopped[0]["stop_reason"]),
+        (&json!("stop"), &json!(response[1]))
+    );
+}
+
+#[test]
+fn a_request_that_is_not_served_is_refused_by_field_and_value() {
+    let (folder, serve) = setting();
+    let completions = format!("{}/v1/completions", serve.url);
+    for (fields, status, said) in [
+        (json!({}), 400, "prompt is missing"),
+        (json!({"prompt": [1, 99999]}), 400, "prompt = [1,99999]: must be a list of token ids from 0 to"),
+        (json!({"prompt": []}), 400, "prompt = []"),
+        (json!({"prompt": [1], "n": 0}), 400, "n = 0: must be a whole number from 1 to 1024"),
+        (json!({"prompt": [1], "n": "x"}), 400, "n = \"x\": must be"),
+        (json!({"prompt": [1], "temperature": -1}), 400, "temperature = -1: must be"),
+        (json!({"prompt": [1], "temperature": 1e-9}), 400, "or at least 1e-6"),
+        (json!({"prompt": [1], "top_p": 0}), 400, "top_p = 0: must be"),
+        (json!({"prompt": [1], "top_k": -2}), 400, "top_k = -2: must be"),
+        (json!({"prompt": [1], "logprobs": 5}), 400, "logprobs = 5: must be a whole number from 0 to 0"),
+        (json!({"prompt": [1], "min_p": 0.1}), 400, "min_p = 0.1: must be 0 or left out"),
+        (json!({"prompt": [1], "stream": true}), 400, "stream = true: must be false or left out"),
+        (json!({"prompt": [1], "temprature": 1}), 400, "temprature: unknown field"),
+        (json!({"prompt": [1], "max_tokens": 1000000}), 400, "the model's context"),
+        (
+            json!({"prompt": [1], "max_tokens": 2, "min_tokens": 3}),
+            400,
+            "min_tokens = 3: must be at most max_tokens = 2",
+        ),
+        (json!({"prompt": [1], "stop": [""]}), 400, "stop = \"\""),
+        (json!({"prompt": [1], "address": {"seed": 1}}), 400, "address = "),
+        (json!({"prompt": [1], "model": "nope"}), 404, "model = \"nope\": the server has \"model\""),
+    ] {
+        let (found, body) = call("POST", &completions, Some(&fields), &[]);
+        let message = body["error"]["message"].as_str().unwrap_or_default();
+        assert!(found == status && message.contains(said), "{fields}: {found} {body}");
+        assert_eq!(body["error"]["code"], status);
+    }
+    let at = |path: &str| format!("{}{path}", serve.url);
+    assert_eq!(call("GET", &at("/nope"), None, &[]).0, 404);
+    assert_eq!(call("GET", &completions, None, &[]).0, 405);
+    assert_eq!(call("POST", &completions, None, &[]).0, 400);
+    assert_eq!(call("GET", &at("/health"), None, &[("Origin", "http://evil.example")]).0, 403);
+    let typed = call("POST", &completions, Some(&json!({"prompt": [1]})), &[("Content-Type", "text/plain")]);
+    assert_ne!(typed.0, 200, "{}", typed.1);
+    // Weights come from under the directory, and those there are stay when that fails.
+    let before = completed(&serve, json!({"prompt": [5], "seed": 1, "return_token_ids": true}));
+    for (path, said) in [
+        ("/etc", "must lie under"),
+        ("nowhere", "No such file"),
+        (folder.path().to_str().unwrap(), "safetensors"),
+    ] {
+        let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": path}});
+        let (status, body) = call("POST", &at("/collective_rpc"), Some(&reload), &[]);
+        assert!(status == 400 && body["error"]["message"].as_str().unwrap().contains(said), "{body}");
+    }
+    let other = json!({"method": "__reduce__"});
+    assert_eq!(call("POST", &at("/collective_rpc"), Some(&other), &[]).0, 400);
+    let after = completed(&serve, json!({"prompt": [5], "seed": 1, "return_token_ids": true}));
+    assert_eq!(ids(&before), ids(&after));
+    // A pause holds requests back until the end of it.
+    assert_eq!(call("POST", &at("/pause"), None, &[]).0, 200);
+    assert_eq!(call("GET", &at("/is_paused"), None, &[]).1, json!({"is_paused": true}));
+    let url = completions.clone();
+    let waiting =
+        std::thread::spawn(move || call("POST", &url, Some(&json!({"prompt": [5], "seed": 1})), &[]).0);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!waiting.is_finished());
+    assert_eq!(call("POST", &at("/resume"), None, &[]).0, 200);
+    assert_eq!(waiting.join().unwrap(), 200);
+}
+
+#[test]
+fn a_server_is_for_this_machine_or_for_who_has_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    checkpoint(folder.path(), &shape(), usize::MAX);
+    let model = folder.path().to_str().unwrap();
+    let open = llm_train(&["serve", "--model", model, "--host", "0.0.0.0", "--port", "0"], "");
+    open.refused(2, &["--host 0.0.0.0", "LLM_TRAIN_TOKEN"]);
+    llm_train(&["serve", "--model", model, "--reload-from", "/nowhere"], "")
+        .refused(2, &["--reload-from /nowhere"]);
+    llm_train(&["serve", "--model", model, "--queue", "0"], "").refused(2, &["--queue"]);
+    let serve = Serve::start(folder.path(), &["--max-body", "200", "--max-tokens", "50"], "secret");
+    let at = |path: &str| format!("{}{path}", serve.url);
+    let with = |token: &str| vec![("Authorization", format!("Bearer {token}"))];
+    let get = |path: &str, token: &str| {
+        let headers = with(token);
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        call("GET", &at(path), None, &headers).0
+    };
+    assert_eq!(call("GET", &at("/health"), None, &[]).0, 200);
+    assert_eq!(call("GET", &at("/v1/models"), None, &[]).0, 401);
+    assert_eq!(
+        (get("/v1/models", "secret"), get("/v1/models", "secre"), get("/v1/models", "")),
+        (200, 401, 401)
+    );
+    let token = [("Authorization", "Bearer secret")];
+    assert_eq!(call("POST", &at("/pause"), None, &token).0, 404, "without --reload-from");
+    let long = json!({"prompt": vec![1; 200]});
+    let (status, body) = call("POST", &at("/v1/completions"), Some(&long), &token);
+    assert!(status == 413 && body["error"]["message"].as_str().unwrap().contains("200 bytes"), "{body}");
+    let many = json!({"prompt": [1], "n": 5, "max_tokens": 10});
+    let (status, body) = call("POST", &at("/v1/completions"), Some(&many), &token);
+    assert!(
+        status == 400 && body["error"]["message"].as_str().unwrap().contains("a request may have 50"),
+        "{body}"
+    );
+}
