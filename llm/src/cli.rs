@@ -77,6 +77,8 @@ enum Command {
     Plot(commands::plot::PlotArgs),
     /// What is wrong with a run, by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
     Doctor(commands::doctor::DoctorArgs),
+    /// What a run or an evaluation recorded, in the format of another tool
+    Records(commands::records::RecordsArgs),
     /// Several methods from the same supervised starts over several seeds, with intervals; resumes
     Compare(commands::compare::CompareArgs),
     /// The paper's tables: plan, run or resume their cells, and ours beside the paper's numbers
@@ -220,6 +222,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Some(Command::Merge(args)) => commands::merge::run(&args),
         Some(Command::Plot(args)) => commands::plot::run(&args),
         Some(Command::Doctor(args)) => commands::doctor::run(&args),
+        Some(Command::Records(args)) => commands::records::run(&args),
         Some(Command::Compare(args)) => commands::compare::run(&args),
         Some(Command::Reproduce(args)) => commands::reproduce::run(&args),
         Some(Command::Generate(args)) => commands::generate::run(&args),

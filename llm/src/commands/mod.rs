@@ -16,6 +16,7 @@ pub mod info;
 mod lines;
 pub mod merge;
 pub mod plot;
+pub mod records;
 pub mod reproduce;
 pub mod score;
 pub mod serve;

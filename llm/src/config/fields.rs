@@ -238,7 +238,7 @@ pub static FIELDS: &[Field] = &[
     resumable(field("rollout.model", ValueKind::Text("auto"), "auto", "the name under which it serves the model; auto: the only one it has")),
     resumable(field("rollout.weights", ValueKind::Text("auto"), "auto", "directory through which it gets the weights, which it sees under the same path; auto: rollout in the run directory")),
     resumable(field("rollout.timeout", ValueKind::Number { min: 0.1, max: 86400.0 }, "600", "seconds that a request may take, and for which a server that went away is waited for")),
-    resumable(field("rollout.retries", integer(0, 1000), "3", "how often the sampling of a step is repeated when the server fails")),
+    resumable(field("rollout.retries", integer(0, 1000), "3", "how often in a row the server may fail without a response in between; what it has answered is kept")),
     resumable(field("rollout.concurrency", integer(1, 1024), "64", "requests under way at a time, one for each prompt; changes no seed")),
     field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
     field("reward.format", WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1"),

@@ -11,10 +11,10 @@ use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, T
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
-use super::answer::Probe;
+use super::answer::{Answered, Ask, Probe};
 use super::check;
 use super::error::EngineError;
-use super::server::Server;
+use super::server::{Server, questions};
 use super::weights::HandOver;
 use crate::run::progress::say;
 use crate::step::engine::Engine;
@@ -23,6 +23,9 @@ use crate::step::engine::Engine;
 const PROBE: (usize, usize) = (64, 8);
 /// What versions of weights begin with that a run of this program handed over.
 const VERSION: &str = "grpo-lambda:";
+
+/// The answers to the questions of a request, as far as they are there.
+type Answers = Vec<Option<Vec<Answered>>>;
 
 /// An engine whose responses are sampled by a server, which gets the weights whenever they have moved.
 pub struct RemoteEngine<E> {
@@ -55,15 +58,32 @@ impl<E: Engine> RemoteEngine<E> {
         state.loaded = None;
     }
 
-    /// Samples once, from the weights as they are now.
-    fn attempt(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, EngineError> {
-        let version = self.bring_up_to_date(request)?;
-        let responses = self.server.sample(request)?;
-        let now = self.server.version()?;
-        if now != version {
-            return Err(self.other_weights(&now, "while it sampled"));
+    /// Asks for the answers that are missing, from the weights as they are now; whether there are more of them afterwards. Answers count only if
+    /// the server has the same weights before and after.
+    fn attempt(
+        &self,
+        request: &SamplingRequest<'_>,
+        asks: &[Ask<'_>],
+        answers: &mut Answers,
+    ) -> (bool, Result<(), EngineError>) {
+        let open: Vec<usize> = (0..asks.len()).filter(|i| answers[*i].is_none()).collect();
+        let asked = self.bring_up_to_date(request).and_then(|version| {
+            let (fresh, failure) = self.server.ask(asks, &open);
+            let now = self.server.version()?;
+            if now == version {
+                Ok((fresh, failure))
+            } else {
+                Err(self.other_weights(&now, "while it sampled"))
+            }
+        });
+        match asked {
+            Ok((fresh, failure)) => {
+                let progress = !fresh.is_empty();
+                fresh.into_iter().for_each(|(i, answer)| answers[i] = Some(answer));
+                (progress, failure.map_or(Ok(()), Err))
+            }
+            Err(e) => (false, Err(e)),
         }
-        Ok(responses)
     }
 
     /// Hands the weights over unless the server has them; the version it then has.
@@ -78,6 +98,7 @@ impl<E: Engine> RemoteEngine<E> {
             if !error.is_passing() {
                 return Err(error);
             }
+            say(&format!("{error}; the weights are handed over again"));
             state.loaded = None;
         }
         let parameters = || self.inner.parameters().map(Cow::into_owned);
@@ -126,18 +147,24 @@ impl<E: Engine> Sampler for RemoteEngine<E> {
             return Ok(vec![Vec::new(); request.prompts.len()]);
         }
         let external = |e: EngineError| RolloutError::External(e.to_string());
-        let mut left = self.server.settings().retries;
+        let asks = questions(request);
+        let mut answers: Answers = vec![None; asks.len()];
+        let retries = self.server.settings().retries;
+        let mut left = retries;
         loop {
-            match self.attempt(request) {
-                Ok(responses) => return Ok(responses),
-                Err(e) if e.is_passing() && left > 0 => {
-                    left -= 1;
-                    say(&format!("the rollout engine failed and is asked again ({left} times more): {e}"));
+            let (progress, done) = self.attempt(request, &asks, &mut answers);
+            match done {
+                Ok(()) => break,
+                Err(e) if e.is_passing() && (left > 0 || progress) => {
+                    left = if progress { retries } else { left - 1 };
+                    say(&format!("the rollout engine failed and is asked again: {e}"));
                     self.server.wait().map_err(external)?;
                 }
                 Err(e) => return Err(external(e)),
             }
         }
+        let answers = answers.into_iter().flatten().collect();
+        self.server.checked(&asks, answers, request.stopping.complete).map_err(external)
     }
 }
 

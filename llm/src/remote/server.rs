@@ -1,12 +1,12 @@
 //! [`Server`]: a server that samples, asked for the responses to many prompts at a time.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use grpo_lambda_decoder::rollout::{SampledResponse, SamplingRequest};
+use grpo_lambda_decoder::rollout::{CompletionTest, SampledResponse, SamplingRequest};
 
-use super::answer::{Ask, Probe, Probed};
+use super::answer::{Answered, Ask, Finish, Probe, Probed};
 use super::error::EngineError;
 use super::http::Http;
 use super::protocol::{Protocol, Served};
@@ -65,53 +65,61 @@ impl Server {
         self.protocol.probe(&self.http, &self.served, probe)
     }
 
-    /// The responses, by prompt; one request for each prompt, several at a time.
-    pub(super) fn sample(
+    /// Asks the questions that have no answer yet, several at a time, until one fails. Answers by question, and the failure.
+    pub(super) fn ask(
         &self,
-        request: &SamplingRequest<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, EngineError> {
-        let asks: Vec<Ask<'_>> = (0..request.prompts.len()).map(|prompt| ask(request, prompt)).collect();
-        let answers = self.ask_all(&asks)?;
-        // Not in the threads: whoever judges completeness decodes texts, and need not be made for threads.
-        let checked = |(prompt, answers): (usize, Vec<super::answer::Answered>)| {
-            let one = |answer: super::answer::Answered| {
-                answer.checked(&asks[prompt], self.vocabulary, request.stopping.complete)
-            };
-            let responses: Result<Vec<_>, _> = answers.into_iter().map(one).collect();
-            responses.map_err(|e| e.at(&format!("{}, prompt {prompt}", self.settings.url)))
-        };
-        answers.into_iter().enumerate().map(checked).collect()
-    }
-
-    fn ask_all(&self, asks: &[Ask<'_>]) -> Result<Vec<Vec<super::answer::Answered>>, EngineError> {
+        asks: &[Ask<'_>],
+        open: &[usize],
+    ) -> (Vec<(usize, Vec<Answered>)>, Option<EngineError>) {
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let answers: Vec<Mutex<Option<Result<_, EngineError>>>> =
-            asks.iter().map(|_| Mutex::new(None)).collect();
+        let (answers, errors) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         let work = || {
             while !failed.load(Ordering::SeqCst) {
-                let i = next.fetch_add(1, Ordering::SeqCst);
-                let Some(ask) = asks.get(i) else { return };
-                let answer = self.protocol.sample(&self.http, &self.served, ask);
-                failed.fetch_or(answer.is_err(), Ordering::SeqCst);
-                if let Ok(mut place) = answers[i].lock() {
-                    *place = Some(answer);
+                let Some(&i) = open.get(next.fetch_add(1, Ordering::SeqCst)) else { return };
+                match self.ask_one(&asks[i]) {
+                    Ok(answer) => lock(&answers).push((i, answer)),
+                    Err(e) => {
+                        failed.store(true, Ordering::SeqCst);
+                        lock(&errors).push(e);
+                    }
                 }
             }
         };
         std::thread::scope(|scope| {
-            for _ in 0..self.settings.concurrency.min(asks.len()) {
+            for _ in 0..self.settings.concurrency.min(open.len()) {
                 scope.spawn(work);
             }
         });
-        let all: Vec<_> = answers.into_iter().filter_map(|place| place.into_inner().ok().flatten()).collect();
         // What no repetition helps is told before what passes.
-        let failure = |passing: bool| {
-            all.iter().find_map(|a| a.as_ref().err().filter(|e| e.is_passing() == passing).cloned())
-        };
-        if let Some(error) = failure(false).or_else(|| failure(true)) {
-            return Err(error);
+        let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+        errors.sort_by_key(EngineError::is_passing);
+        (answers.into_inner().unwrap_or_else(PoisonError::into_inner), errors.into_iter().next())
+    }
+
+    fn ask_one(&self, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+        let answers = self.protocol.sample(&self.http, &self.served, ask)?;
+        if answers.iter().any(|answer| answer.finish == Finish::Abort) {
+            return Err(EngineError::passing(format!(
+                "{}: the server aborted a response",
+                self.settings.url
+            )));
         }
-        all.into_iter().collect()
+        Ok(answers)
+    }
+
+    /// The responses of answers to `asks`, if they can be learned from.
+    pub(super) fn checked(
+        &self,
+        asks: &[Ask<'_>],
+        answers: Vec<Vec<Answered>>,
+        complete: Option<&CompletionTest<'_>>,
+    ) -> Result<Vec<Vec<SampledResponse>>, EngineError> {
+        let of_prompt = |(prompt, answers): (usize, Vec<Answered>)| {
+            let one = |answer: Answered| answer.checked(&asks[prompt], self.vocabulary, complete);
+            let responses: Result<Vec<_>, _> = answers.into_iter().map(one).collect();
+            responses.map_err(|e| e.at(&format!("{}, prompt {prompt}", self.settings.url)))
+        };
+        answers.into_iter().enumerate().map(of_prompt).collect()
     }
 
     /// Waits until the server answers again, at most as long as a request may take.
@@ -129,9 +137,14 @@ impl Server {
     }
 }
 
-/// The request for the responses to one prompt.
-fn ask<'a>(request: &SamplingRequest<'a>, prompt: usize) -> Ask<'a> {
-    Ask {
+/// A panic elsewhere left nothing half-done: whole answers are pushed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The questions of a request, one for each prompt.
+pub(super) fn questions<'a>(request: &SamplingRequest<'a>) -> Vec<Ask<'a>> {
+    let one = |prompt: usize| Ask {
         prompt: request.prompts[prompt],
         n: request.group,
         limit: request.limit(prompt),
@@ -140,5 +153,6 @@ fn ask<'a>(request: &SamplingRequest<'a>, prompt: usize) -> Ask<'a> {
         truncation: request.truncation,
         eos: request.eos,
         address: (request.address)(prompt, 0),
-    }
+    };
+    (0..request.prompts.len()).map(one).collect()
 }

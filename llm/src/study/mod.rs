@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod curves;
 pub mod doctor;
+pub mod export;
 pub mod figures;
 pub mod record;
 pub mod reproduce;
