@@ -131,7 +131,7 @@ impl Answered {
                     "token {i} (id {token}) has log-probability {logp}, which stands for a masked token; a sampled one cannot be masked"
                 ));
             }
-            if !(logp <= ROUNDING) {
+            if logp.is_nan() || logp > ROUNDING {
                 return refused(format!(
                     "token {i} (id {token}) has log-probability {logp}; it must be a number of at most 0"
                 ));

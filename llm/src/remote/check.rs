@@ -31,7 +31,7 @@ pub(super) fn compare(
     };
     let (start, end) = (prompt.len(), whole.len());
     let of_prompt = factor(&probed.prompt, &if start > 1 { own(1, start, 1.0)? } else { Vec::new() });
-    if !(of_prompt <= limit) {
+    if of_prompt.is_nan() || of_prompt > limit {
         return refused(format!(
             "it has other weights than those just handed to it: it scores a known sequence with probabilities that differ from ours by a \
              factor of {of_prompt:.4} on average, and rl.max_logp_error = {limit}; the run stops rather than learn from another policy"

@@ -101,8 +101,7 @@ impl<E: Engine> RemoteEngine<E> {
             say(&format!("{error}; the weights are handed over again"));
             state.loaded = None;
         }
-        let parameters = || self.inner.parameters().map(Cow::into_owned);
-        let directory = state.hand_over.directory(self.inner.shape(), parameters);
+        let directory = state.hand_over.directory(self.inner.shape(), || self.inner.parameters());
         let directory = directory.map_err(|e| EngineError::refused(e.to_string()))?;
         let directory = directory.display().to_string();
         let version = format!("{VERSION}{directory}");

@@ -17,6 +17,8 @@ const HEAD: &str = "lm_head.weight";
 #[derive(Debug)]
 pub(super) struct HandOver {
     directory: PathBuf,
+    /// Whether the directory was not there before.
+    made: bool,
     count: u64,
     /// The latest, while the weights are still those.
     current: Option<PathBuf>,
@@ -24,7 +26,7 @@ pub(super) struct HandOver {
 
 impl HandOver {
     pub(super) fn new(directory: PathBuf) -> Self {
-        HandOver { directory, count: 0, current: None }
+        HandOver { directory, made: false, count: 0, current: None }
     }
 
     /// The weights have moved.
@@ -33,15 +35,16 @@ impl HandOver {
     }
 
     /// The directory with these weights, written if they are not there. Older ones are removed.
-    pub(super) fn directory(
+    pub(super) fn directory<'p>(
         &mut self,
         shape: &Config,
-        parameters: impl FnOnce() -> Result<Parameters<f32>, Error>,
+        parameters: impl FnOnce() -> Result<Cow<'p, Parameters<f32>>, Error>,
     ) -> Result<PathBuf, Error> {
         if let Some(current) = &self.current {
             return Ok(current.clone());
         }
         let io = |source: io::Error| Error::Io { path: self.directory.clone(), source };
+        self.made |= !self.directory.exists();
         fs::create_dir_all(&self.directory).map_err(io)?;
         remove_all(&self.directory).map_err(io)?;
         self.count += 1;
@@ -58,18 +61,22 @@ impl Drop for HandOver {
     fn drop(&mut self) {
         if self.count > 0 {
             drop(remove_all(&self.directory));
+        }
+        if self.made {
             drop(fs::remove_dir(&self.directory));
         }
     }
 }
 
-/// The same model with a head of its own where it is tied.
-fn untied<'a>(shape: &Config, mut parameters: Parameters<f32>) -> (Cow<'a, Config>, Parameters<f32>) {
-    if shape.tie_word_embeddings {
-        let embedding: Option<Tensor<f32>> = parameters.get(weights::head_name(shape)).cloned();
-        parameters.extend(embedding.map(|embedding| (HEAD.to_owned(), embedding)));
+/// The same model with a head of its own where it is tied; only then are the weights copied.
+fn untied<'p>(shape: &Config, parameters: Cow<'p, Parameters<f32>>) -> (Config, Cow<'p, Parameters<f32>>) {
+    if !shape.tie_word_embeddings {
+        return (shape.clone(), parameters);
     }
-    (Cow::Owned(Config { tie_word_embeddings: false, ..shape.clone() }), parameters)
+    let mut parameters = parameters.into_owned();
+    let embedding: Option<Tensor<f32>> = parameters.get(weights::head_name(shape)).cloned();
+    parameters.extend(embedding.map(|embedding| (HEAD.to_owned(), embedding)));
+    (Config { tie_word_embeddings: false, ..shape.clone() }, Cow::Owned(parameters))
 }
 
 /// Removes what a hand-over wrote here, also one that was killed; files of other names stay.

@@ -29,7 +29,7 @@ export VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1
 
 # start PORT MODE: serves the model, its log-probabilities in this mode
 start() {
-  nice -n 10 "$venv/bin/python" -m vllm.entrypoints.openai.api_server --model "$model" --served-model-name small --host 127.0.0.1 \
+  "$venv/bin/python" -m vllm.entrypoints.openai.api_server --model "$model" --served-model-name small --host 127.0.0.1 \
     --port "$1" --dtype float32 --max-model-len 128 --max-num-seqs 16 --logprobs-mode "$2" --enforce-eager > "vllm-$2.log" 2>&1 &
   server=$!
   for _ in $(seq 900); do

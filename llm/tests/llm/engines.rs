@@ -181,7 +181,7 @@ fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
     train(folder.path(), "local", &[]).output();
     // The evaluation before RL and the first step are served, then another run takes the server.
     let taken = flaky(&serve.url, "/weight_info", |k| {
-        (k >= 4).then(|| Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned()))
+        (k >= 3).then(|| Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned()))
     });
     let url = through(&taken.url);
     let words: Vec<&str> = url.iter().map(String::as_str).chain(["checkpoint.every=100"]).collect();
