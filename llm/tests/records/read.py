@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-work, program = sys.argv[1:]
+work, program, transformers_python = sys.argv[1:]
 found = {
     "date": datetime.date.today().isoformat(),
     "llm_train": subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip(),
@@ -59,13 +59,17 @@ from huggingface_hub import ModelCard  # noqa: E402
 
 card = ModelCard.load(f"{work}/hf/README.md")
 assert card.data.library_name == "transformers" and "grpo" in card.data.tags, card.data
-from transformers import TrainerState  # noqa: E402
-
-state = TrainerState.load_from_json(f"{work}/hf/trainer_state.json")
-assert state.global_step == 24 and len(state.log_history) == 24 and "learning_rate" in state.log_history[-1]
+read_state = """
+import sys, json, transformers
+state = transformers.TrainerState.load_from_json(sys.argv[1])
+print(json.dumps([transformers.__version__, state.global_step, state.log_history]))
+"""
+done = subprocess.run([transformers_python, "-c", read_state, f"{work}/hf/trainer_state.json"], capture_output=True, text=True, check=True)
+transformers_version, global_step, history = json.loads(done.stdout.splitlines()[-1])
+assert global_step == 24 and len(history) == 24 and "learning_rate" in history[-1], (global_step, history[-1])
 found["hub"] = {
-    "reader": f"huggingface_hub {version('huggingface_hub')}, transformers {version('transformers')}",
-    "log_history": len(state.log_history),
+    "reader": f"huggingface_hub {version('huggingface_hub')}, transformers {transformers_version}",
+    "log_history": len(history),
 }
 
 from inspect_ai.log import read_eval_log  # noqa: E402

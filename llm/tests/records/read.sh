@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Opens what `llm-train records` writes with the tools it is for, and writes what they found to read.json beside this file.
 #
-#   llm/tests/records/read.sh VENV [LLM_TRAIN]
+#   llm/tests/records/read.sh VENV TRANSFORMERS [LLM_TRAIN]
 #
-# VENV holds inspect-ai, trackio, pandas, pyarrow, huggingface_hub and transformers (with torch); LLM_TRAIN is the program.
+# VENV holds inspect-ai, trackio, pandas, pyarrow and huggingface_hub; TRANSFORMERS is one with transformers and torch, which may be the same;
+# LLM_TRAIN is the program.
 set -euo pipefail
 venv=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
-program=$(realpath "${2:-$here/../../../target/debug/llm-train}")
+transformers=$(realpath "$2")
+program=$(realpath "${3:-$here/../../../target/debug/llm-train}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -17,6 +19,6 @@ cd "$work"
 for format in metrics trl hf; do "$program" records run --format $format --out $format > /dev/null; done
 "$program" records run/eval --format inspect --out inspect > /dev/null
 export TRACKIO_DIR="$work/trackio" HF_HUB_OFFLINE=1
-"$venv/bin/python" "$here/read.py" "$work" "$program" > found.json
+"$venv/bin/python" "$here/read.py" "$work" "$program" "$transformers/bin/python" > found.json
 mv found.json "$here/read.json"
 cat "$here/read.json"

@@ -7,8 +7,9 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 
 use super::{ExportError, Files, file};
+use crate::eval::benchmark::slug;
 use crate::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
-use crate::eval::store::{self, EvalManifest, ProblemRecord, StoredBenchmark, slug};
+use crate::eval::store::{self, EvalManifest, ProblemRecord, StoredBenchmark};
 
 /// The name of the scorer.
 const SCORER: &str = "grpo_lambda_grade";
