@@ -1,5 +1,7 @@
 //! A batch of rows on a device.
 
+use std::cmp::Reverse;
+use std::ops::Range;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::DeviceError;
@@ -7,9 +9,8 @@ use grpo_lambda_decoder::model::Rows;
 
 use super::array::Array;
 use super::device::Device;
-use super::kernels::Ragged;
+use super::kernels::{Segments, TILE};
 use super::ptr::Ptr;
-use super::spans::{RowSpan, spans};
 
 /// Lists of indices end to end in one array, sent as one.
 #[derive(Debug)]
@@ -35,67 +36,113 @@ impl IndexLists {
     }
 }
 
-/// Rows of tokens with what the kernels need to know of them.
-///
-/// Where only scored tokens are asked for, rows lie on the device sorted by length, each padded to a multiple of a common number: then few
-/// lengths are left, rows of one length are attended to in one product, and every matrix begins at an address that tensor cores like.
-/// Padding stands at the end, where no token of the row sees it, and nothing is scored there, so no gradient comes from it.
+/// Rows of tokens with what the kernels need to know of them. On the device lie the prefixes that rows share, then the rows: the
+/// segments of the batch.
 #[derive(Debug)]
 pub(super) struct Batch {
     rows: Rows,
     /// As they lie on the device.
     tokens: Vec<u32>,
     lists: IndexLists,
-    spans: Vec<RowSpan>,
+    longest: usize,
+    tiles: usize,
+    pairs: f64,
     scored: usize,
 }
 
+/// Where the parts of a batch are in its lists.
+enum List {
+    Tokens,
+    Positions,
+    Offsets,
+    Prefix,
+    Readers,
+    QueryTiles,
+    KeyTiles,
+    Predicting,
+    Targets,
+}
+
+/// Tokens that lie together: a prefix, or the own tokens of a row.
+struct Segment {
+    len: usize,
+    /// The prefix it continues, and how many tokens that has.
+    prefix: Option<usize>,
+    before: usize,
+    /// The segments that continue it.
+    readers: Range<usize>,
+    /// Their tokens.
+    read_by: usize,
+}
+
+/// The segments of these rows in their order.
+fn segments(rows: &Rows) -> Vec<Segment> {
+    let prefixes = rows.prefixes().len();
+    let own = |i: usize| rows.offsets()[i + 1] - rows.offsets()[i];
+    let shared = rows.prefixes().iter().enumerate().map(|(p, tokens)| {
+        let readers = || (0..rows.len()).filter(move |i| rows.prefix(*i) == Some(p));
+        let first = readers().next().map_or(0, |i| prefixes + i);
+        let (count, read_by) = (readers().count(), readers().map(own).sum());
+        Segment { len: tokens.len(), prefix: None, before: 0, readers: first..first + count, read_by }
+    });
+    let each = (0..rows.len()).map(|i| Segment {
+        len: own(i),
+        prefix: rows.prefix(i),
+        before: rows.before(i),
+        readers: 0..0,
+        read_by: 0,
+    });
+    shared.chain(each).collect()
+}
+
+/// The tiles of all segments, those with most work first, so that none of the long ones is alone at the end.
+fn tiles(segments: &[Segment], work: impl Fn(&Segment, usize) -> usize) -> Vec<u32> {
+    let of = |(s, segment): (usize, &Segment)| {
+        let first = (0..segment.len).step_by(TILE as usize);
+        first.map(|first| (work(segment, first), s as u32, first as u32)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(usize, u32, u32)> = segments.iter().enumerate().flat_map(of).collect();
+    all.sort_by_key(|tile| (Reverse(tile.0), tile.1, tile.2));
+    all.into_iter().flat_map(|(_, segment, first)| [segment, first]).collect()
+}
+
 impl Batch {
-    /// The rows as they are, in their order.
-    pub(super) fn in_order(device: &Arc<dyn Device>, rows: &Rows) -> Result<Self, DeviceError> {
-        Self::new(device, rows, 1, (0..rows.len()).collect())
-    }
-
-    /// The rows by length, padded.
-    pub(super) fn packed(device: &Arc<dyn Device>, rows: &Rows) -> Result<Self, DeviceError> {
-        let length = |i: usize| rows.offsets()[i + 1] - rows.offsets()[i];
-        let multiple = padding((0..rows.len()).map(length).max().unwrap_or(0));
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by_key(|&i| length(i).next_multiple_of(multiple));
-        Self::new(device, rows, multiple, order)
-    }
-
-    /// The rows in this order, each padded to a multiple of so many tokens.
-    fn new(
-        device: &Arc<dyn Device>,
-        rows: &Rows,
-        multiple: usize,
-        order: Vec<usize>,
-    ) -> Result<Self, DeviceError> {
-        let given = rows.offsets();
-        let (mut tokens, mut row, mut offsets) = (Vec::new(), Vec::new(), vec![0]);
-        // Where each row, as given, begins on the device.
-        let mut begins = vec![0; rows.len()];
-        for (place, &i) in order.iter().enumerate() {
-            begins[i] = tokens.len();
-            tokens.extend_from_slice(&rows.tokens()[given[i]..given[i + 1]]);
-            tokens.resize(begins[i] + (given[i + 1] - given[i]).next_multiple_of(multiple), 0);
-            row.resize(tokens.len(), place as u32);
-            offsets.push(tokens.len());
-        }
+    /// The rows in their order, after the prefixes.
+    pub(super) fn new(device: &Arc<dyn Device>, rows: &Rows) -> Result<Self, DeviceError> {
+        let segments = segments(rows);
+        let mut tokens = rows.prefixes().concat();
         let (predicting, targets) = rows.targets();
-        let mut i = 0;
-        let on_device = |token: usize| {
-            while token >= given[i + 1] {
-                i += 1;
-            }
-            (begins[i] + token - given[i]) as u32
-        };
-        let predicting: Vec<u32> = predicting.into_iter().map(on_device).collect();
+        let predicting: Vec<u32> = predicting.into_iter().map(|at| (tokens.len() + at) as u32).collect();
         let scored = predicting.len();
-        let row_offsets = offsets.iter().map(|x| *x as u32).collect();
-        let lists = IndexLists::new(device, &[tokens.clone(), row, row_offsets, predicting, targets])?;
-        Ok(Batch { rows: rows.clone(), tokens, lists, spans: spans(&offsets), scored })
+        tokens.extend_from_slice(rows.tokens());
+        let mut positions: Vec<u32> =
+            rows.prefixes().iter().flat_map(|prefix| 0..prefix.len() as u32).collect();
+        positions.extend(rows.positions());
+        let mut offsets = vec![0];
+        for segment in &segments {
+            offsets.push(offsets[offsets.len() - 1] + segment.len as u32);
+        }
+        let prefix = segments.iter().enumerate().map(|(s, x)| x.prefix.unwrap_or(s) as u32).collect();
+        let readers = segments.iter().flat_map(|s| [s.readers.start as u32, s.readers.end as u32]).collect();
+        let query_tiles = tiles(&segments, |s, first| s.before + first);
+        let key_tiles = tiles(&segments, |s, first| s.read_by + s.len - first);
+        let pairs = |s: &Segment| s.len as f64 * (s.before as f64 + (s.len + 1) as f64 / 2.0);
+        let (longest, count) = (segments.iter().map(|s| s.before + s.len).max(), key_tiles.len() / 2);
+        let pairs = segments.iter().map(pairs).sum();
+        let lists = [
+            tokens.clone(),
+            positions,
+            offsets,
+            prefix,
+            readers,
+            query_tiles,
+            key_tiles,
+            predicting,
+            targets,
+        ];
+        let lists = IndexLists::new(device, &lists)?;
+        let longest = longest.unwrap_or(0);
+        Ok(Batch { rows: rows.clone(), tokens, lists, longest, tiles: count, pairs, scored })
     }
 
     /// The rows as they were given.
@@ -103,7 +150,7 @@ impl Batch {
         &self.rows
     }
 
-    /// Tokens in all, padding included.
+    /// Tokens in all, prefixes included.
     pub(super) fn tokens(&self) -> usize {
         self.tokens.len()
     }
@@ -118,41 +165,52 @@ impl Batch {
         self.scored
     }
 
-    /// Tokens of the longest row, padding included.
+    /// Tokens of the longest row with its prefix.
     pub(super) fn longest(&self) -> usize {
-        self.spans.iter().map(|span| span.len).max().unwrap_or(0)
+        self.longest
     }
 
-    /// Runs of rows of equal length.
-    pub(super) fn spans(&self) -> &[RowSpan] {
-        &self.spans
+    fn list(&self, list: List) -> Ptr<u32> {
+        self.lists.at(list as usize)
     }
 
     /// `[tokens]`.
     pub(super) fn ids(&self) -> Ptr<u32> {
-        self.lists.at(0)
+        self.list(List::Tokens)
     }
 
-    /// Where the rows are.
-    pub(super) fn ragged(&self) -> Ragged {
-        Ragged { tokens: self.tokens() as u32, row: self.lists.at(1), offsets: self.lists.at(2) }
+    /// `[tokens]`: the position of a token in its row.
+    pub(super) fn positions(&self) -> Ptr<u32> {
+        self.list(List::Positions)
+    }
+
+    /// `[segments + 1]`: the token at which each segment begins, and the end of the last.
+    pub(super) fn offsets(&self) -> Ptr<u32> {
+        self.list(List::Offsets)
+    }
+
+    /// What attention needs to know.
+    pub(super) fn segments(&self) -> Segments {
+        Segments {
+            offsets: self.offsets(),
+            prefix: self.list(List::Prefix),
+            readers: self.list(List::Readers),
+            query_tiles: self.list(List::QueryTiles),
+            key_tiles: self.list(List::KeyTiles),
+            count: self.tiles as u32,
+            pairs: self.pairs,
+        }
     }
 
     /// `[scored]`: the token before every target, whose hidden state predicts it.
     pub(super) fn predicting(&self) -> Ptr<u32> {
-        self.lists.at(3)
+        self.list(List::Predicting)
     }
 
     /// `[scored]`: the targets.
     pub(super) fn targets(&self) -> Ptr<u32> {
-        self.lists.at(4)
+        self.list(List::Targets)
     }
-}
-
-/// What lengths are rounded up to a multiple of, where the longest is `longest`: 16 lengths are left at most, and every row begins at a
-/// multiple of 8 elements.
-fn padding(longest: usize) -> usize {
-    longest.div_ceil(16).next_multiple_of(8).max(8)
 }
 
 /// The tokens of a batch by id, for the gradient of the embedding: ids ascending, the tokens of each ascending, so that its sum has
@@ -190,30 +248,37 @@ mod tests {
     use crate::dry::Dry;
 
     #[test]
-    fn rows_lie_by_padded_length_and_their_targets_stay_theirs() {
+    fn prefixes_lie_before_the_rows_and_targets_stay_theirs() {
         let mut rows = Rows::new();
         rows.push(&[1; 20], 18);
+        rows.share(&[7, 8]);
         rows.push(&[2, 3, 4], 1);
         rows.push(&[5; 9], 9);
-        rows.push(&[6; 8], 7);
         let device: Arc<dyn Device> = Arc::new(Dry::default());
-        let batch = Batch::packed(&device, &rows).expect("dry");
-        let mut expected = vec![2, 3, 4, 0, 0, 0, 0, 0];
-        expected.extend([6; 8]);
-        expected.extend([5; 9]);
-        expected.extend([0; 7]);
-        expected.extend([1; 20]);
-        expected.extend([0; 4]);
-        assert_eq!(batch.token_ids(), expected);
-        assert_eq!(batch.spans().iter().map(|s| s.len).collect::<Vec<_>>(), [8, 16, 24]);
-        assert_eq!((batch.scored(), batch.longest()), (2 + 2 + 1, 24));
-        let given = Batch::in_order(&device, &rows).expect("dry");
-        assert_eq!((given.token_ids(), given.longest()), (rows.tokens(), 20));
-        for longest in [0, 1, 8, 9, 128, 129, 4096] {
-            let lengths: std::collections::BTreeSet<_> =
-                (1..=longest).map(|n: usize| n.next_multiple_of(padding(longest))).collect();
-            assert!(lengths.len() <= 16 && padding(longest).is_multiple_of(8), "{longest}: {lengths:?}");
-        }
+        let batch = Batch::new(&device, &rows).expect("dry");
+        assert_eq!(batch.token_ids()[..2], [7, 8]);
+        assert_eq!(batch.token_ids()[2..], *rows.tokens());
+        assert_eq!((batch.scored(), batch.longest(), batch.tokens()), (2 + 2, 20, 34));
+        let segments = segments(&rows);
+        assert_eq!(segments[0].readers, 2..4);
+        let seen = segments.iter().map(|s| (s.before, s.prefix)).collect::<Vec<_>>();
+        assert_eq!(seen, [(0, None), (0, None), (2, Some(0)), (2, Some(0))]);
+        // 1 + 2, 1 + .. + 20, 3 + 4 + 5, 3 + .. + 11.
+        assert_eq!(batch.pairs, (3 + 210 + 12 + 63) as f64);
+    }
+
+    #[test]
+    fn tiles_cover_every_token_once_and_the_longest_work_comes_first() {
+        let mut rows = Rows::new();
+        rows.push(&[1; 130], 1);
+        rows.share(&[7; 65]);
+        rows.push(&[2; 64], 1);
+        let segments = segments(&rows);
+        assert_eq!(tiles(&segments, |s, first| s.before + first), [1, 128, 2, 0, 0, 64, 1, 64, 0, 0, 1, 0]);
+        assert_eq!(
+            tiles(&segments, |s, first| s.read_by + s.len - first),
+            [1, 0, 0, 0, 1, 64, 0, 64, 2, 0, 1, 128]
+        );
     }
 
     #[test]

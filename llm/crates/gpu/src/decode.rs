@@ -17,7 +17,6 @@ use grpo_lambda_decoder::model::{Config, Rows};
 use grpo_lambda_decoder::pack::pack;
 
 use super::array::Array;
-use super::attention::Qkv;
 use super::batch::{Batch, IndexLists};
 use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
@@ -187,18 +186,16 @@ impl<'a> Decoding<'a> {
         let source = (0..range.len() as u32).flat_map(|prompt| vec![prompt; group]).collect();
         let last = rows.offsets()[1..].iter().map(|end| *end as u32 - 1).collect();
         let lists = IndexLists::new(&k.device, &[source, last])?;
-        let batch = Batch::in_order(&k.device, &rows)?;
-        let pass = Pass::new(k, self.network, &batch, self.table.ptr(), self.decoder.budget().scores)?;
+        let batch = Batch::new(&k.device, &rows)?;
+        let pass = Pass::new(k, self.network, &batch, self.table.ptr())?;
         let mut x: Array<Real> = k.array(ACTIVATIONS, batch.tokens() * width)?;
         self.embed(batch.ids(), x.ptr_mut(), batch.tokens())?;
         for l in 0..c.num_hidden_layers {
             let (next, activations) = pass.layer(l, x)?;
-            let split = pass.qkv(l, activations)?;
-            let qkv = Qkv::joined(split.ptr(), batch.tokens(), head_shape(c));
+            let qkv = pass.qkv(l, activations)?;
             k.launch(FillCache {
-                k: qkv.k,
-                v: qkv.v,
-                offsets: batch.ragged().offsets,
+                qkv: qkv.ptr(),
+                offsets: batch.offsets(),
                 source: lists.at(0),
                 keys: self.cache.keys(l, range.start * group),
                 values: self.cache.values(l, range.start * group),

@@ -52,16 +52,14 @@ impl From<Error> for grpo_lambda_decoder::model::Error {
 /// What temporary arrays may take at a time; smaller ones take more launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes of `f32` scores of attention, unless one key head of one row needs more.
-    pub scores: usize,
     /// Bytes of `f32` logits, unless one token needs more.
     pub logits: usize,
 }
 
 impl Default for Budget {
-    /// 256 MiB of scores, 1 GiB of logits: every chunk of them reads and writes the whole gradient of the output matrix.
+    /// 1 GiB of logits: every chunk of them reads and writes the whole gradient of the output matrix.
     fn default() -> Self {
-        Budget { scores: 256 << 20, logits: 1 << 30 }
+        Budget { logits: 1 << 30 }
     }
 }
 
@@ -197,9 +195,9 @@ impl GpuDecoder {
         keep: &mut dyn FnMut(Activations),
     ) -> Result<(TokenScores, Batch, SavedHead), Error> {
         rows.check(self.config())?;
-        let batch = Batch::packed(&self.kernels.device, rows)?;
+        let batch = Batch::new(&self.kernels.device, rows)?;
         let table = self.table(batch.longest())?;
-        let pass = Pass::new(&self.kernels, network, &batch, table.ptr(), self.budget.scores)?;
+        let pass = Pass::new(&self.kernels, network, &batch, table.ptr())?;
         let mut x = self.embed(network, &batch)?;
         for l in 0..self.config().num_hidden_layers {
             let (next, activations) = pass.layer(l, x)?;
@@ -279,7 +277,7 @@ impl GpuDecoder {
         }
         let dx = self.head_backward(network, &batch, head, dlogps, gradients)?;
         let table = self.table(batch.longest())?;
-        let pass = Pass::new(&self.kernels, network, &batch, table.ptr(), self.budget.scores)?;
+        let pass = Pass::new(&self.kernels, network, &batch, table.ptr())?;
         for (l, saved) in layers.into_iter().enumerate().rev() {
             let activations = match saved {
                 SavedLayer::Activations(activations) => *activations,

@@ -106,6 +106,9 @@ pub trait Device: Send + Sync + Debug {
         args: &[Arg],
     ) -> Result<(), DeviceError>;
 
+    /// What the kernel that is launched next computes in matrix products of its own: for a device that counts.
+    fn count(&self, _operations: f64) {}
+
     /// A matrix product.
     ///
     /// # Errors

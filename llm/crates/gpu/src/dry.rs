@@ -26,7 +26,7 @@ pub struct Work {
     pub launches: u64,
     /// Matrix products launched.
     pub products: u64,
-    /// Their operations, a multiply-add as two.
+    /// Operations of these and of the products within kernels, a multiply-add as two.
     pub operations: f64,
 }
 
@@ -36,7 +36,7 @@ impl Dry {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, change: impl FnOnce(&mut Work)) {
+    fn add(&self, change: impl FnOnce(&mut Work)) {
         change(&mut self.work.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -89,11 +89,14 @@ impl Device for Dry {
         Ok(())
     }
     fn launch(&self, _: &'static str, _: Dtype, _: (u32, u32), _: u32, _: &[Arg]) -> Result<(), DeviceError> {
-        self.count(|work| work.launches += 1);
+        self.add(|work| work.launches += 1);
         Ok(())
     }
+    fn count(&self, operations: f64) {
+        self.add(|work| work.operations += operations);
+    }
     fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
-        self.count(|work| {
+        self.add(|work| {
             work.products += 1;
             work.operations += gemm.operations();
         });

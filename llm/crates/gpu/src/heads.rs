@@ -1,19 +1,18 @@
 //! From the projection of a layer to what its attention reads: queries, keys and values with their bias, the former two normed, where
-//! the layer norms them, and rotated. And back.
+//! the layer norms them, and rotated. And back. All of it is token-major, as the fused projection is.
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::Config;
 
 use super::array::Array;
-use super::attention::Qkv;
 use super::batch::Batch;
 use super::gradients::Gradients;
 use super::kernels::{
-    HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape, Kernels, SplitHeads, SplitHeadsBackward,
+    HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape, Kernels, RotateHeads,
 };
 use super::layout::Packed;
 use super::ledger::ACTIVATIONS;
-use super::ptr::{Ptr, PtrMut, Real, Write};
+use super::ptr::{Ptr, PtrMut, Real};
 use super::weights::Weights;
 
 /// The model's heads, as kernels take them.
@@ -42,9 +41,9 @@ pub(super) fn head_norm(
 /// Queries, keys and values of a layer.
 #[derive(Debug)]
 pub(super) struct HeadActivations {
-    /// As attention reads them, head-major by row: see [`Qkv::joined`].
-    pub(super) split: Array<Real>,
-    /// As projected, token-major and without bias, where there are norms: their gradients read it.
+    /// As attention reads them.
+    pub(super) rotated: Array<Real>,
+    /// As projected, without bias, where there are norms: their gradients read it.
     projected: Option<Array<Real>>,
 }
 
@@ -53,7 +52,7 @@ pub(super) struct HeadActivations {
 pub(super) enum SavedHeads {
     /// All.
     All(HeadActivations),
-    /// As projected: to be normed, rotated and split again.
+    /// As projected: to be normed and rotated again.
     Projected(Array<Real>),
 }
 
@@ -96,22 +95,28 @@ impl Heads<'_> {
     /// From the projection to what attention reads.
     pub(super) fn forward(&self, projected: Array<Real>) -> Result<HeadActivations, DeviceError> {
         if self.weights.layer(self.l).head_norms.is_none() {
-            let split = self.rotated(&projected, bias(self.weights, self.l, Packed::Qkv))?;
-            return Ok(HeadActivations { split, projected: None });
+            self.rotate(&projected, bias(self.weights, self.l, Packed::Qkv), 1.0)?;
+            return Ok(HeadActivations { rotated: projected, projected: None });
         }
         let normed = self.array()?;
         head_norm(self.weights, self.l, (projected.ptr(), normed.ptr_mut()), self.tokens())
             .map_or(Ok(()), |norm| self.kernels.launch(norm))?;
-        Ok(HeadActivations { split: self.rotated(&normed, None)?, projected: Some(projected) })
+        self.rotate(&normed, None, 1.0)?;
+        Ok(HeadActivations { rotated: normed, projected: Some(projected) })
     }
 
-    /// Queries, keys and values plus this bias, rotated, head-major by row.
-    fn rotated(&self, qkv: &Array<Real>, bias: Option<Ptr<Real>>) -> Result<Array<Real>, DeviceError> {
-        let split = self.array()?;
-        let Qkv { q, k, v } = Qkv::joined(split.ptr_mut(), self.batch.tokens(), self.shape());
-        let (table, batch, heads) = (self.table, self.batch.ragged(), self.shape());
-        self.kernels.launch(SplitHeads { qkv: qkv.ptr(), bias, table, batch, q, k, v, heads })?;
-        Ok(split)
+    /// Adds this bias and rotates queries and keys in place, forwards for `sign` 1 and back for -1.
+    fn rotate(&self, qkv: &Array<Real>, bias: Option<Ptr<Real>>, sign: f32) -> Result<(), DeviceError> {
+        self.kernels.launch(RotateHeads {
+            qkv: qkv.ptr(),
+            bias,
+            table: self.table,
+            positions: self.batch.positions(),
+            out: qkv.ptr_mut(),
+            tokens: self.tokens(),
+            heads: self.shape(),
+            sign,
+        })
     }
 
     /// [`Heads::forward`] once more, where its result was not kept.
@@ -122,21 +127,18 @@ impl Heads<'_> {
         }
     }
 
-    /// From the gradients `d` of what attention read to that of the projection plus its bias, token-major, in the place of `split`.
+    /// From the gradient of what attention read to that of the projection plus its bias, in place.
     pub(super) fn backward(
         &self,
-        d: Qkv<Write>,
-        activations: HeadActivations,
+        dqkv: &Array<Real>,
+        activations: &HeadActivations,
         gradients: &Gradients,
-    ) -> Result<Array<Real>, DeviceError> {
-        let HeadActivations { split: dqkv, projected } = activations;
-        let (dq, dk, dv) = (d.q.read(), d.k.read(), d.v.read());
-        let (table, batch, heads, to) = (self.table, self.batch.ragged(), self.shape(), dqkv.ptr_mut());
-        self.kernels.launch(SplitHeadsBackward { dq, dk, dv, table, batch, dqkv: to, heads })?;
-        let norm =
-            projected.as_ref().and_then(|x| head_norm(self.weights, self.l, (x.ptr(), to), self.tokens()));
-        norm.map_or(Ok(()), |norm| self.norm_backward(norm, gradients))?;
-        Ok(dqkv)
+    ) -> Result<(), DeviceError> {
+        self.rotate(dqkv, None, -1.0)?;
+        let at = |x: &Array<Real>| (x.ptr(), dqkv.ptr_mut());
+        let projected = activations.projected.as_ref();
+        let norm = projected.and_then(|x| head_norm(self.weights, self.l, at(x), self.tokens()));
+        norm.map_or(Ok(()), |norm| self.norm_backward(norm, gradients))
     }
 
     /// The gradient of a norm in the place of that of its output, and that of its weight, where it is trained.

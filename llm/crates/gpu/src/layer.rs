@@ -4,13 +4,12 @@ use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::config::{Activation, NormPlacement};
 
 use super::array::Array;
-use super::attention::{Attention, Qkv};
+use super::attention::{Attended, Attention};
 use super::batch::Batch;
 use super::gradients::Gradients;
 use super::heads::{self, Heads, SavedHeads, head_shape};
 use super::kernels::{
-    AddBias, Kernels, MergeHeads, MergeHeadsBackward, RmsNorm, RmsNormBackward, RmsNormWeight, Swiglu,
-    SwigluBackward,
+    AddBias, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, Swiglu, SwigluBackward,
 };
 use super::layout::Packed;
 use super::ledger::ACTIVATIONS;
@@ -31,8 +30,7 @@ struct AttentionActivations {
     input: Array<Real>,
     scale: Array<f32>,
     heads: SavedHeads,
-    /// Attention's output, token-major.
-    attended: Array<Real>,
+    attended: Attended,
 }
 
 #[derive(Debug)]
@@ -79,17 +77,17 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// `score_bytes` is what the scores of attention may take.
+    /// The layers of `network` over a batch.
     pub(super) fn new(
         kernels: &'a Kernels,
         network: Network<'a>,
         batch: &'a Batch,
         table: Ptr<f32>,
-        score_bytes: usize,
     ) -> Result<Self, DeviceError> {
         let scratch = kernels.array("workspace", network.scratch(batch.tokens()))?;
         let heads = head_shape(network.config());
-        let attention = Attention::new(kernels, heads, batch.spans(), score_bytes);
+        let (segments, tokens) = (batch.segments(), batch.tokens());
+        let attention = Attention { kernels, heads, segments, tokens };
         Ok(Pass { kernels, network, batch, table, attention, scratch })
     }
 
@@ -187,7 +185,7 @@ impl<'a> Pass<'a> {
 
     /// Queries, keys and values of layer `l`, as attention reads them.
     pub(super) fn qkv(&self, l: usize, activations: Activations) -> Result<Array<Real>, DeviceError> {
-        Ok(self.heads(l).again(activations.attention.heads)?.split)
+        Ok(self.heads(l).again(activations.attention.heads)?.rotated)
     }
 
     /// Layer `l`: from the hidden state at its entry to that at its exit.
@@ -213,8 +211,8 @@ impl<'a> Pass<'a> {
         let projected = self.heads(l).array()?;
         self.projection(l, Packed::Qkv).forward(normed.ptr(), projected.ptr_mut(), false)?;
         let heads = self.heads(l).forward(projected)?;
-        let attended = self.attended(&heads.split)?;
-        let middle = self.residual(l, Packed::Output, &input, attended.ptr())?;
+        let attended = self.attention.forward(heads.rotated.ptr())?;
+        let middle = self.residual(l, Packed::Output, &input, attended.out.ptr())?;
         let attention = AttentionActivations { input, scale, heads: SavedHeads::All(heads), attended };
 
         let scale = self.column()?;
@@ -222,18 +220,6 @@ impl<'a> Pass<'a> {
         let gate_up = self.rows(2 * self.network.config().intermediate_size)?;
         self.projection(l, Packed::GateUp).forward(normed.ptr(), gate_up.ptr_mut(), false)?;
         Ok(Activations { attention, mlp: MlpActivations { input: middle, scale, gate_up } })
-    }
-
-    /// Attention's output, token-major.
-    fn attended(&self, qkv: &Array<Real>) -> Result<Array<Real>, DeviceError> {
-        let (heads, width) = (head_shape(self.network.config()), self.network.config().heads().width());
-        let out = self.rows(width)?;
-        let qkv = Qkv::joined(qkv.ptr(), self.batch.tokens(), heads);
-        self.attention.forward(qkv, out.ptr_mut())?;
-        let attended = self.rows(width)?;
-        let batch = self.batch.ragged();
-        self.kernels.launch(MergeHeads { x: out.ptr(), batch, out: attended.ptr_mut(), heads })?;
-        Ok(attended)
     }
 
     fn gated(&self, l: usize, gate_up: Ptr<Real>) -> Result<Array<Real>, DeviceError> {
@@ -305,10 +291,8 @@ impl<'a> Pass<'a> {
     ) -> Result<(), DeviceError> {
         let AttentionActivations { input, scale, heads, attended } = activations;
         let output = self.projection(l, Packed::Output);
-        output.gradients(Factors { x: attended.ptr(), dy: dx.ptr() }, gradients)?;
-        let dattended = attended;
-        output.backward(dx.ptr(), dattended.ptr_mut())?;
-        let dqkv = self.attended_backward(l, heads, dattended, gradients)?;
+        output.gradients(Factors { x: attended.out.ptr(), dy: dx.ptr() }, gradients)?;
+        let dqkv = self.attended_backward(l, heads, attended, dx, gradients)?;
         let weight = self.weights().layer(l).attention_norm;
         let normed = self.rows(self.width())?;
         self.norm(input.ptr(), weight, normed.ptr_mut(), None)?;
@@ -323,25 +307,22 @@ impl<'a> Pass<'a> {
         self.norm_backward(normed, dnormed.ptr(), dx.ptr_mut(), gradients)
     }
 
-    /// The gradient of the projected queries, keys and values, token-major.
+    /// The gradient of the projected queries, keys and values.
     fn attended_backward(
         &self,
         l: usize,
         heads: SavedHeads,
-        dattended: Array<Real>,
+        attended: Attended,
+        dx: &Array<Real>,
         gradients: &Gradients,
     ) -> Result<Array<Real>, DeviceError> {
-        let (shape, batch, tokens) =
-            (head_shape(self.network.config()), self.batch.ragged(), self.batch.tokens());
         let dout = self.rows(self.network.config().heads().width())?;
-        let dx = dout.ptr_mut();
-        self.kernels.launch(MergeHeadsBackward { dout: dattended.ptr(), batch, dx, heads: shape })?;
-        drop(dattended);
+        self.projection(l, Packed::Output).backward(dx.ptr(), dout.ptr_mut())?;
         let heads = self.heads(l).again(heads)?;
-        let dsplit = self.heads(l).array()?;
-        let d = Qkv::joined(dsplit.ptr_mut(), tokens, shape);
-        self.attention.backward(Qkv::joined(heads.split.ptr(), tokens, shape), dout.ptr(), d)?;
-        drop(dout);
-        self.heads(l).backward(d, heads, gradients)
+        let dqkv = self.heads(l).array()?;
+        self.attention.backward(heads.rotated.ptr(), &attended, dout.ptr(), dqkv.ptr_mut())?;
+        drop((attended, dout));
+        self.heads(l).backward(&dqkv, &heads, gradients)?;
+        Ok(dqkv)
     }
 }

@@ -60,7 +60,6 @@ pub mod random;
 pub mod rollout;
 mod rotary;
 pub mod select;
-mod spans;
 pub mod weights;
 
 pub use array::Array;

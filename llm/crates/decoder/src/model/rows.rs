@@ -1,4 +1,7 @@
 //! A batch of rows of different lengths, laid end to end: no padding, hence no masks.
+//!
+//! Rows may continue a prefix that they share: the responses of a group continue their prompt. A prefix is computed once however many rows
+//! see it. What a row computes does not depend on whether its first tokens are its own or a prefix.
 
 use super::config::Config;
 use super::error::{Error, Result};
@@ -9,6 +12,11 @@ pub struct Rows {
     tokens: Vec<u32>,
     offsets: Vec<usize>,
     scored_from: Vec<usize>,
+    prefixes: Vec<Vec<u32>>,
+    /// Of every row.
+    prefix: Vec<Option<usize>>,
+    /// Whether rows to come continue the last prefix.
+    shares: bool,
 }
 
 impl Default for Rows {
@@ -20,7 +28,14 @@ impl Default for Rows {
 impl Rows {
     /// No rows.
     pub fn new() -> Self {
-        Self { tokens: Vec::new(), offsets: vec![0], scored_from: Vec::new() }
+        Self {
+            tokens: Vec::new(),
+            offsets: vec![0],
+            scored_from: Vec::new(),
+            prefixes: Vec::new(),
+            prefix: Vec::new(),
+            shares: false,
+        }
     }
 
     /// Adds a row of which tokens `scored_from..` are scored, each given all tokens before it: a prompt of that length and its
@@ -29,6 +44,37 @@ impl Rows {
         self.tokens.extend_from_slice(tokens);
         self.offsets.push(self.tokens.len());
         self.scored_from.push(scored_from);
+        self.prefix.push(self.shares.then(|| self.prefixes.len() - 1));
+    }
+
+    /// Rows that are added from here on continue `prefix`, up to the next call: they see its tokens before their own. An empty prefix is
+    /// none. Tokens of a prefix are not scored, so what they predict belongs to a row: the last token of a prompt is the first of
+    /// each response's row.
+    pub fn share(&mut self, prefix: &[u32]) {
+        self.shares = !prefix.is_empty();
+        if self.shares {
+            self.prefixes.push(prefix.to_vec());
+        }
+    }
+
+    /// The prefixes, in the order in which rows continue them.
+    pub fn prefixes(&self) -> &[Vec<u32>] {
+        &self.prefixes
+    }
+
+    /// The prefix that row `i` continues, an index into [`Rows::prefixes`].
+    pub fn prefix(&self, i: usize) -> Option<usize> {
+        self.prefix[i]
+    }
+
+    /// Tokens that row `i` sees before its own.
+    pub fn before(&self, i: usize) -> usize {
+        self.prefix[i].map_or(0, |p| self.prefixes[p].len())
+    }
+
+    /// Tokens that are computed: those of the rows, and of every prefix once.
+    pub fn computed(&self) -> usize {
+        self.tokens.len() + self.prefixes.iter().map(Vec::len).sum::<usize>()
     }
 
     /// How many rows.
@@ -41,7 +87,7 @@ impl Rows {
         self.scored_from.is_empty()
     }
 
-    /// All tokens, row after row.
+    /// All tokens of the rows' own, row after row.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
@@ -56,9 +102,13 @@ impl Rows {
         self.offsets[i + 1] - self.offsets[i] - self.scored_from[i]
     }
 
-    /// Position of every token in its row.
+    /// Position of every token in its row, its prefix included.
     pub fn positions(&self) -> Vec<u32> {
-        self.offsets.windows(2).flat_map(|pair| 0..(pair[1] - pair[0]) as u32).collect()
+        let positions = |(i, pair): (usize, &[usize])| {
+            let before = self.before(i) as u32;
+            before..before + (pair[1] - pair[0]) as u32
+        };
+        self.offsets.windows(2).enumerate().flat_map(positions).collect()
     }
 
     /// For every scored token: the place of the token before it, whose hidden state predicts it, and the token.
@@ -75,11 +125,25 @@ impl Rows {
     pub fn check(&self, config: &Config) -> Result<()> {
         for (row, pair) in self.offsets.windows(2).enumerate() {
             check_tokens(row, &self.tokens[pair[0]..pair[1]], config)?;
+            self.check_prefix(row, pair[1] - pair[0], config)?;
             let (from, len) = (self.scored_from[row], pair[1] - pair[0]);
             if from == 0 || from > len {
                 let reason = format!("scoring starts at token {from}, which must lie in 1..={len}");
                 return Err(Error::Input { row, reason });
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses a row of `own` tokens whose prefix the model cannot take, or which is too long with it.
+    fn check_prefix(&self, row: usize, own: usize, config: &Config) -> Result<()> {
+        let Some(prefix) = self.prefix[row].map(|p| &self.prefixes[p]) else { return Ok(()) };
+        check_tokens(row, prefix, config)?;
+        let (len, longest) = (prefix.len() + own, config.max_position_embeddings);
+        if len > longest {
+            let reason =
+                format!("{len} tokens with its prefix; 1 to max_position_embeddings = {longest} are possible");
+            return Err(Error::Input { row, reason });
         }
         Ok(())
     }
@@ -100,5 +164,43 @@ pub fn check_tokens(row: usize, tokens: &[u32], config: &Config) -> Result<()> {
             fail(format!("token {} at {i} is outside the vocabulary of {}", tokens[i], config.vocab_size))
         }
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_continue_the_prefix_that_was_opened_last_and_positions_count_it() {
+        let mut rows = Rows::new();
+        rows.push(&[1, 2], 1);
+        rows.share(&[7, 8, 9]);
+        rows.push(&[3, 4], 1);
+        rows.push(&[5], 1);
+        rows.share(&[6]);
+        rows.push(&[1, 1], 1);
+        rows.share(&[]);
+        rows.push(&[2], 1);
+        assert_eq!((0..5).map(|i| rows.prefix(i)).collect::<Vec<_>>(), [None, Some(0), Some(0), Some(1), None]);
+        assert_eq!(rows.prefixes(), [vec![7, 8, 9], vec![6]]);
+        assert_eq!(rows.positions(), [0, 1, 3, 4, 3, 1, 2, 0]);
+        assert_eq!((rows.tokens().len(), rows.computed()), (8, 12));
+    }
+
+    #[test]
+    fn a_prefix_that_the_model_cannot_take_is_refused_with_its_row() {
+        let config = Config { max_position_embeddings: 4, ..Config::qwen2(37, 24, 2, 6, 2) };
+        for (prefix, own, part) in [
+            (&[1, 2, 3][..], &[4, 5][..], "5 tokens with its prefix"),
+            (&[40], &[1], "token 40 at 0 is outside the vocabulary of 37"),
+        ] {
+            let mut rows = Rows::new();
+            rows.push(&[1], 1);
+            rows.share(prefix);
+            rows.push(own, 1);
+            let line = rows.check(&config).expect_err("refused").to_string();
+            assert!(line.contains("row 1") && line.contains(part), "{line}");
+        }
     }
 }

@@ -15,9 +15,9 @@ use crate::kernels::{Kernel, Kernels};
 use crate::ptr::{Element, ElementType, Real};
 
 /// One rounding to `f32`, relative.
-const F32: f64 = 1.0 / (1u64 << 24) as f64;
+pub(super) const F32: f64 = 1.0 / (1u64 << 24) as f64;
 /// One rounding to bf16, relative.
-const BF16: f64 = 1.0 / 256.0;
+pub(super) const BF16: f64 = 1.0 / 256.0;
 /// Launches before timing, and timed; the median is reported.
 const WARMUP: usize = 3;
 const REPEATS: usize = 21;
@@ -199,7 +199,8 @@ impl Case<'_> {
         self.exact(array, |i| Some(array.initial[i]))
     }
 
-    fn compare<T: Element>(
+    /// Every element that `expected` speaks of is its value, up to the bound beside it, and nothing was written beyond the end.
+    pub(super) fn compare<T: Element>(
         &mut self,
         array: &TestArray<T>,
         expected: impl Fn(usize) -> Option<Term>,

@@ -154,11 +154,16 @@ KERNEL(128, decode_attention)(const REAL* q, const REAL* keys, const REAL* value
   else attend<32, 2>(q, keys, values, end, out, dim, scale);
 }
 
-KERNEL(256, fill_cache)(const REAL* k, const REAL* v, const u32* offsets, const u32* source, REAL* keys, REAL* values, u32 key,
-                        u32 dim, u32 capacity) {
+KERNEL(256, fill_cache)(const REAL* qkv, const u32* offsets, const u32* source, REAL* keys, REAL* values, u32 query, u32 key, u32 dim,
+                        u32 capacity) {
   const u32 row = blockIdx.x, head = blockIdx.y, prompt = source[row], start = offsets[prompt], len = offsets[prompt + 1] - start;
-  const size_t from = ((size_t)start * key + (size_t)head * len) * dim, to = ((size_t)row * key + head) * capacity * dim;
-  const size_t n = (size_t)(len < capacity ? len : capacity) * dim;
-  copy_row(k + from, keys + to, n);
-  copy_row(v + from, values + to, n);
+  const u32 quads = (dim + 3) / 4, n = (len < capacity ? len : capacity) * quads, stride = (query + 2 * key) * dim;
+  const bool wide = dim % 4 == 0 && aligned(qkv) && aligned(keys) && aligned(values);
+  for (u32 at = threadIdx.x; at < n; at += blockDim.x) {
+    const u32 position = at / quads, i = at % quads * 4;
+    const REAL* token = qkv + (size_t)(start + position) * stride + (query + head) * dim;
+    const size_t to = (((size_t)row * key + head) * capacity + position) * dim;
+    put(keys + to, i, dim, wide, get(token, i, dim, wide));
+    put(values + to, i, dim, wide, get(token + key * dim, i, dim, wide));
+  }
 }

@@ -114,10 +114,8 @@ impl Kernel for DecodeAttention {
 /// Copies the keys and values of a prompt into every row of the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct FillCache {
-    /// Keys of the prompts, head-major by row.
-    pub k: Ptr<Real>,
-    /// Values of the prompts, head-major by row.
-    pub v: Ptr<Real>,
+    /// `[tokens, (query + 2 key) dim]` of the prompts, queries and keys rotated.
+    pub qkv: Ptr<Real>,
     /// `[prompts + 1]`: the token at which each prompt begins.
     pub offsets: Ptr<u32>,
     /// `[rows]`: the prompt of a row of the cache.
@@ -144,12 +142,12 @@ impl Kernel for FillCache {
 
     fn args(&self) -> Vec<Arg> {
         vec![
-            self.k.into(),
-            self.v.into(),
+            self.qkv.into(),
             self.offsets.into(),
             self.source.into(),
             self.keys.into(),
             self.values.into(),
+            self.heads.query.into(),
             self.heads.key.into(),
             self.heads.dim.into(),
             self.capacity.into(),

@@ -26,6 +26,11 @@ pub trait Kernel {
     /// The arguments, in the order of the kernel's parameters.
     fn args(&self) -> Vec<Arg>;
 
+    /// What it computes in matrix products, a multiply-add as two operations.
+    fn operations(&self) -> f64 {
+        0.0
+    }
+
     /// What must be so before the launch.
     ///
     /// # Errors
@@ -55,6 +60,7 @@ impl Kernels {
         if grid.0 == 0 || grid.1 == 0 {
             return Ok(());
         }
+        self.device.count(kernel.operations());
         self.device.launch(K::NAME, self.dtype, grid, K::BLOCK, &kernel.args())
     }
 

@@ -1,15 +1,15 @@
 //! The kernels: their source, and beside each file of it the launches, typed.
 //!
-//! Every kernel is plain CUDA C over `REAL`, the dtype of weights and activations ([`Real`](crate::Real) here), which is read and
+//! Every kernel is plain CUDA C, but for three instructions of tensor cores in `tile.cu`, over `REAL`, the dtype of weights and activations ([`Real`](crate::Real) here), which is read and
 //! written through `load` and `store` and computed with as `float`: sums, products and exponentials are rounded once, when stored. No
 //! kernel uses atomics, so every sum has one order and a step repeats to the bit.
 //!
 //! # Layouts
 //!
-//! Token-major: `[tokens, width]`, rows of the batch end to end. Head-major by row: row `r` of length `n` begins at
-//! `offsets[r] * heads * dim` and is `[heads, n, dim]`, so that all query heads of one key head form one matrix.
+//! Token-major: `[tokens, width]`, rows of the batch end to end.
 
 mod adamw;
+mod attention;
 mod decode;
 mod embed;
 mod head_norm;
@@ -18,19 +18,18 @@ mod launch;
 mod log_prob;
 mod norm;
 mod sample;
-mod softmax;
 mod swiglu;
 
 pub use adamw::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
+pub use attention::{Attention, AttentionKeys, AttentionQueries, Segments, TILE};
 pub use decode::{DecodeAttention, DecodeHeads, FillCache};
 pub use embed::{Embed, EmbedBackward, GatherRows, ScatterRows};
 pub use head_norm::{HeadNorm, HeadNormBackward, HeadNormWeight};
-pub use heads::{HeadShape, MergeHeads, MergeHeadsBackward, Ragged, SplitHeads, SplitHeadsBackward};
+pub use heads::{HeadShape, RotateHeads};
 pub use launch::{Kernel, Kernels};
 pub use log_prob::{LogProb, LogProbBackward};
 pub use norm::{AddBias, ColumnSum, RmsNorm, RmsNormBackward, RmsNormWeight};
 pub use sample::{Advance, Sample, SampleState, Status};
-pub use softmax::{Softmax, SoftmaxBackward};
 pub use swiglu::{Swiglu, SwigluBackward};
 
 use std::path::Path;
@@ -38,14 +37,16 @@ use std::path::Path;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 /// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
-/// `norm.cu` before `head_norm.cu`.
-const SOURCES: [(&str, &str); 11] = [
+/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu`.
+const SOURCES: [(&str, &str); 13] = [
     ("prelude.cu", include_str!("prelude.cu")),
     ("embed.cu", include_str!("embed.cu")),
     ("norm.cu", include_str!("norm.cu")),
     ("head_norm.cu", include_str!("head_norm.cu")),
     ("heads.cu", include_str!("heads.cu")),
     ("softmax.cu", include_str!("softmax.cu")),
+    ("tile.cu", include_str!("tile.cu")),
+    ("attention.cu", include_str!("attention.cu")),
     ("swiglu.cu", include_str!("swiglu.cu")),
     ("log_prob.cu", include_str!("log_prob.cu")),
     ("adamw.cu", include_str!("adamw.cu")),
@@ -54,7 +55,7 @@ const SOURCES: [(&str, &str); 11] = [
 ];
 
 /// Every kernel; its entry is `NAME_f32` or `NAME_bf16`.
-pub const NAMES: [&str; 30] = [
+pub const NAMES: [&str; 28] = [
     Embed::NAME,
     EmbedBackward::NAME,
     GatherRows::NAME,
@@ -67,12 +68,10 @@ pub const NAMES: [&str; 30] = [
     HeadNorm::NAME,
     HeadNormBackward::NAME,
     HeadNormWeight::NAME,
-    SplitHeads::NAME,
-    SplitHeadsBackward::NAME,
-    MergeHeads::NAME,
-    MergeHeadsBackward::NAME,
-    Softmax::NAME,
-    SoftmaxBackward::NAME,
+    RotateHeads::NAME,
+    Attention::NAME,
+    AttentionQueries::NAME,
+    AttentionKeys::NAME,
     Swiglu::NAME,
     SwigluBackward::NAME,
     LogProb::NAME,

@@ -1,4 +1,4 @@
-// Softmax of attention scores, and the online form of softmax that needs one pass.
+// The online form of softmax, which needs one pass.
 
 // Of the numbers seen so far: the largest, the sum of e^(x - max), and the sum of e^(x - max) (x - max). Minus infinity adds nothing;
 // a NaN, or plus infinity, makes the sums NaN. No product is fused into a sum, so that every kernel that is built from this gets the same bits.
@@ -66,49 +66,4 @@ __device__ inline OnlineSoftmax block_merged(OnlineSoftmax a) {
   }
   __syncthreads();
   return parts[0];
-}
-
-KERNEL(128, softmax)(const float* scores, REAL* probabilities, u32 len, float scale) {
-  const size_t at = (size_t)blockIdx.x * len;
-  const float* line = scores + at;
-  REAL* out = probabilities + at;
-  const u32 visible = blockIdx.x % len + 1;
-  const bool wide = len % 4 == 0 && aligned(scores) && aligned(probabilities);
-  const OnlineSoftmax all = block_merged(of_thread(line, visible, scale, wide));
-  const float inverse = 1.0f / all.sum;
-  for (u32 i = 4 * threadIdx.x; i < len; i += 4 * blockDim.x) {
-    Four p = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    if (i < visible) {
-      const Four v = get(line, i, len, wide);
-#pragma unroll
-      for (u32 j = 0; j < 4; j++)
-        if (i + j < visible) p.at[j] = expf(__fmul_rn(v.at[j], scale) - all.max) * inverse;
-    }
-    put(out, i, len, wide, p);
-  }
-}
-
-// ds = p (dp - sum_j p_j dp_j) scale
-KERNEL(128, softmax_backward)(const REAL* p, const float* dp, REAL* ds, u32 len, float scale) {
-  const size_t at = (size_t)blockIdx.x * len;
-  const u32 visible = blockIdx.x % len + 1;
-  const bool wide = len % 4 == 0 && aligned(p) && aligned(dp) && aligned(ds);
-  float sum = 0.0f;
-  for (u32 i = 4 * threadIdx.x; i < visible; i += 4 * blockDim.x) {
-    const Four a = get(p + at, i, len, wide), d = get(dp + at, i, len, wide);
-#pragma unroll
-    for (u32 j = 0; j < 4; j++)
-      if (i + j < visible) sum += a.at[j] * d.at[j];
-  }
-  sum = block_sum(sum);
-  for (u32 i = 4 * threadIdx.x; i < len; i += 4 * blockDim.x) {
-    Four out = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    if (i < visible) {
-      const Four a = get(p + at, i, len, wide), d = get(dp + at, i, len, wide);
-#pragma unroll
-      for (u32 j = 0; j < 4; j++)
-        if (i + j < visible) out.at[j] = a.at[j] * (d.at[j] - sum) * scale;
-    }
-    put(ds + at, i, len, wide, out);
-  }
 }

@@ -2,7 +2,7 @@
 
 use super::super::array::rounded;
 use super::super::case::{Checker, Term};
-use super::{Batch, angles, biased_number, label, parts, probabilities_of, rotated};
+use super::{angles, biased_number, label, parts, probabilities_of, rotated};
 use crate::kernels::{DecodeAttention, DecodeHeads, FillCache, HeadShape};
 
 pub(super) fn check(checker: &mut Checker, shape: HeadShape, timed: bool) {
@@ -129,17 +129,17 @@ fn fill_cache(
     timed: bool,
 ) {
     checker.case("fill_cache", label(s, ""), |c| {
-        let (_, key, dim) = parts(s);
-        let batch = Batch::new(c, prompts)?;
-        let n = batch.tokens.len() * key * dim;
-        let (k, v) = (c.reals(n)?, c.reals(n)?);
+        let (query, key, dim) = parts(s);
+        let first: Vec<usize> = (0..=prompts.len()).map(|p| prompts[..p].iter().sum()).collect();
+        let width = (query + 2 * key) * dim;
+        let qkv = c.reals(first[prompts.len()] * width)?;
+        let offsets = c.integers(first.iter().copied())?;
         let size = source.len() * key * capacity * dim;
         let (keys, values) = (c.reals(size)?, c.reals(size)?);
         let from = c.integers(source.iter().copied())?;
         let kernel = FillCache {
-            k: k.ptr(),
-            v: v.ptr(),
-            offsets: batch.offsets.ptr(),
+            qkv: qkv.ptr(),
+            offsets: offsets.ptr(),
             source: from.ptr(),
             keys: keys.ptr_mut(),
             values: values.ptr_mut(),
@@ -148,19 +148,18 @@ fn fill_cache(
             capacity: capacity as u32,
         };
         c.launch(kernel)?;
-        let first: Vec<usize> = (0..prompts.len()).map(|p| prompts[..p].iter().sum()).collect();
-        for (cache, x) in [(&keys, &k), (&values, &v)] {
+        for (cache, from) in [(&keys, query), (&values, query + key)] {
             c.exact(cache, |i| {
                 let (row, g, p) =
                     (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
                 let prompt = source[row];
                 Some(match p < prompts[prompt] {
-                    true => x.initial[batch.head_major(first[prompt] + p, key, g, dim, i % dim)],
+                    true => qkv.initial[(first[prompt] + p) * width + (from + g) * dim + i % dim],
                     false => rounded(cache.initial[i], cache.stored),
                 })
             })?;
         }
         let moved: usize = source.iter().map(|p| prompts[*p] * key * dim).sum();
-        c.time(timed, 4.0 * moved as f64 * (k.bytes() / n as f64), kernel)
+        c.time(timed, 4.0 * moved as f64 * qkv.bytes() / qkv.initial.len() as f64, kernel)
     });
 }

@@ -18,8 +18,10 @@
 
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 static inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
@@ -192,6 +194,47 @@ static unsigned ballot(unsigned mask, bool x, int line) {
   return bits;
 }
 
+// `ldmatrix.x4`: lane l shows line l % 8 of matrix l / 8, and takes two numbers of each matrix.
+static void load_matrices(unsigned (&x)[4], const unsigned short* line, bool transposed, int at) {
+  if ((uintptr_t)line % 16) stop("a line of a matrix begins at no multiple of 16 bytes", at, at);
+  unsigned turn;
+  const Thread* warp = show(0xffffffffu, line, turn, at);
+  const unsigned lane = now->index.x % 32;
+  for (unsigned m = 0; m < 4; m++) {
+    x[m] = 0;
+    for (unsigned j = 0; j < 2; j++) {
+      const unsigned own = lane / 4, other = lane % 4 * 2 + j;
+      const unsigned short* from;
+      memcpy(&from, &warp[8 * m + (transposed ? other : own)].shown[turn], sizeof from);
+      x[m] |= (unsigned)from[transposed ? own : other] << 16 * j;
+    }
+  }
+}
+
+static float of_pair(uint64_t two, unsigned which) {
+  const unsigned bits = (unsigned)(two >> 16 * which) << 16;
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+
+// `mma.m16n8k16` of bf16 into f32, each sum in the order of its terms.
+static void tensor_product(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int at) {
+  const unsigned lane = now->index.x % 32, own = lane / 4;
+  float left[2][16], right[16][2];
+  unsigned turn;
+  for (unsigned part = 0; part < 2; part++) {
+    const Thread* warp = show(0xffffffffu, a[2 * part] | (uint64_t)a[2 * part + 1] << 32, turn, at);
+    for (unsigned k = 0; k < 8; k++)
+      for (unsigned i = 0; i < 2; i++) left[i][8 * part + k] = of_pair(warp[4 * own + k / 2].shown[turn], 2 * i + k % 2);
+  }
+  const Thread* warp = show(0xffffffffu, b0 | (uint64_t)b1 << 32, turn, at);
+  for (unsigned k = 0; k < 16; k++)
+    for (unsigned j = 0; j < 2; j++) right[k][j] = of_pair(warp[4 * (lane % 4 * 2 + j) + k % 8 / 2].shown[turn], k / 8 * 2 + k % 2);
+  for (unsigned i = 0; i < 4; i++)
+    for (unsigned k = 0; k < 16; k++) c[i] += left[i / 2][k] * right[k][i % 2];
+}
+
 static void enter() {
   block->call(block->args);
   now->state = OVER;
@@ -299,4 +342,9 @@ struct Named { const char *name, *kinds; void (*call)(const uint64_t*); };
 #define __shfl_xor_sync(mask, value, far) emulated::shown_across(mask, value, far, __LINE__)
 #define __shfl_up_sync(mask, value, by) emulated::shown_before(mask, value, by, __LINE__)
 #define __ballot_sync(mask, value) emulated::ballot(mask, value, __LINE__)
+// The instructions of tensor cores, which `tile.cu` leaves to who defines this.
+#define EMULATED
+#define ldmatrix(x, line) emulated::load_matrices(x, line, false, __LINE__)
+#define ldmatrix_transposed(x, line) emulated::load_matrices(x, line, true, __LINE__)
+#define mma(c, a, b0, b1) emulated::tensor_product(c, a, b0, b1, __LINE__)
 #line 1 "kernels"

@@ -167,41 +167,39 @@ fn a_nan_that_is_seen_spoils_its_heads_and_huge_scores_do_not_overflow() {
 #[test]
 fn caches_are_filled_with_the_prompts_of_their_rows() {
     everywhere(|b| {
-        for (key, dim) in [(2usize, 6usize), (1, 64)] {
+        for (query, key, dim) in [(4usize, 2usize, 6usize), (1, 1, 64)] {
             let (offsets, source, capacity) = ([0u32, 3, 4, 9], [2u32, 0, 0, 1, 2], 7usize);
-            let [k, v] = [6, 7].map(|seed| b.rounded(&numbers(seed, 9 * key * dim)));
+            let width = (query + 2 * key) * dim;
+            let x = b.rounded(&numbers(6, 9 * width));
             let size = 5 * key * capacity * dim;
-            let fill = |x: &[f32]| {
+            let fill = |first: usize| {
                 let mut want = vec![7.0; size];
                 for (row, prompt) in source.iter().enumerate() {
-                    let (from, to) =
-                        (offsets[*prompt as usize] as usize, offsets[*prompt as usize + 1] as usize);
-                    for head in 0..key {
-                        let n = (to - from) * dim;
-                        want[(row * key + head) * capacity * dim..][..n]
-                            .copy_from_slice(&x[from * key * dim + head * n..][..n]);
+                    let of = *prompt as usize;
+                    for (p, token) in (offsets[of] as usize..offsets[of + 1] as usize).enumerate() {
+                        for head in 0..key {
+                            want[((row * key + head) * capacity + p) * dim..][..dim]
+                                .copy_from_slice(&x[token * width + (first + head) * dim..][..dim]);
+                        }
                     }
                 }
                 want
             };
-            let (dk, dv, keys, values) =
-                (b.put(&k), b.put(&v), b.put(&vec![7.0; size]), b.put(&vec![7.0; size]));
+            let (qkv, keys, values) = (b.put(&x), b.put(&vec![7.0; size]), b.put(&vec![7.0; size]));
             let (at, from) = (b.raw(&offsets), b.raw(&source));
-            let s = HeadShape { query: key as u32, key: key as u32, dim: dim as u32 };
             b.k.launch(FillCache {
-                k: dk.ptr(),
-                v: dv.ptr(),
+                qkv: qkv.ptr(),
                 offsets: at.ptr(),
                 source: from.ptr(),
                 keys: keys.ptr_mut(),
                 values: values.ptr_mut(),
                 rows: 5,
-                heads: s,
+                heads: HeadShape { query: query as u32, key: key as u32, dim: dim as u32 },
                 capacity: capacity as u32,
             })
             .unwrap();
-            assert_eq!(bits(&b.get(&keys)), bits(&fill(&k)));
-            assert_eq!(bits(&b.get(&values)), bits(&fill(&v)));
+            assert_eq!(bits(&b.get(&keys)), bits(&fill(query)));
+            assert_eq!(bits(&b.get(&values)), bits(&fill(query + key)));
         }
     });
 }

@@ -2,6 +2,7 @@
 //!
 //! Each test runs in both dtypes and under four orders of threads, whose bits must be the same.
 
+mod attention;
 mod decode;
 mod head_norm;
 mod heads;
@@ -9,7 +10,6 @@ mod log_prob;
 mod optimiser;
 mod rows;
 mod sample;
-mod softmax;
 mod swiglu;
 
 use std::cell::{Cell, RefCell};

@@ -1,0 +1,324 @@
+//! Attention and its gradients, against the equations of [`crate::kernels::Attention`] in `f64`.
+
+use super::super::array::{TestArray, rounded};
+use super::super::case::{BF16, Case, Checker, F32, Result};
+use super::{label, parts};
+use crate::kernels::{Attention, AttentionKeys, AttentionQueries, HeadShape, Segments, TILE};
+use crate::ptr::{ElementType, Real};
+
+/// Tokens of every segment, and the prefix it continues.
+type Layout<'a> = &'a [(usize, Option<usize>)];
+
+/// A prefix that two rows continue and one that none does not; a segment of several tiles, of one token, and one that a tile ends.
+const ODD: Layout = &[(5, None), (3, Some(0)), (1, Some(0)), (70, None), (64, None), (1, None)];
+const LONG: Layout = &[(67, None), (66, Some(0)), (9, Some(0))];
+
+pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
+    let layouts: &[Layout] = if timed { &[&[(512, None)]] } else { &[ODD, LONG] };
+    for layout in layouts {
+        let tokens: usize = layout.iter().map(|s| s.0).sum();
+        let label = label(s, &format!("over {tokens} tokens"));
+        checker.case("attention", label.clone(), |c| forward(c, s, layout, timed));
+        checker.case("attention_queries", label.clone(), |c| queries(c, s, layout, timed));
+        checker.case("attention_keys", label, |c| keys(c, s, layout, timed));
+    }
+}
+
+/// Where segments lie, on the device and here.
+struct Batch {
+    lists: [TestArray<u32>; 4],
+    /// The tokens that each token sees, itself last.
+    seen: Vec<Vec<usize>>,
+}
+
+impl Batch {
+    fn new(c: &Case<'_>, layout: Layout) -> Result<Self> {
+        let starts: Vec<usize> = (0..=layout.len()).map(|s| layout[..s].iter().map(|x| x.0).sum()).collect();
+        let prefix = layout.iter().enumerate().map(|(s, x)| x.1.unwrap_or(s));
+        let readers = (0..layout.len()).flat_map(|p| {
+            let of = || (0..layout.len()).filter(move |s| layout[*s].1 == Some(p));
+            [of().next().unwrap_or(0), of().next_back().map_or(0, |last| last + 1)]
+        });
+        let tiles = layout.iter().enumerate().flat_map(|(s, x)| {
+            (0..x.0).step_by(TILE as usize).flat_map(move |first| [s, first])
+        });
+        let seen = layout.iter().enumerate().flat_map(|(s, (len, prefix))| {
+            let before = prefix.map_or(0..0, |p| starts[p]..starts[p + 1]);
+            let own = starts[s];
+            (0..*len).map(move |i| before.clone().chain(own..=own + i).collect::<Vec<usize>>())
+        });
+        let seen = seen.collect();
+        let lists = [
+            c.integers(starts.iter().copied())?,
+            c.integers(prefix)?,
+            c.integers(readers)?,
+            c.integers(tiles)?,
+        ];
+        Ok(Batch { lists, seen })
+    }
+
+    fn segments(&self) -> Segments {
+        let [offsets, prefix, readers, tiles] = &self.lists;
+        Segments {
+            offsets: offsets.ptr(),
+            prefix: prefix.ptr(),
+            readers: readers.ptr(),
+            query_tiles: tiles.ptr(),
+            key_tiles: tiles.ptr(),
+            count: (tiles.initial.len() / 2) as u32,
+            pairs: self.seen.iter().map(|seen| seen.len() as f64).sum(),
+        }
+    }
+}
+
+/// Numbers of what is expected, and beside each the sum of its absolute terms.
+#[derive(Clone)]
+struct Terms {
+    value: Vec<f64>,
+    size: Vec<f64>,
+}
+
+impl Terms {
+    fn zeros(n: usize) -> Self {
+        Terms { value: vec![0.0; n], size: vec![0.0; n] }
+    }
+    /// Adds `factor x[i]` to number `at + i`.
+    fn add(&mut self, at: usize, (factor, size): (f64, f64), x: &[f64]) {
+        for (i, x) in x.iter().enumerate() {
+            self.value[at + i] += factor * x;
+            self.size[at + i] += size * x.abs();
+        }
+    }
+}
+
+/// The sum of products, and of their absolute values.
+fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
+    let products = a.iter().zip(b).map(|(a, b)| a * b);
+    products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()))
+}
+
+/// A problem: what is projected, and the heads of it.
+struct Problem {
+    heads: HeadShape,
+    batch: Batch,
+    qkv: TestArray<Real>,
+    scale: f32,
+}
+
+impl Problem {
+    fn new(c: &mut Case<'_>, s: HeadShape, layout: Layout) -> Result<Self> {
+        let (query, key, dim) = parts(s);
+        let batch = Batch::new(c, layout)?;
+        let qkv = c.reals(batch.seen.len() * (query + 2 * key) * dim)?;
+        Ok(Problem { heads: s, batch, qkv, scale: 1.0 / (s.dim as f32).sqrt() })
+    }
+
+    fn tokens(&self) -> usize {
+        self.batch.seen.len()
+    }
+
+    /// Where head `h` of a token begins in the projection: the queries, then the keys, then the values.
+    fn at(&self, token: usize, h: usize) -> usize {
+        let (query, key, dim) = parts(self.heads);
+        (token * (query + 2 * key) + h) * dim
+    }
+
+    fn head(&self, token: usize, h: usize) -> &[f64] {
+        &self.qkv.initial[self.at(token, h)..][..self.heads.dim as usize]
+    }
+
+    /// Key and value head of a query head.
+    fn keys_of(&self, h: usize) -> (usize, usize) {
+        let (query, key, _) = parts(self.heads);
+        (query + h / (query / key), query + key + h / (query / key))
+    }
+
+    /// The scores of a query, and the largest sum of absolute terms of one.
+    fn scores(&self, token: usize, h: usize) -> (Vec<f64>, f64) {
+        let scale = f64::from(self.scale);
+        let of = |key: &usize| dot(self.head(token, h), self.head(*key, self.keys_of(h).0));
+        let terms: Vec<_> = self.batch.seen[token].iter().map(of).collect();
+        let size = terms.iter().fold(0.0f64, |a, t| a.max(t.1 * scale));
+        (terms.iter().map(|t| t.0 * scale).collect(), size)
+    }
+
+    fn log_sum(&self, token: usize, h: usize) -> f64 {
+        let scores = self.scores(token, h).0;
+        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        top + scores.iter().map(|s| (s - top).exp()).sum::<f64>().ln()
+    }
+
+    /// For every query head of every token, `f(token, head)`.
+    fn each(&self, mut f: impl FnMut(usize, usize)) {
+        for token in 0..self.tokens() {
+            (0..self.heads.query as usize).for_each(|h| f(token, h));
+        }
+    }
+
+    fn log_sums(&self) -> Vec<f64> {
+        let mut sums = Vec::new();
+        self.each(|token, h| sums.push(self.log_sum(token, h)));
+        sums
+    }
+}
+
+/// What a sum may be off by: rounding to `f32` of terms that scores move in proportion, and bf16 of what is stored on the way.
+fn bound(c: &Case<'_>, value: f64, size: f64, tokens: usize, scores: f64) -> f64 {
+    let stored = if ElementType::from(c.kernels.dtype) == ElementType::Bf16 { BF16 } else { 0.0 };
+    F32 * (8.0 + (tokens as f64).sqrt()) * size * (2.0 + 2.0 * scores)
+        + stored * (size + value.abs())
+        + f64::from(f32::MIN_POSITIVE)
+}
+
+/// The largest sum of absolute terms of a score of any query.
+fn largest(p: &Problem) -> f64 {
+    let mut most = 0.0f64;
+    p.each(|token, h| most = most.max(p.scores(token, h).1));
+    most
+}
+
+fn forward(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
+    let p = Problem::new(c, s, layout)?;
+    let (query, _, dim) = parts(s);
+    let (out, log_sum) = (c.blank(p.tokens() * query * dim)?, c.blank(p.tokens() * query)?);
+    let segments = p.batch.segments();
+    let (to, sums) = (out.ptr_mut(), log_sum.ptr_mut());
+    let kernel =
+        Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale };
+    c.launch(kernel)?;
+    let mut expected = Terms::zeros(p.tokens() * query * dim);
+    let mut sizes = Vec::new();
+    p.each(|token, h| {
+        let ((scores, size), sum) = (p.scores(token, h), p.log_sum(token, h));
+        for (key, score) in p.batch.seen[token].iter().zip(scores) {
+            let probability = (score - sum).exp();
+            expected.add((token * query + h) * dim, (probability, probability), p.head(*key, p.keys_of(h).1));
+        }
+        sizes.push((sum, size));
+    });
+    let longest = p.tokens();
+    let most = largest(&p);
+    let within = |c: &Case<'_>, i: usize| bound(c, expected.value[i], expected.size[i], longest, most);
+    let bounds: Vec<f64> = (0..expected.value.len()).map(|i| within(c, i)).collect();
+    c.compare(&out, |i| Some((expected.value[i], bounds[i])))?;
+    c.expect(&log_sum, longest, |i| Some((sizes[i].0, 1.0 + sizes[i].0.abs() + sizes[i].1)))?;
+    c.operations(crate::kernels::Kernel::operations(&kernel));
+    c.time(timed, p.qkv.bytes() + out.bytes() + log_sum.bytes(), kernel)
+}
+
+/// What the backward pass is given beside the projection.
+struct Given {
+    out: TestArray<Real>,
+    dout: TestArray<Real>,
+    log_sum: TestArray<f32>,
+    /// `D` of every query, and the sum of its absolute terms.
+    inner: Vec<(f64, f64)>,
+}
+
+impl Given {
+    /// The output need not be that of the forward pass.
+    fn new(c: &mut Case<'_>, p: &Problem) -> Result<Self> {
+        let (query, _, dim) = parts(p.heads);
+        let n = p.tokens() * query * dim;
+        let (out, dout): (TestArray<Real>, TestArray<Real>) = (c.reals(n)?, c.reals(n)?);
+        let lines = out.initial.chunks_exact(dim).zip(dout.initial.chunks_exact(dim));
+        let inner = lines.map(|(a, b)| dot(a, b)).collect();
+        let log_sum = c.of(p.log_sums())?;
+        Ok(Given { out, dout, log_sum, inner })
+    }
+
+    /// For every query, head and key that it sees: `f(query, head, key, probability, slope of the score and its size)`.
+    fn each(&self, p: &Problem, mut f: impl FnMut(usize, usize, usize, f64, (f64, f64))) {
+        let (query, _, dim) = parts(p.heads);
+        p.each(|token, h| {
+            let line = token * query + h;
+            let dout = &self.dout.initial[line * dim..][..dim];
+            let scores = p.scores(token, h).0;
+            for (key, score) in p.batch.seen[token].iter().zip(scores) {
+                let probability = (score - self.log_sum.initial[line]).exp();
+                let slope = dot(dout, p.head(*key, p.keys_of(h).1));
+                let by = probability * f64::from(p.scale);
+                let inner = self.inner[line];
+                f(token, h, *key, probability, (by * (slope.0 - inner.0), by * (slope.1 + inner.1)));
+            }
+        });
+    }
+}
+
+/// Compares `dqkv` with what is expected of the heads `written`; the others must be as they were.
+fn compare(
+    c: &mut Case<'_>,
+    p: &Problem,
+    dqkv: &TestArray<Real>,
+    expected: &Terms,
+    written: impl Fn(usize) -> bool,
+) -> Result {
+    let (query, key, dim) = parts(p.heads);
+    let most = largest(p);
+    let bounds: Vec<f64> = (0..expected.value.len())
+        .map(|i| bound(c, expected.value[i], expected.size[i], p.tokens() * query / key, most))
+        .collect();
+    c.compare(dqkv, |i| {
+        let head = i / dim % (query + 2 * key);
+        Some(match written(head) {
+            true => (expected.value[i], bounds[i]),
+            false => (rounded(dqkv.initial[i], dqkv.stored), 0.0),
+        })
+    })
+}
+
+fn queries(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
+    let p = Problem::new(c, s, layout)?;
+    let given = Given::new(c, &p)?;
+    let (query, ..) = parts(s);
+    let (inner, dqkv) = (c.blank(p.tokens() * query)?, c.reals(p.qkv.initial.len())?);
+    let kernel = AttentionQueries {
+        qkv: p.qkv.ptr(),
+        out: given.out.ptr(),
+        dout: given.dout.ptr(),
+        log_sum: given.log_sum.ptr(),
+        segments: p.batch.segments(),
+        inner: inner.ptr_mut(),
+        dqkv: dqkv.ptr_mut(),
+        heads: s,
+        scale: p.scale,
+    };
+    c.launch(kernel)?;
+    let mut expected = Terms::zeros(dqkv.initial.len());
+    given.each(&p, |token, h, key, _, slope| {
+        expected.add(p.at(token, h), slope, p.head(key, p.keys_of(h).0));
+    });
+    c.expect(&inner, s.dim as usize, |i| Some(given.inner[i]))?;
+    compare(c, &p, &dqkv, &expected, |head| head < query)?;
+    c.operations(crate::kernels::Kernel::operations(&kernel));
+    c.time(timed, p.qkv.bytes() + 3.0 * given.out.bytes(), kernel)
+}
+
+fn keys(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
+    let p = Problem::new(c, s, layout)?;
+    let given = Given::new(c, &p)?;
+    let (query, _, dim) = parts(s);
+    let inner = c.of(given.inner.iter().map(|x| x.0).collect())?;
+    let dqkv = c.reals(p.qkv.initial.len())?;
+    let kernel = AttentionKeys {
+        qkv: p.qkv.ptr(),
+        dout: given.dout.ptr(),
+        log_sum: given.log_sum.ptr(),
+        inner: inner.ptr(),
+        segments: p.batch.segments(),
+        dqkv: dqkv.ptr_mut(),
+        heads: s,
+        scale: p.scale,
+    };
+    c.launch(kernel)?;
+    let mut expected = Terms::zeros(dqkv.initial.len());
+    given.each(&p, |token, h, key, probability, slope| {
+        let (k, v) = p.keys_of(h);
+        expected.add(p.at(key, k), slope, p.head(token, h));
+        let dout = &given.dout.initial[(token * query + h) * dim..][..dim];
+        expected.add(p.at(key, v), (probability, probability), dout);
+    });
+    compare(c, &p, &dqkv, &expected, |head| head >= query)?;
+    c.operations(crate::kernels::Kernel::operations(&kernel));
+    c.time(timed, 2.0 * p.qkv.bytes() + given.out.bytes(), kernel)
+}

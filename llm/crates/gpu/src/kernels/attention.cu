@@ -1,0 +1,326 @@
+// Causal attention without its scores in memory, forwards and backwards. Tokens are those of the fused projection,
+// [tokens][query + 2 key][dim]. A row may continue a prefix that it shares with other rows: it sees all of that, then itself.
+//
+// A block holds 64 queries, or 64 keys, of a head and goes over what they see, or are seen by, a tile at a time in a fixed order. Heads
+// wider than a tile are read in parts: a block writes one part of the result and computes the scores from all.
+
+#define ROWS 64u
+
+// Bytes of shared memory that a block has for its tiles: one piece for every width a kernel is built for.
+#define ROOM 48896
+
+// Where the tokens lie that a row sees: those of its prefix, then its own.
+struct Seen {
+  u32 prefix, shared, start, len;
+
+  __device__ inline u32 token(u32 i) const { return i < shared ? prefix + i : start + i - shared; }
+  __device__ inline u32 end() const { return shared + len; }
+};
+
+// `prefix` names the prefix of a row, or the row itself where it has none.
+__device__ inline Seen seen(const u32* offsets, const u32* prefix, u32 row) {
+  const u32 start = offsets[row], p = prefix[row];
+  const bool shares = p != row;
+  return Seen{shares ? offsets[p] : 0, shares ? offsets[p + 1] - offsets[p] : 0, start, offsets[row + 1] - start};
+}
+
+struct Shape {
+  u32 query, key, dim;
+
+  __device__ inline u32 stride() const { return (query + 2 * key) * dim; }
+  __device__ inline u32 group() const { return query / key; }
+  __device__ inline u32 parts(u32 width) const { return (dim + width - 1) / width; }
+};
+
+// One head of every token: its numbers from column `at` on, null for a token beyond `end`.
+struct Lines {
+  const REAL* first;
+  u32 stride;
+
+  __device__ inline const REAL* at(u32 token, bool there, u32 column) const {
+    return there ? first + (size_t)token * stride + column : (const REAL*)0;
+  }
+};
+
+__device__ inline bool wide_lines(u32 dim, const REAL* a, const REAL* b) {
+  return dim % PER == 0 && (((u64)a | (u64)b) & 15) == 0;
+}
+
+// Turns a tile of scores into probabilities not yet divided by their sum, in `p`; `position` is that of the tile's first row of this warp.
+template <u32 N, u32 W>
+__device__ inline void online_softmax(float (&x)[N / 8][4], u32 position, u32 from, float scale, float (&top)[2], float (&total)[2],
+                                      float (&o)[W / 8][4], REAL (*p)[N + PER]) {
+#pragma unroll
+  for (u32 half = 0; half < 2; half++) {
+    float max = top[half], sum = 0.0f;
+#pragma unroll
+    for (u32 n = 0; n < N / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 2; j++) {
+        float& s = x[n][2 * half + j];
+        s = from + tile_column(n) + j <= position + tile_row(half) ? s * scale : -INFINITE;
+        max = s > max ? s : max;
+      }
+    max = row_max(max);
+    const float kept = top[half] == -INFINITE ? 0.0f : expf(top[half] - max);
+#pragma unroll
+    for (u32 n = 0; n < N / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 2; j++) {
+        const float e = expf(x[n][2 * half + j] - max);
+        sum += e;
+        store(&p[tile_row(half)][tile_column(n) + j], e);
+      }
+    top[half] = max;
+    total[half] = total[half] * kept + sum;
+#pragma unroll
+    for (u32 n = 0; n < W / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 2; j++) o[n][2 * half + j] *= kept;
+  }
+}
+
+// The columns of a part that lie in the head, of this warp's rows below `rows`, times `factor`; `line(row)` is where column 0 goes.
+template <u32 W, class Line>
+__device__ inline void put_tile(const float (&c)[W / 8][4], const float (&factor)[2], u32 rows, u32 columns, Line line) {
+#pragma unroll
+  for (u32 half = 0; half < 2; half++) {
+    const u32 row = threadIdx.x / 32 * 16 + tile_row(half);
+    if (row >= rows) continue;
+    REAL* to = line(row);
+#pragma unroll
+    for (u32 n = 0; n < W / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 2; j++)
+        if (tile_column(n) + j < columns) store(to + tile_column(n) + j, c[n][2 * half + j] * factor[half]);
+  }
+}
+
+template <u32 W, u32 N>
+__device__ inline void attend_forward(unsigned char* room, const REAL* qkv, const u32* offsets, const u32* prefix, const u32* tiles, REAL* out,
+                                      float* log_sum, const Shape s, float scale) {
+  REAL(*q)[W + PER] = (REAL(*)[W + PER])room, (*kv)[W + PER] = q + ROWS;
+  REAL(*p)[N + PER] = (REAL(*)[N + PER])(kv + N);
+  static_assert(sizeof(*q) * (ROWS + N) + sizeof(*p) * ROWS <= ROOM, "tiles");
+  const u32 row = tiles[2 * blockIdx.x], first = tiles[2 * blockIdx.x + 1];
+  const u32 parts = s.parts(W), part = blockIdx.y % parts, head = blockIdx.y / parts, mine = threadIdx.x / 32 * 16;
+  const Seen r = seen(offsets, prefix, row);
+  const u32 rows = min(ROWS, r.len - first), end = r.shared + first + rows;
+  const Lines queries = {qkv + head * s.dim, s.stride()}, keys = {qkv + (s.query + head / s.group()) * s.dim, s.stride()};
+  const Lines values = {keys.first + s.key * s.dim, s.stride()};
+  const bool wide = wide_lines(s.dim, qkv, qkv);
+  float o[W / 8][4] = {}, top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
+  for (u32 from = 0; from < end; from += N) {
+    float x[N / 8][4] = {};
+    for (u32 c = 0; c < parts; c++) {
+      const u32 at = c * W;
+      __syncthreads();
+      if (parts > 1 || from == 0)
+        fetch<ROWS, W>(q, s.dim - at, wide, [&](u32 i) { return queries.at(r.start + first + i, i < rows, at); });
+      fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return keys.at(r.token(from + i), from + i < end, at); });
+      __syncthreads();
+      product<W, N, true>(x, q[mine], W + PER, kv[0], W + PER);
+    }
+    online_softmax<N, W>(x, r.shared + first + mine, from, scale, top, total, o, p + mine);
+    const u32 at = part * W;
+    __syncthreads();
+    fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return values.at(r.token(from + i), from + i < end, at); });
+    __syncthreads();
+    product<N, W, false>(o, p[mine], N + PER, kv[0], W + PER);
+  }
+  float inverse[2];
+#pragma unroll
+  for (u32 half = 0; half < 2; half++) {
+    const float all = row_sum(total[half]);
+    const u32 i = mine + tile_row(half);
+    inverse[half] = 1.0f / all;
+    if (part == 0 && threadIdx.x % 4 == 0 && i < rows)
+      log_sum[(size_t)(r.start + first + i) * s.query + head] = top[half] + logf(all);
+  }
+  put_tile<W>(o, inverse, rows, s.dim - part * W,
+              [&](u32 i) { return out + ((size_t)(r.start + first + i) * s.query + head) * s.dim + part * W; });
+}
+
+// sum_i dout_i out_i of every row of the tile, by two threads a row.
+__device__ inline void inner_products(const REAL* out, const REAL* dout, u32 rows, size_t first, u32 stride, u32 dim, bool wide,
+                                      float* inner) {
+  const u32 row = threadIdx.x / 2;
+  float sum = 0.0f;
+  if (row < rows) {
+    const size_t at = first + (size_t)row * stride;
+    for (u32 i = threadIdx.x % 2 * 4; i < dim; i += 8) {
+      const Four a = get(out + at, i, dim, wide), b = get(dout + at, i, dim, wide);
+#pragma unroll
+      for (u32 j = 0; j < 4; j++) sum += a.at[j] * b.at[j];
+    }
+  }
+  sum += __shfl_xor_sync(FULL, sum, 1);
+  if (threadIdx.x % 2 == 0) inner[row] = sum;
+}
+
+// From scores `x` and the gradient `y` of probabilities to probabilities and the gradient of scores.
+__device__ inline void scores_backward(float& x, float& y, bool visible, float scale, float log_sum, float inner) {
+  const float p = visible ? expf(x * scale - log_sum) : 0.0f;
+  x = p;
+  y = visible ? p * (y - inner) * scale : 0.0f;
+}
+
+template <u32 N>
+__device__ inline void store_tile(const float (&x)[N / 8][4], REAL (*p)[N + PER]) {
+#pragma unroll
+  for (u32 n = 0; n < N / 8; n++)
+#pragma unroll
+    for (u32 j = 0; j < 4; j++) store(&p[tile_row(j / 2)][tile_column(n) + j % 2], x[n][j]);
+}
+
+template <u32 W, u32 N>
+__device__ inline void attend_queries(unsigned char* room, const REAL* qkv, const REAL* out, const REAL* dout, const float* log_sum, const u32* offsets,
+                                      const u32* prefix, const u32* tiles, float* inner, REAL* dqkv, const Shape s, float scale) {
+  REAL(*q)[W + PER] = (REAL(*)[W + PER])room, (*d)[W + PER] = q + ROWS, (*kv)[W + PER] = d + ROWS;
+  REAL(*ds)[N + PER] = (REAL(*)[N + PER])(kv + N);
+  float* inners = (float*)(ds + ROWS);
+  static_assert(sizeof(*q) * (2 * ROWS + N) + (sizeof(*ds) + sizeof(float)) * ROWS <= ROOM, "tiles");
+  const u32 row = tiles[2 * blockIdx.x], first = tiles[2 * blockIdx.x + 1];
+  const u32 parts = s.parts(W), part = blockIdx.y % parts, head = blockIdx.y / parts, mine = threadIdx.x / 32 * 16;
+  const Seen r = seen(offsets, prefix, row);
+  const u32 rows = min(ROWS, r.len - first), end = r.shared + first + rows, begin = r.start + first;
+  const Lines queries = {qkv + head * s.dim, s.stride()}, keys = {qkv + (s.query + head / s.group()) * s.dim, s.stride()};
+  const Lines values = {keys.first + s.key * s.dim, s.stride()}, douts = {dout + head * s.dim, s.query * s.dim};
+  const bool wide = wide_lines(s.dim, qkv, dout);
+  inner_products(out, dout, rows, ((size_t)begin * s.query + head) * s.dim, s.query * s.dim, s.dim,
+                 s.dim % 4 == 0 && aligned(out) && aligned(dout), inners);
+  __syncthreads();
+  float sums[2], mean[2], dq[W / 8][4] = {};
+#pragma unroll
+  for (u32 half = 0; half < 2; half++) {
+    const u32 i = mine + tile_row(half);
+    const size_t at = (size_t)(begin + i) * s.query + head;
+    sums[half] = i < rows ? log_sum[at] : 0.0f;
+    mean[half] = inners[i];
+    if (part == 0 && threadIdx.x % 4 == 0 && i < rows) inner[at] = mean[half];
+  }
+  for (u32 from = 0; from < end; from += N) {
+    float x[N / 8][4] = {}, y[N / 8][4] = {};
+    // The part that is written comes last, so that its keys stay.
+    for (u32 c = 1; c <= parts; c++) {
+      const u32 at = (part + c) % parts * W;
+      __syncthreads();
+      if (parts > 1 || from == 0)
+        fetch<ROWS, W>(d, s.dim - at, wide, [&](u32 i) { return douts.at(begin + i, i < rows, at); });
+      fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return values.at(r.token(from + i), from + i < end, at); });
+      __syncthreads();
+      product<W, N, true>(y, d[mine], W + PER, kv[0], W + PER);
+      __syncthreads();
+      if (parts > 1 || from == 0)
+        fetch<ROWS, W>(q, s.dim - at, wide, [&](u32 i) { return queries.at(begin + i, i < rows, at); });
+      fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return keys.at(r.token(from + i), from + i < end, at); });
+      __syncthreads();
+      product<W, N, true>(x, q[mine], W + PER, kv[0], W + PER);
+    }
+#pragma unroll
+    for (u32 n = 0; n < N / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 4; j++) {
+        const u32 key = from + tile_column(n) + j % 2, position = r.shared + first + mine + tile_row(j / 2);
+        scores_backward(x[n][j], y[n][j], key <= position, scale, sums[j / 2], mean[j / 2]);
+      }
+    store_tile<N>(y, ds + mine);
+    __syncwarp();
+    product<N, W, false>(dq, ds[mine], N + PER, kv[0], W + PER);
+  }
+  const float one[2] = {1.0f, 1.0f};
+  put_tile<W>(dq, one, rows, s.dim - part * W,
+              [&](u32 i) { return dqkv + (size_t)(begin + i) * s.stride() + head * s.dim + part * W; });
+}
+
+template <u32 W, u32 N>
+__device__ inline void attend_keys(unsigned char* room, const REAL* qkv, const REAL* dout, const float* log_sum, const float* inner, const u32* offsets,
+                                   const u32* prefix, const u32* readers, const u32* tiles, REAL* dqkv, const Shape s, float scale) {
+  REAL(*k)[W + PER] = (REAL(*)[W + PER])room, (*v)[W + PER] = k + ROWS, (*q)[W + PER] = v + ROWS, (*d)[W + PER] = q + N;
+  REAL(*p)[N + PER] = (REAL(*)[N + PER])(d + N);
+  static_assert(sizeof(*k) * 2 * (ROWS + N) + sizeof(*p) * ROWS <= ROOM, "tiles");
+  const u32 row = tiles[2 * blockIdx.x], first = tiles[2 * blockIdx.x + 1];
+  const u32 parts = s.parts(W), part = blockIdx.y % parts, g = blockIdx.y / parts, mine = threadIdx.x / 32 * 16;
+  const u32 begin = offsets[row] + first, rows = min(ROWS, offsets[row + 1] - begin);
+  const Lines keys = {qkv + (s.query + g) * s.dim, s.stride()}, values = {keys.first + s.key * s.dim, s.stride()};
+  const bool wide = wide_lines(s.dim, qkv, dout);
+  float dk[W / 8][4] = {}, dv[W / 8][4] = {};
+  bool fetched = false;
+  // The row itself, then those that continue it.
+  for (u32 n = 0; n <= readers[2 * row + 1] - readers[2 * row]; n++) {
+    const u32 reader = n == 0 ? row : readers[2 * row] + n - 1, start = offsets[reader], len = offsets[reader + 1] - start;
+    for (u32 head = g * s.group(); head < (g + 1) * s.group(); head++) {
+      const Lines queries = {qkv + head * s.dim, s.stride()}, douts = {dout + head * s.dim, s.query * s.dim};
+      for (u32 from = n == 0 ? first : 0; from < len; from += N) {
+        float x[N / 8][4] = {}, y[N / 8][4] = {};
+        for (u32 c = 1; c <= parts; c++) {
+          const u32 at = (part + c) % parts * W;
+          __syncthreads();
+          if (parts > 1 || !fetched) {
+            fetch<ROWS, W>(k, s.dim - at, wide, [&](u32 i) { return keys.at(begin + i, i < rows, at); });
+            fetch<ROWS, W>(v, s.dim - at, wide, [&](u32 i) { return values.at(begin + i, i < rows, at); });
+            fetched = true;
+          }
+          fetch<N, W>(q, s.dim - at, wide, [&](u32 i) { return queries.at(start + from + i, from + i < len, at); });
+          fetch<N, W>(d, s.dim - at, wide, [&](u32 i) { return douts.at(start + from + i, from + i < len, at); });
+          __syncthreads();
+          product<W, N, true>(x, k[mine], W + PER, q[0], W + PER);
+          product<W, N, true>(y, v[mine], W + PER, d[0], W + PER);
+        }
+#pragma unroll
+        for (u32 m = 0; m < N / 8; m++)
+#pragma unroll
+          for (u32 j = 0; j < 2; j++) {
+            const u32 i = from + tile_column(m) + j;
+            const size_t at = (size_t)(start + i) * s.query + head;
+            const float sum = i < len ? log_sum[at] : 0.0f, mean = i < len ? inner[at] : 0.0f;
+#pragma unroll
+            for (u32 half = 0; half < 2; half++) {
+              const bool visible = i < len && (n > 0 || first + mine + tile_row(half) <= i);
+              scores_backward(x[m][2 * half + j], y[m][2 * half + j], visible, scale, sum, mean);
+            }
+          }
+        store_tile<N>(x, p + mine);
+        __syncwarp();
+        product<N, W, false>(dv, p[mine], N + PER, d[0], W + PER);
+        __syncwarp();
+        store_tile<N>(y, p + mine);
+        __syncwarp();
+        product<N, W, false>(dk, p[mine], N + PER, q[0], W + PER);
+        __syncwarp();
+      }
+    }
+  }
+  const float one[2] = {1.0f, 1.0f};
+  const u32 at = part * W;
+  put_tile<W>(dk, one, rows, s.dim - at, [&](u32 i) { return dqkv + (size_t)(begin + i) * s.stride() + (s.query + g) * s.dim + at; });
+  put_tile<W>(dv, one, rows, s.dim - at,
+              [&](u32 i) { return dqkv + (size_t)(begin + i) * s.stride() + (s.query + s.key + g) * s.dim + at; });
+}
+
+// The width of a tile, as the launches know it, and how many lines of it are read at a time.
+#if BF16
+#define BY_WIDTH(f, narrow, wide, ...) dim <= 64 ? f<64, narrow>(room, __VA_ARGS__) : f<128, wide>(room, __VA_ARGS__)
+#else
+#define BY_WIDTH(f, narrow, wide, ...) f<64, 16>(room, __VA_ARGS__)
+#endif
+
+KERNEL(128, attention)(const REAL* qkv, const u32* offsets, const u32* prefix, const u32* tiles, REAL* out, float* log_sum,
+                       u32 query, u32 key, u32 dim, float scale) {
+  alignas(16) __shared__ unsigned char room[ROOM];
+  BY_WIDTH(attend_forward, 64, 64, qkv, offsets, prefix, tiles, out, log_sum, Shape{query, key, dim}, scale);
+}
+
+KERNEL(128, attention_queries)(const REAL* qkv, const REAL* out, const REAL* dout, const float* log_sum, const u32* offsets,
+                               const u32* prefix, const u32* tiles, float* inner, REAL* dqkv, u32 query, u32 key, u32 dim,
+                               float scale) {
+  alignas(16) __shared__ unsigned char room[ROOM];
+  BY_WIDTH(attend_queries, 64, 32, qkv, out, dout, log_sum, offsets, prefix, tiles, inner, dqkv, Shape{query, key, dim}, scale);
+}
+
+KERNEL(128, attention_keys)(const REAL* qkv, const REAL* dout, const float* log_sum, const float* inner, const u32* offsets,
+                            const u32* prefix, const u32* readers, const u32* tiles, REAL* dqkv, u32 query, u32 key, u32 dim,
+                            float scale) {
+  alignas(16) __shared__ unsigned char room[ROOM];
+  BY_WIDTH(attend_keys, 32, 16, qkv, dout, log_sum, inner, offsets, prefix, readers, tiles, dqkv, Shape{query, key, dim}, scale);
+}
