@@ -107,10 +107,12 @@ fn per_token(c: &Config) -> usize {
     numbers_per_token(&c.layer())
 }
 
-/// Bytes of the tape of a forward pass over `tokens` tokens of which `scored` are scored.
-pub fn tape_bytes(c: &Config, tokens: usize, scored: usize, checkpointed: bool) -> usize {
+/// Bytes of the tape of a forward pass over rows of `tokens` tokens of their own, of which `scored` are scored, and `shared` tokens of
+/// prefixes.
+pub fn tape_bytes(c: &Config, tokens: usize, shared: usize, scored: usize, checkpointed: bool) -> usize {
     let layer = if checkpointed { c.hidden_size } else { per_token(c) };
-    F32 * (c.num_hidden_layers * tokens * layer + scored * (2 * c.hidden_size + 5))
+    let layers = c.num_hidden_layers * (tokens * layer + shared * c.heads().stride());
+    F32 * (layers + scored * (2 * c.hidden_size + 5))
 }
 
 /// Bytes of the pages that hold keys and values when every response has full length.
@@ -134,8 +136,13 @@ pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Me
     MemoryEstimate {
         state: state(c, step, lora),
         rollout: rollout(c, step),
-        update: vec![update.activations(), update.work_space()],
-        update_checkpointed: vec![update.layer_inputs(), update.one_layer(), update.work_space()],
+        update: vec![update.activations(), update.prompts(), update.work_space()],
+        update_checkpointed: vec![
+            update.layer_inputs(),
+            update.one_layer(),
+            update.prompts(),
+            update.work_space(),
+        ],
     }
 }
 
@@ -199,20 +206,37 @@ fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
 /// What is held in an update, on the largest micro-batch.
 struct Update<'c> {
     c: &'c Config,
+    /// Own tokens of rows, tokens of prefixes, and scored tokens of the micro-batch.
     tokens: usize,
+    shared: usize,
     scored: usize,
+    /// Tokens of the prefixes of all prompts of a step.
+    prompts: usize,
 }
 
 impl<'c> Update<'c> {
-    /// A micro-batch takes whole rows, at least one.
+    /// A micro-batch takes whole rows, at least one, and the prompt of a group once, but for its last token, which each row has.
     fn of(c: &'c Config, step: &StepShape) -> Self {
-        let row = step.prompt_tokens + step.new_tokens;
-        let rows = (step.micro_batch_tokens / row).clamp(1, (step.prompts * step.group).max(1));
-        Update { c, tokens: rows * row, scored: rows * step.new_tokens }
+        let (group, shared) = (step.group.max(1), step.prompt_tokens.saturating_sub(1));
+        let row = step.prompt_tokens - shared + step.new_tokens;
+        let whole = step.micro_batch_tokens / (shared + group * row);
+        let left = step.micro_batch_tokens % (shared + group * row);
+        let rows = whole * group + left.saturating_sub(shared) / row;
+        let rows = rows.clamp(1, (step.prompts * group).max(1));
+        let prompts = step.prompts * shared;
+        Update { c, tokens: rows * row, shared: rows.div_ceil(group) * shared, scored: rows * step.new_tokens, prompts }
+    }
+
+    /// What comes back to the prompts from the rows that continue them, until all rows are done.
+    fn prompts(&self) -> MemoryItem {
+        let (tokens, layers, cached) = (self.prompts, self.c.num_hidden_layers, self.c.heads().cached());
+        let formula = format!("4 x {layers} layers x {tokens} tokens x {cached} (keys and values)");
+        item("gradients of prompts", F32 * layers * tokens * cached, formula)
     }
 
     fn work_space(&self) -> MemoryItem {
-        let Update { c, tokens, scored } = self;
+        let Update { c, scored, .. } = self;
+        let tokens = self.tokens.max(self.shared);
         let (h, f) = (c.hidden_size, c.intermediate_size);
         let chunk = log_prob::chunk(c.vocab_size).min((*scored).max(1));
         let formula = format!(
@@ -231,12 +255,12 @@ impl<'c> Update<'c> {
     }
 
     fn tape(&self, name: &'static str, per_layer: usize, checkpointed: bool) -> MemoryItem {
-        let Update { c, tokens, scored } = self;
-        let (layers, per_scored) = (c.num_hidden_layers, 2 * c.hidden_size + 5);
+        let Update { c, tokens, shared, scored, .. } = self;
+        let (layers, per_scored, stride) = (c.num_hidden_layers, 2 * c.hidden_size + 5, c.heads().stride());
         let formula = format!(
-            "4 x {layers} layers x {tokens} tokens x {per_layer} + 4 x {scored} scored x {per_scored}"
+            "4 x {layers} layers x ({tokens} tokens x {per_layer} + {shared} of prompts x {stride}) + 4 x {scored} scored x {per_scored}"
         );
-        item(name, tape_bytes(c, *tokens, *scored, checkpointed), formula)
+        item(name, tape_bytes(c, *tokens, *shared, *scored, checkpointed), formula)
     }
 
     fn one_layer(&self) -> MemoryItem {
@@ -271,6 +295,7 @@ mod tests {
     fn count_tape(model: &Decoder<f32>) {
         let mut rows = Rows::new();
         let (mut tokens, mut scored) = (0, 0);
+        rows.share(&[7; 35]);
         for (len, from) in [(40, 7), (3, 1), (65, 30)] {
             rows.push(&vec![5; len], from);
             tokens += len;
@@ -280,7 +305,7 @@ mod tests {
             let (_, tape) = model
                 .forward(&rows, ForwardOptions { checkpoint, ..ForwardOptions::default() })
                 .expect("fits");
-            assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, scored, checkpoint));
+            assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, 35, scored, checkpoint));
         }
     }
 
@@ -342,7 +367,7 @@ mod tests {
             assert_eq!(of("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
             assert_eq!(of("reference model"), of("weights") + of("packed weights"));
             // A row is longer than the micro-batch: it is taken alone.
-            assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 10, 5, false));
+            assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));
         }
     }
 

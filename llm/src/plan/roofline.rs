@@ -17,10 +17,16 @@ use grpo_lambda_decoder::model::ops::simd::{NR, tile_f32};
 /// ```
 pub fn forward(c: &Config, rows: impl IntoIterator<Item = (usize, usize)>) -> f64 {
     let row = |(len, scored): (usize, usize)| {
-        let (len, scored) = (len as f64, scored as f64);
-        2.0 * len * layers(c) + 2.0 * scored * head(c) + attention(c) * len * (len + 1.0) / 2.0
+        let len = len as f64;
+        pass(c, len, scored as f64, len * (len + 1.0) / 2.0)
     };
     rows.into_iter().map(row).sum()
+}
+
+/// Operations of one forward pass over so many tokens, of which some are scored, that see `pairs` positions in all: see
+/// [`Rows::pairs`](grpo_lambda_decoder::model::Rows::pairs).
+pub fn pass(c: &Config, tokens: f64, scored: f64, pairs: f64) -> f64 {
+    2.0 * tokens * layers(c) + 2.0 * scored * head(c) + attention(c) * pairs
 }
 
 /// Operations of decoding `new` tokens after each of `prompts`, `group` times: prompts are read once.

@@ -1,10 +1,12 @@
 //! A batch of groups as rows for the model: packed into micro-batches, and scored by the reference policy.
+//!
+//! The responses of a group continue their prompt as one prefix, which a micro-batch computes once however
+//! many of them are in it. The last token of the prompt predicts the first of a response, so it belongs to each response's row.
 
 use std::ops::Range;
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows};
-use grpo_lambda_decoder::pack::pack;
 
 use crate::step::engine::Engine;
 
@@ -13,20 +15,61 @@ pub fn flat(batch: &[Group]) -> impl Iterator<Item = (usize, &Response)> {
     batch.iter().enumerate().flat_map(|(g, group)| group.responses.iter().map(move |r| (g, r)))
 }
 
-/// [`pack`] for the rows `prompt + response` of a batch; `prompts[i]` is that of group `i`.
-pub fn parts(prompts: &[&[u32]], batch: &[Group], budget: usize) -> Vec<Range<usize>> {
-    pack(flat(batch).map(|(g, r)| prompts[g].len() + r.len()), budget)
+/// A batch with its prompts: `prompts[i]` is that of group `i`.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    prompts: &'a [&'a [u32]],
+    groups: &'a [Group],
 }
 
-/// The rows `prompt + response` of the responses `part` of a batch, scored from the response on.
-pub fn rows(prompts: &[&[u32]], batch: &[Group], part: Range<usize>) -> Rows {
-    let mut rows = Rows::new();
-    for (group, response) in flat(batch).skip(part.start).take(part.len()) {
-        let prompt = prompts[group];
-        let row: Vec<u32> = prompt.iter().chain(&response.tokens).copied().collect();
-        rows.push(&row, prompt.len());
+impl<'a> Batch<'a> {
+    /// These groups with their prompts.
+    pub fn new(prompts: &'a [&'a [u32]], groups: &'a [Group]) -> Self {
+        Batch { prompts, groups }
     }
-    rows
+
+    /// Micro-batches of at most `budget` tokens, in flat order; a longer row is one of its own.
+    pub fn parts(&self, budget: usize) -> Vec<Range<usize>> {
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        let (mut filled, mut last) = (0, None);
+        for (i, (group, response)) in flat(self.groups).enumerate() {
+            let (shared, first) = split_prompt(self.prompts[group]);
+            let own = first.len() + response.tokens.len();
+            let more = if last == Some(group) { own } else { shared.len() + own };
+            match parts.last_mut() {
+                Some(part) if filled + more <= budget => {
+                    part.end = i + 1;
+                    filled += more;
+                }
+                _ => {
+                    parts.push(i..i + 1);
+                    filled = shared.len() + own;
+                }
+            }
+            last = Some(group);
+        }
+        parts
+    }
+
+    /// The rows of the responses `part`, scored from the response on.
+    pub fn rows(&self, part: Range<usize>) -> Rows {
+        let mut rows = Rows::new();
+        let mut last = None;
+        for (group, response) in flat(self.groups).skip(part.start).take(part.len()) {
+            let (shared, first) = split_prompt(self.prompts[group]);
+            if last != Some(group) {
+                rows.share(shared);
+            }
+            rows.push(&[first, &response.tokens].concat(), first.len());
+            last = Some(group);
+        }
+        rows
+    }
+}
+
+/// A prompt as what rows share and what each row has of its own: the last token.
+pub fn split_prompt(prompt: &[u32]) -> (&[u32], &[u32]) {
+    prompt.split_at(prompt.len().saturating_sub(1))
 }
 
 /// Writes the reference policy's log-probabilities into the responses, at most `budget` tokens per forward pass.
@@ -40,8 +83,8 @@ pub fn score_with_reference<E: Engine>(
     budget: usize,
     options: ForwardOptions,
 ) -> Result<(), Error> {
-    let parts: Vec<Rows> =
-        parts(prompts, batch, budget).into_iter().map(|part| rows(prompts, batch, part)).collect();
+    let packed = Batch::new(prompts, batch);
+    let parts: Vec<Rows> = packed.parts(budget).into_iter().map(|part| packed.rows(part)).collect();
     let scored = engine.score_reference(&parts, options)?.into_iter().flat_map(|s| s.logps);
     for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
         response.ref_logps = Some(logps);
@@ -63,11 +106,48 @@ pub fn score_entropies<E: Engine>(
     // The tape is not used: with checkpoints it holds little.
     let options = ForwardOptions { entropy: true, checkpoint: true, ..options };
     let mut scored = Vec::new();
-    for part in parts(prompts, batch, budget) {
-        scored.extend(engine.forward(&rows(prompts, batch, part), options)?.0.entropies);
+    let packed = Batch::new(prompts, batch);
+    for part in packed.parts(budget) {
+        scored.extend(engine.forward(&packed.rows(part), options)?.0.entropies);
     }
     for (response, entropies) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
         response.evidence.entropies = Some(entropies);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(tokens: Vec<u32>) -> Response {
+        let (old_logps, evidence) = Default::default();
+        Response { tokens, old_logps, ref_logps: None, reward: None, truncated: false, evidence }
+    }
+
+    fn group(lengths: &[usize]) -> Group {
+        let response = |len: &usize| response(vec![9; *len]);
+        Group { responses: lengths.iter().map(response).collect() }
+    }
+
+    #[test]
+    fn a_prompt_counts_once_in_a_micro_batch_and_again_in_the_next() {
+        let groups = [group(&[2, 3, 4]), group(&[1]), group(&[1, 1])];
+        let prompts: [&[u32]; 3] = [&[1, 2, 3], &[4, 5], &[6]];
+        let batch = Batch::new(&prompts, &groups);
+        // 2 shared and 3, 4, 5 | 1 and 2 | 2, 2 tokens.
+        assert_eq!(batch.parts(9), [0..2, 2..3, 3..6]);
+        assert_eq!(batch.parts(17), [0..4, 4..6]);
+        assert_eq!(batch.parts(16), [0..3, 3..6]);
+        assert_eq!(batch.parts(1), (0..6).map(|i| i..i + 1).collect::<Vec<_>>());
+        for budget in [9, 16, 17, 100] {
+            let tokens = |part: Range<usize>| batch.rows(part).computed();
+            assert!(batch.parts(budget).into_iter().all(|part| tokens(part) <= budget), "{budget}");
+        }
+        assert_eq!(batch.rows(0..6).computed(), 2 + 3 + 4 + 5 + 1 + 2 + 2 + 2);
+        let rows = batch.rows(1..4);
+        assert_eq!(rows.prefixes(), [vec![1, 2], vec![4]]);
+        assert_eq!(rows.tokens(), [3, 9, 9, 9, 3, 9, 9, 9, 9, 5, 9]);
+        assert_eq!((rows.scored(0), rows.scored(1), rows.scored(2)), (3, 4, 1));
+    }
 }

@@ -115,7 +115,8 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
     }
 
     fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
-        micro_batch::parts(&ids(prompts), batch, self.trainer.settings.memory.micro_batch_tokens)
+        let budget = self.trainer.settings.memory.micro_batch_tokens;
+        micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
     }
 
     /// What the sampler of an inexact engine rounds differently is drift, which is reported and limited; it is no step of the policy.
@@ -131,7 +132,7 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
     ) -> Result<Scored<E::Tape>, PolicyError> {
         let options = self.trainer.settings.options();
         let (scores, tape) = observed(self.trainer.observer, Phase::Forward, || {
-            let rows = micro_batch::rows(&ids(prompts), batch, part.clone());
+            let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(part.clone());
             Ok::<_, PolicyError>(self.engine.forward(&rows, options)?)
         })?;
         if self.on_policy {

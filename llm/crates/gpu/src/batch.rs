@@ -46,7 +46,6 @@ pub(super) struct Batch {
     lists: IndexLists,
     longest: usize,
     tiles: usize,
-    pairs: f64,
     scored: usize,
 }
 
@@ -126,9 +125,7 @@ impl Batch {
         let readers = segments.iter().flat_map(|s| [s.readers.start as u32, s.readers.end as u32]).collect();
         let query_tiles = tiles(&segments, |s, first| s.before + first);
         let key_tiles = tiles(&segments, |s, first| s.read_by + s.len - first);
-        let pairs = |s: &Segment| s.len as f64 * (s.before as f64 + (s.len + 1) as f64 / 2.0);
         let (longest, count) = (segments.iter().map(|s| s.before + s.len).max(), key_tiles.len() / 2);
-        let pairs = segments.iter().map(pairs).sum();
         let lists = [
             tokens.clone(),
             positions,
@@ -142,7 +139,7 @@ impl Batch {
         ];
         let lists = IndexLists::new(device, &lists)?;
         let longest = longest.unwrap_or(0);
-        Ok(Batch { rows: rows.clone(), tokens, lists, longest, tiles: count, pairs, scored })
+        Ok(Batch { rows: rows.clone(), tokens, lists, longest, tiles: count, scored })
     }
 
     /// The rows as they were given.
@@ -198,7 +195,7 @@ impl Batch {
             query_tiles: self.list(List::QueryTiles),
             key_tiles: self.list(List::KeyTiles),
             count: self.tiles as u32,
-            pairs: self.pairs,
+            pairs: self.rows.pairs(),
         }
     }
 
@@ -264,7 +261,7 @@ mod tests {
         let seen = segments.iter().map(|s| (s.before, s.prefix)).collect::<Vec<_>>();
         assert_eq!(seen, [(0, None), (0, None), (2, Some(0)), (2, Some(0))]);
         // 1 + 2, 1 + .. + 20, 3 + 4 + 5, 3 + .. + 11.
-        assert_eq!(batch.pairs, (3 + 210 + 12 + 63) as f64);
+        assert_eq!(batch.segments().pairs, (3 + 210 + 12 + 63) as f64);
     }
 
     #[test]

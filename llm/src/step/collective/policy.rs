@@ -104,7 +104,7 @@ impl<C: Collective> Policy for ShardPolicy<'_, C> {
         batch: &[Group],
         part: Range<usize>,
     ) -> Result<Scored<ShardTape>, WorkerError> {
-        Ok(self.worker.forward(&rows(prompts, batch), part, self.plan.settings.temperature)?)
+        Ok(self.worker.forward(&rows(prompts, batch), part, self.plan.settings.temperature, true)?)
     }
 
     fn backward(&mut self, tape: ShardTape, dlogps: &[Vec<f64>]) -> Result<(), WorkerError> {

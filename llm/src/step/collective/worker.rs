@@ -11,6 +11,7 @@ use grpo_lambda_decoder::rollout::RolloutError;
 
 use super::{Collective, CollectiveError, Shards, TreeSum};
 use crate::config::MemoryConfig;
+use crate::step::micro_batch::split_prompt;
 use crate::step::engine::take_weights;
 use crate::step::sft::{Example, SftReport};
 
@@ -128,7 +129,7 @@ impl<C: Collective> Worker<C> {
             examples.iter().map(|e| (e.prompt.as_slice(), e.response.as_slice())).collect();
         self.begin();
         for part in self.parts(&rows) {
-            let (logps, tape) = self.forward(&rows, part, 1.0)?;
+            let (logps, tape) = self.forward(&rows, part, 1.0, false)?;
             let dlogps: Vec<Vec<f64>> =
                 logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
             self.backward(tape, &dlogps);
@@ -161,20 +162,27 @@ impl<C: Collective> Worker<C> {
         self.own_shards().flat_map(within).collect()
     }
 
-    /// Log-probabilities of own rows, one of [`Worker::parts`], at this temperature.
+    /// Log-probabilities of own rows, one of [`Worker::parts`], at this temperature. To `share`, rows of one prompt continue it as one prefix.
     pub(super) fn forward(
         &self,
         rows: &[Row<'_>],
         part: Range<usize>,
         temperature: f64,
+        share: bool,
     ) -> Result<Scored<ShardTape>, ModelError> {
         let options =
             ForwardOptions { temperature, entropy: false, checkpoint: self.memory.recompute_layers };
         let owner = |shard: &usize| self.shards.rows(*shard, rows.len()).contains(&part.start);
         let shard = self.own_shards().find(owner).expect("a part of the own rows");
         let mut packed = Rows::new();
+        let mut last = None;
         for (prompt, response) in &rows[part] {
-            packed.push(&[*prompt, *response].concat(), prompt.len());
+            let (shared, first) = if share { split_prompt(prompt) } else { (&[][..], *prompt) };
+            if last != Some(*prompt) {
+                packed.share(shared);
+            }
+            packed.push(&[first, *response].concat(), first.len());
+            last = Some(*prompt);
         }
         let (scores, tape) = self.model.forward(&packed, options)?;
         Ok((scores.logps.clone(), ShardTape { shard, logps: scores.logps, tape }))
@@ -192,6 +200,7 @@ impl<C: Collective> Worker<C> {
 
     /// Hands the gradient of the shard at hand, of no row perhaps, to the tree.
     fn complete_shard(&mut self) {
+        self.model.complete(&mut self.leaf, self.memory.recompute_layers);
         self.fold.push(self.leaf.parameters());
         self.leaf.clear();
         self.shard += 1;
@@ -210,7 +219,10 @@ impl<C: Collective> Worker<C> {
         }
         let sum = match self.fold.root() {
             Some(root) => root,
-            None => self.leaf.parameters(),
+            None => {
+                self.model.complete(&mut self.leaf, self.memory.recompute_layers);
+                self.leaf.parameters()
+            }
         };
         for tensor in sum.values_mut() {
             self.collective.all_reduce(&mut tensor.data)?;

@@ -19,6 +19,8 @@ pub struct CpuEngine {
     /// Moments, and what is trained in full precision.
     pub optimiser: AdamW,
     gradients: Gradients<f32>,
+    /// Whether the passes of this gradient compute layers again.
+    recomputes: bool,
     reference: Option<Decoder<f32>>,
     lora: Option<Lora>,
 }
@@ -44,11 +46,12 @@ impl CpuEngine {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
             None => Gradients::new(&shape, |_| true),
         };
-        Ok(CpuEngine { model, optimiser, gradients, reference, lora })
+        Ok(CpuEngine { model, optimiser, gradients, recomputes: false, reference, lora })
     }
 
-    /// The accumulated gradient.
+    /// The accumulated gradient, that of shared prompts included.
     pub fn gradients(&mut self) -> &mut Gradients<f32> {
+        self.model.complete(&mut self.gradients, self.recomputes);
         &mut self.gradients
     }
 
@@ -104,11 +107,13 @@ impl Engine for CpuEngine {
     }
 
     fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        self.recomputes = tape.recomputes();
         self.model.backward(tape, dlogps, &mut self.gradients);
         Ok(())
     }
 
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
+        self.model.complete(&mut self.gradients, self.recomputes);
         let update = match &self.lora {
             Some(lora) => {
                 let optimiser = &self.optimiser;

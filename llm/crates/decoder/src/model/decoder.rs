@@ -11,6 +11,7 @@
 //! | `linear`, `norm` | what both are made of |
 //! | `head` | from the stream after the last layer to logits and log-probabilities |
 //! | `tape` | what a forward pass keeps for its backward pass |
+//! | `prefix` | prefixes that rows share |
 
 mod attention;
 mod head;
@@ -18,6 +19,7 @@ mod heads;
 mod linear;
 mod mlp;
 mod norm;
+mod prefix;
 mod tape;
 
 pub(crate) use heads::Positions;
@@ -27,6 +29,7 @@ pub use tape::{Tape, numbers_per_token};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linear::{PackedLayer, PackedMatrix};
+use prefix::Prefixes;
 use tape::Activations;
 
 use super::config::{Config, EMBEDDING, Layer};
@@ -79,6 +82,11 @@ pub struct TokenScores {
 pub(super) struct Pass<'a, T> {
     pub(super) rows: &'a Rows,
     positions: Positions<T>,
+    prefixes: Option<Prefixes<T>>,
+    /// Of every prefix, which of the pending sums of the gradient is its own.
+    sums: Vec<usize>,
+    /// By layer, what rows that continue the only row of this pass have given to its keys and values.
+    continued: Option<&'a [Vec<T>]>,
 }
 
 impl<T: Real> Decoder<T> {
@@ -187,7 +195,8 @@ impl<T: Real> Decoder<T> {
     /// Layer `l` over whole rows.
     fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Activations<T>) {
         self.layer_forward(l, x, &pass.positions, |qkv, out, log_sum| {
-            attention_op::forward(&self.pool, self.layer.heads, qkv, pass.rows.offsets(), out, log_sum);
+            let (heads, before) = (self.layer.heads, pass.all_before(l));
+            attention_op::forward_after(&self.pool, heads, qkv, pass.rows.offsets(), &before, out, log_sum);
         })
     }
 
@@ -212,7 +221,13 @@ impl<T: Real> Decoder<T> {
     /// These rows, where the model can take them.
     pub(super) fn pass<'a>(&self, rows: &'a Rows) -> Result<Pass<'a, T>> {
         rows.check(&self.config)?;
-        Ok(Pass { rows, positions: self.positions(rows.positions()) })
+        Ok(Pass { prefixes: self.prefixes(rows), ..self.pass_of(rows) })
+    }
+
+    /// These rows, without their prefixes.
+    fn pass_of<'a>(&self, rows: &'a Rows) -> Pass<'a, T> {
+        let positions = self.positions(rows.positions());
+        Pass { rows, positions, prefixes: None, sums: Vec::new(), continued: None }
     }
 
     /// From embeddings to the stream after the last layer, one layer's activations at a time.
@@ -258,7 +273,7 @@ impl<T: Real> Decoder<T> {
         let pass = self.pass(rows)?;
         let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
         let (scores, head) = self.log_probs(rows, &x, options);
-        Ok((scores, Tape { rows: rows.clone(), layers, head }))
+        Ok((scores, Tape { rows: rows.clone(), layers, head, prefixes: pass.prefixes }))
     }
 
     /// The logits of every token of every row, `[tokens, vocabulary]`: for tests and for looking at small inputs.
@@ -270,29 +285,44 @@ impl<T: Real> Decoder<T> {
         Ok(self.logits_of(&self.stream(&pass, self.embed(rows.tokens()))).to_vec())
     }
 
-    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability.
+    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. Where rows share prefixes, it is
+    /// whole after [`Decoder::complete`].
     ///
     /// # Panics
     /// When `dlogps` has not one number per scored token.
     pub fn backward(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
-        let Tape { rows, layers, head } = tape;
+        let Tape { rows, layers, head, prefixes } = tape;
         assert_eq!(dlogps.len(), rows.len(), "rows of d loss / d log-probability");
         for (i, d) in dlogps.iter().enumerate() {
             assert_eq!(d.len(), rows.scored(i), "scored tokens of row {i}");
         }
         let slopes: Vec<T> = dlogps.iter().flatten().map(|&d| T::from_f64(d)).collect();
-        let mut dx = self.log_probs_backward(&rows, head, &slopes, gradients);
-        let pass = Pass { rows: &rows, positions: self.positions(rows.positions()) };
+        let dx = self.log_probs_backward(&rows, head, &slopes, gradients);
+        let numbers = self.layer.heads.cached();
+        let sum = |prefix: &Vec<u32>| gradients.pending(prefix, self.config.num_hidden_layers, numbers);
+        let sums = rows.prefixes().iter().map(sum).collect();
+        let pass = Pass { prefixes, sums, ..self.pass_of(&rows) };
+        self.stream_backward(layers, &pass, dx, gradients);
+    }
+
+    /// From the gradient `dx` of the stream after the last layer to those of the parameters before it.
+    fn stream_backward(
+        &self,
+        layers: Vec<LayerTape<T>>,
+        pass: &Pass<'_, T>,
+        mut dx: Buffer<T>,
+        gradients: &mut Gradients<T>,
+    ) {
         for (l, tape) in layers.into_iter().enumerate().rev() {
             if !gradients.reaches(l) {
                 return;
             }
             let wanted = l > 0 || gradients.contains(EMBEDDING);
-            self.layer_backward(l, tape, &pass, &mut dx, gradients, wanted);
+            self.layer_backward(l, tape, pass, &mut dx, gradients, wanted);
         }
         let h = self.config.hidden_size;
         if let Some(dw) = gradients.get(EMBEDDING) {
-            for (d, &token) in dx.chunks_exact(h).zip(rows.tokens()) {
+            for (d, &token) in dx.chunks_exact(h).zip(pass.rows.tokens()) {
                 norm_op::add(&mut dw[token as usize * h..(token as usize + 1) * h], d);
             }
         }

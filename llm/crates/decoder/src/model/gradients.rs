@@ -13,6 +13,15 @@ use super::weights::{Parameters, Tensor};
 pub struct Gradients<T> {
     tensors: Parameters<T>,
     tied_head: Option<Tensor<T>>,
+    pending: Vec<Pending<T>>,
+}
+
+/// A prefix that rows continue, with the gradient of its keys and values from the rows so far.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending<T> {
+    pub(crate) tokens: Vec<u32>,
+    /// By layer, `[tokens, 2 key dim]`.
+    pub(crate) layers: Vec<Vec<T>>,
 }
 
 impl<T: Real> Gradients<T> {
@@ -21,7 +30,7 @@ impl<T: Real> Gradients<T> {
         let shapes = config.parameter_shapes().into_iter().filter(|(name, _)| trained(name));
         let tensors: Parameters<T> = shapes.map(|(name, shape)| (name, Tensor::zeros(&shape))).collect();
         let tied_head = config.tie_word_embeddings.then(|| tensors.get(EMBEDDING).cloned()).flatten();
-        Self { tensors, tied_head }
+        Self { tensors, tied_head, pending: Vec::new() }
     }
 
     /// Whether this parameter is trained.
@@ -30,7 +39,11 @@ impl<T: Real> Gradients<T> {
     }
 
     /// The gradients, complete, sorted by name.
+    ///
+    /// # Panics
+    /// When rows shared prefixes and [`Decoder::complete`](super::Decoder::complete) was not called.
     pub fn parameters(&mut self) -> &mut Parameters<T> {
+        assert!(self.pending.is_empty(), "the gradient of shared prefixes is not complete");
         if let (Some(head), Some(embedding)) = (&mut self.tied_head, self.tensors.get_mut(EMBEDDING)) {
             norm::add(&mut embedding.data, &head.data);
             head.data.fill(T::ZERO);
@@ -46,6 +59,32 @@ impl<T: Real> Gradients<T> {
     /// Back to zero, for the next step.
     pub fn clear(&mut self) {
         self.tensors.values_mut().chain(&mut self.tied_head).for_each(|t| t.data.fill(T::ZERO));
+        self.pending.clear();
+    }
+
+    /// The place of a prefix among those pending: the same for the same tokens, whichever rows continue them.
+    pub(crate) fn pending(&mut self, tokens: &[u32], layers: usize, numbers: usize) -> usize {
+        let known = self.pending.iter().position(|p| p.tokens == tokens);
+        known.unwrap_or_else(|| {
+            let layers = vec![vec![T::ZERO; tokens.len() * numbers]; layers];
+            self.pending.push(Pending { tokens: tokens.to_vec(), layers });
+            self.pending.len() - 1
+        })
+    }
+
+    /// All prefixes that are pending, in the order in which rows first continued them; none is left.
+    pub(crate) fn take_pending(&mut self) -> Vec<Pending<T>> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// The sums of layer `l`, by prefix, until [`Gradients::put_sums`].
+    pub(crate) fn take_sums(&mut self, l: usize) -> Vec<Vec<T>> {
+        self.pending.iter_mut().map(|p| std::mem::take(&mut p.layers[l])).collect()
+    }
+
+    /// Puts back what [`Gradients::take_sums`] gave.
+    pub(crate) fn put_sums(&mut self, l: usize, sums: Vec<Vec<T>>) {
+        self.pending.iter_mut().zip(sums).for_each(|(p, sum)| p.layers[l] = sum);
     }
 
     pub(crate) fn get(&mut self, name: &str) -> Option<&mut [T]> {

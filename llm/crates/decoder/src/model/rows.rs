@@ -87,6 +87,13 @@ impl Rows {
         self.scored_from.is_empty()
     }
 
+    /// Pairs of a token and one that it sees, itself included: what the work of attention is proportional to.
+    pub fn pairs(&self) -> f64 {
+        let segment = |before: usize, len: usize| len as f64 * (before as f64 + (len + 1) as f64 / 2.0);
+        let own = (0..self.len()).map(|i| segment(self.before(i), self.offsets[i + 1] - self.offsets[i]));
+        own.chain(self.prefixes.iter().map(|p| segment(0, p.len()))).sum()
+    }
+
     /// All tokens of the rows' own, row after row.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
@@ -186,6 +193,8 @@ mod tests {
         assert_eq!(rows.prefixes(), [vec![7, 8, 9], vec![6]]);
         assert_eq!(rows.positions(), [0, 1, 3, 4, 3, 1, 2, 0]);
         assert_eq!((rows.tokens().len(), rows.computed()), (8, 12));
+        // 1 + 2, 4 + 5, 4, 2 + 3, 1; of the prefixes 1 + 2 + 3 and 1.
+        assert_eq!(rows.pairs(), 29.0);
     }
 
     #[test]

@@ -5,3 +5,4 @@ mod exact;
 mod gradient;
 mod lora_peft;
 mod parity;
+mod shared;

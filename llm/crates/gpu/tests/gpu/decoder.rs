@@ -202,6 +202,40 @@ fn in_f32_scores_and_the_gradient_of_every_parameter_are_the_cpu_s() {
     }
 }
 
+/// Two groups with their prompts and a row alone; and the same rows, each with a prompt of its own.
+fn groups() -> (Rows, Rows) {
+    let (mut shared, mut apart) = (Rows::new(), Rows::new());
+    let first: (&[u32], &[&[u32]]) = (&[3, 1, 4, 1, 5], &[&[9, 2, 6], &[5, 3]]);
+    for (prompt, responses) in [first, (&[], &[&[8, 9, 7]]), (&[2, 3], &[&[8, 4], &[6, 2, 6, 4], &[3, 3]])] {
+        shared.share(prompt);
+        for response in responses {
+            shared.push(response, 1);
+            apart.push(&[prompt, response].concat(), prompt.len() + 1);
+        }
+    }
+    (shared, apart)
+}
+
+#[test]
+fn a_prompt_that_is_computed_once_gives_the_scores_and_gradients_of_rows_that_each_have_it() {
+    for (name, config) in configs() {
+        let (parameters, (shared, separate)) = (parameters(&config), groups());
+        let (expected, gradients) = on_the_cpu(&config, &parameters, &separate);
+        let run = |checkpoint: bool| {
+            let ready = Ready::new(Emulated::start()?, Dtype::F32, &config, &parameters);
+            let options = ForwardOptions { checkpoint, ..OPTIONS };
+            let scores = ready.run(&shared, &slopes(&shared), options);
+            assert_eq!(ready.decoder.score(&ready.weights, &shared, options).unwrap(), scores, "{name}");
+            Some((scores, ready.read()))
+        };
+        let Some((scores, found)) = run(false) else { return };
+        let (logp, differences) = (apart(&scores.logps, &expected.logps), relative(&found, &gradients));
+        println!("{name}: log-probability {logp:.1e}, gradient {:?}", largest(&differences));
+        assert!(logp < 1e-5 && largest(&differences).1 < 1e-5, "{name}: {logp} {differences:?}");
+        assert!(run(true).unwrap() == (scores, found), "{name}: layers computed again");
+    }
+}
+
 #[test]
 fn in_bf16_they_are_those_of_the_rounded_weights_up_to_the_rounding_of_activations() {
     for (name, config) in configs() {

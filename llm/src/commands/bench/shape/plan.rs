@@ -1,7 +1,7 @@
 //! What a bench with a shape measures, and what follows from the shape alone.
 
-use grpo_lambda::group::EvidenceKind;
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda::group::{EvidenceKind, Group, Response};
+use grpo_lambda_decoder::model::{Config as Shape, Rows};
 use grpo_lambda_gpu::Dtype;
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use super::super::super::Failure;
 use super::super::BenchArgs;
 use crate::config::Config;
 use crate::plan::{roofline, shapes};
+use crate::step::micro_batch::Batch;
 
 /// Tokens of a prompt where nothing is said: half the limit of the paper.
 pub(super) const PROMPT_TOKENS: usize = 128;
@@ -26,7 +27,7 @@ pub(super) struct Bench {
 pub(super) struct Counts {
     /// Tokens sampled.
     pub(super) sampled: f64,
-    /// Tokens that pass through an update, prompts included.
+    /// Tokens that pass through an update, prompts included: once for every micro-batch.
     pub(super) updated: f64,
     /// Bytes of weights, keys and values that decoding reads.
     pub(super) decode_bytes: f64,
@@ -74,14 +75,35 @@ impl Bench {
         Ok(Bench { name: name.to_owned(), shape, config, dtype, prompt_tokens })
     }
 
+    /// Tokens, and operations of a forward pass, of the micro-batches of one update.
+    fn update(&self) -> (f64, f64) {
+        let rl = &self.config.rl;
+        let response = || {
+            let (old_logps, evidence) = Default::default();
+            let tokens = vec![0; rl.max_new_tokens];
+            Response { tokens, old_logps, ref_logps: None, reward: None, truncated: false, evidence }
+        };
+        let group = || Group { responses: (0..rl.group_size).map(|_| response()).collect() };
+        let groups: Vec<Group> = (0..rl.prompts_per_step).map(|_| group()).collect();
+        let prompt = vec![0; self.prompt_tokens];
+        let prompts = vec![prompt.as_slice(); rl.prompts_per_step];
+        let batch = Batch::new(&prompts, &groups);
+        let parts = batch.parts(self.config.memory.micro_batch_tokens).into_iter();
+        let of = |rows: Rows| {
+            let (tokens, scored) = (rows.computed() as f64, rows.targets().0.len() as f64);
+            (tokens, roofline::pass(&self.shape, tokens, scored, rows.pairs()))
+        };
+        let each = parts.map(|part| of(batch.rows(part)));
+        each.fold((0.0, 0.0), |(tokens, operations), one| (tokens + one.0, operations + one.1))
+    }
+
     /// What a step takes in this precision.
     pub(super) fn counts(&self, dtype: Dtype) -> Counts {
         let (c, rl) = (&self.shape, &self.config.rl);
         let responses = (rl.prompts_per_step * rl.group_size) as f64;
         let (prompt, new) = (self.prompt_tokens as f64, rl.max_new_tokens as f64);
-        let forward = responses
-            * roofline::forward(c, [(self.prompt_tokens + rl.max_new_tokens, rl.max_new_tokens)])
-            * rl.inner_updates as f64;
+        let (tokens, forward) = self.update();
+        let forward = forward * rl.inner_updates as f64;
         // The last token is sampled and never read.
         let steps = new - 1.0;
         let weights = roofline::decode_weight_bytes(c, 1) / 4.0;
@@ -90,7 +112,7 @@ impl Bench {
         let passes = if self.config.lora.is_some() { 2.0 } else { 3.0 };
         Counts {
             sampled: responses * new,
-            updated: responses * (prompt + new) * rl.inner_updates as f64,
+            updated: tokens * rl.inner_updates as f64,
             decode_bytes: dtype.bytes() as f64 * (steps * weights + responses * per_token * positions),
             update_operations: passes * forward,
             recomputed_operations: if self.config.memory.recompute_layers { forward } else { 0.0 },

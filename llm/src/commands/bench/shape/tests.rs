@@ -169,7 +169,8 @@ fn what_decoding_reads_is_counted_by_hand() {
     // Four steps, in which a row has 4, 5, 6 and 7 tokens; a token has 16 keys and 16 values in both layers.
     let cached = 4 * (4 + 5 + 6 + 7) * (2 * 2 * 16);
     assert_eq!(counts.decode_bytes, 2.0 * (4 * weights + cached) as f64);
-    assert_eq!((counts.sampled, counts.updated), (20.0, 32.0));
+    // Two prompts of which 2 tokens are shared, four rows of 1 + 5.
+    assert_eq!((counts.sampled, counts.updated), (20.0, (2 * 2 + 4 * 6) as f64));
 }
 
 #[test]

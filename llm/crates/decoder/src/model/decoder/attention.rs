@@ -56,8 +56,12 @@ impl<T: Real> Decoder<T> {
         let dattended = self.linear_backward(l, &layer.output, dx);
         let Qkv { rotated, unnormed } = self.heads_again(l, qkv, &pass.positions);
         let mut dqkv = self.pool.take(rotated.len());
-        let offsets = pass.rows.offsets();
-        attention::backward(&self.pool, heads, &rotated, offsets, &attended, &log_sum, &dattended, &mut dqkv);
+        let (offsets, contexts, mut sums) = (pass.rows.offsets(), pass.contexts(l), gradients.take_sums(l));
+        let (out, dout) = (&attended, &dattended);
+        attention::backward_after(
+            &self.pool, heads, &rotated, offsets, out, &log_sum, dout, &mut dqkv, &contexts, &mut sums,
+        );
+        gradients.put_sums(l, sums);
         drop((rotated, attended, log_sum, dattended));
         self.heads_backward(l, unnormed, &pass.positions, &mut dqkv, gradients);
         let name = parameter(l, &layer.attention_norm.weight());

@@ -4,6 +4,7 @@ use super::attention::AttentionTape;
 use super::head::HeadTape;
 use super::heads::{QkvTape, Unnormed};
 use super::mlp::MlpTape;
+use super::prefix::Prefixes;
 use crate::model::config::Layer;
 use crate::model::ops::Real;
 use crate::model::ops::buffer::Buffer;
@@ -14,6 +15,7 @@ pub struct Tape<T: Real> {
     pub(super) rows: Rows,
     pub(super) layers: Vec<LayerTape<T>>,
     pub(super) head: HeadTape<T>,
+    pub(super) prefixes: Option<Prefixes<T>>,
 }
 
 /// One layer on the tape.
@@ -44,13 +46,19 @@ impl<T: Real> Activations<T> {
 }
 
 impl<T: Real> Tape<T> {
+    /// Whether layers are computed again: see [`ForwardOptions`](super::ForwardOptions).
+    pub fn recomputes(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer, LayerTape::Input(_)))
+    }
+
     /// Bytes it holds.
     pub fn bytes(&self) -> usize {
         let layer = |tape: &LayerTape<T>| match tape {
             LayerTape::Input(input) => input.len(),
             LayerTape::Whole(activations) => activations.numbers(),
         };
-        (self.layers.iter().map(layer).sum::<usize>() + self.head.numbers()) * size_of::<T>()
+        let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::numbers);
+        (self.layers.iter().map(layer).sum::<usize>() + self.head.numbers() + prefixes) * size_of::<T>()
     }
 }
 

@@ -13,8 +13,8 @@ mod forward;
 use super::matmul::{NR, packed_len};
 use super::real::Real;
 
-pub use backward::backward;
-pub use forward::{forward, forward_cached};
+pub use backward::{Context, backward, backward_after};
+pub use forward::{forward, forward_after, forward_cached};
 
 /// Keys of a page.
 pub const PAGE: usize = NR;
@@ -52,6 +52,10 @@ impl Heads {
     /// Numbers of a page of one key head: keys by column, then values by row in panels of 32.
     pub const fn page(&self) -> usize {
         PAGE * self.dim + packed_len(PAGE, self.dim)
+    }
+    /// Keys and values of a token: the end of its part of the fused projection, keys of all heads first.
+    pub const fn cached(&self) -> usize {
+        2 * self.key * self.dim
     }
     fn scale<T: Real>(&self) -> T {
         T::from_f64(1.0 / (self.dim as f64).sqrt())

@@ -61,26 +61,112 @@ pub fn backward<T: Real>(
     dout: &[T],
     dqkv: &mut [T],
 ) {
+    let alone = Context { before: &[], sum: 0, own: &[] };
+    let contexts = vec![alone; offsets.len() - 1];
+    backward_after(pool, heads, qkv, offsets, out, log_sum, dout, dqkv, &contexts, &mut []);
+}
+
+/// What a row has to do with others.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a, T> {
+    /// Whole tokens of the fused projection, rotated, that the row sees before its own.
+    pub before: &'a [T],
+    /// Which sum the gradients of their keys and values go to.
+    pub sum: usize,
+    /// Gradients of the row's own keys and values from rows that continue it; nothing where none does.
+    pub own: &'a [T],
+}
+
+/// The gradient of [`forward_after`](super::forward_after()): as [`backward`], and adds to `sums`, `[tokens before, 2 key dim]` each, the
+/// gradients of the keys and values before the rows. Each of their numbers is one chain of sums over the queries of all rows that see it,
+/// in the order of the rows, which the rows of another call continue.
+#[allow(clippy::too_many_arguments)]
+pub fn backward_after<T: Real>(
+    pool: &Pool<T>,
+    heads: Heads,
+    qkv: &[T],
+    offsets: &[usize],
+    out: &[T],
+    log_sum: &[T],
+    dout: &[T],
+    dqkv: &mut [T],
+    contexts: &[Context<'_, T>],
+    sums: &mut [Vec<T>],
+) {
     let (stride, width) = (heads.stride(), heads.width());
-    split_rows(dqkv, offsets, stride).into_par_iter().zip(offsets.par_windows(2)).for_each(|(dqkv, pair)| {
-        let (from, to) = (pair[0], pair[1]);
-        let row = Row {
-            heads,
-            tokens: &qkv[from * stride..to * stride],
-            out: &out[from * width..to * width],
-            log_sum: &log_sum[from * heads.query..to * heads.query],
-            dout: &dout[from * width..to * width],
-        };
-        for g in 0..heads.key {
-            row.backward(pool, g, dqkv);
+    // Rows that add to one sum do so one after the other.
+    let mut chains: Vec<Chain<'_, T>> =
+        sums.iter_mut().map(|sum| Chain { rows: Vec::new(), sum: Some(sum) }).collect();
+    for (i, dqkv) in split_rows(dqkv, offsets, stride).into_iter().enumerate() {
+        match contexts[i].before.is_empty() {
+            true => chains.push(Chain { rows: vec![(i, dqkv)], sum: None }),
+            false => chains[contexts[i].sum].rows.push((i, dqkv)),
+        }
+    }
+    chains.into_par_iter().for_each(|Chain { rows, mut sum }| {
+        for (i, dqkv) in rows {
+            let (from, to, context) = (offsets[i], offsets[i + 1], contexts[i]);
+            let tokens = joined(pool, context.before, &qkv[from * stride..to * stride]);
+            let row = Row {
+                heads,
+                tokens: &tokens,
+                first: context.before.len() / stride,
+                own: context.own,
+                out: &out[from * width..to * width],
+                log_sum: &log_sum[from * heads.query..to * heads.query],
+                dout: &dout[from * width..to * width],
+            };
+            for g in 0..heads.key {
+                let sum = match sum.as_deref_mut() {
+                    Some(sum) => sum.as_mut_slice(),
+                    None => &mut [],
+                };
+                row.backward(pool, g, dqkv, sum);
+            }
         }
     });
+}
+
+/// Rows that add to one sum, in their order, with what is written for each; or a row alone.
+struct Chain<'a, T> {
+    rows: Vec<(usize, &'a mut [T])>,
+    sum: Option<&'a mut Vec<T>>,
+}
+
+/// The tokens of a row after those before it.
+fn joined<'a, T: Real>(pool: &Pool<T>, before: &[T], own: &'a [T]) -> Tokens<'a, T> {
+    if before.is_empty() {
+        return Tokens::Given(own);
+    }
+    let mut all = pool.take(before.len() + own.len());
+    all[..before.len()].copy_from_slice(before);
+    all[before.len()..].copy_from_slice(own);
+    Tokens::Joined(all)
+}
+
+enum Tokens<'a, T> {
+    Given(&'a [T]),
+    Joined(Buffer<T>),
+}
+
+impl<T> std::ops::Deref for Tokens<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match self {
+            Tokens::Given(tokens) => tokens,
+            Tokens::Joined(tokens) => tokens,
+        }
+    }
 }
 
 /// One row of the batch.
 struct Row<'a, T> {
     heads: Heads,
+    /// Those before the row, `first` of them, then its own.
     tokens: &'a [T],
+    first: usize,
+    /// See [`Context`].
+    own: &'a [T],
     out: &'a [T],
     log_sum: &'a [T],
     dout: &'a [T],
@@ -121,7 +207,7 @@ impl<T: Real> Packed<T> {
 }
 
 impl<T: Real> Row<'_, T> {
-    /// Token and query head of a line of key head `g`.
+    /// Token, counted from the row's first own, and query head of a line of key head `g`.
     fn place(&self, g: usize, line: usize) -> (usize, usize) {
         let group = self.heads.group();
         (line / group, g * group + line % group)
@@ -132,9 +218,9 @@ impl<T: Real> Row<'_, T> {
         let (heads, d) = (self.heads, self.heads.dim);
         for i in 0..n {
             let (t, head) = self.place(g, start + i);
-            block.visible[i] = t + 1;
+            block.visible[i] = self.first + t + 1;
             block.log_sum[i] = self.log_sum[t * heads.query + head];
-            let query = &self.tokens[t * heads.stride() + head * d..][..d];
+            let query = &self.tokens[(self.first + t) * heads.stride() + head * d..][..d];
             let at = t * heads.width() + head * d;
             let dout = &self.dout[at..at + d];
             block.query[i * d..(i + 1) * d].copy_from_slice(query);
@@ -143,16 +229,30 @@ impl<T: Real> Row<'_, T> {
         }
     }
 
-    /// Writes the gradients of key head `g` and of the query heads it serves.
-    fn backward(&self, pool: &Pool<T>, g: usize, dqkv: &mut [T]) {
+    /// What the gradients of keys, or values, of one head begin with; `at` is where the head is among those that are cached.
+    fn begun(&self, pool: &Pool<T>, at: usize, sum: &[T]) -> Buffer<T> {
+        let (d, cached) = (self.heads.dim, self.heads.cached());
+        let mut begun = pool.zeros(self.tokens.len() / self.heads.stride() * d);
+        let (before, own) = begun.split_at_mut(self.first * d);
+        for (to, from) in [(before, sum), (own, self.own)] {
+            for (to, from) in to.chunks_exact_mut(d).zip(from.chunks_exact(cached)) {
+                to.copy_from_slice(&from[at..at + d]);
+            }
+        }
+        begun
+    }
+
+    /// Writes the gradients of key head `g` and of the query heads it serves, and to `sum` those of what is before the row.
+    fn backward(&self, pool: &Pool<T>, g: usize, dqkv: &mut [T], sum: &mut [T]) {
         let (heads, d, stride) = (self.heads, self.heads.dim, self.heads.stride());
         let (len, wide) = (self.tokens.len() / stride, d.next_multiple_of(NR));
-        let lines = len * heads.group();
+        let lines = (len - self.first) * heads.group();
+        let [key_at, value_at] = [g * d, (heads.key + g) * d];
         let packed = Packed::new(pool, self, g);
         let keys = Panels::new(&packed.keys, len, d);
         let keys_transposed = Panels::new(&packed.keys_transposed, d, len);
         let values_transposed = Panels::new(&packed.values_transposed, d, len);
-        let (mut dkeys, mut dvalues) = (pool.zeros(len * d), pool.zeros(len * d));
+        let (mut dkeys, mut dvalues) = (self.begun(pool, key_at, sum), self.begun(pool, value_at, sum));
         let most = BLOCK.min(lines);
         let zeros = [T::ZERO; BLOCK];
         let (query, dout) = (pool.take(most * d), pool.take(most * d));
@@ -199,9 +299,14 @@ impl<T: Real> Row<'_, T> {
             pack_rows(&block.dout, d, rows, d, right);
             serial(Left::transposed(&scores, n), n, Panels::new(right, rows, d), &mut dvalues, d, true);
         }
-        for (t, token) in dqkv.chunks_exact_mut(stride).enumerate() {
-            token[heads.key_at(g)..][..d].copy_from_slice(&dkeys[t * d..(t + 1) * d]);
-            token[heads.value_at(g)..][..d].copy_from_slice(&dvalues[t * d..(t + 1) * d]);
+        let mut gradients = dkeys.chunks_exact(d).zip(dvalues.chunks_exact(d));
+        for (token, (dkey, dvalue)) in sum.chunks_exact_mut(heads.cached()).zip(gradients.by_ref().take(self.first)) {
+            token[key_at..][..d].copy_from_slice(dkey);
+            token[value_at..][..d].copy_from_slice(dvalue);
+        }
+        for (token, (dkey, dvalue)) in dqkv.chunks_exact_mut(stride).zip(gradients) {
+            token[heads.key_at(g)..][..d].copy_from_slice(dkey);
+            token[heads.value_at(g)..][..d].copy_from_slice(dvalue);
         }
     }
 }

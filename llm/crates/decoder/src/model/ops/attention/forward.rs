@@ -144,19 +144,34 @@ pub fn forward<T: Real>(
     out: &mut [T],
     log_sum: &mut [T],
 ) {
+    forward_after(pool, heads, qkv, offsets, &vec![&[][..]; offsets.len() - 1], out, log_sum);
+}
+
+/// As [`forward`], where row `i` sees the tokens `before[i]` before its own: whole tokens of the fused projection, rotated.
+pub fn forward_after<T: Real>(
+    pool: &Pool<T>,
+    heads: Heads,
+    qkv: &[T],
+    offsets: &[usize],
+    before: &[&[T]],
+    out: &mut [T],
+    log_sum: &mut [T],
+) {
     let outs = split_rows(out, offsets, heads.width());
     let sums = split_rows(log_sum, offsets, heads.query);
     let stride = heads.stride();
-    outs.into_par_iter().zip(sums).zip(offsets.par_windows(2)).for_each(|((out, sums), pair)| {
+    let rows = outs.into_par_iter().zip(sums).zip(offsets.par_windows(2)).zip(before);
+    rows.for_each(|(((out, sums), pair), before)| {
         let tokens = &qkv[pair[0] * stride..pair[1] * stride];
-        let len = pair[1] - pair[0];
+        let first = before.len() / stride;
+        let len = first + pair[1] - pair[0];
         let mut pages = pool.take(len.div_ceil(PAGE) * heads.page());
         for g in 0..heads.key {
-            for (t, token) in tokens.chunks_exact(stride).enumerate() {
+            for (t, token) in before.chunks_exact(stride).chain(tokens.chunks_exact(stride)).enumerate() {
                 store(heads, g, token, t % PAGE, &mut pages[t / PAGE * heads.page()..][..heads.page()]);
             }
             let page = |p: usize| &pages[p * heads.page()..(p + 1) * heads.page()];
-            Segment { heads, g, tokens, first: 0 }.attend(pool, page, out, Some(sums));
+            Segment { heads, g, tokens, first }.attend(pool, page, out, Some(sums));
         }
     });
 }
