@@ -224,7 +224,13 @@ impl<'c> Update<'c> {
         let rows = whole * group + left.saturating_sub(shared) / row;
         let rows = rows.clamp(1, (step.prompts * group).max(1));
         let prompts = step.prompts * shared;
-        Update { c, tokens: rows * row, shared: rows.div_ceil(group) * shared, scored: rows * step.new_tokens, prompts }
+        Update {
+            c,
+            tokens: rows * row,
+            shared: rows.div_ceil(group) * shared,
+            scored: rows * step.new_tokens,
+            prompts,
+        }
     }
 
     /// What comes back to the prompts from the rows that continue them, until all rows are done.

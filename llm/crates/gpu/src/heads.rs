@@ -7,9 +7,7 @@ use grpo_lambda_decoder::model::Config;
 use super::array::Array;
 use super::batch::Batch;
 use super::gradients::Gradients;
-use super::kernels::{
-    HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape, Kernels, RotateHeads,
-};
+use super::kernels::{HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape, Kernels, RotateHeads};
 use super::layout::Packed;
 use super::ledger::ACTIVATIONS;
 use super::ptr::{Ptr, PtrMut, Real};

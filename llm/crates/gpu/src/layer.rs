@@ -8,9 +8,7 @@ use super::attention::{Attended, Attention};
 use super::batch::Batch;
 use super::gradients::Gradients;
 use super::heads::{self, Heads, SavedHeads, head_shape};
-use super::kernels::{
-    AddBias, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, Swiglu, SwigluBackward,
-};
+use super::kernels::{AddBias, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, Swiglu, SwigluBackward};
 use super::layout::Packed;
 use super::ledger::ACTIVATIONS;
 use super::projection::{Factors, Network, Projection};

@@ -11,8 +11,8 @@ use grpo_lambda_decoder::rollout::RolloutError;
 
 use super::{Collective, CollectiveError, Shards, TreeSum};
 use crate::config::MemoryConfig;
-use crate::step::micro_batch::split_prompt;
 use crate::step::engine::take_weights;
+use crate::step::micro_batch::split_prompt;
 use crate::step::sft::{Example, SftReport};
 
 /// Why a worker failed.

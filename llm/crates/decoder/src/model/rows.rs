@@ -148,8 +148,9 @@ impl Rows {
         check_tokens(row, prefix, config)?;
         let (len, longest) = (prefix.len() + own, config.max_position_embeddings);
         if len > longest {
-            let reason =
-                format!("{len} tokens with its prefix; 1 to max_position_embeddings = {longest} are possible");
+            let reason = format!(
+                "{len} tokens with its prefix; 1 to max_position_embeddings = {longest} are possible"
+            );
             return Err(Error::Input { row, reason });
         }
         Ok(())
@@ -189,7 +190,10 @@ mod tests {
         rows.push(&[1, 1], 1);
         rows.share(&[]);
         rows.push(&[2], 1);
-        assert_eq!((0..5).map(|i| rows.prefix(i)).collect::<Vec<_>>(), [None, Some(0), Some(0), Some(1), None]);
+        assert_eq!(
+            (0..5).map(|i| rows.prefix(i)).collect::<Vec<_>>(),
+            [None, Some(0), Some(0), Some(1), None]
+        );
         assert_eq!(rows.prefixes(), [vec![7, 8, 9], vec![6]]);
         assert_eq!(rows.positions(), [0, 1, 3, 4, 3, 1, 2, 0]);
         assert_eq!((rows.tokens().len(), rows.computed()), (8, 12));

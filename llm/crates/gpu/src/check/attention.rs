@@ -84,7 +84,13 @@ fn parts(s: HeadShape) -> (usize, usize, usize) {
 }
 
 /// Tokens of rows that lie end to end: rotated, in place or not, or rotated back.
-fn rotate(checker: &mut Checker, s: HeadShape, rows: &[usize], (biased, in_place): (bool, bool), timed: bool) {
+fn rotate(
+    checker: &mut Checker,
+    s: HeadShape,
+    rows: &[usize],
+    (biased, in_place): (bool, bool),
+    timed: bool,
+) {
     let place = if in_place { "in place" } else { "" };
     let what = format!("{} {place}", if biased { "biased" } else { "back" });
     checker.case("rotate_heads", label(s, &what), |c| {

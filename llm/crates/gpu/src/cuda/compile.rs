@@ -13,6 +13,9 @@ use crate::device::Report;
 use crate::image::{self, CacheKey, Target};
 use crate::kernels;
 
+/// The oldest compute capability whose tensor cores multiply bf16.
+const BF16_CAPABILITY: u32 = 80;
+
 /// The kernels for `dtype` on a card of this compute capability, from the cache if they are there.
 pub(super) fn kernels(
     dtype: Dtype,
@@ -22,6 +25,13 @@ pub(super) fn kernels(
     report: Report,
 ) -> Result<Vec<u8>, DeviceError> {
     let (major, minor) = compiler;
+    if dtype == Dtype::Bf16 && capability < BF16_CAPABILITY {
+        return Err(DeviceError::Missing(format!(
+            "{device} has compute capability {}.{}; bf16 needs 8.0 or newer: dtype=f32 runs on it",
+            capability / 10,
+            capability % 10
+        )));
+    }
     let known = architectures()
         .map_err(|e| super::failure::call("nvrtcGetSupportedArchs", device, format!("{:?}", e.0)))?;
     let Some(target) = Target::of(capability, &known) else {

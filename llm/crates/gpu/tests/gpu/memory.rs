@@ -109,6 +109,18 @@ fn full_training_of_published_models_fits_an_80_gb_card() {
     assert!(peak < 72.0, "{peak} GiB");
 }
 
+/// Attention's memory is linear: its scores alone took 12 GiB here.
+#[test]
+fn two_rows_of_16384_tokens_of_a_distilled_1_5b_model_take_at_most_46_gib() {
+    let shape = qwen(1536, 8960, 28, 12, 2, 151_936, false);
+    let config = Config { max_position_embeddings: 131_072, ..shape };
+    let dry = Arc::new(Dry::default());
+    step(dry.clone(), &config, Dtype::Bf16, &rows(2, 16_384), true);
+    let peak = report("R1-Distill-Qwen-1.5B, 2 rows of 16384", &dry);
+    assert!(peak < 46.0, "{peak} GiB");
+    assert!(dry.ledger().peak().1.keys().all(|use_| *use_ != "attention scores"));
+}
+
 #[test]
 fn an_adapter_on_a_7b_model_fits_a_24_gb_card_and_has_no_gradient_of_a_frozen_weight() {
     let config = qwen(3584, 18_944, 28, 28, 4, 152_064, false);

@@ -96,14 +96,7 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
         outside: now.outside,
         made,
     };
-    let report = BenchReport {
-        bench,
-        args,
-        dtype: bench.dtype,
-        device: device.name(),
-        phases,
-        peaks,
-    };
+    let report = BenchReport { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
     Ok(report.text(Some(memory)))
 }
 

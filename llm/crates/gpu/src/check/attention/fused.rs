@@ -39,9 +39,10 @@ impl Batch {
             let of = || (0..layout.len()).filter(move |s| layout[*s].1 == Some(p));
             [of().next().unwrap_or(0), of().next_back().map_or(0, |last| last + 1)]
         });
-        let tiles = layout.iter().enumerate().flat_map(|(s, x)| {
-            (0..x.0).step_by(TILE as usize).flat_map(move |first| [s, first])
-        });
+        let tiles = layout
+            .iter()
+            .enumerate()
+            .flat_map(|(s, x)| (0..x.0).step_by(TILE as usize).flat_map(move |first| [s, first]));
         let seen = layout.iter().enumerate().flat_map(|(s, (len, prefix))| {
             let before = prefix.map_or(0..0, |p| starts[p]..starts[p + 1]);
             let own = starts[s];
@@ -183,8 +184,7 @@ fn forward(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Resul
     let (out, log_sum) = (c.blank(p.tokens() * query * dim)?, c.blank(p.tokens() * query)?);
     let segments = p.batch.segments();
     let (to, sums) = (out.ptr_mut(), log_sum.ptr_mut());
-    let kernel =
-        Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale };
+    let kernel = Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale };
     c.launch(kernel)?;
     let mut expected = Terms::zeros(p.tokens() * query * dim);
     let mut sizes = Vec::new();

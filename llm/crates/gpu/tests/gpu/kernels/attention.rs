@@ -12,7 +12,8 @@ type Layout = [(usize, Option<usize>)];
 /// Rows alone, of one token, of a tile and of more than two.
 const ALONE: &Layout = &[(1, None), (64, None), (130, None), (7, None)];
 /// Two prefixes, one longer than a tile, one that a single row continues, and a row without.
-const SHARED: &Layout = &[(66, None), (2, None), (3, Some(0)), (70, Some(0)), (1, Some(0)), (5, Some(1)), (4, None)];
+const SHARED: &Layout =
+    &[(66, None), (2, None), (3, Some(0)), (70, Some(0)), (1, Some(0)), (5, Some(1)), (4, None)];
 
 /// A problem: its sizes, and what each token sees, itself last.
 struct Problem {
@@ -30,7 +31,8 @@ fn problem(heads: HeadShape, layout: &Layout) -> Problem {
         lists[0].push(start + *len as u32);
         lists[1].push(prefix.unwrap_or(s) as u32);
         let readers: Vec<usize> = (0..layout.len()).filter(|r| layout[*r].1 == Some(s)).collect();
-        lists[2].extend([readers.first().map_or(0, |r| *r as u32), readers.last().map_or(0, |r| *r as u32 + 1)]);
+        lists[2]
+            .extend([readers.first().map_or(0, |r| *r as u32), readers.last().map_or(0, |r| *r as u32 + 1)]);
         (0..*len as u32).step_by(TILE as usize).for_each(|first| lists[3].extend([s as u32, first]));
         for i in 0..*len {
             let before = prefix.map_or(0..0, |p| lists[0][p] as usize..lists[0][p + 1] as usize);

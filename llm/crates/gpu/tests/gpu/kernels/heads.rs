@@ -104,7 +104,8 @@ fn rotate_everywhere(b: &Harness, token: &[f32], table: &Array<f32>, angles: &[f
         sign: 1.0,
     })
     .unwrap();
-    let heads = |p| [rotated(&token[..64], angles, p), rotated(&token[64..128], angles, p), wide(&token[128..])];
+    let heads =
+        |p| [rotated(&token[..64], angles, p), rotated(&token[64..128], angles, p), wide(&token[128..])];
     let want: Vec<f64> = (0..=LEN).flat_map(|p| heads(p).concat()).collect();
     b.close("rotate_heads 1..32768", &b.get(&qkv), &want, |_| 4.0, 2e-7);
 }

@@ -300,7 +300,9 @@ impl<T: Real> Row<'_, T> {
             serial(Left::transposed(&scores, n), n, Panels::new(right, rows, d), &mut dvalues, d, true);
         }
         let mut gradients = dkeys.chunks_exact(d).zip(dvalues.chunks_exact(d));
-        for (token, (dkey, dvalue)) in sum.chunks_exact_mut(heads.cached()).zip(gradients.by_ref().take(self.first)) {
+        for (token, (dkey, dvalue)) in
+            sum.chunks_exact_mut(heads.cached()).zip(gradients.by_ref().take(self.first))
+        {
             token[key_at..][..d].copy_from_slice(dkey);
             token[value_at..][..d].copy_from_slice(dvalue);
         }
