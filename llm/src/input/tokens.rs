@@ -225,7 +225,7 @@ impl ModelTokenizer {
     }
 
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, TokenError> {
-        let encode = |tokenizer: &Tokenizer, text: &str| {
+        let encode = move |tokenizer: &Tokenizer, text: &str| {
             let encoding = tokenizer.encode(text, add_special_tokens).map_err(|e| e.to_string())?;
             Ok(encoding.get_ids().to_vec())
         };
