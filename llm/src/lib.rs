@@ -14,6 +14,9 @@ pub mod commands;
 pub mod config;
 pub mod eval;
 pub mod input;
+#[cfg(test)]
+#[path = "../../tests/documented/page.rs"]
+mod page;
 pub mod plan;
 pub mod problems;
 pub mod remote;

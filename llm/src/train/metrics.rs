@@ -244,14 +244,11 @@ impl Timing {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/documented/page.rs"]
-mod page;
-
-#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::page;
     use crate::reward::REGISTRY;
 
     #[test]

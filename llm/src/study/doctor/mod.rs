@@ -95,12 +95,9 @@ pub fn diagnose(log: &Log) -> Diagnosis {
 }
 
 #[cfg(test)]
-#[path = "../../../../tests/documented/page.rs"]
-mod page;
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page;
 
     /// A log of a run that learns: every column there is, and nothing wrong.
     fn healthy(n: usize) -> Log {

@@ -27,8 +27,8 @@ pub(super) static CHECK: Check = Check {
 fn examine(log: &Log) -> Option<Evidence> {
     let (length, reward) = (log.ends(Column::Length)?, log.ends(Column::Reward)?);
     let (early, recent) = (length.early.mean(), length.recent.mean());
-    // A reward without any spread has errors of 0: it has risen when it is larger at all.
-    let risen = reward.rise() > 0.0 && !(reward.errors() < ERRORS);
+    // A reward without any spread has errors of 0: it has risen by infinitely many when it is larger at all.
+    let risen = reward.rise() > 0.0 && reward.errors() >= ERRORS;
     (recent >= GROWN * early && !risen).then(|| Evidence {
         text: format!(
             "responses have {} tokens on average, after {} at first, while the mean reward went from {} to {}",
