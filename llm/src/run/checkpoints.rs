@@ -283,7 +283,7 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
 ///
 /// # Errors
 /// [`RunError`] when the directory cannot be listed, or when what names the checkpoint is damaged or names one that is not there.
-pub fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+pub(super) fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let disk = Disk::default();
     let Some(best) = super::best::read(&disk, path)? else { return Ok(None) };
     let id = identity::read(&disk, path)?;
