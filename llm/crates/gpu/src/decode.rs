@@ -22,7 +22,8 @@ use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
 use super::heads::{self, head_shape};
 use super::kernels::{
-    AddBias, DecodeAttention, DecodeHeads, Embed, FillCache, GatherRows, Kernels, RmsNorm, Swiglu,
+    AddBias, DecodeAttention, DecodeCombine, DecodeHeads, Embed, FillCache, GatherRows, Kernels, RmsNorm,
+    Swiglu,
 };
 use super::layer::Pass;
 use super::layout::Packed;
@@ -96,6 +97,9 @@ pub struct Decoding<'a> {
     qkv: Array<Real>,
     query: Array<Real>,
     attended: Array<Real>,
+    /// How many parts of the positions attention works on, and what it gives of each where there are several.
+    splits: u32,
+    parts: Option<Array<f32>>,
     gate_up: Array<Real>,
     gated: Array<Real>,
     scratch: Array<Real>,
@@ -111,6 +115,9 @@ impl<'a> Decoding<'a> {
         let (k, c, heads) = (decoder.kernels(), decoder.config(), decoder.config().heads());
         let of = |width: usize| k.array(STEP, rows * width);
         let index = || Array::zeros(&k.device, STEP, rows);
+        let splits = DecodeAttention::splits(rows as u32, head_shape(c), capacity as u32);
+        let parts = rows * heads.query * splits as usize * (heads.dim + 2);
+        let parts = (splits > 1).then(|| k.array(STEP, parts)).transpose()?;
         Ok(Decoding {
             decoder,
             network,
@@ -124,6 +131,8 @@ impl<'a> Decoding<'a> {
             qkv: of(heads.stride())?,
             query: of(heads.width())?,
             attended: of(heads.width())?,
+            splits,
+            parts,
             gate_up: of(2 * c.intermediate_size)?,
             gated: of(c.intermediate_size)?,
             scratch: k.array(STEP, network.scratch(rows))?,
@@ -261,13 +270,23 @@ impl<'a> Decoding<'a> {
             values: values.read(),
             lengths,
             out: self.attended.ptr_mut(),
+            parts: self.parts.as_ref().map(Array::ptr_mut),
+            splits: self.splits,
             rows,
             heads,
             capacity,
             scale: (1.0 / (c.head_dim as f64).sqrt()) as f32,
         })?;
+        self.combine(rows * heads.query, heads.dim)?;
         self.project(l, Packed::Output, self.attended.ptr(), self.hidden.ptr_mut())?;
         self.add_bias(l, Packed::Output)
+    }
+
+    /// Attention's output from that of its splits, where there are several.
+    fn combine(&self, lines: u32, dim: u32) -> Result {
+        let Some(parts) = &self.parts else { return Ok(()) };
+        let (parts, out, splits) = (parts.ptr(), self.attended.ptr_mut(), self.splits);
+        self.kernels().launch(DecodeCombine { parts, out, lines, splits, dim })
     }
 
     /// The MLP of layer `l`, added to the hidden state.

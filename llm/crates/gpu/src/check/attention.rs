@@ -126,14 +126,3 @@ fn rotate(
         c.time(timed, 2.0 * qkv.bytes(), kernel)
     });
 }
-
-/// Softmax of the numbers `0..n` of a line: each, and what it hangs on.
-fn probabilities_of(line: &[f64], scale: f64) -> Vec<Term> {
-    let max = line.iter().fold(f64::NEG_INFINITY, |a, x| a.max(x * scale));
-    let sum: f64 = line.iter().map(|x| (x * scale - max).exp()).sum();
-    let one = |x: &f64| {
-        let p = (x * scale - max).exp() / sum;
-        (p, p * (2.0 + (x * scale).abs() + max.abs()))
-    };
-    line.iter().map(one).collect()
-}

@@ -46,10 +46,10 @@ __device__ inline bool wide_lines(u32 dim, const REAL* a, const REAL* b) {
   return dim % PER == 0 && (((u64)a | (u64)b) & 15) == 0;
 }
 
-// Turns a tile of scores into probabilities not yet divided by their sum, in `p`; `position` is that of the tile's first row of this warp.
-template <u32 N, u32 W>
-__device__ inline void online_softmax(float (&x)[N / 8][4], u32 position, u32 from, float scale, float (&top)[2], float (&total)[2],
-                                      float (&o)[W / 8][4], REAL (*p)[N + PER]) {
+// Turns a tile of scores into probabilities not yet divided by their sum, in `p`; `visible(row, key)` says which count. A NaN stays one.
+template <u32 N, u32 W, class Visible>
+__device__ inline void online_softmax(float (&x)[N / 8][4], float scale, float (&top)[2], float (&total)[2],
+                                      float (&o)[W / 8][4], REAL (*p)[N + PER], Visible visible) {
 #pragma unroll
   for (u32 half = 0; half < 2; half++) {
     float max = top[half], sum = 0.0f;
@@ -58,7 +58,7 @@ __device__ inline void online_softmax(float (&x)[N / 8][4], u32 position, u32 fr
 #pragma unroll
       for (u32 j = 0; j < 2; j++) {
         float& s = x[n][2 * half + j];
-        s = from + tile_column(n) + j <= position + tile_row(half) ? s * scale : -INFINITE;
+        s = visible(tile_row(half), tile_column(n) + j) ? s * scale : -INFINITE;
         max = s > max ? s : max;
       }
     max = row_max(max);
@@ -67,7 +67,7 @@ __device__ inline void online_softmax(float (&x)[N / 8][4], u32 position, u32 fr
     for (u32 n = 0; n < N / 8; n++)
 #pragma unroll
       for (u32 j = 0; j < 2; j++) {
-        const float e = expf(x[n][2 * half + j] - max);
+        const float s = x[n][2 * half + j], e = s == -INFINITE ? 0.0f : expf(s - max);
         sum += e;
         store(&p[tile_row(half)][tile_column(n) + j], e);
       }
@@ -121,7 +121,8 @@ __device__ inline void attend_forward(unsigned char* room, const REAL* qkv, cons
       __syncthreads();
       product<W, N, true>(x, q[mine], W + PER, kv[0], W + PER);
     }
-    online_softmax<N, W>(x, r.shared + first + mine, from, scale, top, total, o, p + mine);
+    const u32 position = r.shared + first + mine;
+    online_softmax<N, W>(x, scale, top, total, o, p + mine, [&](u32 i, u32 key) { return from + key <= position + i; });
     const u32 at = part * W;
     __syncthreads();
     fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return values.at(r.token(from + i), from + i < end, at); });

@@ -41,7 +41,7 @@ pub struct Segments {
 }
 
 /// Blocks in the second dimension for so many heads: a block writes at most as many columns of a head as a tile is wide.
-fn blocks(heads: u32, dim: u32, dtype: Dtype) -> u32 {
+pub(super) fn blocks(heads: u32, dim: u32, dtype: Dtype) -> u32 {
     let width = if dtype == Dtype::Bf16 && dim > 64 { 128 } else { 64 };
     heads * dim.div_ceil(width)
 }

@@ -23,135 +23,116 @@ KERNEL(256, decode_heads)(const REAL* qkv, const REAL* bias, const float* table,
   }
 }
 
-// A warp works on 32 positions at a time: LANES lanes share a position, each with QUADS fours of its numbers, so 32 / LANES positions
-// are read at once.
-template <u32 LANES, u32 QUADS> struct Attention {
-  static constexpr u32 AT_ONCE = 32 / LANES;
-  Four query[QUADS], sum[QUADS];
-  float max, total;
+// Query heads that a block works on, all of one key head; more are parted.
+#define HEADS 16u
 
-  __device__ inline u32 number(u32 quad) const { return 4 * (threadIdx.x % LANES + quad * LANES); }
-
-  __device__ inline void begin(const REAL* q, u32 dim, bool wide, float scale) {
-    max = -INFINITE;
-    total = 0.0f;
+// The warps' results of the `heads` query heads from `head` on, added up in their order: of all positions into `out`, or of a split of
+// them into `parts`: its largest score, its sum and its numbers.
+template <u32 W>
+__device__ inline void combine_warps(unsigned char* room, const float (&o)[W / 8][4], const float (&top)[2], const float (&total)[2],
+                                     u32 heads, size_t head, u32 at, u32 split, u32 splits, u32 dim, REAL* out, float* parts) {
+  float(*sums)[HEADS][W] = (float(*)[HEADS][W])room, (*tops)[HEADS] = (float(*)[HEADS])(sums + 4), (*totals)[HEADS] = tops + 4;
+  static_assert(sizeof(*sums) * 4 + sizeof(*tops) * 8 <= ROOM, "warps");
+  const u32 warp = threadIdx.x / 32;
+  __syncthreads();
 #pragma unroll
-    for (u32 c = 0; c < QUADS; c++) {
-      query[c] = sum[c] = Four{{0.0f, 0.0f, 0.0f, 0.0f}};
-      if (number(c) < dim) query[c] = get(q, number(c), dim, wide);
+  for (u32 half = 0; half < 2; half++) {
+    const float all = row_sum(total[half]);
+    tops[warp][tile_row(half)] = top[half];
+    totals[warp][tile_row(half)] = all;
 #pragma unroll
-      for (u32 j = 0; j < 4; j++) query[c].at[j] *= scale;
-    }
+    for (u32 n = 0; n < W / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 2; j++) sums[warp][tile_row(half)][tile_column(n) + j] = o[n][2 * half + j];
   }
-
-  // Positions `from..from + 32` of which those below `end` are seen.
-  __device__ inline void read(const REAL* keys, const REAL* values, u32 from, u32 end, u32 dim, bool wide) {
-    const u32 lane = threadIdx.x % 32, group = lane / LANES;
-    float score = -INFINITE;
-#pragma unroll 4
-    for (u32 it = 0; it < LANES; it++) {
-      const u32 position = from + it * AT_ONCE + group;
-      float dot = 0.0f;
-#pragma unroll
-      for (u32 c = 0; c < QUADS; c++) {
-        if (position < end && number(c) < dim) {
-          const Four k = get(keys + (size_t)position * dim, number(c), dim, wide);
-#pragma unroll
-          for (u32 j = 0; j < 4; j++) dot += query[c].at[j] * k.at[j];
-        }
-      }
-#pragma unroll
-      for (u32 far = LANES / 2; far > 0; far /= 2) dot += __shfl_xor_sync(FULL, dot, far);
-      // Lane l keeps the score of position from + l.
-      const float mine = __shfl_sync(FULL, dot, lane % AT_ONCE * LANES);
-      if (lane / AT_ONCE == it && from + lane < end) score = mine;
-    }
-    float top = score > max ? score : max;
-#pragma unroll
-    for (u32 far = 16; far > 0; far /= 2) {
-      const float other = __shfl_xor_sync(FULL, top, far);
-      top = other > top ? other : top;
-    }
-    const float kept = max == -INFINITE ? 0.0f : expf(max - top);
-    const float p = from + lane < end ? expf(score - top) : 0.0f;
-    max = top;
-    total = total * kept + warp_sum(p);
-#pragma unroll
-    for (u32 c = 0; c < QUADS; c++)
-#pragma unroll
-      for (u32 j = 0; j < 4; j++) sum[c].at[j] *= kept;
-#pragma unroll 4
-    for (u32 it = 0; it < LANES; it++) {
-      const u32 offset = it * AT_ONCE + group, position = from + offset;
-      const float weight = __shfl_sync(FULL, p, offset);
-#pragma unroll
-      for (u32 c = 0; c < QUADS; c++) {
-        if (position < end && number(c) < dim) {
-          const Four v = get(values + (size_t)position * dim, number(c), dim, wide);
-#pragma unroll
-          for (u32 j = 0; j < 4; j++) sum[c].at[j] += weight * v.at[j];
-        }
-      }
-    }
-  }
-
-  // The warps' results in their order.
-  __device__ inline void finish(REAL* out, u32 dim) {
-    __shared__ float tops[4], totals[4], sums[4][4 * LANES * QUADS];
-    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll
-    for (u32 c = 0; c < QUADS; c++) {
-#pragma unroll
-      for (u32 j = 0; j < 4; j++) {
-        float x = sum[c].at[j];
-#pragma unroll
-        for (u32 far = LANES; far < 32; far *= 2) x += __shfl_xor_sync(FULL, x, far);
-        if (lane < LANES) sums[warp][number(c) + j] = x;
-      }
-    }
-    if (lane == 0) {
-      tops[warp] = max;
-      totals[warp] = total;
-    }
-    __syncthreads();
-    float top = tops[0], all = 0.0f, share[4];
-    for (u32 w = 1; w < 4; w++) top = tops[w] > top ? tops[w] : top;
-#pragma unroll
+  __syncthreads();
+  for (u32 n = threadIdx.x; n < heads * W; n += blockDim.x) {
+    const u32 h = n / W, i = n % W;
+    if (at + i >= dim) continue;
+    float most = -INFINITE, all = 0.0f, x = 0.0f;
+    for (u32 w = 0; w < 4; w++) most = tops[w][h] > most ? tops[w][h] : most;
     for (u32 w = 0; w < 4; w++) {
       // A warp without positions has nothing; one whose scores are all NaN has a NaN total.
-      share[w] = tops[w] == -INFINITE ? 0.0f : expf(tops[w] - top);
-      all += totals[w] * share[w];
+      const float share = tops[w][h] == -INFINITE ? 0.0f : expf(tops[w][h] - most);
+      all += totals[w][h] * share;
+      x += sums[w][h][i] * share;
     }
-    for (u32 i = threadIdx.x; i < dim; i += blockDim.x) {
-      float x = 0.0f;
-#pragma unroll
-      for (u32 w = 0; w < 4; w++) x += sums[w][i] * share[w];
-      store(out + i, x / all);
+    if (splits == 1) {
+      store(out + (head + h) * dim + at + i, x / all);
+    } else {
+      float* part = parts + ((head + h) * splits + split) * (dim + 2);
+      part[2 + at + i] = x;
+      if (at + i == 0) {
+        part[0] = most;
+        part[1] = all;
+      }
     }
   }
-};
-
-template <u32 LANES, u32 QUADS>
-__device__ inline void attend(const REAL* q, const REAL* keys, const REAL* values, u32 end, REAL* out, u32 dim, float scale) {
-  const bool wide = dim % 4 == 0 && aligned(q) && aligned(keys) && aligned(values);
-  Attention<LANES, QUADS> a;
-  a.begin(q, dim, wide, scale);
-  for (u32 from = threadIdx.x / 32 * 32; from < end; from += 128) a.read(keys, values, from, end, dim, wide);
-  a.finish(out, dim);
 }
 
-KERNEL(128, decode_attention)(const REAL* q, const REAL* keys, const REAL* values, const u32* lengths, REAL* out, u32 query, u32 key,
-                              u32 dim, u32 capacity, float scale) {
-  const u32 row = blockIdx.x, head = blockIdx.y, end = lengths[row] < capacity ? lengths[row] + 1 : capacity;
-  const size_t at = ((size_t)row * query + head) * dim, cache = ((size_t)row * key + head / (query / key)) * capacity * dim;
-  q += at;
-  out += at;
-  keys += cache;
-  values += cache;
-  if (dim <= 32) attend<8, 1>(q, keys, values, end, out, dim, scale);
-  else if (dim <= 64) attend<16, 1>(q, keys, values, end, out, dim, scale);
-  else if (dim <= 128) attend<32, 1>(q, keys, values, end, out, dim, scale);
-  else attend<32, 2>(q, keys, values, end, out, dim, scale);
+template <u32 W>
+__device__ inline void attend_cached(unsigned char* room, const REAL* q, const REAL* keys, const REAL* values, const u32* lengths,
+                                     REAL* out, float* parts, const Shape s, u32 capacity, u32 splits, float scale) {
+  REAL(*queries)[W + PER] = (REAL(*)[W + PER])room, (*kv)[W + PER] = queries + HEADS;
+  REAL(*p)[16 + PER] = (REAL(*)[16 + PER])(kv + 64);
+  static_assert(sizeof(*kv) * (HEADS + 64) + sizeof(*p) * 64 <= ROOM, "tiles");
+  const u32 pieces = s.parts(W), chunks = (s.group() + HEADS - 1) / HEADS, row = blockIdx.x, mine = threadIdx.x / 32 * 16;
+  const u32 split = blockIdx.y % splits, piece = blockIdx.y / splits % pieces, chunk = blockIdx.y / splits / pieces % chunks;
+  const u32 g = blockIdx.y / splits / pieces / chunks, first = chunk * HEADS, heads = min(HEADS, s.group() - first);
+  const u32 end = lengths[row] < capacity ? lengths[row] + 1 : capacity, span = ((end + 63) / 64 + splits - 1) / splits * 64;
+  const u32 stop = min(end, (split + 1) * span);
+  const size_t head = (size_t)row * s.query + g * s.group() + first, cache = ((size_t)row * s.key + g) * capacity * s.dim;
+  const Lines lines = {q + head * s.dim, s.dim}, k = {keys + cache, s.dim}, v = {values + cache, s.dim};
+  const bool wide = wide_lines(s.dim, q, keys) && wide_lines(s.dim, values, values);
+  float o[W / 8][4] = {}, top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
+  for (u32 from = split * span; from < stop; from += 64) {
+    float x[2][4] = {};
+    for (u32 c = 0; c < pieces; c++) {
+      const u32 at = c * W;
+      __syncthreads();
+      if (pieces > 1 || from == split * span)
+        fetch<HEADS, W>(queries, s.dim - at, wide, [&](u32 i) { return lines.at(i, i < heads, at); });
+      fetch<64, W>(kv, s.dim - at, wide, [&](u32 i) { return k.at(from + i, from + i < stop, at); });
+      __syncthreads();
+      product<W, 16, true>(x, queries[0], W + PER, kv[mine], W + PER);
+    }
+    online_softmax<16, W>(x, scale, top, total, o, p + mine, [&](u32, u32 key) { return from + mine + key < stop; });
+    __syncthreads();
+    fetch<64, W>(kv, s.dim - piece * W, wide, [&](u32 i) { return v.at(from + i, from + i < stop, piece * W); });
+    __syncthreads();
+    product<16, W, false>(o, p[mine], 16 + PER, kv[mine], W + PER);
+  }
+  combine_warps<W>(room, o, top, total, heads, head, piece * W, split, splits, s.dim, out, parts);
+}
+
+KERNEL(128, decode_attention)(const REAL* q, const REAL* keys, const REAL* values, const u32* lengths, REAL* out, float* parts,
+                              u32 query, u32 key, u32 dim, u32 capacity, u32 splits, float scale) {
+  alignas(16) __shared__ unsigned char room[ROOM];
+  const Shape s = {query, key, dim};
+#if BF16
+  if (dim > 64) attend_cached<128>(room, q, keys, values, lengths, out, parts, s, capacity, splits, scale);
+  else
+#endif
+    attend_cached<64>(room, q, keys, values, lengths, out, parts, s, capacity, splits, scale);
+}
+
+// The splits of every head in their order.
+KERNEL(128, decode_combine)(const float* parts, REAL* out, u32 splits, u32 dim) {
+  parts += (size_t)blockIdx.x * splits * (dim + 2);
+  float most = -INFINITE, all = 0.0f;
+  for (u32 n = 0; n < splits; n++) most = parts[n * (dim + 2)] > most ? parts[n * (dim + 2)] : most;
+  for (u32 i = threadIdx.x; i < dim; i += blockDim.x) {
+    float x = 0.0f;
+    all = 0.0f;
+    for (u32 n = 0; n < splits; n++) {
+      const float* part = parts + n * (dim + 2);
+      // As of warps.
+      const float share = part[0] == -INFINITE ? 0.0f : expf(part[0] - most);
+      all += part[1] * share;
+      x += part[2 + i] * share;
+    }
+    store(out + (size_t)blockIdx.x * dim + i, x / all);
+  }
 }
 
 KERNEL(256, fill_cache)(const REAL* qkv, const u32* offsets, const u32* source, REAL* keys, REAL* values, u32 query, u32 key, u32 dim,

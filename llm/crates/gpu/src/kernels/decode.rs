@@ -4,6 +4,7 @@
 
 use grpo_lambda_decoder::device::DeviceError;
 
+use super::attention;
 use super::heads::HeadShape;
 use super::launch::{Kernel, ROW};
 use crate::device::Device;
@@ -60,7 +61,8 @@ impl Kernel for DecodeHeads {
     }
 }
 
-/// Attention of one token of every row over the cached positions `0..=lengths[row]`.
+/// Attention of one token of every row over the cached positions `0..=lengths[row]`. A block works on the query heads of a key head, so that
+/// keys and values are read once, and on one of `splits` parts of the positions, so that few rows keep a card busy.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeAttention {
     /// `[rows, query dim]`.
@@ -71,8 +73,13 @@ pub struct DecodeAttention {
     pub values: Ptr<Real>,
     /// `[rows]`.
     pub lengths: Ptr<u32>,
-    /// `[rows, query dim]`.
+    /// `[rows, query dim]`; written where there is one split.
     pub out: PtrMut<Real>,
+    /// `[rows, query, splits, dim + 2]`, where there are several: the largest score of a split, the sum of `e^(score - largest)`, and the
+    /// sum of the values by them. [`DecodeCombine`] makes the output of it.
+    pub parts: Option<PtrMut<f32>>,
+    /// Parts of the positions, at least 1.
+    pub splits: u32,
     /// Rows.
     pub rows: u32,
     /// How many heads of which size, at most [`HeadShape::WIDEST`].
@@ -83,12 +90,29 @@ pub struct DecodeAttention {
     pub scale: f32,
 }
 
+impl DecodeAttention {
+    /// Blocks that keep every multiprocessor of a large card busy.
+    const BLOCKS: u32 = 264;
+    /// Positions that are worth a block.
+    const POSITIONS: u32 = 128;
+    /// Query heads of a block.
+    const HEADS: u32 = 16;
+
+    /// Splits for so many rows of this capacity.
+    pub fn splits(rows: u32, heads: HeadShape, capacity: u32) -> u32 {
+        let blocks = rows * heads.key * (heads.query / heads.key).div_ceil(Self::HEADS);
+        (Self::BLOCKS / blocks.max(1)).clamp(1, capacity.div_ceil(Self::POSITIONS).max(1))
+    }
+}
+
 impl Kernel for DecodeAttention {
     const NAME: &'static str = "decode_attention";
     const BLOCK: u32 = 128;
 
     fn grid(&self) -> (u32, u32) {
-        (self.rows, self.heads.query)
+        let HeadShape { query, key, dim } = self.heads;
+        let chunks = (query / key).div_ceil(Self::HEADS);
+        (self.rows, attention::blocks(key, dim, self.q.dtype()) * chunks * self.splits)
     }
 
     fn args(&self) -> Vec<Arg> {
@@ -98,16 +122,46 @@ impl Kernel for DecodeAttention {
             self.values.into(),
             self.lengths.into(),
             self.out.into(),
+            self.parts.into(),
             self.heads.query.into(),
             self.heads.key.into(),
             self.heads.dim.into(),
             self.capacity.into(),
+            self.splits.into(),
             self.scale.into(),
         ]
     }
 
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
         self.heads.check(Self::NAME, device)
+    }
+}
+
+/// The output of [`DecodeAttention`] from its parts, in their order.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodeCombine {
+    /// `[lines, splits, dim + 2]`.
+    pub parts: Ptr<f32>,
+    /// `[lines, dim]`.
+    pub out: PtrMut<Real>,
+    /// Query heads of all rows.
+    pub lines: u32,
+    /// Parts of each.
+    pub splits: u32,
+    /// Numbers of a head.
+    pub dim: u32,
+}
+
+impl Kernel for DecodeCombine {
+    const NAME: &'static str = "decode_combine";
+    const BLOCK: u32 = 128;
+
+    fn grid(&self) -> (u32, u32) {
+        (self.lines, 1)
+    }
+
+    fn args(&self) -> Vec<Arg> {
+        vec![self.parts.into(), self.out.into(), self.splits.into(), self.dim.into()]
     }
 }
 
@@ -176,6 +230,8 @@ mod tests {
                 values: read,
                 lengths: Ptr::new(0, kernels.dtype),
                 out: write,
+                parts: None,
+                splits: 1,
                 rows: 1,
                 heads: HeadShape { query: 1, key: 1, dim },
                 capacity: 1,
@@ -186,5 +242,13 @@ mod tests {
         assert_eq!(attend(256), Ok(()));
         let refused = "decode_attention failed on dry run: a head has 258 numbers, the most is 256";
         assert_eq!(attend(258), Err(refused.to_owned()));
+    }
+
+    #[test]
+    fn few_rows_are_split_and_many_or_short_ones_are_not() {
+        let heads = HeadShape { query: 12, key: 2, dim: 128 };
+        let splits = |rows, capacity| DecodeAttention::splits(rows, heads, capacity);
+        assert_eq!((splits(64, 512), splits(256, 512), splits(64, 100)), (2, 1, 1));
+        assert_eq!((splits(1, 32_768), splits(8, 1024), splits(0, 0)), (132, 8, 1));
     }
 }

@@ -22,7 +22,7 @@ mod swiglu;
 
 pub use adamw::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 pub use attention::{Attention, AttentionKeys, AttentionQueries, Segments, TILE};
-pub use decode::{DecodeAttention, DecodeHeads, FillCache};
+pub use decode::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache};
 pub use embed::{Embed, EmbedBackward, GatherRows, ScatterRows};
 pub use head_norm::{HeadNorm, HeadNormBackward, HeadNormWeight};
 pub use heads::{HeadShape, RotateHeads};
@@ -37,7 +37,8 @@ use std::path::Path;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 /// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
-/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu`.
+/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu`, and that
+/// before `decode.cu`.
 const SOURCES: [(&str, &str); 13] = [
     ("prelude.cu", include_str!("prelude.cu")),
     ("embed.cu", include_str!("embed.cu")),
@@ -55,7 +56,7 @@ const SOURCES: [(&str, &str); 13] = [
 ];
 
 /// Every kernel; its entry is `NAME_f32` or `NAME_bf16`.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 29] = [
     Embed::NAME,
     EmbedBackward::NAME,
     GatherRows::NAME,
@@ -81,6 +82,7 @@ pub const NAMES: [&str; 28] = [
     Round::NAME,
     DecodeHeads::NAME,
     DecodeAttention::NAME,
+    DecodeCombine::NAME,
     FillCache::NAME,
     Sample::NAME,
     Advance::NAME,

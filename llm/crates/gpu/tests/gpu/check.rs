@@ -77,7 +77,8 @@ fn outputs(name: &str, dtype: Dtype) -> (&'static [usize], usize, u8) {
         "sum_of_squares" => (&[2], (6, 0x08)),
         "adamw" => (&[0], f32),
         "decode_heads" => (&[4, 5, 6], real),
-        "decode_attention" => (&[4], real),
+        "decode_attention" => (&[4, 5], real),
+        "decode_combine" => (&[1], real),
         "fill_cache" => (&[3, 4], real),
         "sample" => (&[6, 7, 9, 11], (0, 1)),
         "advance" => (&[1, 3], (0, 1)),
@@ -176,7 +177,8 @@ impl Device for Faulty {
         match self.fault {
             Fault::Corrupts(wrong, argument) if wrong == name => {
                 // Two are `f32` where the others are bf16.
-                let single = [("attention", 5), ("attention_queries", 7)].contains(&(name, argument));
+                let single = [("attention", 5), ("attention_queries", 7), ("decode_attention", 5)]
+                    .contains(&(name, argument));
                 let (_, byte, bits) = outputs(name, if single { Dtype::F32 } else { dtype });
                 address(args[argument]).map_or(Ok(()), |address| self.flip(address, byte, bits))
             }

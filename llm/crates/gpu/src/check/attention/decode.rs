@@ -1,21 +1,26 @@
 //! Kernels of attention over a KV cache: one token of every row, and filling the cache.
 
-use super::super::array::rounded;
-use super::super::case::{Checker, Term};
-use super::{angles, biased_number, label, parts, probabilities_of, rotated};
-use crate::kernels::{DecodeAttention, DecodeHeads, FillCache, HeadShape};
+use grpo_lambda_decoder::device::Dtype;
+
+use super::super::array::{TestArray, rounded};
+use super::super::case::{BF16, Checker, F32, Term};
+use super::{angles, biased_number, label, parts, rotated};
+use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape};
 
 pub(super) fn check(checker: &mut Checker, shape: HeadShape, timed: bool) {
     let (lengths, capacity): (&[usize], usize) =
-        if timed { (&[511; 16], 512) } else { (&[0, 4, 32, 39, 17], 40) };
+        if timed { (&[511; 16], 512) } else { (&[0, 4, 69, 139, 17], 140) };
     for biased in [false, true] {
         decode_heads(checker, shape, lengths, capacity, biased, timed && biased);
     }
-    decode_attention(checker, shape, lengths, capacity, timed);
+    for splits in [1, 3] {
+        decode_attention(checker, shape, lengths, capacity, splits, timed && splits == 1);
+    }
+    decode_combine(checker, shape, timed);
     let (prompts, source): (&[usize], &[usize]) = if timed {
         (&[256, 256], &[0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
     } else {
-        (&[5, 1, 40], &[2, 0, 0, 1])
+        (&[5, 1, 140], &[2, 0, 0, 1])
     };
     fill_cache(checker, shape, prompts, source, capacity, timed);
 }
@@ -72,8 +77,21 @@ fn decode_heads(
     });
 }
 
-fn decode_attention(checker: &mut Checker, s: HeadShape, lengths: &[usize], capacity: usize, timed: bool) {
-    checker.case("decode_attention", label(s, &format!("over {capacity}")), |c| {
+/// Positions `from..to` that a split works on: whole tiles of 64, as many in each but the last.
+fn positions(len: usize, split: usize, splits: usize) -> std::ops::Range<usize> {
+    let span = len.div_ceil(64).div_ceil(splits) * 64;
+    (split * span).min(len)..((split + 1) * span).min(len)
+}
+
+fn decode_attention(
+    checker: &mut Checker,
+    s: HeadShape,
+    lengths: &[usize],
+    capacity: usize,
+    splits: usize,
+    timed: bool,
+) {
+    checker.case("decode_attention", label(s, &format!("over {capacity} in {splits}")), |c| {
         let (query, key, dim) = parts(s);
         let rows = lengths.len();
         let scale = 1.0 / (s.dim as f32).sqrt();
@@ -81,42 +99,114 @@ fn decode_attention(checker: &mut Checker, s: HeadShape, lengths: &[usize], capa
         let (keys, values) = (c.reals(rows * key * capacity * dim)?, c.reals(rows * key * capacity * dim)?);
         let before = c.integers(lengths.iter().copied())?;
         let out = c.blank(rows * query * dim)?;
+        let each: TestArray<f32> = c.blank(rows * query * splits * (dim + 2))?;
         let kernel = DecodeAttention {
             q: q.ptr(),
             keys: keys.ptr(),
             values: values.ptr(),
             lengths: before.ptr(),
             out: out.ptr_mut(),
+            parts: (splits > 1).then(|| each.ptr_mut()),
+            splits: splits as u32,
             rows: rows as u32,
             heads: s,
             capacity: capacity as u32,
             scale,
         };
         c.launch(kernel)?;
-        let mut expected = Vec::with_capacity(rows * query * dim);
-        for row in 0..rows {
-            for h in 0..query {
+        let mut expected = Vec::new();
+        for (row, len) in lengths.iter().enumerate() {
+            for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
                 let g = h / (query / key);
                 let mine = &q.initial[(row * query + h) * dim..][..dim];
-                let score = |p: usize| -> Term {
-                    let k = &keys.initial[cached(row, key, g, capacity, p, dim)..][..dim];
-                    let products = mine.iter().zip(k).map(|(a, b)| a * b * f64::from(scale));
-                    products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()))
-                };
-                let scores: Vec<Term> = (0..=lengths[row]).map(score).collect();
-                // What a score may be off by moves its probability in proportion.
-                let size = scores.iter().fold(0.0f64, |a, s| a.max(s.1));
-                let p = probabilities_of(&scores.iter().map(|s| s.0).collect::<Vec<_>>(), 1.0);
-                for i in 0..dim {
-                    let v = |at: usize| values.initial[cached(row, key, g, capacity, at, dim) + i];
-                    let terms = p.iter().enumerate().map(|(at, p)| p.0 * v(at));
-                    let (sum, sizes) = terms.fold((0.0, 0.0), |(s, a), x: f64| (s + x, a + x.abs()));
-                    expected.push((sum, sizes * (2.0 + 2.0 * size)));
-                }
+                let at = |p: usize| cached(row, key, g, capacity, p, dim);
+                let seen = positions(len + 1, split, splits).map(|p| {
+                    let products = mine.iter().zip(&keys.initial[at(p)..][..dim]);
+                    let products = products.map(|(a, b)| a * b * f64::from(scale));
+                    let score: Term = products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
+                    (score, &values.initial[at(p)..][..dim])
+                });
+                expected.push(Split::new(&seen.collect::<Vec<_>>(), dim));
             }
         }
-        c.expect(&out, capacity.div_ceil(128) + dim, |i| Some(expected[i]))?;
+        let stored = if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
+        let unit = F32 * (8.0 + (capacity as f64).sqrt() + dim as f64);
+        let bound = |(value, size): Term, scores: f64| {
+            unit * size * (2.0 + 2.0 * scores) + stored * (size + value.abs()) + f64::from(f32::MIN_POSITIVE)
+        };
+        if splits == 1 {
+            c.compare(&out, |i| {
+                let of = &expected[i / dim];
+                let x = of.sums[i % dim];
+                let term = (x.0 / of.total, x.1 / of.total);
+                Some((term.0, bound(term, of.size)))
+            })?;
+        } else {
+            c.compare(&each, |i| {
+                let of = &expected[i / (dim + 2)];
+                Some(match i % (dim + 2) {
+                    0 => (of.top, bound((0.0, 1.0), of.size)),
+                    1 => (of.total, bound((of.total, of.total), of.size)),
+                    x => (of.sums[x - 2].0, bound(of.sums[x - 2], of.size)),
+                })
+            })?;
+        }
         c.time(timed, keys.bytes() + values.bytes() + 2.0 * q.bytes(), kernel)
+    });
+}
+
+/// Of some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
+struct Split {
+    top: f64,
+    total: f64,
+    sums: Vec<Term>,
+    size: f64,
+}
+
+impl Split {
+    fn new(seen: &[(Term, &[f64])], dim: usize) -> Self {
+        let top = seen.iter().fold(f64::NEG_INFINITY, |a, x| a.max(x.0.0));
+        let size = seen.iter().fold(0.0f64, |a, x| a.max(x.0.1));
+        let mut split = Split { top, total: 0.0, sums: vec![(0.0, 0.0); dim], size };
+        for (score, value) in seen {
+            let p = (score.0 - top).exp();
+            split.total += p;
+            for (sum, v) in split.sums.iter_mut().zip(*value) {
+                *sum = (sum.0 + p * v, sum.1 + p * v.abs());
+            }
+        }
+        split
+    }
+}
+
+fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
+    checker.case("decode_combine", label(s, ""), |c| {
+        let (query, _, dim) = parts(s);
+        let (lines, splits, width) = (query * 3, 4, dim + 2);
+        let mut numbers = c.random::<f32>(lines * splits * width, 1.0)?.initial;
+        for (i, part) in numbers.chunks_exact_mut(width).enumerate() {
+            part[1] = part[1].abs() + 0.5;
+            if i % splits == 2 {
+                // A split without positions.
+                part.fill(0.0);
+                part[0] = f64::NEG_INFINITY;
+            }
+        }
+        let (each, out) = (c.of::<f32>(numbers)?, c.blank(lines * dim)?);
+        let (lines, splits32, dim32) = (lines as u32, splits as u32, s.dim);
+        let kernel =
+            DecodeCombine { parts: each.ptr(), out: out.ptr_mut(), lines, splits: splits32, dim: dim32 };
+        c.launch(kernel)?;
+        c.expect(&out, splits, |i| {
+            let line = &each.initial[i / dim * splits * width..][..splits * width];
+            let top = line.chunks_exact(width).fold(f64::NEG_INFINITY, |a, part| a.max(part[0]));
+            let share = |part: &[f64]| (part[0] - top).exp();
+            let all: f64 = line.chunks_exact(width).map(|part| part[1] * share(part)).sum();
+            let terms = line.chunks_exact(width).map(|part| part[2 + i % dim] * share(part) / all);
+            let (sum, size) = terms.fold((0.0, 0.0), |(s, a), x: f64| (s + x, a + x.abs()));
+            Some((sum, 4.0 * (size + sum.abs())))
+        })?;
+        c.time(timed, each.bytes() + out.bytes(), kernel)
     });
 }
 

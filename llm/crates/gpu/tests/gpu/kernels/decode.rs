@@ -1,6 +1,7 @@
 //! One token against the caches.
 
-use grpo_lambda_gpu::kernels::{DecodeAttention, DecodeHeads, FillCache, HeadShape};
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape};
 
 use super::heads::table;
 use super::{bits, everywhere, numbers, wide};
@@ -77,7 +78,8 @@ fn a_token_goes_to_its_place_in_the_caches_and_nowhere_else() {
 #[test]
 fn attention_over_a_cache_follows_the_equation_at_every_length() {
     everywhere(|b| {
-        let shapes = [(4, 2, 6), (2, 1, 32), (14, 2, 64), (4, 2, 128), (1, 1, 130), (2, 1, 256)];
+        // Groups of one query head to more than a block takes.
+        let shapes = [(4, 2, 6), (20, 1, 32), (14, 2, 64), (4, 2, 128), (1, 1, 130), (2, 1, 256)];
         for (query, key, dim) in shapes {
             let lengths = [0u32, 1, 30, 31, 32, 97, 127, 128, 299];
             let (rows, capacity) = (lengths.len(), 300usize);
@@ -116,20 +118,33 @@ fn attention_over_a_cache_follows_the_equation_at_every_length() {
                 }
             }
             let (query, keys, values) = (b.put(&q), b.put(&keys), b.put(&values));
-            let (out, on_device) = (b.blank(want.len()), b.raw(&lengths));
-            b.k.launch(DecodeAttention {
-                q: query.ptr(),
-                keys: keys.ptr(),
-                values: values.ptr(),
-                lengths: on_device.ptr(),
-                out: out.ptr_mut(),
-                rows: rows as u32,
-                heads: s,
-                capacity: capacity as u32,
-                scale,
-            })
-            .unwrap();
-            b.close("decode_attention", &b.get(&out), &want, |_| 1.0, 1e-6);
+            let on_device = b.raw(&lengths);
+            for splits in [1, 2, 7] {
+                let (lines, out) = (rows as u32 * s.query, b.blank(want.len()));
+                let parts = b.raw_blank::<f32>((lines * splits * (s.dim + 2)) as usize);
+                b.k.launch(DecodeAttention {
+                    q: query.ptr(),
+                    keys: keys.ptr(),
+                    values: values.ptr(),
+                    lengths: on_device.ptr(),
+                    out: out.ptr_mut(),
+                    parts: (splits > 1).then(|| parts.ptr_mut()),
+                    splits,
+                    rows: rows as u32,
+                    heads: s,
+                    capacity: capacity as u32,
+                    scale,
+                })
+                .unwrap();
+                if splits > 1 {
+                    let (parts, out) = (parts.ptr(), out.ptr_mut());
+                    b.k.launch(DecodeCombine { parts, out, lines, splits, dim: s.dim }).unwrap();
+                }
+                // The terms of a score are added one after the other, so its rounding grows with their number; in bf16 probabilities are
+                // rounded before they enter a sum, as in training.
+                let tolerance = if b.dtype == Dtype::F32 { 1e-6 * (1.0 + dim as f64 / 64.0) } else { 8e-3 };
+                b.close("decode_attention", &b.get(&out), &want, |_| 1.0, tolerance);
+            }
         }
     });
 }
@@ -151,6 +166,8 @@ fn a_nan_that_is_seen_spoils_its_heads_and_huge_scores_do_not_overflow() {
             values: v.ptr(),
             lengths: lengths.ptr(),
             out: out.ptr_mut(),
+            parts: None,
+            splits: 1,
             rows: 2,
             heads: s,
             capacity: 40,
