@@ -180,7 +180,9 @@ impl Policy for Plain {
     ) -> Result<Scored<Tape<f32>>, WorkerError> {
         let mut rows = Rows::new();
         for (prompt, group) in prompts.iter().zip(batch) {
-            group.responses.iter().for_each(|r| rows.push(&[&prompt[..], &r.tokens].concat(), prompt.len()));
+            let (last, shared) = prompt.split_last().unwrap();
+            rows.share(shared);
+            group.responses.iter().for_each(|r| rows.push(&[&[*last], &r.tokens[..]].concat(), 1));
         }
         assert_eq!(part, 0..rows.len());
         let options = ForwardOptions { temperature: self.settings.temperature, ..ForwardOptions::default() };
