@@ -32,7 +32,7 @@ start() {
   "$venv/bin/python" -m vllm.entrypoints.openai.api_server --model "$model" --served-model-name small --host 127.0.0.1 \
     --port "$1" --dtype float32 --max-model-len 128 --max-num-seqs 16 --logprobs-mode "$2" --enforce-eager > "vllm-$2.log" 2>&1 &
   server=$!
-  for _ in $(seq 900); do
+  for _ in $(seq 3600); do
     if curl -sf "http://127.0.0.1:$1/health" > /dev/null; then return; fi
     kill -0 "$server" || { tail -n 20 "vllm-$2.log" >&2; exit 1; }
     sleep 1
