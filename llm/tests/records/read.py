@@ -31,8 +31,8 @@ import pandas  # noqa: E402
 
 table = pandas.read_csv(f"{work}/metrics/metrics.csv")
 lines = pandas.read_json(f"{work}/metrics/metrics.jsonl", lines=True)
-assert list(table["step"]) == list(range(24)) == list(lines["step"])
-assert math.isclose(table["rl/reward"].dropna().iloc[-1], float(own[-1]["reward"]))
+assert list(table["step"]) == list(range(1, 25)) == list(lines["step"])
+assert math.isclose(table["rl/reward"].dropna().iloc[-1], float([row for row in own if row["stage"] == "rl"][-1]["reward"]))
 found["metrics"] = {"reader": f"pandas {version('pandas')}", "rows": len(table), "columns": len(table.columns)}
 
 import trackio  # noqa: E402
@@ -66,7 +66,7 @@ print(json.dumps([transformers.__version__, state.global_step, state.log_history
 """
 done = subprocess.run([transformers_python, "-c", read_state, f"{work}/hf/trainer_state.json"], capture_output=True, text=True, check=True)
 transformers_version, global_step, history = json.loads(done.stdout.splitlines()[-1])
-assert global_step == 24 and len(history) == 24 and "learning_rate" in history[-1], (global_step, history[-1])
+assert global_step == 24 and len(history) == 27 and "learning_rate" in history[-2], (global_step, history[-1])
 found["hub"] = {
     "reader": f"huggingface_hub {version('huggingface_hub')}, transformers {transformers_version}",
     "log_history": len(history),

@@ -36,16 +36,15 @@ fn theirs(column: &str) -> &str {
 fn trainer_state(config: &Config, rows: &[Row]) -> Value {
     let total = config.sft.steps + config.rl.steps;
     let entry = |row: &Row| {
-        // A step is logged when it is done.
         let mut object = Map::from_iter([
-            ("step".to_owned(), json!(row.step + 1)),
-            ("epoch".to_owned(), json!((row.step + 1) as f64 / total.max(1) as f64)),
+            ("step".to_owned(), json!(row.step)),
+            ("epoch".to_owned(), json!(row.step as f64 / total.max(1) as f64)),
             ("stage".to_owned(), json!(row.stage)),
         ]);
         object.extend(row.values.iter().map(|(name, x)| (theirs(name).to_owned(), json!(x))));
         Value::Object(object)
     };
-    let done = rows.iter().map(|row| row.step + 1).max().unwrap_or(0);
+    let done = rows.iter().map(|row| row.step).max().unwrap_or(0);
     json!({
         "best_global_step": null,
         "best_metric": null,

@@ -12,7 +12,9 @@ fn run_with(name: &str, text: &str) -> tempfile::TempDir {
 }
 
 const METRICS: &str = "{\"step\":0,\"stage\":\"sft\",\"loss\":2.5}\n{\"step\":1,\"stage\":\"sft\",\"loss\":null}\n\
-    {\"step\":0,\"stage\":\"rl\",\"loss\":0.1,\"reward\":0.25}\n{\"step\":1,\"stage\":\"rl\",\"lo";
+    {\"step\":0,\"stage\":\"eval\",\"eval_accuracy\":0.5}\n\
+    {\"step\":0,\"stage\":\"rl\",\"loss\":0.1,\"reward\":0.25,\"eval_accuracy\":0.75}\n\
+    {\"step\":1,\"stage\":\"eval\",\"eval_accuracy\":0.75}\n{\"step\":1,\"stage\":\"rl\",\"lo";
 
 #[test]
 fn metrics_have_rising_steps_no_comment_and_no_half_line() {
@@ -20,10 +22,13 @@ fn metrics_have_rising_steps_no_comment_and_no_half_line() {
     let files = metrics(run.path()).unwrap();
     let text = |i: usize| String::from_utf8(files[i].1.clone()).unwrap();
     assert_eq!(files[0].0, "metrics.csv");
-    assert_eq!(text(0), "step,rl/loss,rl/reward,sft/loss\n0,,,2.5\n1,,,\n2,0.1,0.25,\n");
+    assert_eq!(
+        text(0),
+        "step,eval/accuracy,rl/loss,rl/reward,sft/loss\n1,,,,2.5\n2,0.5,,,\n3,0.75,0.1,0.25,\n"
+    );
     assert_eq!(
         text(1),
-        "{\"step\":0,\"sft/loss\":2.5}\n{\"step\":1}\n{\"step\":2,\"rl/loss\":0.1,\"rl/reward\":0.25}\n"
+        "{\"step\":1,\"sft/loss\":2.5}\n{\"step\":2,\"eval/accuracy\":0.5}\n{\"step\":3,\"eval/accuracy\":0.75,\"rl/loss\":0.1,\"rl/reward\":0.25}\n"
     );
 }
 
