@@ -279,40 +279,26 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
     Ok(listed)
 }
 
-/// The checkpoint of the best evaluation of the run at `path`, without opening the run; `None` where the run keeps none (`checkpoint.best`).
+/// The number of a run directory that holds a configuration. Where it was lost, a run without checkpoints draws another.
 ///
 /// # Errors
-/// [`RunError`] when the directory cannot be listed, or when what names the checkpoint is damaged or names one that is not there.
-pub(super) fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
-    let disk = Disk::default();
-    let Some(best) = super::best::read(&disk, path)? else { return Ok(None) };
-    let id = identity::read(&disk, path)?;
-    let listed = list(&disk, &path.join("checkpoints"), id.as_ref())?;
-    let found = listed.complete.into_iter().find(|checkpoint| checkpoint.step() == best.step);
-    let missing = || RunError::Damaged {
-        path: path.join(super::best::FILE),
-        problem: format!("names step {}, of which there is no complete checkpoint", best.step),
-    };
-    found.map(Some).ok_or_else(missing)
-}
-
-/// The latest complete checkpoint of the run at `path`, without opening the run. A run under way may remove it at any time:
-/// [`super::hold_latest`] is for who reads its files.
-///
-/// # Errors
-/// [`RunError::Io`] when the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
-pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
-    let disk = Disk::default();
-    let id = identity::read(&disk, path)?;
-    loop {
-        let mut listed = list(&disk, &path.join("checkpoints"), id.as_ref())?;
-        if let Some(own) = &id {
-            listed.refuse_foreign(own)?;
-        }
-        // Between the list and the look into it the run may have put a newer one in the place of the only one.
-        let gone = |damaged: &DamagedCheckpoint| std::fs::symlink_metadata(&damaged.path).is_err();
-        if !listed.complete.is_empty() || !listed.damaged.iter().any(gone) {
-            return Ok(listed.complete.pop());
-        }
+/// [`RunError::Damaged`] where it was lost and there are checkpoints, which would all be those of another run.
+pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
+    if let Some(id) = identity::read(disk, run)? {
+        return Ok(id);
     }
+    let found = list(disk, &run.join("checkpoints"), None)?;
+    if let Some(checkpoint) = found.complete.last() {
+        let problem = format!(
+            "missing, although the run has checkpoints; it held the number of the run, which {} says is {}: write that into it to go on",
+            checkpoint.path().display(),
+            checkpoint.run()
+        );
+        return Err(RunError::Damaged { path: run.join(identity::FILE), problem });
+    }
+    identity::write(disk, run)?;
+    identity::read(disk, run)?.ok_or_else(|| RunError::Damaged {
+        path: run.join(identity::FILE),
+        problem: "not written".to_owned(),
+    })
 }

@@ -11,7 +11,6 @@ use grpo_lambda_decoder::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
-use super::checkpoints;
 
 /// The file in the run directory.
 pub(super) const FILE: &str = "id";
@@ -55,26 +54,4 @@ pub(super) fn read(disk: &Disk, run: &Path) -> Result<Option<RunId>, RunError> {
 /// Gives a new run its number.
 pub(super) fn write(disk: &Disk, run: &Path) -> Result<(), RunError> {
     Ok(disk.replace(&run.join(FILE), format!("{}\n", RunId::random()).as_bytes())?)
-}
-
-/// That of a run directory that holds a configuration. Where it was lost, a run without checkpoints draws another.
-///
-/// # Errors
-/// [`RunError::Damaged`] where it was lost and there are checkpoints, which would all be those of another run.
-pub(super) fn of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
-    if let Some(id) = read(disk, run)? {
-        return Ok(id);
-    }
-    let found = checkpoints::list(disk, &run.join("checkpoints"), None)?;
-    if let Some(checkpoint) = found.complete.last() {
-        let problem = format!(
-            "missing, although the run has checkpoints; it held the number of the run, which {} says is {}: write that into it to go on",
-            checkpoint.path().display(),
-            checkpoint.run()
-        );
-        return Err(RunError::Damaged { path: run.join(FILE), problem });
-    }
-    write(disk, run)?;
-    read(disk, run)?
-        .ok_or_else(|| RunError::Damaged { path: run.join(FILE), problem: "not written".to_owned() })
 }

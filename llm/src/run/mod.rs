@@ -26,6 +26,7 @@ mod directory_guard;
 mod end;
 mod events;
 pub mod extend;
+mod find;
 #[cfg(test)]
 mod foreign_tests;
 mod hold;
@@ -51,12 +52,12 @@ use serde::Serialize;
 use crate::config::{Config, ConfigError, SettingDifference};
 pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
+pub use checkpoints::DamagedCheckpoint;
 use checkpoints::{Checkpoints, Listed};
-pub use checkpoints::{DamagedCheckpoint, latest};
 use digest::Digest;
 use directory_guard::DirectoryGuard;
 use end::End;
-pub use hold::{HeldCheckpoint, hold_best, hold_latest};
+pub use find::{HeldCheckpoint, hold_best, hold_latest, latest};
 pub use identity::RunId;
 use log::{AppendLog, RowLog};
 
@@ -155,7 +156,7 @@ impl RunDir {
         disk.create_directories(path)?;
         let lock = lock(path)?;
         claim(&disk, path, config)?;
-        let id = identity::of_run(&disk, path)?;
+        let id = checkpoints::id_of_run(&disk, path)?;
         let best = best::read(&disk, path)?.map(|best| best.step);
         let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep, best)?;
         let listed = checkpoints.list()?;

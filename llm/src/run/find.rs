@@ -1,0 +1,117 @@
+//! The checkpoints of a run for who has not opened it: the latest, the best, and either of them held while its run goes on.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use grpo_lambda_decoder::disk::Disk;
+
+use super::best as best_file;
+use super::checkpoint::Checkpoint;
+use super::checkpoints::{self, DamagedCheckpoint, Listed};
+use super::{RunError, hold, identity};
+
+/// A checkpoint that its run does not remove as long as this value lives.
+#[derive(Debug)]
+pub struct HeldCheckpoint {
+    checkpoint: Checkpoint,
+    /// None where the file system has no locks.
+    _lock: Option<File>,
+}
+
+impl HeldCheckpoint {
+    pub fn path(&self) -> &Path {
+        self.checkpoint.path()
+    }
+
+    /// Checks the contents of every file against what was written.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::verify`].
+    pub fn verify(&self) -> Result<(), RunError> {
+        self.checkpoint.verify()
+    }
+}
+
+/// How often a reader looks for a checkpoint that is not about to go, and how long it waits in between.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The latest complete checkpoint of the run at `path`, held.
+///
+/// # Errors
+/// As [`latest`].
+pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+    held(path, latest)
+}
+
+/// The checkpoint of the best evaluation of the run at `path`, held.
+///
+/// # Errors
+/// As [`best`].
+pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+    held(path, best)
+}
+
+/// How a checkpoint is found.
+type Find = fn(&Path) -> Result<Option<Checkpoint>, RunError>;
+
+fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
+    for _ in 0..TRIES {
+        let Some(checkpoint) = find(path)? else { return Ok(None) };
+        if let Ok(lock) = hold::for_reading(&checkpoint) {
+            return Ok(Some(HeldCheckpoint { checkpoint, _lock: lock }));
+        }
+        // It is going, or has gone: there is a newer one.
+        std::thread::sleep(PAUSE);
+    }
+    Ok(find(path)?.map(|checkpoint| HeldCheckpoint { checkpoint, _lock: None }))
+}
+
+/// The checkpoint of the best evaluation of the run at `path`, without opening the run; `None` where the run keeps none (`checkpoint.best`).
+///
+/// # Errors
+/// [`RunError`] when the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
+/// checkpoint of another run.
+pub fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+    let (disk, mut before) = (Disk::default(), None);
+    while let Some(best) = best_file::read(&disk, path)? {
+        let found = list_of(&disk, path)?.complete.into_iter().find(|found| found.step() == best.step);
+        // Between the name and the look there may be a better one; a name that stays the same is wrong.
+        if found.is_some() {
+            return Ok(found);
+        }
+        if before == Some(best.step) {
+            let problem = format!("names step {}, of which there is no complete checkpoint", best.step);
+            return Err(RunError::Damaged { path: path.join(best_file::FILE), problem });
+        }
+        before = Some(best.step);
+    }
+    Ok(None)
+}
+
+/// The checkpoints of the run at `path`, those of other runs refused.
+fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
+    let id = identity::read(disk, path)?;
+    let listed = checkpoints::list(disk, &path.join("checkpoints"), id.as_ref())?;
+    if let Some(own) = &id {
+        listed.refuse_foreign(own)?;
+    }
+    Ok(listed)
+}
+
+/// The latest complete checkpoint of the run at `path`, without opening the run. A run under way may remove it at any time:
+/// [`hold_latest`] is for who reads its files.
+///
+/// # Errors
+/// [`RunError::Io`] when the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
+pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+    loop {
+        let mut listed = list_of(&Disk::default(), path)?;
+        // Between the list and the look into it the run may have put a newer one in the place of the only one.
+        let gone = |damaged: &DamagedCheckpoint| std::fs::symlink_metadata(&damaged.path).is_err();
+        if !listed.complete.is_empty() || !listed.damaged.iter().any(gone) {
+            return Ok(listed.complete.pop());
+        }
+    }
+}
