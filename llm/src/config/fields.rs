@@ -251,6 +251,7 @@ pub static FIELDS: &[Field] = &[
     field("reward.command", ValueKind::Text("none"), "none", "a program of your own, as in python3 my_reward.py: a JSON line with prompt, completion, gold, tokens and token_ids for each response in, a number a line out; it is kept open"),
     field("reward.command_weight", WEIGHT, "1", "weight of reward.command, where there is one; reward.accuracy=0 makes it the only reward"),
     resumable(field("reward.command_timeout", ValueKind::Positive, "60", "seconds that it may take over the responses to one prompt")),
+    field("reward.coin", WEIGHT, "0", "weight of a control: 1 for half of all responses, whatever they say; with reward.accuracy=0, what training does without a signal"),
     field("reward.stuck_steps", integer(0, ANY), "20", "warn of a component that gave every response the same for so many steps in a row; 0: never"),
     field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),

@@ -15,6 +15,7 @@
 //! prompt takes that tag away from the response, and from `format` and `tag_count`.
 
 mod accuracy;
+mod coin;
 mod command;
 mod format;
 mod overlong;
@@ -44,6 +45,8 @@ pub struct RewardInput<'a> {
     pub extraction: Extraction,
     /// What the program of the component `command` says of it.
     pub program: Option<f64>,
+    /// A number of its own, uniform in `[0, 1)` and independent of everything else.
+    pub draw: f64,
 }
 
 /// A part of the reward.
@@ -69,6 +72,7 @@ pub static REGISTRY: &[&RewardComponent] = &[
     &overlong::COMPONENT,
     &regex::COMPONENT,
     &command::COMPONENT,
+    &coin::COMPONENT,
 ];
 
 /// The reward of a run.
@@ -155,20 +159,20 @@ mod tests {
 
     fn config(weights: [f64; 4]) -> RewardConfig {
         let overlong = Overlong { limit: 10.0, cache: 4.0 };
-        let weights = [&weights[..], &[0.0, 0.0]].concat();
+        let weights = [&weights[..], &[0.0; 3]].concat();
         RewardConfig { weights, overlong, pattern: None, command: None, stuck_steps: 3 }
     }
 
     #[test]
     fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
         let reward = RewardConfig {
-            weights: vec![0.0, 0.0, 0.0, 0.0, 2.0, 0.5],
+            weights: vec![0.0, 0.0, 0.0, 0.0, 2.0, 0.5, 0.0],
             pattern: Some(Pattern::new("(?s)^<think>.*boxed").expect("an expression")),
             ..config([0.0; 4])
         };
         let total = |text: &str, program: Option<f64>| {
             let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
-            reward.score(&RewardInput { text, length: 1, gold, extraction, program }).total
+            reward.score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0 }).total
         };
         assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
         assert_eq!(total("no", Some(4.0)), Some(2.0));
@@ -185,6 +189,7 @@ mod tests {
             gold: &Gold::from(2),
             extraction: Extraction::Boxed,
             program: None,
+            draw: 0.0,
         })
     }
 
@@ -206,9 +211,22 @@ mod tests {
     }
 
     #[test]
+    fn a_coin_reads_its_draw_alone() {
+        let mut reward = config([0.0; 4]);
+        reward.weights[REGISTRY.iter().position(|c| c.name == "coin").expect("registered")] = 2.0;
+        let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
+        for (draw, want) in [(0.0, 2.0), (0.499, 2.0), (0.5, 0.0), (0.999, 0.0)] {
+            for text in [RIGHT, "no", ""] {
+                let input = RewardInput { text, length: text.len(), gold, extraction, program: None, draw };
+                assert_eq!(reward.score(&input).total, Some(want));
+            }
+        }
+    }
+
+    #[test]
     fn a_component_without_a_weight_has_no_say_and_no_value() {
         let RewardBreakdown { total, components: parts } = breakdown([1.0, 0.0, 0.0, 0.0], RIGHT, 8);
-        assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None, None, None]));
+        assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None, None, None, None]));
     }
 
     #[test]

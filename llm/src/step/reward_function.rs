@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
@@ -44,20 +45,23 @@ pub struct TextReward<'a> {
     pub reward: &'a RewardConfig,
     /// Where the answer stands in a response.
     pub extraction: Extraction,
+    /// Where the draws of the component `coin` are.
+    draws: Address,
     /// The program of the component `command`, where it has a weight.
     program: Option<RefCell<RewardProgram>>,
 }
 
 impl<'a> TextReward<'a> {
-    /// The rewards of a configuration.
+    /// The rewards of a configuration; those that are drawn derive from `seed`.
     pub fn new(
         tokens: &'a ModelTokenizer,
         reward: &'a RewardConfig,
         extraction: Extraction,
+        seed: u64,
     ) -> TextReward<'a> {
         let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
         let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
-        TextReward { tokens, reward, extraction, program }
+        TextReward { tokens, reward, extraction, draws: Address::new(seed, Purpose::Coin), program }
     }
 
     /// What the program says of each response; nothing without one.
@@ -90,10 +94,12 @@ impl RewardFunction for TextReward<'_> {
         let texts: Vec<String> =
             responses.iter().map(|r| self.tokens.text(&r.tokens)).collect::<Result<_, _>>()?;
         let said = self.of_program(prompt, responses, &texts)?;
-        let reward = |((response, text), program): ((&SampledResponse, &String), Option<f64>)| {
-            let (length, gold, extraction) = (response.tokens.len(), &prompt.gold, self.extraction);
-            self.reward.score(&RewardInput { text, length, gold, extraction, program })
+        let draws = self.draws.prompt(prompt.number);
+        let reward = |(i, text): (usize, &String)| {
+            let (length, gold, extraction) = (responses[i].tokens.len(), &prompt.gold, self.extraction);
+            let (program, draw) = (said[i], draws.response(i as u64).unit(0));
+            self.reward.score(&RewardInput { text, length, gold, extraction, program, draw })
         };
-        Ok(responses.iter().zip(&texts).zip(said).map(reward).collect())
+        Ok(texts.iter().enumerate().map(reward).collect())
     }
 }

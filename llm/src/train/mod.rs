@@ -60,6 +60,8 @@ pub use divergence::unusual_rates;
 pub use error::TrainError;
 pub use model::{initial_model, tokens, with_located_model};
 pub use open::device;
+pub use sampling::training_prompt;
+pub use sft::examples;
 pub use summary::RunSummary;
 
 use open::Inputs;

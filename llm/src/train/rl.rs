@@ -40,7 +40,7 @@ impl Run<'_> {
         let evidence = self.request.map(|request| EvidenceSource { request, tokens: tokens.clone() });
         let settings = StepSettings { evidence, ..StepSettings::new(config, tokens.eos()) };
         let extraction = self.problems.extraction();
-        let rewards = TextReward::new(&tokens, &config.reward, extraction);
+        let rewards = TextReward::new(&tokens, &config.reward, extraction, config.seed);
         let method = configured.method.as_ref();
         let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
         self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));

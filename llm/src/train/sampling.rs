@@ -5,7 +5,8 @@ use grpo_lambda::group::Group;
 
 use super::Run;
 use super::error::TrainError;
-use crate::problems::Stage;
+use crate::input::tokens::ModelTokenizer;
+use crate::problems::{Problems, Stage};
 use crate::reward::RewardBreakdown;
 use crate::step::engine::Engine;
 use crate::step::{Rollout, Trainer, TrainingPrompt};
@@ -29,8 +30,8 @@ impl Run<'_> {
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             let first = (step * MAX_SAMPLING_ROUNDS + round) * wanted as u64;
-            let prompts =
-                (first..first + wanted as u64).map(|i| self.training_prompt(i)).collect::<Result<_, _>>()?;
+            let prompt = |number| training_prompt(&self.problems, &self.tokens, number);
+            let prompts = (first..first + wanted as u64).map(prompt).collect::<Result<_, _>>()?;
             let fresh = trainer
                 .sample(engine, prompts, rl.group_size, step)
                 .map_err(|source| self.step_failed(step, source))?;
@@ -52,15 +53,19 @@ impl Run<'_> {
         }
         Ok(rollout)
     }
+}
 
-    fn training_prompt(&self, number: u64) -> Result<TrainingPrompt, TrainError> {
-        let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
-        Ok(TrainingPrompt {
-            tokens: problem.encode(&self.tokens)?.ids().to_vec(),
-            gold: problem.gold,
-            number,
-        })
-    }
+/// The prompt of RL of this number.
+///
+/// # Errors
+/// When its problem cannot be read or encoded.
+pub fn training_prompt(
+    problems: &Problems,
+    tokens: &ModelTokenizer,
+    number: u64,
+) -> Result<TrainingPrompt, TrainError> {
+    let problem = problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
+    Ok(TrainingPrompt { tokens: problem.encode(tokens)?.ids().to_vec(), gold: problem.gold, number })
 }
 
 /// A prompt, its group and what the responses earned.

@@ -9,7 +9,9 @@ use super::Run;
 use super::error::TrainError;
 use super::metrics::{StepMetrics, Timing};
 use super::stage::{EngineFactory, SftResult};
-use crate::problems::Stage;
+use crate::config::Config;
+use crate::input::tokens::ModelTokenizer;
+use crate::problems::{Problems, Stage};
 use crate::run::Checkpoint;
 use crate::run::progress::Progress;
 use crate::run::stop;
@@ -49,7 +51,7 @@ impl Run<'_> {
 
     fn sft_step<E: Engine>(&mut self, engine: &mut E) -> Result<(), TrainError> {
         let (step, clock) = (self.state.sft_done, Instant::now());
-        let examples = self.examples(step)?;
+        let examples = examples(self.config, &self.problems, &self.tokens, step)?;
         let rate = self.config.sft.schedule.rate(step);
         let report = sft::step(engine, &examples, rate, self.config.memory)
             .map_err(|source| TrainError::Sft { step, source })?;
@@ -61,18 +63,26 @@ impl Run<'_> {
         self.step_done(self.state.sft_done, &[("loss", report.loss)], report.tokens);
         Ok(())
     }
+}
 
-    fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
-        let sft = &self.config.sft;
-        let batch = sft.batch as u64;
-        let coin = Address::new(self.config.seed, Purpose::Demonstrations);
-        let example = |index| {
-            let problem = self.problems.problem(Stage::Sft, index).map_err(TrainError::Problem)?;
-            let worked = coin.unit(index) < sft.worked_share;
-            let text = if worked { &problem.solution } else { problem.answer_only() };
-            let response = self.tokens.target(text)?.ids().to_vec();
-            Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
-        };
-        (step * batch..(step + 1) * batch).map(example).collect()
-    }
+/// The demonstrations of a supervised step.
+///
+/// # Errors
+/// When a problem cannot be read or encoded.
+pub fn examples(
+    config: &Config,
+    problems: &Problems,
+    tokens: &ModelTokenizer,
+    step: u64,
+) -> Result<Vec<Example>, TrainError> {
+    let (sft, batch) = (&config.sft, config.sft.batch as u64);
+    let coin = Address::new(config.seed, Purpose::Demonstrations);
+    let example = |index| {
+        let problem = problems.problem(Stage::Sft, index).map_err(TrainError::Problem)?;
+        let worked = coin.unit(index) < sft.worked_share;
+        let text = if worked { &problem.solution } else { problem.answer_only() };
+        let response = tokens.target(text)?.ids().to_vec();
+        Ok(Example { prompt: problem.encode(tokens)?.ids().to_vec(), response })
+    };
+    (step * batch..(step + 1) * batch).map(example).collect()
 }

@@ -36,7 +36,7 @@ fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
 fn with_trainer<T>(config: &RunConfig, method: &dyn Method, work: impl FnOnce(Trainer<'_>) -> T) -> T {
     let tokens = ModelTokenizer::tiny();
     let settings = StepSettings::new(config, tokens.eos());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed);
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
 }
 

@@ -232,7 +232,7 @@ fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Deco
 fn with_trainer<T>(config: &RunConfig, work: impl FnOnce(Trainer<'_>) -> T) -> T {
     let (tokens, configured) = (ModelTokenizer::tiny(), config.configured());
     let settings = StepSettings::new(config, tokens.eos());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed);
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     let method = configured.method.as_ref();
     work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
 }

@@ -29,6 +29,7 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
             gold: &Gold::from(1),
             extraction: Extraction::Boxed,
             program: None,
+            draw: 0.0,
         });
         assert_eq!(breakdown.components[format], case["format"].as_f64(), "{text:?}");
         assert_eq!(breakdown.components[tags], case["tag_count"].as_f64(), "{text:?}");
@@ -58,6 +59,7 @@ fn the_overlong_penalty_is_dapos() {
                 gold: &Gold::from(1),
                 extraction: Extraction::Boxed,
                 program: None,
+                draw: 0.0,
             })
             .total
     };

@@ -176,7 +176,7 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         let configured = case.method(name, recorded.max_completion_length);
         let tokens = ModelTokenizer::tiny();
         let settings = StepSettings::new(&run, tokens.eos());
-        let rewards = TextReward::new(&tokens, &run.reward, Extraction::Boxed);
+        let rewards = TextReward::new(&tokens, &run.reward, Extraction::Boxed, 0);
         let method = configured.method.as_ref();
         let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
         // TRL's numbers, and so off-policy: they are not this sampler's to the bit.

@@ -34,6 +34,8 @@ pub enum Purpose {
     Order,
     /// Moving input embeddings for saliencies.
     Perturbation,
+    /// Rewards that are drawn, as a control.
+    Coin,
 }
 
 impl Purpose {
@@ -46,6 +48,7 @@ impl Purpose {
             Purpose::Demonstrations => b"demonstr",
             Purpose::Order => b"order   ",
             Purpose::Perturbation => b"perturb ",
+            Purpose::Coin => b"coin    ",
         }
     }
 }

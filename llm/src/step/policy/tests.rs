@@ -66,7 +66,7 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
 
     let mut engine = start(engine.model, config.rl.adam.clone());
     let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed);
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     let method = configured.method.as_ref();
     let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
     let (batches, group) = (24, 64);
@@ -109,7 +109,7 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
     let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
     let mut engine = start(model, config.rl.adam.clone());
     let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed);
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     let method = configured.method.as_ref();
     let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
     let rollout = trainer.sample(&mut engine, prompts.clone(), 2, 0).unwrap();
