@@ -97,9 +97,13 @@ impl Entrant {
                 "response_mean" => ", 1/T",
                 _ => ", other reduction",
             };
-            if word("clamp") != "none" {
-                name += &format!(", clamp {}", word("clamp"));
+        }
+        let defaults = methods::find(self.name).map(|spec| (spec.params)()).unwrap_or_default();
+        match (word("clamp"), defaults.iter().find(|p| p.key == "clamp")) {
+            (clamp, Some(default)) if clamp != default.default => {
+                name += &if clamp == "none" { ", no clamp".to_owned() } else { format!(", clamp {clamp}") };
             }
+            _ => {}
         }
         name
     }

@@ -21,10 +21,15 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
     let axis = || Axis::new("RL steps done").range(0.0, steps);
     let longest = outcome.scores.iter().flat_map(|s| &s.reward).map(Vec::len).max().unwrap_or(0);
     let half = half_window(longest);
-    let mut accuracy = Panel::new("Held-out accuracy").x(axis()).y("share of problems solved");
-    let mut reward = Panel::new("Reward in training").x(axis()).y("mean reward of a batch, smoothed");
-    for score in &outcome.scores {
-        let name = shown(score);
+    let decoding = match outcome.plan.base.eval.temperature {
+        0.0 => "most probable tokens".to_owned(),
+        temperature => format!("sampled at temperature {temperature}"),
+    };
+    let mut accuracy =
+        Panel::new(format!("Held-out accuracy, {decoding}")).x(axis()).y("share of problems solved");
+    let mut reward =
+        Panel::new("Reward in training, sampled").x(axis()).y("mean reward of a batch, smoothed");
+    for (score, name) in outcome.scores.iter().zip(names(outcome)) {
         accuracy = draw(accuracy, &name, &bands(&score.accuracy));
         let smoothed: Vec<Points> = score.reward.iter().map(|c| smooth(c, half)).collect();
         reward = draw(reward, &name, &bands(&smoothed));
@@ -48,15 +53,25 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
             outcome.problems_in_words(),
             2 * half + 1
         ))
-        .names(outcome.scores.iter().map(shown))
+        .names(names(outcome))
         .panel_size(480, 350)
         .panel(accuracy)
         .panel(reward)
 }
 
-fn shown(score: &MethodScores) -> String {
+/// What the methods are called: their names for a reader where no two are alike, else as they are spelt.
+fn names(outcome: &ComparisonResult) -> Vec<String> {
+    let of = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
+        outcome.scores.iter().map(|score| shown(score, name(score))).collect()
+    };
+    let readable = of(&|score| score.entrant.reader_name());
+    let distinct: std::collections::BTreeSet<&String> = readable.iter().collect();
+    if distinct.len() == readable.len() { readable } else { of(&|score| score.entrant.label.clone()) }
+}
+
+fn shown(score: &MethodScores, name: String) -> String {
     match score.twin_of.is_empty() {
-        false => format!("{} (twin of {})", score.entrant.label, score.twin_of.join(" and ")),
-        true => format!("{}, rate {}", score.entrant.label, significant(score.rate, 3)),
+        false => format!("{name} (twin of {})", score.twin_of.join(" and ")),
+        true => format!("{name}, rate {}", significant(score.rate, 3)),
     }
 }

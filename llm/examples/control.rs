@@ -1,0 +1,49 @@
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp FILE SEEDS [key=value ..]`.
+//!
+//! The file is written row by row; the same command goes on where it was stopped.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use grpo_lambda::advantage::ClampPart;
+use grpo_lambda_llm::study::control::{LabError, clamp, noise};
+
+const USAGE: &str = "usage: control noise|clamp FILE SEEDS [key=value ..]";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [which, file, seeds, overrides @ ..] = words.as_slice() else { return refused(USAGE) };
+    let Some(seeds) = seeds.parse::<u64>().ok().filter(|n| (1..=1000).contains(n)) else {
+        return refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}"));
+    };
+    match experiment(which, Path::new(file), seeds, overrides) {
+        None => refused(&format!("{which}: must be noise or clamp; {USAGE}")),
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => refused(&error.to_string()),
+    }
+}
+
+/// The command that is written into the file: without the file's own name, which may change.
+fn command(which: &str, seeds: u64, overrides: &[String]) -> String {
+    let words =
+        ["cargo run --release -p grpo-lambda-llm --example control --", which, "FILE", &seeds.to_string()];
+    words.into_iter().chain(overrides.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+}
+
+fn experiment(which: &str, file: &Path, seeds: u64, overrides: &[String]) -> Option<Result<(), LabError>> {
+    let command = command(which, seeds, overrides);
+    match which {
+        "noise" => Some(noise::run(file, &command, seeds, overrides)),
+        "clamp" => {
+            let (ratios, parts) = (clamp::RATIOS.to_vec(), ClampPart::ALL.to_vec());
+            let grid = clamp::Grid { seeds: 0..seeds, ratios, parts, overrides: overrides.to_vec() };
+            Some(clamp::run(file, &command, &grid))
+        }
+        _ => None,
+    }
+}
+
+fn refused(line: &str) -> ExitCode {
+    eprintln!("error: {line}");
+    ExitCode::from(2)
+}

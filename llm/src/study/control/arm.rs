@@ -1,0 +1,103 @@
+//! A method whose clamp is taken apart.
+
+use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::method::{Coupling, Credit, Loss, Method};
+
+/// A method with z-scores of which parts of a clamp are on, in place of its own advantages.
+#[derive(Debug)]
+pub struct Advantages {
+    /// The trace, the surrogate and the reduction.
+    pub method: Box<dyn Method>,
+    /// Lower bound of the advantages.
+    pub clamp: f64,
+    pub part: ClampPart,
+}
+
+impl Advantages {
+    /// The advantage of each response of a group with these rewards; 0 without a reward.
+    pub fn of_group(&self, rewards: &[Option<f64>]) -> Vec<f64> {
+        let z = |clamp| {
+            let scale = Scale::Group(Std::TRL);
+            let outcome = OutcomeAdvantage { baseline: Baseline::GroupMean, scale, clamp };
+            let all = outcome.of_batch(&[rewards.to_vec()]).remove(0);
+            all.into_iter().zip(rewards).filter_map(|(a, r)| r.map(|_| a)).collect::<Vec<f64>>()
+        };
+        let mut known = self.part.of_group(&z(None), &z(Some(self.clamp))).into_iter();
+        rewards.iter().map(|r| r.and_then(|_| known.next()).unwrap_or(0.0)).collect()
+    }
+
+    /// The mean advantage of a response of a group of `group` whose rewards are fair coins.
+    pub fn mean_of_coins(&self, group: usize) -> f64 {
+        let all = 1u64 << group;
+        let of = |tosses: u64| {
+            let rewards: Vec<_> = (0..group).map(|i| Some(f64::from((tosses >> i & 1) as u8))).collect();
+            self.of_group(&rewards).iter().sum::<f64>() / group as f64
+        };
+        (0..all).map(of).sum::<f64>() / all as f64
+    }
+}
+
+impl Method for Advantages {
+    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+        let rewards = |g: &Group| g.responses.iter().map(|r| r.reward).collect::<Vec<_>>();
+        let spread = |(a, r): (f64, &Response)| vec![a; r.len()];
+        let of = |g: &Group| {
+            self.of_group(&rewards(g)).into_iter().zip(&g.responses).map(spread).collect::<Vec<_>>()
+        };
+        self.method.credit_given(batch, batch.iter().flat_map(of).collect())
+    }
+
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
+        self.method.loss_around(response, credit, logps, frozen)
+    }
+
+    fn coupling(&self) -> Coupling {
+        self.method.coupling()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda::group::Evidence;
+    use grpo_lambda::methods;
+
+    fn arm(part: ClampPart, name: &str, settings: &str) -> Advantages {
+        let method = methods::parse(name, settings).expect("a method").method;
+        Advantages { method, clamp: -0.1, part }
+    }
+
+    fn batch() -> Vec<Group> {
+        let response = |(i, reward): (usize, Option<f64>)| Response {
+            tokens: vec![1; 2 + i],
+            old_logps: vec![-0.5; 2 + i],
+            ref_logps: None,
+            reward,
+            truncated: false,
+            evidence: Evidence::default(),
+        };
+        let of = |rewards: [Option<f64>; 4]| Group {
+            responses: rewards.into_iter().enumerate().map(response).collect(),
+        };
+        vec![of([Some(1.0), Some(0.0), None, Some(0.0)]), of([Some(1.0), Some(1.0), Some(0.0), Some(1.0)])]
+    }
+
+    #[test]
+    fn without_parts_and_with_both_it_is_the_method_with_its_own_setting() {
+        for name in ["grpo", "grpo_lambda"] {
+            for (part, clamp) in [(ClampPart::None, "clamp=none"), (ClampPart::Both, "clamp=-0.1")] {
+                let own = methods::parse(name, clamp).expect("a method").method;
+                assert_eq!(arm(part, name, "clamp=none").credit(&batch()), own.credit(&batch()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_mean_advantage_of_coins_is_that_of_the_paper_and_0_without_the_offset() {
+        let mean = |part| arm(part, "grpo", "").mean_of_coins(8);
+        assert!((mean(ClampPart::Both) - 0.384).abs() < 5e-4, "{}", mean(ClampPart::Both));
+        assert!((mean(ClampPart::Offset) - mean(ClampPart::Both)).abs() < 1e-12);
+        assert!(mean(ClampPart::None).abs() < 1e-12 && mean(ClampPart::Reweighting).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,21 @@
+//! Controlled experiments: many small runs in memory, from the same start and on the same prompts, that differ in one thing.
+//!
+//! | experiment | question |
+//! | --- | --- |
+//! | [`noise`] | what does a trace with clamped advantages do where the reward says nothing? |
+//! | [`clamp`] | which part of the clamp gains on addition, at which learning rate, with which optimiser? |
+//!
+//! A run's numbers are a row of a CSV file, written as soon as the run is done; the same command goes on where it was stopped. Nothing else is kept of
+//! a run. `cargo run --release --example control -- noise FILE` is the command.
+
+mod arm;
+pub mod clamp;
+mod force;
+mod lab;
+pub mod noise;
+mod store;
+
+pub use arm::Advantages;
+pub use force::{Force, force};
+pub use lab::{Lab, LabError, Optimiser, StepRecord};
+pub use store::{Results, StoreFileError};

@@ -1,0 +1,115 @@
+//! [`Results`]: the rows of an experiment in a CSV file, the first columns of which say whose they are.
+
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::table::{Cell, Table, TableError};
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+
+/// Why a file of results cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreFileError {
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("{path}: {source}; it must be a file of results, or not be there")]
+    Table { path: PathBuf, source: TableError },
+    #[error("{path}: holds other results ({found}); the columns must be {expected}: name another file")]
+    Columns { path: PathBuf, found: String, expected: String },
+    #[error("{path}: was written by {found}; this is {expected}: name another file")]
+    Command { path: PathBuf, found: String, expected: String },
+    #[error("{path}: not UTF-8 text")]
+    Text { path: PathBuf },
+}
+
+/// Results that are there, and where further ones go.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    command: String,
+    keys: usize,
+    table: Table,
+}
+
+impl Results {
+    /// Opens the file of a command's results; the first `keys` columns say whose a row is.
+    ///
+    /// # Errors
+    /// When there is a file with other columns or of another command.
+    pub fn open(
+        path: &Path,
+        command: &str,
+        columns: &[&str],
+        keys: usize,
+    ) -> Result<Results, StoreFileError> {
+        let mut table = Table::new(columns);
+        if let Some(bytes) = Disk::default().read(path)? {
+            let text =
+                String::from_utf8(bytes).map_err(|_| StoreFileError::Text { path: path.to_owned() })?;
+            let written = text.lines().next().unwrap_or_default().trim_start_matches("# ").to_owned();
+            if written != command {
+                let (path, expected) = (path.to_owned(), command.to_owned());
+                return Err(StoreFileError::Command { path, found: written, expected });
+            }
+            let old = Table::from_csv(&text)
+                .map_err(|source| StoreFileError::Table { path: path.to_owned(), source })?;
+            if old.columns != table.columns {
+                let (found, expected) = (old.columns.join(","), columns.join(","));
+                return Err(StoreFileError::Columns { path: path.to_owned(), found, expected });
+            }
+            table = old;
+        }
+        Ok(Results { path: path.to_owned(), command: command.to_owned(), keys, table })
+    }
+
+    /// Whether the row of this key is there.
+    pub fn has(&self, key: &[Cell]) -> bool {
+        self.table.rows.iter().any(|row| same(&row[..self.keys], key))
+    }
+
+    /// Adds a row and writes the file, rows in the order of their keys.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the old one is then still there.
+    pub fn add(&mut self, row: Vec<Cell>) -> Result<(), StoreFileError> {
+        self.table.push(row);
+        let order = |row: &Vec<Cell>| row[..self.keys].iter().map(sortable).collect::<Vec<_>>();
+        self.table.rows.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
+        let text = self.table.to_csv(&self.command);
+        Ok(Disk::default().replace(&self.path, text.as_bytes())?)
+    }
+}
+
+fn same(a: &[Cell], b: &[Cell]) -> bool {
+    a.iter().map(sortable).eq(b.iter().map(sortable))
+}
+
+/// Texts before numbers; a number as its file has it.
+fn sortable(cell: &Cell) -> (String, f64) {
+    match cell {
+        Cell::Text(text) => (text.clone(), 0.0),
+        number => (String::new(), number.format(12).parse().unwrap_or(f64::INFINITY)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_kept_sorted_and_found_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.csv");
+        let open = |command| Results::open(&path, command, &["arm", "rate", "value"], 2);
+        let mut results = open("x noise").expect("new");
+        for (arm, rate) in [("b", 0.5), ("a", 1.0 / 3.0), ("a", 0.25)] {
+            results.add(vec![arm.into(), rate.into(), 7.0.into()]).expect("written");
+        }
+        let again = open("x noise").expect("ours");
+        assert!(again.has(&["a".into(), (1.0 / 3.0).into()]) && !again.has(&["b".into(), 0.25.into()]));
+        let text = std::fs::read_to_string(&path).expect("there");
+        assert_eq!(text, "# x noise\narm,rate,value\na,0.25,7\na,0.333333333333,7\nb,0.5,7\n");
+        let refused = open("x other").expect_err("another command").to_string();
+        assert!(refused.contains("was written by x noise; this is x other"), "{refused}");
+        let other = Results::open(&path, "x noise", &["arm", "value"], 1).expect_err("other columns");
+        assert!(other.to_string().contains("the columns must be arm,value"), "{other}");
+    }
+}
