@@ -3,6 +3,7 @@
 use super::effect::Effect;
 use super::findings::ROUNDING;
 use super::measure::Numbers;
+use crate::experiments::common::vectors::{extremes, mean};
 use crate::figure::{Axis, Figure, Panel};
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -18,7 +19,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     );
     let figure = Figure::new("Lemma 1's bound is a baseline under constant reduction (no change); a trace makes it a bias")
         .caption(format!(
-            "Exact, groups of 4; g is the update without, g' the one with the bound added to every token's advantage. A dot is an MDP: {} random ones, 3 named. \
+            "Exact, groups of 4; g is the update without, g' the one with the bound added to every token's advantage. Bars: least, mean and largest of {} random MDPs; dots: three named ones. \
              trace: recent with that λ, centred rewards, constant reduction.",
             n.mdps.len() - n.of_zoo
         ))
@@ -28,13 +29,16 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), figure)]
 }
 
-/// A dot per MDP and reading, the random MDPs under those of the zoo.
+/// A bar over the random MDPs and a dot per MDP of the zoo, by reading.
 fn panel(n: &Numbers, panel: Panel, of: fn(&Effect) -> f64) -> Panel {
     let mut panel = panel.x(Axis::new("method").categories(n.readings.iter().map(|r| r.reading.name)));
     let dots = |m: usize| n.readings.iter().enumerate().map(move |(i, r)| (i as f64, of(&r.effects[m])));
-    for m in n.of_zoo..n.mdps.len() {
-        panel = panel.points("random MDPs", dots(m));
-    }
+    let bar = |(i, r): (usize, &super::measure::OfReading)| {
+        let values: Vec<f64> = r.effects[n.of_zoo..].iter().map(of).collect();
+        let (low, high) = extremes(values.iter().copied());
+        (i as f64, low, mean(&values), high)
+    };
+    panel = panel.intervals("random MDPs", n.readings.iter().enumerate().map(bar));
     for (m, name) in n.mdps[..n.of_zoo].iter().enumerate() {
         panel = panel.points(name.as_str(), dots(m));
     }

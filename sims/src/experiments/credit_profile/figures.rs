@@ -12,13 +12,15 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 
 fn profiles(n: &Numbers) -> Figure {
     let mut figure = Figure::new("ϵ-trace pushes the first tokens hardest, ϵ-weight the last: the same weights reversed in time")
-        .caption("On-policy gradient over GRPO's, token by token; λ = 0.99, γ = 1, no advantage clamp, log π = -0.5 everywhere. ϵ-weight with its soft clamp (a factor of 1.18) held constant; but for it the reversal is exact for the style recent. Where two lines meet the later name is on top.");
+        .caption("On-policy gradient over GRPO's, token by token; λ = 0.99, γ = 1, no advantage clamp, log π = -0.5 everywhere. ϵ-weight with its soft clamp (a factor of 1.18) held constant; but for it the reversal is exact for the style recent.");
     for profiles in n.by_length.chunk_by(|a, b| a.panel == b.panel) {
         let mut panel = Panel::new(format!("T = {}", profiles[0].panel))
             .x("token k")
             .y(Axis::new("weight of token k (GRPO = 1)").log());
         for p in profiles {
-            panel = panel.line(p.name, indexed(&p.weights));
+            // Both styles of an update meet over half of a response: the dashes let the line below show.
+            let stroke = if p.name.ends_with("both") { Style::Dashed } else { Style::Solid };
+            panel = panel.styled_line(p.name, stroke, indexed(&p.weights));
         }
         figure = figure.panel(panel.hline(1.0, "GRPO"));
     }

@@ -53,7 +53,7 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
     // Learning at best rates is over within a few groups: a logarithmic axis, without the common start.
     let log = regime == Regime::OwnBest;
     let caption = format!(
-        "Exact J over its optimum J*: mean of {} runs, band: 95 % bootstrap. A panel is an MDP; groups of {GROUP}, plain gradient steps, {rates}. \
+        "Exact J over its optimum J*: mean of {} runs, band: 95 % bootstrap, of GRPO and GRPO-λ only. A panel is an MDP; groups of {GROUP}, plain gradient steps, {rates}. \
          GRPO-λ with advantages clamped at -0.1; its style both all but coincides with recent. Vertical axes differ; of curves that coincide the last name is on top.",
         c.runs
     );
@@ -72,9 +72,11 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
             low = curve.iter().skip(usize::from(log)).map(|p| p.low).fold(low, f64::min);
             let (name, x) = (shown(name), |i: usize| (i * c.plan.every * GROUP) as f64);
             let points = || curve.iter().enumerate().skip(usize::from(log));
-            panel = panel
-                .band(name, points().map(|(i, p)| (x(i), p.low, p.high)))
-                .line(name, points().map(|(i, p)| (x(i), p.mid)));
+            // The bands of four methods on top of each other would hide the lines.
+            if [BASELINE, PAPER[0]].map(shown).contains(&name) {
+                panel = panel.band(name, points().map(|(i, p)| (x(i), p.low, p.high)));
+            }
+            panel = panel.line(name, points().map(|(i, p)| (x(i), p.mid)));
         }
         panel.y = panel.y.range(((low * 5.0).floor() / 5.0).clamp(0.0, 0.8), 1.02);
         figure = figure.panel(panel);

@@ -48,12 +48,17 @@ fn ratio(of_normalisation: &[AtLambda]) -> Panel {
         "none" => "Trace as in the paper",
         _ => "Weights of each response with mean 1 (ours)",
     };
+    // Every λ has the same room: between 0.9 and 1 most happens.
+    let mut lambdas: Vec<f64> = of_normalisation.iter().map(|at| at.lambda).collect();
+    lambdas.sort_by(f64::total_cmp);
+    lambdas.dedup();
+    let place = |lambda: f64| lambdas.iter().position(|l| *l == lambda).unwrap_or(0) as f64;
     let mut panel = Panel::new(title)
-        .x("λ (γ = 1)")
+        .x(Axis::new("λ (γ = 1; steps are not even)").categories(lambdas.iter().map(f64::to_string)))
         .y(Axis::new("credit of long / credit of short").log().range(0.5, 100.0));
     for of_length in of_normalisation.chunk_by(|a, b| a.len == b.len) {
         let name = format!("T = {}", of_length[0].len);
-        let points = || of_length.iter().map(|at| (at.lambda, at.ratio()));
+        let points = || of_length.iter().map(|at| (place(at.lambda), at.ratio()));
         panel = panel.styled_line(name.clone(), Style::Solid, points()).points(name, points());
     }
     panel.hline(ADVANTAGE_RATIO, "true ratio").hline(1.0, "above: inverted")
