@@ -1,6 +1,6 @@
 //! What the numbers say.
 
-use super::measure::{Cell, Numbers, RATIOS, RUNS};
+use super::measure::{Numbers, Outcome, RATIOS, RUNS};
 use super::optimiser::Kind;
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
@@ -16,38 +16,38 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), parts(n), shared(n), offset(n), solved(n)]
 }
 
-fn of(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Cell> {
+fn of(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Outcome> {
     n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect()
 }
 
-fn said(cell: &Cell, arm: usize) -> String {
+fn said(cell: &Outcome, arm: usize) -> String {
     let g = cell.gain[arm];
     format!("{:+.3} [{:+.3}, {:+.3}]", g.mid, g.low, g.high)
 }
 
-fn place(cell: &Cell) -> String {
+fn place(cell: &Outcome) -> String {
     let policy = if cell.shared { "shared" } else { "table" };
     format!("{policy}, {}, {} of the best rate", cell.kind.name(), cell.ratio)
 }
 
 /// The clamp's gain at every rate.
-fn row(cells: &[&Cell], arm: usize) -> String {
+fn row(cells: &[&Outcome], arm: usize) -> String {
     cells.iter().map(|c| format!("{}: {}", c.ratio, said(c, arm))).collect::<Vec<_>>().join(", ")
 }
 
 /// The greatest mean final J over the rates: of GRPO, of the clamp.
-fn greatest(cells: &[&Cell]) -> String {
+fn greatest(cells: &[&Outcome]) -> String {
     let of = |arm: usize| largest(cells.iter().map(|c| c.level[arm]));
     format!("{:.3} and {:.3}", of(0), of(CLAMP))
 }
 
-fn better(cell: &Cell) -> bool {
+fn better(cell: &Outcome) -> bool {
     cell.gain[CLAMP].mid > 0.0 && cell.p_holm <= 0.05
 }
 
 fn helps(n: &Numbers) -> Finding {
-    let all: Vec<&Cell> = n.cells.iter().filter(|c| c.shared).collect();
-    let yes: Vec<&&Cell> = all.iter().filter(|c| better(c)).collect();
+    let all: Vec<&Outcome> = n.cells.iter().filter(|c| c.shared).collect();
+    let yes: Vec<&&Outcome> = all.iter().filter(|c| better(c)).collect();
     let no = all.iter().filter(|c| c.gain[CLAMP].mid < 0.0 && c.p_holm <= 0.05).count();
     let list = yes.iter().map(|c| place(c)).collect::<Vec<_>>().join("; ");
     let worst = all.iter().min_by(|a, b| a.gain[CLAMP].mid.total_cmp(&b.gain[CLAMP].mid));
@@ -76,7 +76,7 @@ fn helps(n: &Numbers) -> Finding {
 }
 
 fn parts(n: &Numbers) -> Finding {
-    let shared: Vec<&Cell> = n.cells.iter().filter(|c| c.shared).collect();
+    let shared: Vec<&Outcome> = n.cells.iter().filter(|c| c.shared).collect();
     let rms = |arm: usize| {
         (shared.iter().map(|c| c.gain[arm].mid.powi(2)).sum::<f64>() / shared.len() as f64).sqrt()
     };
@@ -107,7 +107,7 @@ fn parts(n: &Numbers) -> Finding {
 }
 
 fn shared(n: &Numbers) -> Finding {
-    let pairs: Vec<(&Cell, &Cell)> = Kind::ALL
+    let pairs: Vec<(&Outcome, &Outcome)> = Kind::ALL
         .into_iter()
         .flat_map(|kind| of(n, true, kind).into_iter().zip(of(n, false, kind)))
         .collect();
@@ -183,7 +183,7 @@ mod tests {
 
     fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
-        let cell = |(shared, kind)| Cell {
+        let cell = |(shared, kind)| Outcome {
             shared,
             kind,
             ratio: 1.0,

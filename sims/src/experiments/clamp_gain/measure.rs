@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anyhow::Context as _;
 use grpo_lambda::stats::{Interval, holm, mean, paired_permutation, t_interval};
+use grpo_lambda::table::Cell;
 use rayon::prelude::*;
 
 use super::optimiser::Kind;
@@ -23,7 +25,7 @@ const POINTS: usize = 49;
 
 /// All arms under one policy, optimiser and learning rate.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(super) struct Outcome {
     pub(super) shared: bool,
     pub(super) kind: Kind,
     pub(super) ratio: f64,
@@ -39,7 +41,7 @@ pub(super) struct Cell {
 }
 
 pub(super) struct Numbers {
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<Outcome>,
     pub(super) updates: usize,
     /// Quartiles of the success rates of prompts under the start policies.
     pub(super) start: [f64; 3],
@@ -60,10 +62,10 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let done = AtomicUsize::new(0);
     let mut cells = Vec::new();
     for &(shared, kind) in &settings {
-        let best = best_rate(selection, shared, kind, updates, context.seed);
+        let best = kept_best_rate(context, selection, shared, kind, updates)?;
         for ratio in RATIOS {
             let setting = Setting { shared, kind, rate: best * ratio, updates };
-            cells.push(cell(reported, setting, ratio, context.seed)?);
+            cells.push(cell(context, reported, setting, ratio)?);
             let share =
                 (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / (settings.len() * RATIOS.len()) as f64;
             (context.progress)(0.1 + 0.85 * share, "training");
@@ -79,6 +81,19 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     };
     let weights = (0..POINTS).map(weight).collect();
     Ok(Numbers { cells, updates, start: [0.25, 0.5, 0.75].map(quartile), weights })
+}
+
+/// [`best_rate`], or what is kept of it.
+fn kept_best_rate(
+    context: &Context,
+    sums: &[Sums],
+    shared: bool,
+    kind: Kind,
+    updates: usize,
+) -> anyhow::Result<f64> {
+    let work = || Ok(vec![vec![best_rate(sums, shared, kind, updates, context.seed).into()]]);
+    let kept = context.store.rows(&format!("best/{shared}/{}", kind.name()), work)?;
+    kept.iter().flatten().find_map(Cell::number).context("the best rate that is kept is none")
 }
 
 /// GRPO's best rate on a grid of powers of two.
@@ -98,15 +113,35 @@ fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64)
     2f64.powi(best.map_or(0, |(k, _)| *k))
 }
 
-fn cell(sums: &[Sums], setting: Setting, ratio: f64, seed: u64) -> anyhow::Result<Cell> {
-    let of = |i: usize| ARMS.map(|arm| train(&sums[i], arm, setting, seed.wrapping_add((i as u64) << 24)));
-    let runs: Vec<[f64; ARMS.len()]> = (0..sums.len()).into_par_iter().map(of).collect();
+/// The final `J` of every run by arm, computed or kept.
+fn runs(
+    context: &Context,
+    sums: &[Sums],
+    setting: Setting,
+    ratio: f64,
+) -> anyhow::Result<Vec<[f64; ARMS.len()]>> {
+    let seed = |i: usize| context.seed.wrapping_add((i as u64) << 24);
+    let of = |i: usize| ARMS.map(|arm| train(&sums[i], arm, setting, seed(i)));
+    let work = || {
+        let all: Vec<[f64; ARMS.len()]> = (0..sums.len()).into_par_iter().map(of).collect();
+        Ok(all.into_iter().map(|run| run.map(Cell::from).to_vec()).collect())
+    };
+    let kept =
+        context.store.rows(&format!("runs/{}/{}/{ratio}", setting.shared, setting.kind.name()), work)?;
+    let numbers = |row: &Vec<Cell>| -> Option<[f64; ARMS.len()]> {
+        row.iter().map(Cell::number).collect::<Option<Vec<f64>>>()?.try_into().ok()
+    };
+    kept.iter().map(numbers).collect::<Option<_>>().context("the runs that are kept are none")
+}
+
+fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyhow::Result<Outcome> {
+    let runs = runs(context, sums, setting, ratio)?;
     let gains = |arm: usize| runs.iter().map(|r| r[arm] - r[0]).collect::<Vec<f64>>();
     let none = Interval { low: 0.0, mid: 0.0, high: 0.0, level: 0.95 };
     let interval = |arm: usize| t_interval(&gains(arm), 0.95).unwrap_or(none);
     let of = |arm: usize| runs.iter().map(|r| r[arm]).collect::<Vec<f64>>();
-    let p = paired_permutation(&of(ARMS.len() - 1), &of(0), FLIPS, seed).map_or(1.0, |test| test.p);
-    Ok(Cell {
+    let p = paired_permutation(&of(ARMS.len() - 1), &of(0), FLIPS, context.seed).map_or(1.0, |test| test.p);
+    Ok(Outcome {
         shared: setting.shared,
         kind: setting.kind,
         ratio,

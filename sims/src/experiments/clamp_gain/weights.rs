@@ -1,6 +1,6 @@
 //! The four arms, and what each is worth to a prompt in expectation.
 
-use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
+use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 
 use crate::training::GROUP;
 
@@ -11,38 +11,29 @@ const CLAMP: f64 = -0.1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arm {
     pub(super) name: &'static str,
-    reweights: bool,
-    offset: bool,
+    part: ClampPart,
 }
 
 /// The arms; the first is GRPO, the last the clamp.
 pub(super) const ARMS: [Arm; 4] = [
-    Arm { name: "none (GRPO)", reweights: false, offset: false },
-    Arm { name: "re-weighting only", reweights: true, offset: false },
-    Arm { name: "offset only", reweights: false, offset: true },
-    Arm { name: "both (the clamp)", reweights: true, offset: true },
+    Arm { name: "none (GRPO)", part: ClampPart::None },
+    Arm { name: "re-weighting only", part: ClampPart::Reweighting },
+    Arm { name: "offset only", part: ClampPart::Offset },
+    Arm { name: "both (the clamp)", part: ClampPart::Both },
 ];
 
-/// Advantages of a group with `right` right ones: of a wrong one, of a right one.
-fn advantages(clamp: Option<f64>, right: usize) -> [f64; 2] {
+/// Advantages of a group whose first `right` responses are right.
+fn advantages(clamp: Option<f64>, right: usize) -> Vec<f64> {
     let outcome = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
     let rewards = (0..GROUP).map(|i| Some(f64::from(u8::from(i < right)))).collect();
-    let of_group = &outcome.of_batch(&[rewards])[0];
-    [of_group[GROUP - 1], of_group[0]]
+    outcome.of_batch(&[rewards]).remove(0)
 }
 
 impl Arm {
-    /// Advantages of a group with `right` right ones, neither 0 nor all: of a wrong one, of a right one.
+    /// Advantages of a group with `right` right ones: of a wrong one, of a right one; 0 where all agree.
     pub(super) fn advantages(self, right: usize) -> [f64; 2] {
-        if right == 0 || right == GROUP {
-            return [0.0; 2];
-        }
-        let (plain, clamped) = (advantages(None, right), advantages(Some(CLAMP), right));
-        let share = right as f64 / GROUP as f64;
-        let [wrong, own] = if self.reweights { clamped } else { plain };
-        let beta = own - wrong;
-        let alpha = if self.offset { share * clamped[1] + (1.0 - share) * clamped[0] } else { 0.0 };
-        [alpha - beta * share, alpha + beta * (1.0 - share)]
+        let of_group = self.part.of_group(&advantages(None, right), &advantages(Some(CLAMP), right));
+        [of_group[GROUP - 1], of_group[0]]
     }
 
     /// The multiple of `∇p` that is the expected update of a group at success rate `p`, per response.
@@ -71,7 +62,7 @@ mod tests {
         for right in 1..GROUP {
             for (arm, clamp) in [(ARMS[0], None), (ARMS[3], Some(CLAMP))] {
                 let (ours, want) = (arm.advantages(right), advantages(clamp, right));
-                assert!((ours[0] - want[0]).abs() < 1e-12 && (ours[1] - want[1]).abs() < 1e-12, "{right}");
+                assert_eq!(ours, [want[GROUP - 1], want[0]], "{right}");
             }
             // The offset is what the group's advantages sum to.
             let sum = |arm: Arm| {

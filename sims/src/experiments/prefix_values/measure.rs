@@ -2,14 +2,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use anyhow::Context as _;
 use grpo_lambda::mdp::zoo::{self, Random};
 use grpo_lambda::methods::Method;
+use grpo_lambda::table::Cell;
 use rayon::prelude::*;
 
 use super::simulate::{Draws, simulate};
 use crate::experiment::Context;
 use crate::experiments::common::mdp::{Mdp, random_mdps};
 use crate::experiments::common::methods::method;
+use crate::store::Rows;
 
 /// RLOO, whose variance is the unit; the three unbiased ones; one with exact values; a biased one.
 pub(super) const METHODS: [(&str, &str, &str); 5] = [
@@ -108,12 +111,20 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
         let groups = size.simulated * GROUPS[0] / group;
         let asked = if group == GROUPS[0] { &tasks[..] } else { fewer };
         let of = |(t, task): (usize, &Task)| {
-            let draws =
-                simulate((&task.mdp.tree, &task.mdp.policy), &methods, (groups, group), seed(context, t));
+            let work = || {
+                let mdp = (&task.mdp.tree, &task.mdp.policy);
+                let draws = simulate(mdp, &methods, (groups, group), seed(context, t));
+                let ratio = |d: &Draws| d.variance_ratio(&draws[0]);
+                Ok(draws
+                    .iter()
+                    .map(|d| vec![ratio(d).0.into(), ratio(d).1.into(), d.error().into()])
+                    .collect())
+            };
+            let kept = context.store.rows(&format!("methods/{group}/{t}"), work)?;
             tick();
-            row(task, group, &draws)
+            row(task, group, &kept)
         };
-        rows.extend(asked.par_iter().enumerate().map(of).collect::<Vec<_>>());
+        rows.extend(asked.par_iter().enumerate().map(of).collect::<anyhow::Result<Vec<_>>>()?);
     }
     let lambdas = |kind: &str| -> anyhow::Result<Vec<Box<dyn Method>>> {
         let (name, settings) = match kind {
@@ -124,24 +135,19 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     };
     let both: Vec<Box<dyn Method>> =
         [lambdas("estimated")?, lambdas("exact")?].into_iter().flatten().collect();
-    let by_lambda = fewer.par_iter().enumerate().map(|(t, task)| {
-        let draws = simulate(
-            (&task.mdp.tree, &task.mdp.policy),
-            &both,
-            (size.simulated, GROUPS[0]),
-            seed(context, 10_000 + t),
-        );
+    let of = |(t, task): (usize, &Task)| {
+        let work = || {
+            let mdp = (&task.mdp.tree, &task.mdp.policy);
+            let draws = simulate(mdp, &both, (size.simulated, GROUPS[0]), seed(context, 10_000 + t));
+            Ok(vec![draws.iter().map(|d| d.error().into()).collect()])
+        };
+        let kept = context.store.rows(&format!("lambda/{t}"), work)?;
         tick();
-        let errors: Vec<f64> = draws.iter().map(Draws::error).collect();
-        let (estimated, exact) = errors.split_at(LAMBDAS.len());
-        ByLambda {
-            task: task.mdp.name.clone(),
-            of_zoo: task.of_zoo,
-            estimated: estimated.to_vec(),
-            exact: exact.to_vec(),
-        }
-    });
-    let by_lambda = by_lambda.collect();
+        let errors = numbers(kept.iter().flatten())?;
+        let (estimated, exact) = (errors[..LAMBDAS.len()].to_vec(), errors[LAMBDAS.len()..].to_vec());
+        Ok(ByLambda { task: task.mdp.name.clone(), of_zoo: task.of_zoo, estimated, exact })
+    };
+    let by_lambda = fewer.par_iter().enumerate().map(of).collect::<anyhow::Result<_>>()?;
     Ok(Numbers { rows, by_lambda, simulated: size.simulated })
 }
 
@@ -168,12 +174,18 @@ fn seed(context: &Context, task: usize) -> u64 {
     context.seed.wrapping_add((task as u64) << 20)
 }
 
-fn row(task: &Task, group: usize, draws: &[Draws]) -> Row {
-    Row {
+/// A row from what is kept of each method: share of the variance, its standard error, error at the best step.
+fn row(task: &Task, group: usize, kept: &Rows) -> anyhow::Result<Row> {
+    let of = |k: usize| numbers(kept.iter().filter_map(|row| row.get(k)));
+    Ok(Row {
         task: task.mdp.name.clone(),
         of_zoo: task.of_zoo,
         group,
-        ratio: draws.iter().map(|d| d.variance_ratio(&draws[0])).collect(),
-        error: draws.iter().map(Draws::error).collect(),
-    }
+        ratio: of(0)?.into_iter().zip(of(1)?).collect(),
+        error: of(2)?,
+    })
+}
+
+fn numbers<'a>(cells: impl Iterator<Item = &'a Cell>) -> anyhow::Result<Vec<f64>> {
+    cells.map(|cell| cell.number().context("what is kept is no number")).collect()
 }
