@@ -179,7 +179,7 @@ fn figures(numbers: &Numbers) -> Vec<(String, Figure)> {
     }
     let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. 13: T multiplications instead of T(T+1)/2")
         .caption(format!(
-            "Left: lines are the first column of the matrix, dots the recursion. On random inputs of up to {} tokens the two differ by {} of the largest ε_t at most, in f64.",
+            "Left: lines are the first column of the matrix, dots the recursion. On random inputs of up to {} tokens their largest difference is {} of the largest ε_t, in f64.",
             numbers.cases.iter().map(|c| c.len).max().unwrap_or(0),
             rounding_error(largest(numbers.cases.iter().map(Case::relative)))
         ))

@@ -18,8 +18,8 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let most = largest(n.lengths.iter().map(|l| l.difference));
     let figure = Figure::new("Theorem 1 is exact for any numbers; it does not license δ_t = A_NAE, which counts the return T times")
         .caption(format!(
-            "γ = 1, TD errors of a random critic. The theorem itself has no picture: its two sides differ by {} of Σ|terms| at most in f64 (random numbers, T up to {}, γλ = 0.9, \
-             0.99 and 1), and by nothing in exact rationals.",
+            "γ = 1, TD errors of a random critic. The theorem itself has no picture: the largest difference of its two sides is {} of Σ|terms| in f64 (random numbers, T up to {}, \
+             γλ = 0.9, 0.99 and 1), and 0 in exact rationals.",
             rounding_error(most),
             n.lengths.iter().map(|l| l.len).max().unwrap_or(0)
         ))
