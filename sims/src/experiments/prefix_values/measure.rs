@@ -126,6 +126,17 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
         };
         rows.extend(asked.par_iter().enumerate().map(of).collect::<anyhow::Result<Vec<_>>>()?);
     }
+    let by_lambda = by_lambda(context, fewer, size.simulated, &tick)?;
+    Ok(Numbers { rows, by_lambda, simulated: size.simulated })
+}
+
+/// The errors of every λ on these tasks; `tick` is told of each that is done.
+fn by_lambda(
+    context: &Context,
+    tasks: &[Task],
+    simulated: usize,
+    tick: &(dyn Fn() + Sync),
+) -> anyhow::Result<Vec<ByLambda>> {
     let lambdas = |kind: &str| -> anyhow::Result<Vec<Box<dyn Method>>> {
         let (name, settings) = match kind {
             "estimated" => ("prefix_rloo", "control=state"),
@@ -138,7 +149,7 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let of = |(t, task): (usize, &Task)| {
         let work = || {
             let mdp = (&task.mdp.tree, &task.mdp.policy);
-            let draws = simulate(mdp, &both, (size.simulated, GROUPS[0]), seed(context, 10_000 + t));
+            let draws = simulate(mdp, &both, (simulated, GROUPS[0]), seed(context, 10_000 + t));
             Ok(vec![draws.iter().map(|d| d.error().into()).collect()])
         };
         let kept = context.store.rows(&format!("lambda/{t}"), work)?;
@@ -147,8 +158,7 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
         let (estimated, exact) = (errors[..LAMBDAS.len()].to_vec(), errors[LAMBDAS.len()..].to_vec());
         Ok(ByLambda { task: task.mdp.name.clone(), of_zoo: task.of_zoo, estimated, exact })
     };
-    let by_lambda = fewer.par_iter().enumerate().map(of).collect::<anyhow::Result<_>>()?;
-    Ok(Numbers { rows, by_lambda, simulated: size.simulated })
+    tasks.par_iter().enumerate().map(of).collect()
 }
 
 struct Task {
