@@ -37,6 +37,7 @@
 //! | [`assignment`], [`ratio`] | the parts in which methods differ |
 //! | [`objective`] | the clipped loss put together from those parts |
 //! | [`methods`] | the registry: one file per method |
+//! | [`token_weights`] | the weight of each token in a method's gradient, on-policy |
 //! | [`conventions`] | what frameworks mean by the same words, and which of them produced given numbers |
 //! | [`learner`] | the training step over any policy |
 //! | [`mdp`] | the token-MDP with its exact oracle and the expected update of any method |
@@ -94,4 +95,5 @@ pub mod soft_clamp;
 pub mod stats;
 pub mod surrogate;
 pub mod table;
+pub mod token_weights;
 pub mod trace;

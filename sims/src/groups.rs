@@ -85,20 +85,28 @@ impl Line {
     /// # Errors
     /// What is wrong and what would be right, starting with the field.
     pub fn parse(text: &str, needs: &[EvidenceKind]) -> Result<Self, String> {
-        let mut fields = Fields::read(text)?;
-        let mut line = fields.line()?;
-        if line.advantages.is_some() {
+        let mut line = Fields::read(text)?.line()?;
+        line.check(needs)?;
+        Ok(line)
+    }
+
+    /// Checks the line against what a method needs, and notes whether it is ungraded.
+    ///
+    /// # Errors
+    /// As [`Line::parse`].
+    pub fn check(&mut self, needs: &[EvidenceKind]) -> Result<(), String> {
+        self.ungraded = false;
+        if self.advantages.is_some() {
             let loss = [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps];
             let needs: Vec<EvidenceKind> = needs.iter().copied().filter(|kind| loss.contains(kind)).collect();
-            check::responses(&line.group, &line.logps, &needs).map_err(|e| e.to_string())?;
-            return Ok(line);
+            return check::responses(&self.group, &self.logps, &needs).map_err(|e| e.to_string());
         }
-        match check::group(&line.group, &line.logps, needs) {
+        match check::group(&self.group, &self.logps, needs) {
             // A group that nobody could grade teaches nothing; the others of its batch do.
-            Err(BatchError::NoRewards(_)) => line.ungraded = true,
+            Err(BatchError::NoRewards(_)) => self.ungraded = true,
             other => other.map_err(|e| e.to_string())?,
         }
-        Ok(line)
+        Ok(())
     }
 
     /// Numbers of trained tokens as rows of the caller's width, 0 where no token is trained.

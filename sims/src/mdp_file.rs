@@ -139,11 +139,19 @@ pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
         let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
         MdpFileError(format!("{shown}:{line}: not UTF-8 text"))
     })?;
-    parse(&text).map_err(|(line, what)| MdpFileError(format!("{shown}:{line}: {what}")))
+    read_text(&shown.to_string(), &text, None)
 }
 
-/// As [`read`], of the text itself; an error comes with its line.
-fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
+/// As [`read`], of the text itself, which messages call `source`; with another horizon than the text's where one is given.
+///
+/// # Errors
+/// When the text is not TOML, has an unknown or missing field, or describes no MDP.
+pub fn read_text(source: &str, text: &str, horizon: Option<usize>) -> Result<MdpFile, MdpFileError> {
+    parse(text, horizon).map_err(|(line, what)| MdpFileError(format!("{source}:{line}: {what}")))
+}
+
+/// An error comes with its line.
+fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)> {
     let line_at = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
     let file: File = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
@@ -153,7 +161,7 @@ fn parse(text: &str) -> Result<MdpFile, (usize, String)> {
         name: file.name.clone(),
         tokens: file.tokens.into(),
         eos: file.eos,
-        horizon: file.horizon,
+        horizon: horizon.unwrap_or(file.horizon),
         gamma: file.gamma,
         reward_kind: match file.reward_kind {
             Kind::Binary => RewardKind::Binary,
@@ -261,7 +269,7 @@ probabilities = { left = 0.25, right = 0.75 }
 
     #[test]
     fn the_example_of_the_documentation_is_read() {
-        let file = parse(ROADS).unwrap();
+        let file = parse(ROADS, None).unwrap();
         assert_eq!(Oracle::new(&file.tree, &file.policy).j, 0.25);
     }
 
@@ -288,7 +296,7 @@ probabilities = { left = 0.25, right = 0.75 }
         ];
         for (right, wrong, line, what) in cases {
             let text = ROADS.replacen(right, wrong, 1);
-            let Err((at, message)) = parse(&text) else { panic!("accepted: {wrong}") };
+            let Err((at, message)) = parse(&text, None) else { panic!("accepted: {wrong}") };
             assert!(message.contains(what) && !message.contains('\n'), "{wrong}: {message}");
             assert_eq!(at, line, "{wrong}: {message}");
         }

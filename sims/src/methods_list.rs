@@ -174,7 +174,8 @@ fn evidence_words(spec: &MethodSpec) -> String {
     }
 }
 
-fn to_json(spec: &MethodSpec) -> Value {
+/// A method as an object of `sim methods --json`.
+pub fn to_json(spec: &MethodSpec) -> Value {
     let names = |kinds: Vec<EvidenceKind>| kinds.iter().map(|k| k.name()).collect::<Vec<_>>();
     json!({
         "name": spec.name,

@@ -16,10 +16,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// An empty table as wide as the terminal; 120 columns where the output is no terminal, or what `COLUMNS` says.
 pub(crate) fn table(header: &[&str]) -> Table {
     let from_environment = || std::env::var("COLUMNS").ok()?.parse::<u16>().ok();
-    let width = terminal_size::terminal_size_of(std::io::stdout())
-        .map(|(width, _)| width.0)
-        .or_else(from_environment)
-        .unwrap_or(120);
+    let width = own_width().or_else(from_environment).unwrap_or(120);
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_FULL_CONDENSED)
@@ -28,4 +25,15 @@ pub(crate) fn table(header: &[&str]) -> Table {
         .set_truncation_indicator("..")
         .set_header(header.to_vec());
     table
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn own_width() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
+}
+
+/// A page has no terminal.
+#[cfg(target_family = "wasm")]
+fn own_width() -> Option<u16> {
+    None
 }

@@ -55,6 +55,7 @@ mod sample;
 mod table_mdp;
 #[cfg(test)]
 mod testing;
+mod tilt;
 mod train;
 mod tree;
 pub mod zoo;

@@ -19,6 +19,7 @@ pub use spec::{Configured, MethodSpec, MissingEvidence, Provenance};
 use crate::equation::{BatchSize, Equation};
 use crate::group::{Group, Response};
 use crate::metrics::Metrics;
+use crate::surrogate::Region;
 
 /// What is fixed for one response once its batch has been sampled and graded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +41,19 @@ pub struct Loss {
     pub dlogps: Vec<f64>,
     /// Counts, sums and maxima of this evaluation, to be logged.
     pub metrics: Metrics,
+}
+
+/// What one token says of its loss, before the weights of the reduction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenTerm {
+    /// The policy loss, without the KL term.
+    pub loss: f64,
+    /// The ratio that the surrogate sees, `exp(z_t)`: of the token, or of its trace.
+    pub ratio: f64,
+    /// The KL estimate; 0 when there is no KL term.
+    pub kl: f64,
+    /// Where the loss is flat because of the clip.
+    pub region: Region,
 }
 
 /// How the other responses of a group enter a response's own gradient, at fixed tokens and log-probabilities of its own.
@@ -91,6 +105,25 @@ pub trait Method: Send + Sync + std::fmt::Debug {
             let mut weights = vec![0.0; response.len()];
             weights[t] = 1.0;
             self.loss(response, &Credit { weights, ..credit.clone() }, logps).metrics.policy_loss
+        };
+        (0..response.len()).map(of_token).collect()
+    }
+
+    /// What every token of `response` says at `logps`, before the weights of the reduction, length `T`.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    fn token_terms(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Vec<TokenTerm> {
+        let of_token = |t: usize| {
+            let mut weights = vec![0.0; response.len()];
+            weights[t] = 1.0;
+            let metrics = self.loss(response, &Credit { weights, ..credit.clone() }, logps).metrics;
+            let region = match (metrics.clipped_low, metrics.clipped_high) {
+                (0, 0) => Region::Free,
+                (0, _) => Region::High,
+                _ => Region::Low,
+            };
+            TokenTerm { loss: metrics.policy_loss, ratio: metrics.ratio_sum, kl: metrics.kl_sum, region }
         };
         (0..response.len()).map(of_token).collect()
     }

@@ -49,7 +49,7 @@ mod vine_ppo;
 
 pub use crate::method::{
     BatchLoss, Configured, Coupling, Credit, Loss, Method, MethodSpec, MissingEvidence, Provenance,
-    batch_metrics, evaluate, evaluate_around, evaluate_groups, evaluate_groups_given,
+    TokenTerm, batch_metrics, evaluate, evaluate_around, evaluate_groups, evaluate_groups_given,
 };
 
 use crate::settings::{SettingError, Settings, closest, did_you_mean};

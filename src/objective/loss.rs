@@ -2,7 +2,7 @@
 
 use super::Objective;
 use crate::group::Response;
-use crate::method::{Credit, Loss};
+use crate::method::{Credit, Loss, TokenTerm};
 use crate::metrics::Metrics;
 use crate::ratio::{LogProbs, SurrogateInput};
 use crate::surrogate::{LOG_RATIO_LIMIT, Region, TokenLogps, exp_bounded};
@@ -41,13 +41,13 @@ pub(super) fn of_response(
     loss
 }
 
-/// The policy loss of every token of a response, before the weights.
+/// What every token of a response says, before the weights.
 pub(super) fn of_tokens(
     objective: &Objective,
     response: &Response,
     credit: &Credit,
     logps: &[f64],
-) -> Vec<f64> {
+) -> Vec<TokenTerm> {
     let (old, eligible) = (response.old_logps.as_slice(), credit.eligible.as_deref());
     let logps = LogProbs { logps, old, frozen: logps, advantages: &credit.advantages, eligible };
     let input = objective.ratio.forward(&logps);
@@ -58,7 +58,9 @@ pub(super) fn of_tokens(
         let at = TokenLogps { logp: logps.logps[t], old: old[t], frozen: logps.logps[t] };
         let token = objective.surrogate.of_logps(&at, a).unwrap_or_else(|| objective.surrogate.at(z, a));
         let factor = input.factors.as_ref().map_or(1.0, |f| f[t]);
-        correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor
+        let loss = correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor;
+        let kl = objective.kl.map_or(0.0, |(kl, _)| kl.at_around(at.logp, at.frozen, at.old, reference(response)[t]).value);
+        TokenTerm { loss, ratio: token.ratio, kl, region: token.region }
     };
     (0..response.len()).map(of_token).collect()
 }
@@ -143,7 +145,7 @@ fn policy_term(
 fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &LogProbs, loss: &mut Loss) {
     let LogProbs { logps, frozen, .. } = *logps;
     let Some((kl, beta)) = objective.kl else { return };
-    let reference = response.ref_logps.as_ref().expect("a KL term needs reference log-probabilities");
+    let reference = reference(response);
     for t in 0..logps.len() {
         let weight = credit.weights[t];
         if weight == 0.0 {
@@ -154,6 +156,11 @@ fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &L
         loss.metrics.kl_loss += weight * beta * partial.value;
         loss.dlogps[t] += weight * beta * partial.slope;
     }
+}
+
+/// What a KL term measures against; the check of a batch refuses a response that lacks it.
+fn reference(response: &Response) -> &[f64] {
+    response.ref_logps.as_ref().expect("a KL term needs reference log-probabilities")
 }
 
 /// The largest magnitude, 0 of nothing. As bits, which without a sign are ordered like the numbers and compare faster.

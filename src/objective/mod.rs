@@ -14,7 +14,7 @@ use crate::assignment::Assignment;
 use crate::equation::{BatchSize, Equation, number};
 use crate::group::{Group, Response};
 use crate::kl::Kl;
-use crate::method::{Coupling, Credit, Loss, Method};
+use crate::method::{Coupling, Credit, Loss, Method, TokenTerm};
 use crate::ratio::PolicyRatio;
 use crate::reduction::Reduction;
 use crate::surrogate::Surrogate;
@@ -80,6 +80,10 @@ impl Method for Objective {
     }
 
     fn token_losses(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Vec<f64> {
+        self.token_terms(response, credit, logps).into_iter().map(|term| term.loss).collect()
+    }
+
+    fn token_terms(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Vec<TokenTerm> {
         loss::of_tokens(self, response, credit, logps)
     }
 
@@ -139,5 +143,63 @@ impl Method for Objective {
             Reduction::PerResponse | Reduction::Constant(_) => Coupling::Rewards,
         };
         reduction.max(self.assignment.coupling()).max(self.ratio.coupling())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods;
+    use crate::surrogate::Region;
+    use crate::token_weights::neutral;
+
+    /// Only the required parts of a method, so that what is provided is computed the long way.
+    #[derive(Debug)]
+    struct Plain<'a>(&'a dyn Method);
+
+    impl Method for Plain<'_> {
+        fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+            self.0.credit(batch)
+        }
+        fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
+            self.0.loss_around(response, credit, logps, frozen)
+        }
+        fn coupling(&self) -> Coupling {
+            self.0.coupling()
+        }
+    }
+
+    #[test]
+    fn terms_of_tokens_are_those_of_losses_with_one_weight() {
+        let old: Vec<f64> = (0..6).map(|t| -1.0 - 0.25 * f64::from(t)).collect();
+        let response = |reward: f64| Response {
+            tokens: vec![1; 6],
+            ref_logps: Some(old.iter().map(|x| x - 0.1).collect()),
+            evidence: neutral(6),
+            ..Response::graded(old.clone(), reward)
+        };
+        let batch = [Group { responses: vec![response(1.0), response(0.0)] }];
+        let drift = [0.4, -0.5, 0.0, 0.05, 0.3, -0.3];
+        let logps: Vec<f64> = old.iter().zip(drift).map(|(x, d)| x + d).collect();
+        for (name, settings) in [("grpo", "beta=0.1"), ("grpo", ""), ("grpo_lambda", "lambda=0.5 clamp=none beta=0.1 kl=k1"),
+            ("grpo_lambda", "update=weight"), ("dapo", ""), ("cispo", ""), ("sapo", "")]
+        {
+            let method = methods::parse(name, settings).unwrap().method;
+            for (response, credit) in batch[0].responses.iter().zip(method.credit(&batch)) {
+                let terms = method.token_terms(response, &credit, &logps);
+                let long_way = Plain(method.as_ref()).token_terms(response, &credit, &logps);
+                for (a, b) in terms.iter().zip(&long_way) {
+                    let gaps = [a.loss - b.loss, a.ratio - b.ratio, a.kl - b.kl];
+                    assert!(gaps.iter().all(|g| g.abs() < 1e-12) && a.region == b.region, "{name} {settings}: {a:?} for {b:?}");
+                }
+            }
+        }
+        let grpo = methods::parse("grpo", "").unwrap().method;
+        let credits = grpo.credit(&batch);
+        let regions = |i: usize| grpo.token_terms(&batch[0].responses[i], &credits[i], &logps).iter().map(|t| t.region).collect::<Vec<_>>();
+        let (free, low, high) = (Region::Free, Region::Low, Region::High);
+        // exp(0.4) and exp(0.3) are above 1.2, exp(-0.5) and exp(-0.3) below 0.8.
+        assert_eq!(regions(0), [high, free, free, free, high, free]);
+        assert_eq!(regions(1), [free, low, free, free, free, low]);
     }
 }

@@ -1,6 +1,6 @@
 //! `sim estimate --against`: which convention gives another trainer's numbers, and where they differ from a method's.
 
-use super::{EstimateArgs, advantages_of_all, configured, evaluated, lines_of, read};
+use super::{EstimateArgs, Lines, advantages_of_all, configured, evaluated, lines, read, refused};
 use crate::failure::{Failure, one_line, quoted};
 use crate::groups::Line;
 use crate::json::{self, Json};
@@ -20,42 +20,60 @@ const SHOWN: usize = 12;
 /// [`Failure::Refused`] for input that cannot be used.
 pub(super) fn run(args: &EstimateArgs, path: &Path) -> Result<(), Failure> {
     let configured = configured(args)?;
-    let assumed = assumptions(args, configured.as_ref())?;
+    let assumed = assumptions(args.tolerance, &args.settings, configured.is_some())?;
     let (source, bytes) = read(args)?;
-    let at = |(line, what): (usize, String)| Failure::Refused(format!("{source}:{line}: {what}"));
-    let groups = lines_of(configured.as_ref(), &bytes).map_err(at)?;
-    if groups.is_empty() {
-        return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
-    }
+    let groups = lines(configured.as_ref(), &source, &bytes)?;
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::Refused(format!("{shown}: {e}; --against must name a readable text file")))?;
-    let mut theirs = theirs_of(&text, &groups)
-        .map_err(|(line, what)| Failure::Refused(format!("{shown}:{line}: {what}")))?;
+    let explained = configured.as_ref().filter(|_| args.explain);
+    let found = report(explained, &assumed, (&source, &groups), (&shown.to_string(), &text))?;
+    terminal::print(&found)
+}
+
+/// What the search says of `theirs`, the numbers of another trainer on `groups`, each with the name that messages give it; and where they
+/// differ from the method `explained`, term by term. No file is read.
+///
+/// # Errors
+/// [`Failure::Refused`] for numbers that do not fit the groups.
+pub fn report(
+    explained: Option<&Configured>,
+    assumed: &Assumptions,
+    (source, groups): (&str, &Lines),
+    (shown, text): (&str, &str),
+) -> Result<String, Failure> {
+    let mut theirs = theirs_of(text, groups).map_err(|wrong| refused(shown, wrong))?;
     if theirs.advantages.is_none() {
-        theirs.advantages = advantages_of_all(&groups).map_err(at)?;
+        theirs.advantages = advantages_of_all(groups).map_err(|wrong| refused(source, wrong))?;
     }
     let batch: Vec<Group> = groups.iter().map(|(_, line)| line.group.clone()).collect();
     let logps: Vec<Vec<f64>> = groups.iter().flat_map(|(_, line)| line.logps.clone()).collect();
     let mut report = String::new();
-    if let (true, Some(configured)) = (args.explain, &configured) {
-        let ours = evaluated(configured, &groups, true).map_err(at)?;
-        report += &explained(configured, &batch, &logps, ours, &theirs);
+    if let Some(configured) = explained {
+        let ours = evaluated(configured, groups, true).map_err(|wrong| refused(source, wrong))?;
+        report += &beside(configured, &batch, &logps, ours, &theirs);
     }
-    for found in diagnose(&batch, &logps, &theirs, &assumed).found() {
-        report += &words(found, &places(&groups));
+    for found in diagnose(&batch, &logps, &theirs, assumed).found() {
+        report += &words(found, &places(groups));
     }
-    terminal::print(&report)
+    Ok(report)
 }
 
-/// What is known beforehand: the settings of a method, or `beta` and `max_length` alone.
-fn assumptions(args: &EstimateArgs, configured: Option<&Configured>) -> Result<Assumptions, Failure> {
-    let mut assumed = Assumptions { tolerance: args.tolerance, ..Assumptions::default() };
-    if !(args.tolerance > 0.0 && args.tolerance < 1.0) {
-        let message = format!("--tolerance {}: must be a number above 0 and below 1", args.tolerance);
+/// What is known beforehand: the settings of a method (`with_method`), or `beta` and `max_length` alone.
+///
+/// # Errors
+/// [`Failure::Refused`] for a setting that is no number, or a tolerance outside `(0, 1)`.
+pub fn assumptions(
+    tolerance: f64,
+    settings: &[String],
+    with_method: bool,
+) -> Result<Assumptions, Failure> {
+    let mut assumed = Assumptions { tolerance, ..Assumptions::default() };
+    if !(tolerance > 0.0 && tolerance < 1.0) {
+        let message = format!("--tolerance {tolerance}: must be a number above 0 and below 1");
         return Err(Failure::Refused(message));
     }
-    for word in &args.settings {
+    for word in settings {
         let number = |value: &str| {
             let right = || Failure::Refused(format!("{word}: must be a number of at least 0"));
             value.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0).ok_or_else(right)
@@ -63,7 +81,7 @@ fn assumptions(args: &EstimateArgs, configured: Option<&Configured>) -> Result<A
         match word.split_once('=') {
             Some(("beta", value)) => assumed.beta = Some(number(value)?),
             Some(("max_length", value)) => assumed.max_length = Some(number(value)?),
-            _ if configured.is_some() => {}
+            _ if with_method => {}
             _ => {
                 let what = "without --method only beta=X and max_length=L are taken";
                 return Err(Failure::Refused(format!("{}: {what}", quoted(word))));
@@ -189,7 +207,7 @@ fn loss(read: &Entries) -> Result<Option<f64>, (usize, String)> {
 }
 
 /// Where their numbers differ from the method's, term by term.
-fn explained(
+fn beside(
     configured: &Configured,
     batch: &[Group],
     logps: &[Vec<f64>],

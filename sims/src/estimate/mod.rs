@@ -1,6 +1,6 @@
 //! `sim estimate`: advantages, loss and gradient of anyone's groups, to compare a trainer with, and the search for the convention of a trainer.
 
-mod against;
+pub mod against;
 
 use crate::failure::{Failure, one_line};
 use crate::groups::{Line, Positive};
@@ -96,21 +96,23 @@ Examples:
     sim estimate --method rloo"#;
 
 /// What one line of input becomes.
-#[derive(Serialize)]
-struct Estimate {
+#[derive(Clone, Debug, Serialize)]
+pub struct Estimate {
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Value>,
-    advantages: Vec<Vec<f64>>,
-    loss: f64,
-    dlogps: Vec<Vec<f64>>,
-    metrics: Map<String, Value>,
+    pub id: Option<Value>,
+    pub advantages: Vec<Vec<f64>>,
+    pub loss: f64,
+    pub dlogps: Vec<Vec<f64>>,
+    pub metrics: Map<String, Value>,
 }
 
-/// A computed line, ready to be printed.
-struct Computed {
-    positive: Option<Positive>,
-    ungraded: bool,
-    json: String,
+/// Numbered lines of input, blank ones left out.
+pub type Lines = Vec<(usize, Line)>;
+
+/// What the command prints, and what it warns of.
+pub struct Printed {
+    pub text: String,
+    pub warnings: Vec<String>,
 }
 
 /// Reads, computes, prints.
@@ -123,21 +125,72 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
     }
     let configured = configured(args)?.ok_or_else(|| Failure::Refused("--method: missing".to_owned()))?;
     let (source, bytes) = read(args)?;
-    let estimates = estimate(&configured, &bytes, args.batch)
-        .map_err(|(line, what)| Failure::Refused(format!("{source}:{line}: {what}")))?;
-    if estimates.is_empty() {
-        return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
-    }
+    let printed = printed(&configured, &source, &bytes, args.batch)?;
     warn_of_idle_settings(&configured, "sim estimate");
-    for warning in [warning(&source, &estimates), ungraded(&source, &estimates)].into_iter().flatten() {
+    for warning in printed.warnings {
         eprintln!("sim estimate: warning: {}", one_line(&warning));
     }
-    let mut text = String::with_capacity(estimates.iter().map(|(_, e)| e.json.len() + 1).sum());
-    for (_, estimate) in &estimates {
-        text += &estimate.json;
+    terminal::print(&printed.text)
+}
+
+/// What the command prints of the bytes of an input that messages call `source`: no file is read.
+///
+/// # Errors
+/// [`Failure::Refused`] for input that cannot be used.
+pub fn printed(
+    configured: &Configured,
+    source: &str,
+    bytes: &[u8],
+    as_one_batch: bool,
+) -> Result<Printed, Failure> {
+    let lines = lines(Some(configured), source, bytes)?;
+    let warnings = warnings(source, &lines);
+    let estimates = estimates(configured, source, &lines, as_one_batch)?;
+    let mut text = String::new();
+    for estimate in &estimates {
+        text += &serde_json::to_string(estimate).map_err(|e| Failure::Failed(e.to_string()))?;
         text.push('\n');
     }
-    terminal::print(&text)
+    Ok(Printed { text, warnings })
+}
+
+/// The groups of an input, checked against what a method needs.
+///
+/// # Errors
+/// [`Failure::Refused`] for the first line that is wrong, and where there is no group.
+pub fn lines(configured: Option<&Configured>, source: &str, bytes: &[u8]) -> Result<Lines, Failure> {
+    let lines = lines_of(configured, bytes).map_err(|wrong| refused(source, wrong))?;
+    if lines.is_empty() {
+        return Err(Failure::Refused(format!("{source}: no groups; one JSON object per line is needed")));
+    }
+    Ok(lines)
+}
+
+/// Advantages, loss and gradient of every line, each a batch of its own or all of them one batch.
+///
+/// # Errors
+/// [`Failure::Refused`] for the first line whose numbers leave the range of 64-bit floats.
+pub fn estimates(
+    configured: &Configured,
+    source: &str,
+    lines: &Lines,
+    as_one_batch: bool,
+) -> Result<Vec<Estimate>, Failure> {
+    let losses = evaluated(configured, lines, as_one_batch).map_err(|wrong| refused(source, wrong))?;
+    let finish = |((number, line), loss): (&(usize, Line), BatchLoss)| {
+        computed(line, loss).map_err(|what| (*number, what))
+    };
+    let found: Result<_, _> = lines.par_iter().zip(losses).map(finish).collect();
+    found.map_err(|wrong| refused(source, wrong))
+}
+
+/// What is odd about lines that are used all the same, in words.
+pub fn warnings(source: &str, lines: &Lines) -> Vec<String> {
+    [positive(source, lines), ungraded(source, lines)].into_iter().flatten().collect()
+}
+
+fn refused(source: &str, (line, what): (usize, String)) -> Failure {
+    Failure::Refused(format!("{source}:{line}: {what}"))
 }
 
 /// The method, where one is given.
@@ -162,20 +215,6 @@ fn read(args: &EstimateArgs) -> Result<(String, Vec<u8>), Failure> {
         Ok(bytes) => Ok((source, bytes)),
         Err(e) => Err(Failure::Refused(format!("{source}: {e}; --input must name a readable file"))),
     }
-}
-
-/// Every group of `bytes` with its line number, or the first line that is wrong.
-fn estimate(
-    configured: &Configured,
-    bytes: &[u8],
-    as_one_batch: bool,
-) -> Result<Vec<(usize, Computed)>, (usize, String)> {
-    let groups = lines_of(Some(configured), bytes)?;
-    let losses = evaluated(configured, &groups, as_one_batch)?;
-    let finish = |((number, line), loss): ((usize, Line), BatchLoss)| {
-        computed(&line, loss).map(|computed| (number, computed)).map_err(|what| (number, what))
-    };
-    groups.into_par_iter().zip(losses).map(finish).collect()
 }
 
 /// Every line that is not blank with its number, checked against what a method needs.
@@ -244,19 +283,34 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
         return Ok(None);
     }
     let line = Line::parse(text, &configured.map_or(Vec::new(), Configured::evidence))?;
-    match configured.and_then(|configured| configured.method.max_len()) {
+    configured.map_or(Ok(()), |configured| not_too_long(configured, &line))?;
+    Ok(Some(line))
+}
+
+/// Checks again, for another method, a line that was read.
+///
+/// # Errors
+/// What is wrong and what would be right.
+pub fn check(configured: &Configured, line: &mut Line) -> Result<(), String> {
+    line.check(&configured.evidence())?;
+    not_too_long(configured, line)
+}
+
+/// Refuses a response that is longer than the method's settings allow.
+fn not_too_long(configured: &Configured, line: &Line) -> Result<(), String> {
+    match configured.method.max_len() {
         Some(limit) if line.logps.iter().any(|row| row.len() > limit) => Err(format!(
             "logps has a response of {} tokens; with matrix_length={limit} at most {limit} are possible",
             line.logps.iter().map(Vec::len).max().unwrap_or(0)
         )),
-        _ => Ok(Some(line)),
+        _ => Ok(()),
     }
 }
 
-/// A group's loss, ready to be printed.
-fn computed(line: &Line, loss: BatchLoss) -> Result<Computed, String> {
+/// A group's loss as it is printed.
+fn computed(line: &Line, loss: BatchLoss) -> Result<Estimate, String> {
     let metrics = loss.metrics.entries();
-    let estimate = Estimate {
+    Ok(Estimate {
         id: line.id.clone(),
         advantages: line.widened(all_finite("advantages", loss.advantages)?),
         loss: finite("loss", loss.value)?,
@@ -265,9 +319,7 @@ fn computed(line: &Line, loss: BatchLoss) -> Result<Computed, String> {
             .into_iter()
             .map(|(name, x)| Ok((name.to_owned(), Value::from(finite(&format!("metrics.{name}"), x)?))))
             .collect::<Result<_, String>>()?,
-    };
-    let json = serde_json::to_string(&estimate).map_err(|e| e.to_string())?;
-    Ok(Computed { positive: line.positive(), ungraded: line.ungraded, json })
+    })
 }
 
 /// `x` as it is printed: JSON has no infinities, and `-0` is nobody's result.
@@ -289,8 +341,9 @@ fn all_finite(what: &str, lists: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, String>
     lists.into_iter().enumerate().map(list).collect()
 }
 
-fn warning(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
-    let mut found = estimates.iter().filter_map(|(line, e)| Some((line, e.positive.as_ref()?)));
+/// Log-probabilities above 0, in words.
+fn positive(source: &str, lines: &Lines) -> Option<String> {
+    let mut found = lines.iter().filter_map(|(number, line)| Some((number, line.positive()?)));
     let (line, Positive { place, value, count }) = found.next()?;
     let total = count + found.map(|(_, p)| p.count).sum::<usize>();
     let more = if total > 1 { format!(" (and {} more)", total - 1) } else { String::new() };
@@ -298,8 +351,8 @@ fn warning(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
 }
 
 /// The groups of which no response is graded, in words.
-fn ungraded(source: &str, estimates: &[(usize, Computed)]) -> Option<String> {
-    let mut found = estimates.iter().filter(|(_, e)| e.ungraded).map(|(line, _)| line);
+fn ungraded(source: &str, lines: &Lines) -> Option<String> {
+    let mut found = lines.iter().filter(|(_, line)| line.ungraded).map(|(number, _)| number);
     let first = found.next()?;
     let more = match found.count() {
         0 => String::new(),

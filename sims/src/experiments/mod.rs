@@ -16,7 +16,7 @@ mod lambda_zero;
 mod learning;
 mod lemma_1;
 mod length_bias;
-mod length_bonus;
+pub mod length_bonus;
 pub mod paper_audit;
 mod prefix_values;
 mod theorem_1;

@@ -32,8 +32,8 @@ pub struct Analysis {
     pub figure: Figure,
 }
 
-/// Expected update and how it was obtained.
-fn expectation(method: &dyn Method, situation: &Situation, seed: u64) -> (Expected, String) {
+/// Expected update and how it was obtained: exactly, or from groups simulated with this seed where nothing exact is feasible.
+pub fn expectation(method: &dyn Method, situation: &Situation, seed: u64) -> (Expected, String) {
     match implied(method, situation).or_else(|_: ExpectedError| enumerated(method, situation)) {
         Ok(expected) => (expected, "exact".to_owned()),
         Err(_) => {

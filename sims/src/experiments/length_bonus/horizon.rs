@@ -11,7 +11,7 @@ pub(super) const LAMBDA: f64 = 0.99;
 /// The paper's clamp.
 pub(super) const CLAMP: f64 = -0.1;
 /// The horizons of the sweep.
-const HORIZONS: [usize; 17] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128];
+pub const HORIZONS: [usize; 17] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128];
 
 /// GRPO with or without the trace and the clamp.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,27 +43,37 @@ impl Arm {
 
 /// An arm at a horizon.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
+pub struct Point {
     /// The chances of EOS: those of the zoo, or smaller ones.
-    pub(super) policy: &'static str,
-    pub(super) horizon: usize,
-    pub(super) mean_length: f64,
-    pub(super) arm: &'static str,
+    pub policy: &'static str,
+    pub horizon: usize,
+    pub mean_length: f64,
+    pub arm: &'static str,
     /// With ∇J.
-    pub(super) cosine: f64,
+    pub cosine: f64,
     /// With ∇E[T].
-    pub(super) cosine_length: f64,
+    pub cosine_length: f64,
 }
 
 /// Names of the policies.
-pub(super) const POLICIES: [&str; 2] = ["as in the zoo", "EOS a tenth as likely"];
+pub const POLICIES: [&str; 2] = ["as in the zoo", "EOS a tenth as likely"];
+/// The factors of their chances of EOS.
+const EOS_SCALES: [f64; 2] = [1.0, 0.1];
 
 /// Every arm at every horizon, exactly.
 pub(super) fn sweep() -> Vec<Point> {
     let of_policy = |(policy, scale): (&'static str, f64)| {
         HORIZONS.into_iter().flat_map(move |horizon| at(policy, &Lumped::new(horizon, scale), horizon))
     };
-    POLICIES.into_iter().zip([1.0, 0.1]).flat_map(of_policy).collect()
+    POLICIES.into_iter().zip(EOS_SCALES).flat_map(of_policy).collect()
+}
+
+/// Every arm at one horizon of at least 2 under one of [`POLICIES`], exactly.
+///
+/// # Panics
+/// If there is no such policy.
+pub fn at_horizon(policy: usize, horizon: usize) -> Vec<Point> {
+    at(POLICIES[policy], &Lumped::new(horizon, EOS_SCALES[policy]), horizon)
 }
 
 fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {

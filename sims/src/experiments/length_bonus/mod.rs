@@ -20,7 +20,7 @@
 
 mod figures;
 mod findings;
-mod horizon;
+pub mod horizon;
 mod identities;
 mod lumped;
 mod measure;

@@ -1,0 +1,168 @@
+//! The weight of each token in a method's on-policy gradient, computed by the method itself.
+//!
+//! With `N` tokens in the batch and advantage `A`, the weight of token `t` is
+//!
+//! ```text
+//! w_t = -N/A d L_policy / d log pi(a_t|s_t)
+//! ```
+//! GRPO with a token mean has `w_t = 1` everywhere. The mean over a response's tokens is the factor by which a method's gradient
+//! exceeds that, which acts like a larger learning rate (for an optimiser without normalisation) and a smaller KL coefficient.
+
+use crate::group::{Evidence, EvidenceKind, Group, Response, StepValue};
+use crate::methods::{self, Configured};
+
+/// Log-probability of every token where weights depend on it (the soft clamp of GRPO-lambda's `update=weight`).
+pub const LOG_PROB: f64 = -1.0;
+
+/// The weight of every token of a right response of `len` tokens beside a wrong one of the same length, on-policy, the KL term
+/// left out.
+///
+/// `A` is the response's largest advantage, so a method that credits one token alone has weight 1 there. Evidence is neutral, see
+/// [`assumed`]. Where a method has no policy term for such a response, every weight is 0.
+///
+/// # Panics
+/// If `len` is 0 or longer than the method's `max_len`.
+///
+/// ```
+/// use grpo_lambda::token_weights::token_weights;
+/// let method = grpo_lambda::methods::parse("grpo_lambda", "lambda=0.5").unwrap();
+/// assert_eq!(token_weights(&method, 3), [1.75, 1.5, 1.0]); // 1 + 1/2 + 1/4, 1 + 1/2, 1
+/// ```
+pub fn token_weights(configured: &Configured, len: usize) -> Vec<f64> {
+    let policy_term = without_kl(configured);
+    let method = policy_term.as_ref().map_or(configured.method.as_ref(), |c| c.method.as_ref());
+    let response = |reward| Response {
+        tokens: vec![if reward == 1.0 { 1 } else { 0 }; len],
+        ref_logps: Some(vec![LOG_PROB; len]),
+        evidence: neutral(len),
+        ..Response::graded(vec![LOG_PROB; len], reward)
+    };
+    let group = Group { responses: vec![response(1.0), response(0.0)] };
+    let batch = methods::evaluate(method, &[group], &vec![vec![LOG_PROB; len]; 2]);
+    let advantage = batch.advantages[0].iter().fold(0.0, |a: f64, b| if b.abs() > a.abs() { *b } else { a });
+    if advantage == 0.0 {
+        return vec![0.0; len];
+    }
+    batch.dlogps[0].iter().map(|d| -d * (2 * len) as f64 / advantage).collect()
+}
+
+/// Evidence that singles out no token of a response of `len` tokens at [`LOG_PROB`]; in words in [`assumed`].
+pub fn neutral(len: usize) -> Evidence {
+    let p = LOG_PROB.exp();
+    Evidence {
+        entropies: Some(vec![f64::MAX; len]),
+        values: Some(vec![0.5; len]),
+        collisions: Some(vec![p * p + (1.0 - p) * (1.0 - p); len]),
+        steps: Some(vec![StepValue { start: 0, value: 0.5 }]),
+        shifts: Some(vec![1.0; len]),
+        saliencies: Some(vec![1.0; len]),
+        teacher_logps: Some(vec![LOG_PROB; len]),
+        sampler_logps: Some(vec![LOG_PROB; len]),
+        reward_parts: Some(vec![0.0]),
+        hidden: Some(vec![vec![1.0]; len]),
+    }
+}
+
+/// The neutral evidence that [`token_weights`] assumes where a method reads evidence, in words.
+///
+/// ```
+/// use grpo_lambda::group::EvidenceKind;
+/// let entropies = grpo_lambda::token_weights::assumed(EvidenceKind::Entropies);
+/// assert_eq!(entropies, Some("every token has the same entropy, above any threshold"));
+/// ```
+pub fn assumed(kind: EvidenceKind) -> Option<&'static str> {
+    match kind {
+        EvidenceKind::Tokens => Some("the two responses part at their first token"),
+        EvidenceKind::Entropies => Some("every token has the same entropy, above any threshold"),
+        EvidenceKind::Values => Some("the critic values every prefix at 0.5"),
+        EvidenceKind::Collisions => Some("two tokens share the probability at every position"),
+        EvidenceKind::Steps => Some("a response is one step, from a prompt worth 0.5"),
+        EvidenceKind::Shifts => Some("masking moves the answer alike at every token"),
+        EvidenceKind::Saliencies => Some("every token has the same saliency"),
+        EvidenceKind::TeacherLogps => Some("the teacher agrees with the policy at every token"),
+        EvidenceKind::SamplerLogps => Some("the sampler computes what the trainer computes"),
+        EvidenceKind::RewardParts => Some("every response has the same further rewards"),
+        EvidenceKind::Hidden => {
+            Some("hidden states are the same in both responses, which leaves nothing to weigh")
+        }
+        // The KL term is left out, and a penalty in the reward is 0 where the policy is the reference.
+        EvidenceKind::RefLogps => None,
+    }
+}
+
+/// The mean of [`token_weights`].
+///
+/// # Panics
+/// As [`token_weights`].
+pub fn mean_token_weight(configured: &Configured, len: usize) -> f64 {
+    token_weights(configured, len).iter().sum::<f64>() / len as f64
+}
+
+/// The same method with `beta = 0`, where it has one.
+fn without_kl(configured: &Configured) -> Option<Configured> {
+    configured.settings.has("beta").then(|| {
+        let value = |(k, v): (&str, &str)| (k.to_owned(), if k == "beta" { "0" } else { v }.to_owned());
+        let settings: Vec<_> = configured.settings.entries().map(value).collect();
+        methods::configure(configured.spec.name, &settings).expect("0 is a coefficient like any other")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_those_computed_by_hand() {
+        let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let v = 1.0 + sigma(-2.0); // 1 + sigma(log pi - 1) at log pi = -1
+        for (method, settings, len, expected) in [
+            ("grpo", "", 4, vec![1.0; 4]),
+            ("grpo", "reduction=token_mean clamp=-0.1", 3, vec![1.0; 3]),
+            ("dr_grpo", "max_length=8", 2, vec![0.25; 2]), // 2 of 8 tokens
+            ("rloo", "", 5, vec![5.0; 5]),                 // a sum where the others have a mean
+            ("grpo_lambda", "lambda=0.9", 3, vec![2.71, 1.9, 1.0]),
+            ("grpo_lambda", "lambda=0.5 style=both", 4, vec![4.0, 2.0, 1.5, 1.0]),
+            ("grpo_lambda", "lambda=0.9 delta=terminal", 3, vec![0.81, 0.9, 1.0]),
+            ("grpo_lambda", "lambda=0.5 update=weight soft_gradient=false", 2, vec![v, 1.5 * v]),
+            ("grpo_lambda", "lambda=0.9 normalise=mean", 3, vec![2.71 / 1.87, 1.9 / 1.87, 1.0 / 1.87]),
+            ("bnpo_beta", "", 2, vec![1.0; 2]),
+            ("gspo", "reduction=response_sum", 3, vec![3.0; 3]),
+            ("cispo", "", 3, vec![1.0; 3]),
+            ("reinforce_pp", "gamma=0.5 whiten=false reward_beta=0.1", 3, vec![0.25, 0.5, 1.0]),
+            ("high_entropy", "top_fraction=0", 3, vec![1.0; 3]),
+            ("high_entropy", "entropy_threshold=100", 3, vec![1.0; 3]),
+            ("optimal_token_baseline", "", 3, vec![1.0; 3]),
+            // The root's step from 1/2 to 1 comes on top of the outcome of 1/2, at the first token alone.
+            ("tempo", "", 3, vec![1.0, 0.5, 0.5]),
+            ("spo_tree", "", 3, vec![1.0, 0.0, 0.0]),
+            ("tree_rl", "", 2, vec![1.0, 0.5]),
+            // Rows 1 and (1/3, 2/3) by column.
+            ("p_trace_reconstructed", "lambda=0.5", 2, vec![4.0 / 3.0, 2.0 / 3.0]),
+            ("s_trace_reconstructed", "lambda=0.5 normalise_rows=false", 3, vec![1.75, 1.5, 1.0]),
+            ("oar_p", "", 3, vec![1.0; 3]),
+            ("ppo", "whiten=false lambda=0.5", 3, vec![0.25, 0.5, 1.0]),
+            ("vine_ppo", "", 3, vec![1.0; 3]),
+            ("spo_chain", "", 3, vec![1.0; 3]),
+            ("spo_chain", "sure=0.3", 3, vec![0.0; 3]), // e^-1 is more
+            ("rlsd_reconstructed", "", 3, vec![1.0; 3]),
+            ("shear_reconstructed", "", 3, vec![0.0; 3]),
+            // The KL term pulls on tokens of its own accord; k1 does so at every distance.
+            ("grpo", "beta=0.7 kl=k1", 2, vec![1.0; 2]),
+        ] {
+            let configured = methods::parse(method, settings).expect("valid");
+            let found = token_weights(&configured, len);
+            let close = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12);
+            assert!(close && found.len() == len, "{method} {settings}: {found:?}, not {expected:?}");
+            let mean = expected.iter().sum::<f64>() / len as f64;
+            assert!((mean_token_weight(&configured, len) - mean).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn every_method_has_weights() {
+        for spec in methods::REGISTRY {
+            let configured = methods::parse(spec.name, "").expect("defaults");
+            assert!(token_weights(&configured, 6).iter().all(|w| w.is_finite()), "{}", spec.name);
+        }
+    }
+}
