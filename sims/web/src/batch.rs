@@ -50,10 +50,14 @@ impl Batch {
         self.lines.iter().map(|(_, line)| line.logps.len()).collect()
     }
 
-    /// The trained tokens of every response.
+    /// The slots of every response: its tokens, or those of its mask.
     #[wasm_bindgen(getter)]
     pub fn lengths(&self) -> Vec<usize> {
-        self.lines.iter().flat_map(|(_, line)| line.logps.iter().map(Vec::len)).collect()
+        let of = |line: &Line| match &line.masks {
+            Some(masks) => masks.iter().map(Vec::len).collect::<Vec<_>>(),
+            None => line.logps.iter().map(Vec::len).collect(),
+        };
+        self.lines.iter().flat_map(|(_, line)| of(line)).collect()
     }
 
     /// The reward of every response, NaN where it has none.
@@ -342,6 +346,7 @@ mod tests {
         let line = r#"{"rewards":[1,0],"logps":[[-0.5,9,-0.25],[-1.5,-1,9]],"old_logps":[[-0.5,9,-0.25],[-1.5,-1,9]],"mask":[[1,0,1],[1,1,0]]}"#;
         let mut batch = Batch::new(line, "grpo", "").unwrap();
         let found = batch.evaluate("grpo", "", false).unwrap();
+        assert_eq!(batch.lengths(), [3, 3]);
         for numbers in [found.gradient(), found.losses(), found.advantages()] {
             let zeros: Vec<bool> = numbers.iter().map(|x| *x == 0.0).collect();
             assert_eq!(zeros, [false, true, false, false, false, true], "{numbers:?}");

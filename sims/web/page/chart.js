@@ -1,0 +1,205 @@
+// Figures by Observable Plot: curves, and heat maps over tokens.
+
+import * as Plot from "@observablehq/plot";
+import { colours } from "./theme.js";
+import { element, shown } from "./dom.js";
+import { buttons } from "./download.js";
+
+// A title, what it shows, a legend, plots, and downloads. `rows` gives the numbers behind it as objects.
+export class Figure {
+  constructor({ title, name, note, rows }) {
+    this.title = element("h2", {}, title);
+    this.note = element("p", { class: "note" }, note ?? "");
+    this.legend = element("ul", { class: "legend" });
+    this.plot = element("div", { class: "plot" });
+    this.readout = element("div", { class: "readout hidden", "aria-live": "polite" });
+    this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout,
+      buttons(() => this.node, name, rows));
+  }
+
+  get width() {
+    return Math.max(280, Math.floor(this.plot.clientWidth || 640));
+  }
+
+  draw(plots, legend = []) {
+    this.plot.replaceChildren(...plots);
+    this.legend.replaceChildren(...legend.map(swatch));
+  }
+}
+
+function swatch({ name, colour, dash }) {
+  const line = `<svg xmlns="http://www.w3.org/2000/svg" width="26" height="10" aria-hidden="true"><line x1="1" x2="25" y1="5" y2="5" stroke="${colour}" stroke-width="3" stroke-dasharray="${dash ?? ""}"/></svg>`;
+  const item = element("li", {});
+  item.innerHTML = line;
+  item.append(name);
+  return item;
+}
+
+// Curves of `series`: [{ name, colour, dash, points: [[x, y]], dots }].
+export function curves({ series, x, y, width, height = 300, rules = [], label }) {
+  const c = colours();
+  const finite = (s) => s.points.filter(([a, b]) => Number.isFinite(a) && Number.isFinite(b));
+  const marks = series.flatMap((s) => {
+    const style = { x: "0", y: "1", stroke: s.colour, strokeWidth: 2.25, strokeDasharray: s.dash };
+    return [
+      Plot.line(finite(s), style),
+      s.dots ? Plot.dot(finite(s), { x: "0", y: "1", fill: s.colour, r: 3 }) : null,
+    ];
+  });
+  return Plot.plot({
+    width,
+    height,
+    marginLeft: 56,
+    marginRight: 18,
+    marginBottom: 44,
+    ariaLabel: label,
+    style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
+    x: { labelAnchor: "center", labelArrow: "none", nice: false, ticks: Math.max(3, Math.floor(width / 90)), ...x },
+    y: { labelArrow: "none", grid: true, nice: true, ticks: 6, ...y },
+    marks: [
+      Plot.gridY({ stroke: c.grid, strokeOpacity: 1 }),
+      ...rules.map((value) => Plot.ruleY([value], { stroke: c.quiet, strokeWidth: 1 })),
+      ...marks,
+    ].filter(Boolean),
+  });
+}
+
+const channel = (hex, i) => parseInt(hex.slice(1 + 2 * i, 3 + 2 * i), 16);
+const mixed = (from, to, share) => [0, 1, 2].map((i) => Math.round(channel(from, i) + share * (channel(to, i) - channel(from, i))));
+
+// Colours from -1 to 1, as words of RGBA.
+function ramp() {
+  const c = colours();
+  return Uint32Array.from({ length: 513 }, (_, i) => {
+    const at = (i - 256) / 256;
+    const [r, g, b] = mixed(c.middle, at < 0 ? c.orange : c.blue, Math.abs(at) ** 0.8);
+    return (255 << 24) | (b << 16) | (g << 8) | r;
+  });
+}
+
+// Rows of numbers as one small picture. Where there are more tokens than columns, each column shows its largest magnitude.
+function pixels({ values, offsets, limit, longest, columns }) {
+  const rows = offsets.length - 1;
+  const canvas = element("canvas", { width: columns, height: rows });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(columns, rows);
+  const words = new Uint32Array(image.data.buffer);
+  const palette = ramp();
+  for (let row = 0; row < rows; row++) {
+    const [begin, end] = [offsets[row], offsets[row + 1]];
+    for (let column = 0; column < columns; column++) {
+      const from = begin + Math.floor((column * longest) / columns);
+      const to = Math.min(end, Math.max(from + 1, begin + Math.floor(((column + 1) * longest) / columns)));
+      if (from >= end) break;
+      let largest = values[from];
+      for (let k = from + 1; k < to; k++) if (Math.abs(values[k]) > Math.abs(largest)) largest = values[k];
+      const share = limit > 0 ? Math.max(-1, Math.min(1, largest / limit)) : 0;
+      words[row * columns + column] = palette[256 + Math.round(256 * share)];
+    }
+  }
+  context.putImageData(image, 0, 0);
+  return canvas.toDataURL();
+}
+
+// A heat map over tokens (columns) and responses (rows); `marks`: [{ row, token, text }]. `onCell(row, token)` is called for the cell
+// under the pointer, or the one that the arrow keys reach.
+export function heat({ values, offsets, labels, limit, width, marks = [], label, onCell, rowHeight }) {
+  const c = colours();
+  const rows = offsets.length - 1;
+  let longest = 1;
+  for (let i = 0; i < rows; i++) longest = Math.max(longest, offsets[i + 1] - offsets[i]);
+  const [left, right, top, bottom] = [Math.min(150, 26 + 7 * Math.max(...labels.map((l) => l.length))), 12, 4, 40];
+  const tall = rowHeight ?? Math.max(4, Math.min(30, 360 / rows));
+  const inner = width - left - right;
+  const height = top + bottom + rows * tall;
+  const columns = Math.min(longest, Math.floor(inner));
+  const every = Math.max(1, Math.ceil(15 / tall));
+  const src = pixels({ values, offsets, limit, longest, columns });
+  const plot = Plot.plot({
+    width,
+    height,
+    marginLeft: left,
+    marginRight: right,
+    marginTop: top,
+    marginBottom: bottom,
+    ariaLabel: label,
+    style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
+    x: { domain: [0, longest], label: "token, from 0", labelAnchor: "center", labelArrow: "none", ticks: whole(longest, inner) },
+    y: { domain: [rows, 0], label: null, tickSize: 0, ticks: labels.map((_, i) => i + 0.5).filter((_, i) => i % every === 0), tickFormat: (at) => labels[Math.floor(at)] },
+    marks: [
+      Plot.image([0], { x: longest / 2, y: rows / 2, src, width: inner, height: rows * tall, preserveAspectRatio: "none", imageRendering: "pixelated" }),
+      Plot.text(marks, { x: (m) => m.token + 0.5, y: (m) => m.row + 0.5, text: "text", fill: c.ink, stroke: c.paper, strokeWidth: 3, fontSize: Math.min(13, tall), fontWeight: 700 }),
+    ],
+  });
+  if (onCell) pointed(plot, { left, top, inner, tall, rows, longest, offsets, onCell });
+  return plot;
+}
+
+function whole(longest, inner) {
+  const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000].find((s) => (longest / s) * 44 <= inner) ?? 5000;
+  return Array.from({ length: Math.floor(longest / step) + 1 }, (_, i) => i * step);
+}
+
+// The cell under the pointer and the arrow keys, framed.
+function pointed(plot, { left, top, inner, tall, rows, longest, offsets, onCell }) {
+  const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const wide = inner / longest;
+  const at = { row: 0, token: 0 };
+  const show = (row, token) => {
+    at.row = Math.max(0, Math.min(rows - 1, row));
+    at.token = Math.max(0, Math.min(offsets[at.row + 1] - offsets[at.row] - 1, token));
+    const size = { x: left + at.token * wide, y: top + at.row * tall, width: Math.max(wide, 2), height: tall };
+    Object.entries({ ...size, fill: "none", stroke: "currentColor", "stroke-width": 2, class: "cursor" }).forEach(([k, v]) => frame.setAttribute(k, v));
+    if (!frame.parentNode) plot.append(frame);
+    onCell(at.row, at.token);
+  };
+  plot.setAttribute("tabindex", "0");
+  plot.addEventListener("pointermove", (event) => {
+    const box = plot.getBoundingClientRect();
+    const scale = plot.viewBox.baseVal.width / box.width;
+    const [x, y] = [(event.clientX - box.left) * scale - left, (event.clientY - box.top) * scale - top];
+    const row = Math.floor(y / tall);
+    if (row >= 0 && row < rows && x >= 0 && x < inner) show(row, Math.floor(x / wide));
+  });
+  plot.addEventListener("keydown", (event) => {
+    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -1e9], End: [0, 1e9] };
+    const step = steps[event.key];
+    if (!step) return;
+    event.preventDefault();
+    show(at.row + step[0], at.token + step[1]);
+  });
+}
+
+// The key of a heat map.
+export function key({ limit, label, width }) {
+  const c = colours();
+  const values = limit > 0 ? [-limit, 0, limit] : [-1, 0, 1];
+  const samples = Array.from({ length: 65 }, (_, i) => (i - 32) / 32);
+  const plot = Plot.plot({
+    width: Math.min(width, 300),
+    height: 46,
+    marginLeft: 12,
+    marginRight: 28,
+    marginTop: 20,
+    marginBottom: 18,
+    ariaLabel: `Colours: ${label}, from ${shown(values[0])} to ${shown(values[2])}`,
+    style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
+    x: { domain: [values[0], values[2]], ticks: values, tickFormat: (v) => shown(v, 3), label: null, tickSize: 3 },
+    marks: [
+      Plot.rect(samples.slice(0, -1), {
+        x1: (s) => s * values[2],
+        x2: (s) => (s + 1 / 32) * values[2],
+        y1: 0,
+        y2: 1,
+        fill: (s) => {
+          const at = s + 1 / 64;
+          return `rgb(${mixed(c.middle, at < 0 ? c.orange : c.blue, Math.abs(at) ** 0.8).join(",")})`;
+        },
+      }),
+      Plot.text([label], { frameAnchor: "top-left", dy: -16, text: (t) => t }),
+    ],
+    y: { axis: null },
+    color: { type: "identity" },
+  });
+  return plot;
+}

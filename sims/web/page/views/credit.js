@@ -1,0 +1,126 @@
+// The weight of every token of a right and of a wrong response, beside GRPO's.
+
+import { lab } from "../engine.js";
+import { element, shown } from "../dom.js";
+import { MethodForm, methods, numberField } from "../method_form.js";
+import { Figure, curves, heat, key } from "../chart.js";
+import { colours } from "../theme.js";
+import { write } from "../state.js";
+
+const DEFAULTS = { method: "grpo_lambda", settings: "", size: 8, right: 2, length: 64, drift: 0 };
+const LABELS = ["right", "right, GRPO", "wrong", "wrong, GRPO"];
+
+export function credit(values) {
+  const state = { ...DEFAULTS, ...values };
+  for (const name of ["size", "right", "length", "drift"]) state[name] = Number(state[name]);
+  let profile = null;
+  const rows = () => Array.from({ length: profile?.right.length ?? 0 }, (_, token) => ({
+    token, right: profile.right[token], right_grpo: profile.grpoRight[token], wrong: profile.wrong[token], wrong_grpo: profile.grpoWrong[token],
+  }));
+  const problem = element("p", { class: "problem", role: "alert" });
+  const said = element("p", { class: "said", "aria-live": "polite" });
+  const tiles = element("dl", { class: "tiles" });
+  const equation = element("pre", {});
+  const notes = element("p", { class: "note" });
+  const curve = new Figure({ title: "Pull of the gradient on every token", name: "credit", rows,
+    note: "−N ∂L/∂log π, with N tokens in the group. Above 0 the token becomes more likely; GRPO with a token mean has the advantage at every token." });
+  const strip = new Figure({ title: "The same as a picture", name: "credit-picture", rows, note: "Blue becomes more likely, orange less." });
+  const form = new MethodForm({ title: "Method", method: state.method, settings: state.settings, onchange: () => {
+    [state.method, state.settings] = [form.method, form.settings];
+    draw();
+  } });
+  const set = (name) => (value) => {
+    state[name] = value;
+    if (name === "size") {
+      fields.right.range(1, Math.max(1, value - 1), 1);
+      if (state.right >= value) fields.right.set((state.right = Math.max(1, value - 1)));
+    }
+    draw();
+  };
+  const fields = {
+    length: numberField({ label: "length", value: state.length, least: 1, most: 4096, onchange: set("length"), about: "tokens of every response" }),
+    size: numberField({ label: "group size", value: state.size, least: 2, most: 64, onchange: set("size"), about: "responses to the prompt" }),
+    right: numberField({ label: "of them right", value: state.right, least: 1, most: state.size - 1, onchange: set("right"), about: "responses with reward 1; the others have 0" }),
+    drift: numberField({ label: "log-ratio", value: state.drift, least: -0.5, most: 0.5, step: 0.01, onchange: set("drift"), about: "log π − log π_old of every token; 0 is on-policy" }),
+  };
+  const node = element("div", {},
+    element("h1", {}, "Credit"),
+    element("p", {}, "How much each token counts, in one group of equally long responses."),
+    element("div", { class: "columns" },
+      element("div", { class: "controls" }, form.node, element("fieldset", {}, element("legend", {}, "Group"), ...Object.values(fields))),
+      element("div", {}, problem, said, tiles, curve.node, strip.node, element("h2", {}, "The objective, with its numbers"), notes, equation)));
+
+  function describe() {
+    const { title, idle, assumed, equation: text } = JSON.parse(lab.describe(state.method, state.settings, 1, state.size, state.length));
+    equation.textContent = text ?? "This method does not describe itself.";
+    const evidence = assumed.length ? [`Assumed of the evidence: ${assumed.join("; ")}.`] : [];
+    notes.textContent = [...idle.map((note) => `Note: ${note}.`), ...evidence].join(" ");
+    return title;
+  }
+
+  function sentence(title) {
+    const [right] = profile.advantages;
+    const [first, last] = [profile.right[0] / profile.grpoRight[0], profile.right.at(-1) / profile.grpoRight.at(-1)];
+    if (!Number.isFinite(first)) return `GRPO’s gradient is 0 here: the clip stops it, or every advantage is 0. ${title} has the pull shown below.`;
+    const ends = state.length === 1 ? `The one token of a right response weighs ${shown(first, 3)} times what GRPO gives it`
+      : `In a right response ${title} gives the first token ${shown(first, 3)} times GRPO’s weight and the last ${shown(last, 3)} times`;
+    return `${ends}; over the group the gradient is ${shown(profile.scale, 3)} times as large. The advantage of a right response is ${shown(right, 3)}.`;
+  }
+
+  function draw() {
+    write("credit", state, DEFAULTS);
+    try {
+      const title = describe();
+      profile?.free();
+      profile = null;
+      const fresh = new lab.Profile(state.method, state.settings, state.size, state.right, state.length, state.drift);
+      profile = Object.assign(Object.create({ free() { fresh.free(); } }), {
+        right: fresh.right, wrong: fresh.wrong, grpoRight: fresh.grpo_right, grpoWrong: fresh.grpo_wrong,
+        advantages: fresh.advantages, clipped: fresh.clipped, scale: fresh.scale,
+      });
+      problem.textContent = "";
+      said.textContent = sentence(title);
+      facts();
+      picture(title);
+    } catch (error) {
+      problem.textContent = String(error);
+    }
+  }
+
+  function facts() {
+    const [right, wrong] = profile.advantages;
+    const tile = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
+    const tokens = state.size * state.length;
+    tiles.replaceChildren(
+      tile("gradient scale", `${shown(profile.scale, 3)} ×`),
+      tile("advantage, right", shown(right, 3)),
+      tile("advantage, wrong", shown(wrong, 3)),
+      tile("clipped tokens", `${profile.clipped[0]} of ${tokens}`));
+  }
+
+  function picture(title) {
+    const c = colours();
+    const points = (numbers) => Array.from(numbers, (y, x) => [x, y]);
+    const dots = state.length === 1;
+    const series = [
+      { name: "right, GRPO", colour: c.grey, dash: "7 4", points: points(profile.grpoRight), dots },
+      { name: "wrong, GRPO", colour: c.grey, dash: "2 4", points: points(profile.grpoWrong), dots },
+      { name: `right, ${title}`, colour: c.blue, points: points(profile.right), dots },
+      { name: `wrong, ${title}`, colour: c.orange, points: points(profile.wrong), dots },
+    ];
+    const width = curve.width;
+    curve.draw([curves({ series, width, height: width < 500 ? 240 : 320, rules: [0], x: { label: "token, from 0" }, y: { label: "pull" }, label: `Pull on every token, ${title} and GRPO` })],
+      [series[2], series[3], series[0], series[1]]);
+    const lists = [profile.right, profile.grpoRight, profile.wrong, profile.grpoWrong];
+    const values = new Float64Array(4 * state.length);
+    lists.forEach((list, i) => values.set(list, i * state.length));
+    const limit = values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    const offsets = [0, 1, 2, 3, 4].map((i) => i * state.length);
+    strip.draw([
+      heat({ values, offsets, labels: LABELS, limit, width: strip.width, rowHeight: 30, label: "Pull on every token as colours" }),
+      key({ limit, label: "pull", width: strip.width }),
+    ]);
+  }
+
+  return { node, draw, leave: () => profile?.free(), allowed: methods };
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The page in a headless browser against the command line and the native functions; and whether the committed page is the one that is built.
+# SIM names a built `sim`; without it one is built. SHOTS=DIR also takes pictures of every view.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+root="$(cd "$here/../.." && pwd)"
+cd "$root"
+
+if ! command -v node >/dev/null || ! command -v npm >/dev/null || ! [ -x "${CHROMIUM:-/usr/bin/chromium}" ]; then
+  apt-get update -qq && apt-get install -y -qq nodejs npm chromium
+fi
+cargo test --quiet -p grpo-lambda-web --lib
+if [ -z "${SIM:-}" ]; then
+  cargo build --quiet -p grpo-lambda-sims --bin sim
+  SIM="$root/target/debug/sim"
+fi
+# NATIVE_PROFILE=release compares times; the values are the same.
+profile="${NATIVE_PROFILE:-dev}"
+cargo build --quiet -p grpo-lambda-web --example native --profile "$profile"
+native="$root/target/${profile/dev/debug}/examples/native"
+
+built="$root/target/web/explorer.html"
+sims/web/build.sh "$built"
+used="$(rustc --version), node $(node --version)"
+recorded="$(cat "$here/toolchain.txt")"
+if [ "$used" != "$recorded" ]; then
+  echo "the committed page was built by $recorded; this is $used, so that its bytes are not compared"
+elif cmp --quiet "$built" docs/explorer.html; then
+  echo "docs/explorer.html is the page that is built"
+else
+  echo "docs/explorer.html is not the page that is built: run sims/web/build.sh and commit it" >&2
+  exit 1
+fi
+node sims/web/tests/page.mjs "$built" "$SIM" "$native"
+if [ -n "${SHOTS:-}" ]; then node sims/web/tests/shots.mjs "$built" "$SHOTS"; fi

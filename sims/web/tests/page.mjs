@@ -1,0 +1,241 @@
+// `node page.mjs PAGE.html SIM NATIVE`: the page in a browser against the command line and the native functions.
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { opened } from "./browser.mjs";
+import { generator, line, setting } from "./random.mjs";
+
+const [file, sim, native] = process.argv.slice(2);
+const folder = mkdtempSync(join(tmpdir(), "grpo-lambda-page-"));
+let [passed, failed] = [0, 0];
+function check(what, right, more = "") {
+  if (right) passed += 1;
+  else {
+    failed += 1;
+    console.log(`FAILED ${what}${more ? `: ${more}` : ""}`);
+  }
+}
+
+// exp and ln of WebAssembly are those of Rust's libm, natively those of glibc. They differ in the last bit, and everything that is computed
+// from them does; what is not has equal bits. The size against which that is measured is the largest number of the same list.
+const ROUNDING = 1e-15;
+const agreement = { equal: 0, rounded: 0, worst: 0 };
+function compare(what, ours, theirs, size = 0) {
+  if (Array.isArray(ours) || Array.isArray(theirs)) {
+    check(`${what}: length`, ours?.length === theirs?.length);
+    const flat = (x) => (Array.isArray(x) ? x.flatMap(flat) : [x]);
+    const largest = flat(theirs).reduce((most, x) => (typeof x === "number" ? Math.max(most, Math.abs(x)) : most), size);
+    theirs.forEach((x, i) => compare(`${what}[${i}]`, ours[i], x, largest));
+  } else if (theirs !== null && typeof theirs === "object") {
+    check(`${what}: fields`, String(Object.keys(ours)) === String(Object.keys(theirs)));
+    for (const key of Object.keys(theirs)) compare(`${what}.${key}`, ours[key], theirs[key], size);
+  } else if (typeof theirs === "number" && !Object.is(ours, theirs)) {
+    const gap = Math.abs(ours - theirs) / Math.max(Math.abs(theirs), size, Number.MIN_VALUE);
+    agreement.rounded += 1;
+    agreement.worst = Math.max(agreement.worst, gap);
+    check(what, gap <= (tolerance ?? ROUNDING), `${ours} in the page, ${theirs} natively, relative ${gap}`);
+  } else {
+    agreement.equal += 1;
+    check(what, Object.is(ours, theirs), `${ours} in the page, ${theirs} natively`);
+  }
+}
+let tolerance = null;
+
+// Output, or the message without the name of the command.
+function run(...words) {
+  try {
+    return { out: execFileSync(sim, words, { cwd: folder, encoding: "utf8", stdio: "pipe", maxBuffer: 1 << 28 }) };
+  } catch (error) {
+    return { error: error.stderr.trim().split("\n").at(-1).replace(/^(error: )?sim( \w+)?: /, "") };
+  }
+}
+
+const { browser, page, trouble, go } = await opened(file);
+await go();
+const catalogue = JSON.parse(run("methods", "--json").out);
+check("the catalogue", JSON.stringify(catalogue) === (await page.evaluate(() => JSON.stringify(JSON.parse(grpoLambda.methods())))));
+
+const inPage = (text, method, settings, batch) => page.evaluate((text, method, settings, batch) => {
+  try {
+    const held = new grpoLambda.Batch(text, method, settings);
+    const found = held.evaluate(method, settings, batch);
+    return { out: found.printed(), gradient: Array.from(found.gradient), advantages: Array.from(found.advantages), losses: Array.from(found.losses) };
+  } catch (error) {
+    return { error: String(error) };
+  }
+}, text, method, settings, batch);
+
+async function estimates() {
+  const random = generator(1);
+  let refused = 0;
+  for (let i = 0; i < 200; i++) {
+    const { method, settings } = setting(random, catalogue, i % 3 === 0);
+    const batch = i % 2 === 1;
+    const text = Array.from({ length: 1 + (i % 3) }, (_, k) => JSON.stringify(line(random, k))).join("\n") + "\n";
+    writeFileSync(join(folder, "groups.jsonl"), text);
+    const theirs = run("estimate", "--method", method, ...settings.split(" ").filter(Boolean), "--input", "groups.jsonl", ...(batch ? ["--batch"] : []));
+    const ours = await inPage(text, method, settings, batch);
+    const what = `estimate ${i}, ${method} ${settings}`;
+    if (theirs.error !== undefined || ours.error !== undefined) {
+      refused += 1;
+      check(what, theirs.error === ours.error, `${ours.error} / ${theirs.error}`);
+      continue;
+    }
+    const lines = (out) => out.trim().split("\n").map((l) => JSON.parse(l));
+    compare(what, lines(ours.out), lines(theirs.out));
+    check(`${what}: arrays`, JSON.stringify(lines(ours.out).flatMap((l) => l.dlogps.flat())) === JSON.stringify(ours.gradient));
+    check(`${what}: losses`, ours.losses.length === ours.gradient.length && ours.losses.every(Number.isFinite));
+  }
+  console.log(`estimate: 200 settings (${refused} refused alike): ${agreement.equal} values equal to the bit, ${agreement.rounded} differ by rounding, at most ${agreement.worst.toExponential(1)}`);
+  check("most settings are accepted", refused < 60, `${refused} refused`);
+}
+
+const asked = (requests) => execFileSync(native, { input: requests.map((r) => JSON.stringify(r)).join("\n") + "\n", encoding: "utf8", maxBuffer: 1 << 28 })
+  .trim().split("\n").map((l) => JSON.parse(l));
+const answered = (requests) => page.evaluate((requests) => requests.map((r) => {
+  const began = performance.now();
+  const done = (answer) => ({ ...answer, took: performance.now() - began });
+  try {
+    if (r.call === "lengthBonus") return done({ answer: JSON.parse(grpoLambda.length_bonus(r.policy, r.horizon)) });
+    let task = r.toml ? grpoLambda.Task.toml(r.toml, r.knob) : grpoLambda.Task.zoo(r.task, r.knob);
+    if (r.rate !== undefined) task = task.at_success_rate(r.rate);
+    return done({ answer: JSON.parse(task.measure(r.method, r.settings, r.group)) });
+  } catch (error) {
+    return done({ error: String(error) });
+  }
+}), requests);
+
+// What is normalised or squared loses digits where it cancels: an update's numbers are measured against its largest, the rest against 1.
+async function oracle() {
+  Object.assign(agreement, { equal: 0, rounded: 0, worst: 0 });
+  const random = generator(2);
+  const tasks = JSON.parse(await page.evaluate(() => grpoLambda.tasks()));
+  const exact = ["grpo", "rloo", "grpo_lambda", "dr_grpo", "reinforce_pp", "dapo", "gspo", "cispo"].map((name) => catalogue.find((m) => m.name === name));
+  const small = tasks.filter((t) => !["full", "carry_add", "eos_hazard", "eos_hazard_dependent", "copy", "needle"].includes(t.name));
+  const requests = Array.from({ length: 200 }, () => {
+    const task = random.pick(small);
+    const knob = task.knob && random.uniform() < 0.5 ? { knob: task.knob.least + task.knob.step * random.whole(0, Math.min(3, Math.floor((task.knob.most - task.knob.least) / task.knob.step))) } : {};
+    const rate = task.success && random.uniform() < 0.4 ? { rate: random.whole(1, 19) / 20 } : {};
+    const { method, settings } = setting(random, exact);
+    return { call: "measure", task: task.name, ...knob, ...rate, method, settings: settings.replace(/correction=\w+/g, "").trim(), group: random.pick([2, 4, 8]) };
+  }).concat([2, 5, 8, 16, 32, 64].flatMap((horizon) => [0, 1].map((policy) => ({ call: "lengthBonus", policy, horizon }))));
+  const [theirs, ours] = [asked(requests), await answered(requests)];
+  let refused = 0;
+  tolerance = 1e-12;
+  requests.forEach((request, i) => {
+    const what = `oracle ${i}, ${JSON.stringify(request)}`;
+    if (theirs[i].error || ours[i].error) {
+      refused += 1;
+      return check(what, theirs[i].error === ours[i].error, `${ours[i].error} / ${theirs[i].error}`);
+    }
+    compare(what, ours[i].answer, theirs[i].answer, 1);
+  });
+  tolerance = null;
+  const total = (list) => list.reduce((sum, a) => sum + a.took, 0);
+  console.log(`oracle: ${requests.length} settings (${refused} refused alike): ${agreement.equal} values equal to the bit, ${agreement.rounded} differ by rounding, at most ${agreement.worst.toExponential(1)}`);
+  console.log(`oracle: ${Math.round(total(ours))} ms in the page, ${Math.round(total(theirs))} ms natively, ${(total(ours) / total(theirs)).toFixed(2)} times`);
+  check("the oracle takes at most three times as long", total(ours) < 3 * total(theirs));
+}
+
+const WRONG_LINES = ["", "{", "[1]", "{\"rewards\":[1,0]}", "{\"reward\":[1]}", "{\"rewards\":[1,0],\"logps\":[[-1]],\"old_logps\":[[-1],[-1]]}",
+  "{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1,-2],[-1]]}", "{\"rewards\":[1,NaN],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
+  "{\"rewards\":[1,\"a\"],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}", "{\"rewards\":[1,0],\"logps\":[[],[-1]],\"old_logps\":[[],[-1]]}",
+  "{\"rewards\":[1,0],\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}", "{\"rewards\":[1e400,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}"];
+const WRONG_SETTINGS = [["grop", ""], ["grpo", "lambda=0.9"], ["grpo", "clip=maybe"], ["grpo", "epsilon_low=2"], ["grpo", "beta"], ["grpo", "beta=0.1"], ["grpo", "beta=1 beta=2"], ["ppo", ""], ["grpo", "clip=two_sided clip_max=1"]];
+const TOML = "name = \"roads\"\ntokens = [\"a\", \"b\", \"EOS\"]\neos = \"EOS\"\nhorizon = 3\n\n[[rewards]]\npattern = \"a *\"\nreward = 1.0\n";
+const WRONG_TOML = [["", " "], ["horizon = 3", "horizon = -3"], ["horizon = 3", "horizon = 0"], ["horizon = 3", "horzion = 3"], ["eos = \"EOS\"", "eos = \"STOP\""], ["reward = 1.0", "reward = 1.5"],
+  ["pattern = \"a *\"", "pattern = \"* a\""], ["\"roads\"", "roads"], ["reward = 1.0", "reward = nan"], ["horizon = 3", "horizon = 3\ngamma = 1.5"], ["horizon = 3", "horizon = 90"], ["reward = 1.0", "reward = 0.0"]];
+
+// Every wrong input has the text of the command line.
+async function refusals() {
+  const good = "{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}";
+  const cases = [...WRONG_LINES.map((text) => [text, "grpo", ""]), ...WRONG_SETTINGS.map(([method, settings]) => [good, method, settings])];
+  for (const [text, method, settings] of cases) {
+    writeFileSync(join(folder, "groups.jsonl"), text);
+    const theirs = run("estimate", "--method", method, ...settings.split(" ").filter(Boolean), "--input", "groups.jsonl");
+    const ours = await inPage(text, method, settings, false);
+    check(`refusal of ${method} ${settings} ${text}`, theirs.error !== undefined && theirs.error === ours.error, `${ours.error} / ${theirs.error}`);
+  }
+  for (const [from, to] of WRONG_TOML) {
+    const toml = from === "" ? to : TOML.replace(from, to);
+    writeFileSync(join(folder, "mdp.toml"), toml);
+    const theirs = run("mdp", "mdp.toml", "--method", "grpo", "--out", "out");
+    const [ours] = await answered([{ call: "measure", toml, method: "grpo", settings: "", group: 8 }]);
+    check(`refusal of ${to}`, theirs.error !== undefined && theirs.error === ours.error, `${ours.error} / ${theirs.error}`);
+  }
+  const theirs = ["{\"advantages\":[1]}", "{\"loss\":\"a\"}", "{\"lose\":1}", "{}", "[", "{\"loss\":1}\n{\"loss\":2}\n{\"loss\":1}", "{\"advantages\":[0.7071,-0.7071]}", "{\"loss\":0}"];
+  writeFileSync(join(folder, "groups.jsonl"), good);
+  for (const text of theirs) {
+    writeFileSync(join(folder, "theirs.jsonl"), text);
+    const found = run("estimate", "--against", "theirs.jsonl", "--input", "groups.jsonl");
+    const ours = await page.evaluate((good, text) => {
+      try {
+        return { out: grpoLambda.against(good, text, "", "", false, 1e-5) };
+      } catch (error) {
+        return { error: String(error) };
+      }
+    }, good, text);
+    check(`--against ${text}`, ours.out === found.out && ours.error === found.error, `${ours.error ?? ours.out} / ${found.error ?? found.out}`);
+  }
+}
+
+const milliseconds = async (times, call) => {
+  const found = [];
+  for (let i = 0; i < times; i++) found.push(await call(i));
+  return found.sort((a, b) => a - b)[Math.floor(times / 2)];
+};
+
+// From one input event of a slider to the next frame.
+const moved = (selector, value) => page.evaluate((selector, value) => new Promise((resolve) => {
+  const slider = document.querySelector(selector);
+  const began = performance.now();
+  slider.value = value;
+  slider.dispatchEvent(new Event("input", { bubbles: true }));
+  requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - began), 0));
+}), selector, value);
+
+async function views() {
+  const first = await milliseconds(3, async () => {
+    await go("#credit");
+    return Number(await page.evaluate(() => document.documentElement.dataset.ready));
+  });
+  console.log(`first picture after ${first} ms`);
+  check("first picture in under a second", first < 1000, `${first} ms`);
+  for (const width of [400, 1600]) {
+    await page.setViewport({ width, height: 900 });
+    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#check"]) {
+      await go(hash);
+      await new Promise((r) => setTimeout(r, 700));
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      const said = await page.evaluate(() => [...document.querySelectorAll(".problem")].map((p) => p.textContent).join(""));
+      check(`${hash || "start"} at ${width} pixels`, wide <= width && said === "", `${wide} pixels wide; ${said}`);
+    }
+  }
+  await page.setViewport({ width: 1600, height: 1000 });
+  await go("#credit?method=grpo_lambda&settings=lambda%3D0.5&length=7");
+  const again = await page.evaluate(() => [document.querySelector("select").value, document.querySelector("input[placeholder]").value, location.hash]);
+  check("the address holds the view", again[0] === "grpo_lambda" && again[1] === "lambda=0.5" && again[2].includes("length=7"), String(again));
+  await go("#group?beside=false");
+  await page.evaluate(() => [...document.querySelectorAll("button")].find((b) => b.textContent.startsWith("64 responses")).click());
+  await new Promise((r) => setTimeout(r, 1500));
+  const tokens = await page.evaluate(() => document.querySelectorAll(".note")[1].textContent + document.querySelectorAll(".note")[0].textContent);
+  const lambda = await milliseconds(9, (i) => moved("input[type=range]", String(0.5 + i / 20)));
+  const reward = await milliseconds(9, (i) => moved("td input[type=range]", String(i / 10)));
+  console.log(`a slider at 64 responses of up to 4096 tokens: ${Math.round(lambda)} ms (lambda), ${Math.round(reward)} ms (reward); ${tokens.match(/\d+ tokens/)}`);
+  check("a slider in under 50 ms", lambda < 50 && reward < 50, `${lambda} and ${reward} ms`);
+}
+
+try {
+  await estimates();
+  await oracle();
+  await refusals();
+  await views();
+  check("no error, no request", trouble.length === 0, trouble.slice(0, 5).join("; "));
+} finally {
+  await browser.close();
+  rmSync(folder, { recursive: true });
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);
