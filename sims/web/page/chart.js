@@ -13,8 +13,8 @@ export class Figure {
     this.legend = element("ul", { class: "legend" });
     this.plot = element("div", { class: "plot" });
     this.readout = element("div", { class: "readout hidden", "aria-live": "polite" });
-    this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout,
-      buttons(() => this.node, name, rows));
+    this.buttons = buttons(() => this.node, name, rows);
+    this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout, this.buttons);
   }
 
   get width() {
@@ -24,6 +24,7 @@ export class Figure {
   draw(plots, legend = []) {
     this.plot.replaceChildren(...plots);
     this.legend.replaceChildren(...legend.map(swatch));
+    for (const button of this.buttons.children) button.disabled = plots.length === 0;
   }
 }
 
@@ -51,16 +52,42 @@ export function curves({ series, x, y, width, height = 300, rules = [], label })
     height,
     marginLeft: 56,
     marginRight: 18,
-    marginBottom: 44,
+    marginBottom: 46,
     ariaLabel: label,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
-    x: { labelAnchor: "center", labelArrow: "none", nice: false, ticks: Math.max(3, Math.floor(width / 90)), ...x },
-    y: { labelArrow: "none", grid: true, nice: true, ticks: 6, ...y },
+    x: { labelOffset: 38, labelAnchor: "center", labelArrow: "none", nice: false, ticks: Math.max(3, Math.floor(width / 90)), ...x },
+    y: { labelArrow: "none", grid: c.grid, nice: true, ticks: 6, ...y },
     marks: [
-      Plot.gridY({ stroke: c.grid, strokeOpacity: 1 }),
       ...rules.map((value) => Plot.ruleY([value], { stroke: c.quiet, strokeWidth: 1 })),
       ...marks,
     ].filter(Boolean),
+  });
+}
+
+// Two numbers a row, beside each other: `first` as a ring, `second` as a dot, joined where they differ.
+export function pairs({ rows, first, second, xLabel, width, label }) {
+  const c = colours();
+  const most = width < 500 ? 22 : 42;
+  const cut = (text) => (text.length > most ? `… ${text.slice(2 - most).replace(/^\S*\s/, "")}` : text);
+  const named = rows.map((r, i) => ({ ...r, i }));
+  const left = 16 + 7.2 * Math.min(most, Math.max(...rows.map((r) => r.name.length)));
+  return Plot.plot({
+    width,
+    height: 60 + 22 * rows.length,
+    marginLeft: left,
+    marginRight: 18,
+    marginTop: 8,
+    marginBottom: 46,
+    ariaLabel: label,
+    style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
+    x: { label: xLabel, labelAnchor: "center", labelArrow: "none", labelOffset: 38, nice: true, grid: c.grid, ticks: Math.max(3, Math.floor((width - left) / 90)) },
+    y: { type: "band", domain: named.map((r) => r.i), label: null, tickSize: 0, tickFormat: (i) => cut(rows[i].name) },
+    marks: [
+      Plot.ruleX([0], { stroke: c.quiet }),
+      Plot.link(named, { x1: first, x2: second, y: "i", stroke: c.grey, strokeWidth: 1.5 }),
+      Plot.dot(named, { x: first, y: "i", r: 5, stroke: c.grey, strokeWidth: 2, fill: c.paper }),
+      Plot.dot(named, { x: second, y: "i", r: 4, fill: (r) => (r[second] < 0 ? c.orange : c.blue) }),
+    ],
   });
 }
 
@@ -178,7 +205,7 @@ export function key({ limit, label, width }) {
   const plot = Plot.plot({
     width: Math.min(width, 300),
     height: 46,
-    marginLeft: 12,
+    marginLeft: 28,
     marginRight: 28,
     marginTop: 20,
     marginBottom: 18,
@@ -191,6 +218,8 @@ export function key({ limit, label, width }) {
         x2: (s) => (s + 1 / 32) * values[2],
         y1: 0,
         y2: 1,
+        insetLeft: -0.5,
+        insetRight: -0.5,
         fill: (s) => {
           const at = s + 1 / 64;
           return `rgb(${mixed(c.middle, at < 0 ? c.orange : c.blue, Math.abs(at) ** 0.8).join(",")})`;

@@ -7,7 +7,7 @@ let catalogue;
 export const methods = () => (catalogue ??= JSON.parse(lab.methods()));
 
 // What is asked most; the others are a click away.
-const FIRST = ["lambda", "gamma", "style", "update", "normalise", "clamp", "scale", "clip", "epsilon_low", "epsilon_high", "reduction", "max_length", "beta"];
+const FIRST = ["lambda", "gamma", "style", "update", "normalise", "clamp", "clip", "reduction", "beta"];
 
 // Where a setting has no end, that of its slider. Any number may be typed.
 const ENDS = { clamp: [-2, 0], beta: [0, 0.5], epsilon_high: [0, 1], max_length: [1, 4096], clip_max: [1, 10] };

@@ -2,7 +2,9 @@
 
 use grpo_lambda::group::{Evidence, Response, Series};
 use grpo_lambda::methods::{Configured, Credit, TokenTerm};
+use grpo_lambda::settings::Settings;
 use grpo_lambda::surrogate::Region;
+use grpo_lambda::table::significant;
 use grpo_lambda_sims::estimate::{self, Estimate, Lines};
 use grpo_lambda_sims::groups::Line;
 use serde_json::{Value, json};
@@ -41,7 +43,8 @@ impl Batch {
         let warnings = [configured.idle(), estimate::warnings(GROUPS, &self.lines)].concat();
         let terms = terms(&configured, &self.lines, as_one_batch);
         let estimates = estimate::estimates(&configured, GROUPS, &self.lines, as_one_batch);
-        Ok(Evaluation { estimates: estimates.map_err(|failure| failure.line())?, terms, warnings })
+        let estimates = estimates.map_err(|failure| failure.line())?;
+        Ok(Evaluation { estimates, terms, bounds: Bounds::of(&configured.settings), warnings })
     }
 
     /// The number of responses of every line.
@@ -155,11 +158,47 @@ impl Batch {
 pub struct Evaluation {
     estimates: Vec<Estimate>,
     terms: Vec<Vec<TokenTerm>>,
+    bounds: Bounds,
     warnings: Vec<String>,
+}
+
+/// The bounds of the clip as they were set; none of a method that has no such setting.
+struct Bounds {
+    low: Option<String>,
+    high: Option<String>,
+    cap: Option<String>,
+}
+
+impl Bounds {
+    fn of(settings: &Settings) -> Bounds {
+        let word = |key: &str| settings.has(key).then(|| settings.word(key).to_owned());
+        let two_sided = settings.has("clip") && settings.word("clip") == "two_sided";
+        Bounds {
+            low: word("epsilon_low").map(|e| format!("1 - {e}")),
+            high: word("epsilon_high").map(|e| format!("1 + {e}")),
+            cap: word("clip_max").filter(|_| two_sided),
+        }
+    }
 }
 
 #[wasm_bindgen]
 impl Evaluation {
+    /// Why the loss of a token is flat, by its place in the arrays; empty where it is not.
+    pub fn reason(&self, token: usize) -> String {
+        let Some(term) = self.terms.iter().flatten().nth(token) else { return String::new() };
+        let advantage = self.estimates.iter().flat_map(|e| &e.advantages).flatten().nth(token).copied().unwrap_or(0.0);
+        let sign = if advantage < 0.0 { "negative" } else { "positive" };
+        let (side, relation, bound) = match (term.region, &self.bounds.cap) {
+            (Region::Free, _) => return String::new(),
+            (Region::Low, _) => ("lower bound", "below", &self.bounds.low),
+            (Region::High, Some(_)) if advantage < 0.0 => ("cap of the ratio", "above", &self.bounds.cap),
+            (Region::High, _) => ("upper bound", "above", &self.bounds.high),
+        };
+        let bound = bound.as_deref().unwrap_or("the bound");
+        let (ratio, advantage) = (significant(term.ratio, 4), significant(advantage, 4));
+        format!("{side}: the ratio {ratio} is {relation} {bound} and the advantage {advantage} is {sign}")
+    }
+
     /// The text that `sim estimate` prints.
     ///
     /// # Errors
@@ -312,6 +351,8 @@ mod tests {
                 assert_eq!(found.printed().unwrap(), printed);
                 assert_eq!(found.gradient().len(), 6);
                 assert_eq!(found.regions(), [0, 1, -1, 0, 1, -1]);
+                assert_eq!(found.reason(0), "");
+                assert!(found.reason(2).starts_with("lower bound: the ratio 0.6703 is below 1 - 0.2 and the advantage -0.7"));
             }
         }
     }

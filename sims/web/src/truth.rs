@@ -158,7 +158,8 @@ fn measured(oracle: &Oracle, expected: &Expected, c: &Comparison, how: &str) -> 
     })
 }
 
-/// Of the most visited prefixes with a choice, the credit of every token beside its advantage. As in `sim mdp`: centred, over `scale`.
+/// Of the most visited prefixes with a choice, the credit of every token beside its advantage. As in `sim mdp`, centred and over `scale`;
+/// over its magnitude where the update points away from ∇J, so that the sign stays that of the credit.
 fn credit(oracle: &Oracle, expected: &Expected, scale: f64) -> Vec<Value> {
     let tree = oracle.tree;
     let mut nodes: Vec<usize> =
@@ -176,7 +177,7 @@ fn credit(oracle: &Oracle, expected: &Expected, scale: f64) -> Vec<Value> {
                 "q": oracle.q[e],
                 "advantage": oracle.advantage(e),
                 "raw": expected.credit[e],
-                "credit": (expected.credit[e] - mean) / scale,
+                "credit": (expected.credit[e] - mean) / scale.abs(),
             })
         })
     };

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut bindgen = wasm_bindgen_cli_support::Bindgen::new();
-    let made = bindgen.input_path(input).web(true).and_then(|b| b.typescript(false).generate(output));
+    let made = bindgen.input_path(input).web(true).and_then(|b| b.typescript(false).remove_name_section(true).remove_producers_section(true).generate(output));
     match made {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

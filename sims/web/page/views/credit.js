@@ -2,7 +2,7 @@
 
 import { lab } from "../engine.js";
 import { element, shown } from "../dom.js";
-import { MethodForm, methods, numberField } from "../method_form.js";
+import { MethodForm, numberField } from "../method_form.js";
 import { Figure, curves, heat, key } from "../chart.js";
 import { colours } from "../theme.js";
 import { write } from "../state.js";
@@ -62,22 +62,16 @@ export function credit(values) {
     const [right] = profile.advantages;
     const [first, last] = [profile.right[0] / profile.grpoRight[0], profile.right.at(-1) / profile.grpoRight.at(-1)];
     if (!Number.isFinite(first)) return `GRPO’s gradient is 0 here: the clip stops it, or every advantage is 0. ${title} has the pull shown below.`;
-    const ends = state.length === 1 ? `The one token of a right response weighs ${shown(first, 3)} times what GRPO gives it`
-      : `In a right response ${title} gives the first token ${shown(first, 3)} times GRPO’s weight and the last ${shown(last, 3)} times`;
-    return `${ends}; over the group the gradient is ${shown(profile.scale, 3)} times as large. The advantage of a right response is ${shown(right, 3)}.`;
+    const ends = state.length === 1 ? `The one token of a right response weighs ${shown(first, 3)} × what GRPO gives it`
+      : `In a right response ${title} gives the first token ${shown(first, 3)} × GRPO’s weight and the last ${shown(last, 3)} ×`;
+    return `${ends}; over the group the gradient is ${shown(profile.scale, 3)} × as large. The advantage of a right response is ${shown(right, 3)}.`;
   }
 
   function draw() {
     write("credit", state, DEFAULTS);
     try {
       const title = describe();
-      profile?.free();
-      profile = null;
-      const fresh = new lab.Profile(state.method, state.settings, state.size, state.right, state.length, state.drift);
-      profile = Object.assign(Object.create({ free() { fresh.free(); } }), {
-        right: fresh.right, wrong: fresh.wrong, grpoRight: fresh.grpo_right, grpoWrong: fresh.grpo_wrong,
-        advantages: fresh.advantages, clipped: fresh.clipped, scale: fresh.scale,
-      });
+      profile = profileOf(state);
       problem.textContent = "";
       said.textContent = sentence(title);
       facts();
@@ -122,5 +116,12 @@ export function credit(values) {
     ]);
   }
 
-  return { node, draw, leave: () => profile?.free(), allowed: methods };
+  return { node, draw };
+}
+
+function profileOf({ method, settings, size, right, length, drift }) {
+  const found = new lab.Profile(method, settings, size, right, length, drift);
+  const { right: pull, wrong, grpo_right: grpoRight, grpo_wrong: grpoWrong, advantages, clipped, scale } = found;
+  found.free();
+  return { right: pull, wrong, grpoRight, grpoWrong, advantages, clipped, scale };
 }

@@ -14,9 +14,11 @@ const QUANTITIES = [
   ["gradient", "Gradient: ∂ loss / ∂ log π", "gradient"],
   ["kl", "KL estimate of every token", "KL, nats"],
 ];
+const CLIPPED = "▲ clipped at the upper bound, ▼ at the lower: no gradient flows.";
 const MOST_ROWS = 16;
 const MOST_MARKS = 400;
-const NEEDED = "/* a line of sim estimate */";
+const MOST_REASONS = 40;
+const MOST_LISTED = 8;
 
 export function group(values) {
   const state = { ...DEFAULTS, ...values };
@@ -28,7 +30,7 @@ export function group(values) {
   const warned = element("p", { class: "note" });
   const size = element("p", { class: "note" });
   const table = element("div", { class: "scroll" });
-  const text = element("textarea", { rows: 7, value: state.text, spellcheck: false, "aria-label": "Lines of sim estimate", placeholder: NEEDED, oninput: () => {
+  const text = element("textarea", { rows: 7, value: state.text, spellcheck: false, "aria-label": "Lines of sim estimate", oninput: () => {
     state.text = text.value;
     parse();
   } });
@@ -49,6 +51,7 @@ export function group(values) {
   const titles = [element("h2", {}), element("h2", {})];
   const sides = [0, 1].map((which) => element("div", {}, titles[which], tiles[which], figures[which].map((f) => f.node)));
   const clipped = element("div", {});
+  const commandLine = element("p", { class: "note" });
   const sample = element("button", { type: "button", onclick: () => load(EXAMPLE) }, "Example");
   const large = element("button", { type: "button", onclick: () => load(made(64, 4096)) }, "64 responses of up to 4096 tokens");
   const node = element("div", {},
@@ -58,8 +61,7 @@ export function group(values) {
       element("div", { class: "controls" }, forms.own.node, box("beside", "a second method beside it"), element("div", { style: "height:.75rem" }), forms.other.node,
         box("batch", "all lines are one batch", "as --batch: token means and batch statistics see every group")),
       element("div", {}, problem, warned, size, table,
-        element("details", { open: false }, element("summary", {}, "The lines as text: paste your own"), text, element("div", { class: "buttons" }, sample, large,
-          element("button", { type: "button", onclick: () => navigator.clipboard?.writeText(command()) }, "Copy the command"))),
+        element("details", { open: false }, element("summary", {}, "The lines as text: paste your own"), text, element("div", { class: "buttons" }, sample, large), commandLine),
         element("div", { class: "two" }, ...sides), clipped)));
   const soon = eachFrame(() => draw());
 
@@ -99,12 +101,12 @@ export function group(values) {
     const total = lengths.reduce((a, b) => a + b, 0);
     size.textContent = `${batch.sizes.length} ${batch.sizes.length === 1 ? "group" : "groups"}, ${lengths.length} responses, ${total} tokens.`
       + (lengths.length > MOST_ROWS ? ` The first ${MOST_ROWS} responses can be edited here.` : "");
-    const row = (_, i) => element("tr", {}, element("td", {}, `response ${i}`),
-      pair(rewards[i], [0, 1, 0.05], `reward of response ${i}`, (x) => batch.set_reward(i, x), true),
-      pair(lengths[i], [1, Math.max(16, 2 * lengths[i]), 1], `length of response ${i}`, (x) => batch.set_length(i, x)),
+    const row = (_, i) => element("tr", {}, element("td", {}, String(i)),
+      pair(rewards[i], [0, 1, 0.05], `reward of response ${i}`, (x) => batch.set_reward(i, x), "any", true),
+      pair(lengths[i], [1, Math.max(16, 2 * lengths[i]), 1], `length of response ${i}`, (x) => batch.set_length(i, x), 1),
       shiftCell(drifts[i], i));
     table.replaceChildren(element("table", {},
-      element("thead", {}, element("tr", {}, ["", "reward", "tokens", "mean log π − log π_old"].map((t) => element("th", {}, t)))),
+      element("thead", {}, element("tr", {}, ["response", "reward", "tokens", "mean log-ratio"].map((t) => element("th", {}, t)))),
       element("tbody", {}, ...Array.from(lengths.slice(0, MOST_ROWS), row))));
   }
 
@@ -118,13 +120,13 @@ export function group(values) {
     edited();
   }
 
-  function pair(value, [least, most, step], label, set, empty = false) {
+  function pair(value, [least, most, step], label, set, typedStep, empty = false) {
     const told = (from, to) => () => {
       if (from.value === "" && !empty) return;
       to.value = from.value;
       tried(() => set(from.value === "" ? NaN : Number(from.value)));
     };
-    const typed = element("input", { type: "number", step: empty ? "any" : step, value: Number.isNaN(value) ? "" : value, "aria-label": label, placeholder: "none" });
+    const typed = element("input", { type: "number", step: typedStep, value: Number.isNaN(value) ? "" : value, "aria-label": label, placeholder: empty ? "none" : "" });
     const slider = element("input", { type: "range", min: least, max: most, step, value: Number.isNaN(value) ? 0 : value, "aria-label": `${label}, slider` });
     typed.addEventListener("input", told(typed, slider));
     slider.addEventListener("input", told(slider, typed));
@@ -134,13 +136,10 @@ export function group(values) {
   // Moves all log-probabilities of a response; the slider stands at their mean log-ratio.
   function shiftCell(drift, i) {
     let last = drift;
-    const out = element("output", {}, shown(drift, 3));
-    const slider = element("input", { type: "range", min: -1, max: 1, step: 0.01, value: drift, "aria-label": `mean log-ratio of response ${i}`, oninput: () => {
-      tried(() => batch.shift(i, Number(slider.value) - last));
+    return pair(Number(drift.toPrecision(4)), [-1, 1, 0.01], `mean log-ratio of response ${i}`, (x) => {
+      batch.shift(i, x - last);
       last = batch.drifts[i];
-      out.textContent = shown(last, 3);
-    } });
-    return element("td", {}, element("span", { class: "pair" }, slider, out));
+    }, "any");
   }
 
   function draw() {
@@ -160,19 +159,20 @@ export function group(values) {
     warned.textContent = [...new Set(notes)].map((n) => `Note: ${n}.`).join(" ");
     forms.other.node.classList.toggle("hidden", !flag("beside"));
     sides[1].classList.toggle("hidden", !flag("beside"));
-    columns.forEach(side_drawn);
+    columns.forEach(drawSide);
+    commandLine.replaceChildren("The same on the command line: ", element("code", {}, command()));
     listClipped();
   }
 
-  function side_drawn(column, which) {
+  function drawSide(column, which) {
     titles[which].textContent = column.title;
     const tile = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
     const sum = column.loss.reduce((a, b) => a + b, 0);
     tiles[which].replaceChildren(
       tile(column.loss.length > 1 ? "loss, all lines" : "loss", shown(sum, 5)),
-      tile("clipped tokens", `${column.marks.length} of ${offsets.at(-1)}`),
+      tile("clipped tokens", `${column.clipped} of ${offsets.at(-1)}`),
       tile("mean ratio", shown(column.metrics[0].ratio_mean, 4)),
-      tile("mean KL", shown(column.metrics[0].kl, 3)));
+      ...(column.limits.kl > 0 ? [tile("mean KL", shown(column.metrics[0].kl, 3))] : []));
     const labels = offsets.slice(1).map((_, i) => `response ${i}`);
     QUANTITIES.forEach(([name, title, unit], q) => {
       const figure = figures[which][q];
@@ -180,8 +180,8 @@ export function group(values) {
       const limit = Math.max(...columns.map((c) => c.limits[name]));
       figure.node.classList.toggle("hidden", name === "kl" && limit === 0);
       if (name === "kl" && limit === 0) return;
-      figure.note.textContent = name === "losses" || name === "gradient" ? "▲ clipped at the upper bound, ▼ at the lower: no gradient flows." : "";
-      const marks = name === "losses" || name === "gradient" ? column.marks.slice(0, MOST_MARKS) : [];
+      figure.note.textContent = { losses: CLIPPED, gradient: `Below 0 a step of descent makes the token more likely. ${CLIPPED}` }[name] ?? "";
+      const marks = name === "losses" || name === "gradient" ? column.shownMarks : [];
       const onCell = (row, token) => {
         figure.readout.classList.remove("hidden");
         figure.readout.textContent = told(column, row, token);
@@ -195,14 +195,14 @@ export function group(values) {
     const k = offsets[row] + token;
     const parts = [`advantage ${shown(column.advantages[k])}`, `ratio ${shown(column.ratios[k])}`, `loss ${shown(column.losses[k])}`, `gradient ${shown(column.gradient[k])}`];
     if (column.kl[k] !== 0) parts.push(`KL ${shown(column.kl[k])}`);
-    const why = column.regions[k] === 0 ? "" : ` Clipped: ${reason(column, k)}.`;
+    const why = column.regions[k] === 0 ? "" : ` Clipped: ${column.reasons.get(k) ?? (column.regions[k] > 0 ? "upper bound" : "lower bound")}.`;
     return `response ${row}, token ${token}: ${parts.join(", ")}.${why}`;
   }
 
   function listClipped() {
-    const lines = columns.flatMap((column) => column.marks.slice(0, 12).map((m) => element("tr", {},
-      element("td", {}, column.title), element("td", { class: "number" }, m.row), element("td", { class: "number" }, m.token), element("td", {}, reason(column, offsets[m.row] + m.token)))));
-    const more = columns.reduce((sum, c) => sum + Math.max(0, c.marks.length - 12), 0);
+    const lines = columns.flatMap((column) => column.marks.slice(0, MOST_LISTED).map((m) => element("tr", {},
+      element("td", {}, column.title), element("td", { class: "number" }, m.row), element("td", { class: "number" }, m.token), element("td", {}, column.reasons.get(offsets[m.row] + m.token)))));
+    const more = columns.reduce((sum, c) => sum + Math.max(0, c.clipped - MOST_LISTED), 0);
     clipped.replaceChildren(element("h2", {}, "Clipped tokens"),
       lines.length === 0 ? element("p", { class: "quiet" }, "None: the gradient flows at every token.")
         : element("div", { class: "scroll" }, element("table", {},
@@ -233,28 +233,26 @@ function evaluated(batch, method, settings, asOneBatch) {
   const found = batch.evaluate(method, settings, asOneBatch);
   const described = JSON.parse(lab.describe(method, settings, 1, 2, 1));
   const column = {
-    title: described.title, bounds: described.settings, advantages: found.advantages, losses: found.losses, gradient: found.gradient, ratios: found.ratios,
+    title: described.title, advantages: found.advantages, losses: found.losses, gradient: found.gradient, ratios: found.ratios,
     kl: found.kl, regions: found.regions, loss: Array.from(found.loss), warnings: found.warnings, metrics: JSON.parse(found.metrics()),
   };
+  column.reasons = new Map();
+  column.regions.forEach((region, k) => region !== 0 && column.reasons.size < MOST_REASONS && column.reasons.set(k, found.reason(k)));
   found.free();
   const offsets = offsetsOf(batch.lengths);
   column.marks = [];
+  column.clipped = 0;
   for (let row = 0; row + 1 < offsets.length; row++) {
     for (let k = offsets[row]; k < offsets[row + 1]; k++) {
-      if (column.regions[k] !== 0) column.marks.push({ row, token: k - offsets[row], text: column.regions[k] > 0 ? "▲" : "▼" });
+      if (column.regions[k] === 0) continue;
+      column.clipped += 1;
+      if (column.clipped <= MOST_MARKS) column.marks.push({ row, token: k - offsets[row], text: column.regions[k] > 0 ? "▲" : "▼" });
     }
   }
+  // So many marks would hide the numbers.
+  column.shownMarks = column.clipped <= MOST_MARKS ? column.marks : [];
   column.limits = Object.fromEntries(["advantages", "losses", "gradient", "kl"].map((name) => [name, column[name].reduce((most, x) => Math.max(most, Math.abs(x)), 0)]));
   return column;
-}
-
-// Why a token is clipped, from its ratio, its advantage and the bounds of the method.
-function reason(column, k) {
-  const high = column.regions[k] > 0;
-  const { epsilon_low: low, epsilon_high: up } = column.bounds;
-  const bound = high ? (up === undefined ? "the upper bound" : `1 + ${up}`) : low === undefined ? "the lower bound" : `1 − ${low}`;
-  const sign = column.advantages[k] >= 0 ? "positive" : "negative";
-  return `${high ? "upper" : "lower"} bound: ratio ${shown(column.ratios[k])} is ${high ? "above" : "below"} ${bound} and the advantage ${shown(column.advantages[k])} is ${sign}`;
 }
 
 // Lines for a trial of speed: the same numbers every time.

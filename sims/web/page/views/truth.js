@@ -3,7 +3,7 @@
 import { lab, Jobs } from "../engine.js";
 import { element, shown } from "../dom.js";
 import { MethodForm, numberField, words } from "../method_form.js";
-import { Figure, curves } from "../chart.js";
+import { Figure, curves, pairs } from "../chart.js";
 import { colours } from "../theme.js";
 import { write } from "../state.js";
 
@@ -22,12 +22,12 @@ prefix = ""
 probabilities = { left = 0.25, right = 0.65, EOS = 0.1 }
 `;
 const METRICS = [
-  ["cosine", "cosine with ∇J", "1: the same direction"],
-  ["bias", "relative bias", "what is no multiple of ∇J, over that multiple"],
-  ["variance", "relative variance of one group", "total variance over the squared multiple of ∇J"],
-  ["mse", "relative mean squared error", "of one group as an estimate of ∇J, at its best multiple"],
-  ["sign_agreement", "sign agreement", "visits at which credit and advantage have one sign"],
-  ["scale", "scale", "the multiple of ∇J in the update"],
+  ["cosine", "cosine with ∇J", "1 where the update has the direction of ∇J"],
+  ["bias", "bias", "the part of the update that is no multiple of ∇J, relative to the part that is"],
+  ["variance", "variance", "of the update of one group, relative to the square of the part that is a multiple of ∇J"],
+  ["mse", "squared error", "mean squared error of one group’s update as an estimate of ∇J, at its best multiple, relative to ∇J squared"],
+  ["sign_agreement", "sign agreement", "share of visits at which credit and true advantage have one sign"],
+  ["scale", "scale", "the multiple of ∇J in the update: a factor on the learning rate"],
 ];
 const REFERENCES = [["grpo", "", "GRPO"], ["rloo", "", "RLOO"]];
 const LAMBDAS = [0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 1];
@@ -37,7 +37,7 @@ const FORK_LENGTHS = [2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 36, 42, 50, 60, 
 const GUIDES = {
   length: {
     title: "The length bonus",
-    sentence: "With trace and clamp together, every token that is written is paid for, so that the expected update turns from the gradient of reward towards longer responses; the trace alone and the clamp alone do not.",
+    sentence: "With trace and clamp together, every token that is written is paid for, so that the expected update turns from the gradient of reward towards longer responses; with the trace alone or the clamp alone it keeps pointing towards reward.",
     note: "Exact, λ = 0.99, clamp −0.1, groups of 8. The task rewards the last symbol; how soon a response ends depends on the path, and EOS is a tenth as likely as in the zoo.",
   },
   inversion: {
@@ -85,9 +85,8 @@ export function truth(values) {
     later();
   } });
   const table = element("div", { class: "scroll" });
-  const credit = new Figure({ title: "Credit beside the true advantage", name: "truth-credit", rows: () => measured[0]?.answer.credit ?? [], note: "Implied credit over its scale, centred at each prefix, at the prefixes visited most. An unbiased method has the advantage." });
-  const creditTable = element("div", { class: "scroll" });
-  credit.plot.replaceWith(creditTable);
+  const meanings = element("details", {}, element("summary", {}, "What the columns say"), element("dl", { class: "note" }, METRICS.flatMap(([, label, meaning]) => [element("dt", {}, label), element("dd", {}, `${meaning}.`)])));
+  const credit = new Figure({ title: "Credit beside the true advantage", name: "truth-credit", rows: () => measured[0]?.answer.credit ?? [], note: "At the prefixes visited most: the true advantage of each next token (ring) and the credit that the method implies (dot), centred and over the size of its scale. An unbiased method has them in one place." });
   const sweep = new Figure({ title: "Sweep", name: "truth-sweep", rows: () => swept.map(({ label, x, answer: { credit: _, ...numbers } }) => ({ method: label, [state.sweep]: x, ...numbers })) });
   const axis = select("sweep", [["lambda", "λ"], ["horizon", "length of the task"], ["success", "success rate"]], () => stopped());
   const metric = select("metric", METRICS.map(([name, label]) => [name, label]), () => drawSweep());
@@ -101,7 +100,7 @@ export function truth(values) {
       element("div", { class: "controls" },
         element("fieldset", {}, element("legend", {}, "Task"), element("div", { class: "field wide" }, element("label", { for: "task" }, "task"), task), about, own, knob, tilted, size),
         form.node),
-      element("div", {}, problem, facts, busy, table, sweep.node, credit.node)));
+      element("div", {}, problem, facts, busy, table, meanings, sweep.node, credit.node)));
   sweep.note.replaceWith(element("div", { class: "buttons" }, axis, metric, go, cancel, progress));
 
   function select(name, choices, changed) {
@@ -154,13 +153,16 @@ export function truth(values) {
     let told = null;
     try {
       const points = [{ call: "facts", ...place() }, ...entrants().map(([method, settings, label]) => ({ call: "measure", ...place(), method, settings, label }))];
-      const finished = await quick.run({ points }, (point) => (point.call === "facts" ? (told = point.answer) : found.push(point)));
+      const finished = await quick.run({ points }, (point) => {
+        if (point.call === "facts") told = point.answer;
+        else found.push(point);
+        measured = found;
+        if (found.length === 1) drawCredit();
+        if (found.length) drawTable();
+      });
       if (!finished) return;
       problem.textContent = "";
-      measured = found;
       describe(told);
-      drawTable();
-      drawCredit();
     } catch (error) {
       problem.textContent = error.message;
     }
@@ -179,13 +181,10 @@ export function truth(values) {
   }
 
   function drawCredit() {
-    const list = measured[0].answer.credit.slice(0, 24);
+    const list = measured[0].answer.credit.slice(0, 24).map((r) => ({ ...r, name: `${r.prefix} → ${r.token}` }));
     const c = colours();
-    const largest = list.reduce((most, r) => Math.max(most, Math.abs(r.advantage), Math.abs(r.credit ?? 0)), 1e-300);
-    const bar = (x) => element("td", {}, meter(x, largest, c));
-    const rows = list.map((r) => element("tr", {}, element("td", {}, element("code", {}, r.prefix || "prompt")), element("td", {}, element("code", {}, r.token)), element("td", { class: "number" }, shown(r.pi, 3)),
-      bar(r.advantage), element("td", { class: "number" }, shown(r.advantage, 3)), bar(r.credit), element("td", { class: "number" }, shown(r.credit, 3))));
-    creditTable.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ["prefix", "token", "π", "advantage", "", "credit", ""].map((t) => element("th", {}, t)))), element("tbody", {}, rows)));
+    const plot = pairs({ rows: list, first: "advantage", second: "credit", xLabel: "advantage, credit", width: credit.width, label: "Credit beside the true advantage" });
+    credit.draw([plot], [{ name: "true advantage", colour: c.grey }, { name: "credit above 0", colour: c.blue }, { name: "credit below 0", colour: c.orange }]);
   }
 
   function stopped() {
@@ -253,15 +252,6 @@ export function truth(values) {
 
   controls();
   return { node, draw: () => draw(), leave: () => (jobs.cancel(), quick.cancel(), clearTimeout(timer)), restyle: () => { if (measured.length) drawCredit(); drawSweep(); } };
-}
-
-// A bar from the middle, blue to the right for positive numbers, orange to the left for negative ones.
-function meter(x, largest, c) {
-  const half = 40;
-  const wide = Math.max(0, Math.min(1, Math.abs(x ?? 0) / largest)) * half;
-  const holder = element("span", {});
-  holder.innerHTML = `<svg width="${2 * half + 2}" height="14" aria-hidden="true"><line x1="${half}" x2="${half}" y1="0" y2="14" stroke="${c.grid}"/><rect x="${x < 0 ? half - wide : half}" y="3" width="${wide}" height="8" fill="${x < 0 ? c.orange : c.blue}"/></svg>`;
-  return holder;
 }
 
 // A guided stop: one picture, one sentence, computed now.
