@@ -59,7 +59,9 @@ pub(super) fn of_tokens(
         let token = objective.surrogate.of_logps(&at, a).unwrap_or_else(|| objective.surrogate.at(z, a));
         let factor = input.factors.as_ref().map_or(1.0, |f| f[t]);
         let loss = correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor;
-        let kl = objective.kl.map_or(0.0, |(kl, _)| kl.at_around(at.logp, at.frozen, at.old, reference(response)[t]).value);
+        let kl = objective
+            .kl
+            .map_or(0.0, |(kl, _)| kl.at_around(at.logp, at.frozen, at.old, reference(response)[t]).value);
         TokenTerm { loss, ratio: token.ratio, kl, region: token.region }
     };
     (0..response.len()).map(of_token).collect()

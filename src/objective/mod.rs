@@ -181,22 +181,36 @@ mod tests {
         let batch = [Group { responses: vec![response(1.0), response(0.0)] }];
         let drift = [0.4, -0.5, 0.0, 0.05, 0.3, -0.3];
         let logps: Vec<f64> = old.iter().zip(drift).map(|(x, d)| x + d).collect();
-        for (name, settings) in [("grpo", "beta=0.1"), ("grpo", ""), ("grpo_lambda", "lambda=0.5 clamp=none beta=0.1 kl=k1"),
-            ("grpo_lambda", "update=weight"), ("dapo", ""), ("cispo", ""), ("sapo", "")]
-        {
+        for (name, settings) in [
+            ("grpo", "beta=0.1"),
+            ("grpo", ""),
+            ("grpo_lambda", "lambda=0.5 clamp=none beta=0.1 kl=k1"),
+            ("grpo_lambda", "update=weight"),
+            ("dapo", ""),
+            ("cispo", ""),
+            ("sapo", ""),
+        ] {
             let method = methods::parse(name, settings).unwrap().method;
             for (response, credit) in batch[0].responses.iter().zip(method.credit(&batch)) {
                 let terms = method.token_terms(response, &credit, &logps);
                 let long_way = Plain(method.as_ref()).token_terms(response, &credit, &logps);
                 for (a, b) in terms.iter().zip(&long_way) {
                     let gaps = [a.loss - b.loss, a.ratio - b.ratio, a.kl - b.kl];
-                    assert!(gaps.iter().all(|g| g.abs() < 1e-12) && a.region == b.region, "{name} {settings}: {a:?} for {b:?}");
+                    assert!(
+                        gaps.iter().all(|g| g.abs() < 1e-12) && a.region == b.region,
+                        "{name} {settings}: {a:?} for {b:?}"
+                    );
                 }
             }
         }
         let grpo = methods::parse("grpo", "").unwrap().method;
         let credits = grpo.credit(&batch);
-        let regions = |i: usize| grpo.token_terms(&batch[0].responses[i], &credits[i], &logps).iter().map(|t| t.region).collect::<Vec<_>>();
+        let regions = |i: usize| {
+            grpo.token_terms(&batch[0].responses[i], &credits[i], &logps)
+                .iter()
+                .map(|t| t.region)
+                .collect::<Vec<_>>()
+        };
         let (free, low, high) = (Region::Free, Region::Low, Region::High);
         // exp(0.4) and exp(0.3) are above 1.2, exp(-0.5) and exp(-0.3) below 0.8.
         assert_eq!(regions(0), [high, free, free, free, high, free]);

@@ -63,11 +63,7 @@ pub fn report(
 ///
 /// # Errors
 /// [`Failure::Refused`] for a setting that is no number, or a tolerance outside `(0, 1)`.
-pub fn assumptions(
-    tolerance: f64,
-    settings: &[String],
-    with_method: bool,
-) -> Result<Assumptions, Failure> {
+pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Result<Assumptions, Failure> {
     let mut assumed = Assumptions { tolerance, ..Assumptions::default() };
     if !(tolerance > 0.0 && tolerance < 1.0) {
         let message = format!("--tolerance {tolerance}: must be a number above 0 and below 1");

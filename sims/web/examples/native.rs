@@ -13,7 +13,11 @@ fn main() -> std::io::Result<()> {
         let began = std::time::Instant::now();
         let answer = answer(&request);
         let took = began.elapsed().as_secs_f64() * 1e3;
-        writeln!(out, "{}", json!({ "answer": answer.as_ref().ok(), "error": answer.as_ref().err(), "took": took }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "answer": answer.as_ref().ok(), "error": answer.as_ref().err(), "took": took })
+        )?;
     }
     Ok(())
 }

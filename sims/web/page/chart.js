@@ -17,8 +17,13 @@ export class Figure {
     this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout, this.buttons);
   }
 
+  // Asking for the width makes the browser lay the page out, which takes longer than a picture: it is asked once and then told.
   get width() {
-    return Math.max(280, Math.floor(this.plot.clientWidth || 640));
+    if (!this.known) {
+      this.known = this.plot.clientWidth;
+      if (this.known) watch(this);
+    }
+    return Math.max(280, Math.floor(this.known || 640));
   }
 
   draw(plots, legend = []) {
@@ -26,6 +31,17 @@ export class Figure {
     this.legend.replaceChildren(...legend.map(swatch));
     for (const button of this.buttons.children) button.disabled = plots.length === 0;
   }
+}
+
+let redraw = () => {};
+export const onResize = (call) => (redraw = call);
+
+function watch(figure) {
+  new ResizeObserver(([{ contentRect }]) => {
+    const before = figure.width;
+    figure.known = contentRect.width;
+    if (contentRect.width && figure.width !== before) redraw();
+  }).observe(figure.plot);
 }
 
 function swatch({ name, colour, dash }) {
@@ -56,8 +72,9 @@ export function curves({ series, x, y, width, height = 300, rules = [], label })
     ariaLabel: label,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
     x: { labelOffset: 38, labelAnchor: "center", labelArrow: "none", nice: false, ticks: Math.max(3, Math.floor(width / 90)), ...x },
-    y: { labelArrow: "none", grid: c.grid, nice: true, ticks: 6, ...y },
+    y: { labelArrow: "none", nice: true, ticks: 6, ...y },
     marks: [
+      Plot.gridY({ stroke: c.grid, strokeOpacity: 1, ticks: 6 }),
       ...rules.map((value) => Plot.ruleY([value], { stroke: c.quiet, strokeWidth: 1 })),
       ...marks,
     ].filter(Boolean),
@@ -80,9 +97,10 @@ export function pairs({ rows, first, second, xLabel, width, label }) {
     marginBottom: 46,
     ariaLabel: label,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
-    x: { label: xLabel, labelAnchor: "center", labelArrow: "none", labelOffset: 38, nice: true, grid: c.grid, ticks: Math.max(3, Math.floor((width - left) / 90)) },
+    x: { label: xLabel, labelAnchor: "center", labelArrow: "none", labelOffset: 38, nice: true, ticks: Math.max(3, Math.floor((width - left) / 90)) },
     y: { type: "band", domain: named.map((r) => r.i), label: null, tickSize: 0, tickFormat: (i) => cut(rows[i].name) },
     marks: [
+      Plot.gridX({ stroke: c.grid, strokeOpacity: 1, ticks: Math.max(3, Math.floor((width - left) / 90)) }),
       Plot.ruleX([0], { stroke: c.quiet }),
       Plot.link(named, { x1: first, x2: second, y: "i", stroke: c.grey, strokeWidth: 1.5 }),
       Plot.dot(named, { x: first, y: "i", r: 5, stroke: c.grey, strokeWidth: 2, fill: c.paper }),
@@ -104,47 +122,59 @@ function ramp() {
   });
 }
 
-// Rows of numbers as one small picture. Where there are more tokens than columns, each column shows its largest magnitude.
-function pixels({ values, offsets, limit, longest, columns }) {
-  const rows = offsets.length - 1;
-  const canvas = element("canvas", { width: columns, height: rows });
+// Paints rows of numbers, a pixel a token. Where there are more tokens than columns, each column shows its largest magnitude.
+function paint(canvas, { values, offsets, limit, longest }) {
+  const [columns, rows] = [canvas.width, canvas.height];
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
   const words = new Uint32Array(image.data.buffer);
   const palette = ramp();
+  const factor = limit > 0 ? 256 / limit : 0;
   for (let row = 0; row < rows; row++) {
     const [begin, end] = [offsets[row], offsets[row + 1]];
     for (let column = 0; column < columns; column++) {
       const from = begin + Math.floor((column * longest) / columns);
-      const to = Math.min(end, Math.max(from + 1, begin + Math.floor(((column + 1) * longest) / columns)));
       if (from >= end) break;
+      const to = Math.min(end, begin + Math.floor(((column + 1) * longest) / columns));
       let largest = values[from];
       for (let k = from + 1; k < to; k++) if (Math.abs(values[k]) > Math.abs(largest)) largest = values[k];
-      const share = limit > 0 ? Math.max(-1, Math.min(1, largest / limit)) : 0;
-      words[row * columns + column] = palette[256 + Math.round(256 * share)];
+      words[row * columns + column] = palette[256 + Math.round(Math.max(-256, Math.min(256, largest * factor)))];
     }
   }
   context.putImageData(image, 0, 0);
-  return canvas.toDataURL();
 }
 
-// A heat map over tokens (columns) and responses (rows); `marks`: [{ row, token, text }]. `onCell(row, token)` is called for the cell
-// under the pointer, or the one that the arrow keys reach.
-export function heat({ values, offsets, labels, limit, width, marks = [], label, onCell, rowHeight }) {
-  const c = colours();
+// A heat map over tokens (columns) and responses (rows) with its key, in `figure`; `marks`: [{ row, token, text }]. `onCell(row, token)`
+// is called for the cell under the pointer, or the one that the arrow keys reach. Axes are drawn anew only where they change.
+export function drawHeat(figure, { values, offsets, labels, limit, marks = [], label, unit, onCell, rowHeight }) {
   const rows = offsets.length - 1;
   let longest = 1;
   for (let i = 0; i < rows; i++) longest = Math.max(longest, offsets[i + 1] - offsets[i]);
-  const [left, right, top, bottom] = [Math.min(150, 26 + 7 * Math.max(...labels.map((l) => l.length))), 12, 4, 40];
   const tall = rowHeight ?? Math.max(4, Math.min(30, 360 / rows));
-  const inner = width - left - right;
-  const height = top + bottom + rows * tall;
-  const columns = Math.min(longest, Math.floor(inner));
+  const left = Math.min(150, 26 + 7 * Math.max(...labels.map((l) => l.length)));
+  const place = { left, right: 12, top: 4, bottom: 40, tall, rows, longest, inner: figure.width - left - 12, width: figure.width };
+  const frame = JSON.stringify([place, colours().ink, labels, marks, label]);
+  if (figure.frame !== frame) {
+    figure.frame = frame;
+    figure.canvas = element("canvas", { width: Math.min(longest, Math.floor(place.inner)), height: rows });
+    figure.holder = element("div", { class: "heat" }, figure.canvas, axes(place, labels, marks, label));
+    const share = (part, whole) => `${(100 * part) / whole}%`;
+    const height = place.top + place.bottom + rows * tall;
+    Object.assign(figure.canvas.style, { left: share(left, place.width), top: share(place.top, height), width: share(place.inner, place.width), height: share(rows * tall, height) });
+    // Where the picture lies within the plot, for downloads.
+    Object.assign(figure.canvas, { place: { x: left, y: place.top, width: place.inner, height: rows * tall } });
+  }
+  if (onCell) pointed(figure.holder.lastChild, place, offsets, onCell);
+  paint(figure.canvas, { values, offsets, limit, longest });
+  figure.draw([figure.holder, key({ limit, label: unit, width: figure.width })]);
+}
+
+function axes({ left, right, top, bottom, tall, rows, longest, inner, width }, labels, marks, label) {
+  const c = colours();
   const every = Math.max(1, Math.ceil(15 / tall));
-  const src = pixels({ values, offsets, limit, longest, columns });
-  const plot = Plot.plot({
+  return Plot.plot({
     width,
-    height,
+    height: top + bottom + rows * tall,
     marginLeft: left,
     marginRight: right,
     marginTop: top,
@@ -153,13 +183,8 @@ export function heat({ values, offsets, labels, limit, width, marks = [], label,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
     x: { domain: [0, longest], label: "token, from 0", labelAnchor: "center", labelArrow: "none", ticks: whole(longest, inner) },
     y: { domain: [rows, 0], label: null, tickSize: 0, ticks: labels.map((_, i) => i + 0.5).filter((_, i) => i % every === 0), tickFormat: (at) => labels[Math.floor(at)] },
-    marks: [
-      Plot.image([0], { x: longest / 2, y: rows / 2, src, width: inner, height: rows * tall, preserveAspectRatio: "none", imageRendering: "pixelated" }),
-      Plot.text(marks, { x: (m) => m.token + 0.5, y: (m) => m.row + 0.5, text: "text", fill: c.ink, stroke: c.paper, strokeWidth: 3, fontSize: Math.min(13, tall), fontWeight: 700 }),
-    ],
+    marks: [Plot.text(marks, { x: (m) => m.token + 0.5, y: (m) => m.row + 0.5, text: "text", fill: c.ink, stroke: c.paper, strokeWidth: 3, fontSize: Math.min(13, tall), fontWeight: 700 })],
   });
-  if (onCell) pointed(plot, { left, top, inner, tall, rows, longest, offsets, onCell });
-  return plot;
 }
 
 function whole(longest, inner) {
@@ -168,17 +193,20 @@ function whole(longest, inner) {
 }
 
 // The cell under the pointer and the arrow keys, framed.
-function pointed(plot, { left, top, inner, tall, rows, longest, offsets, onCell }) {
-  const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+function pointed(plot, place, offsets, onCell) {
+  const known = plot.cell;
+  plot.cell = { offsets, onCell, frame: known?.frame ?? document.createElementNS("http://www.w3.org/2000/svg", "rect"), row: known?.row ?? 0, token: known?.token ?? 0 };
+  if (known) return;
+  const { left, top, inner, tall, rows, longest } = place;
   const wide = inner / longest;
-  const at = { row: 0, token: 0 };
   const show = (row, token) => {
+    const at = plot.cell;
     at.row = Math.max(0, Math.min(rows - 1, row));
-    at.token = Math.max(0, Math.min(offsets[at.row + 1] - offsets[at.row] - 1, token));
+    at.token = Math.max(0, Math.min(at.offsets[at.row + 1] - at.offsets[at.row] - 1, token));
     const size = { x: left + at.token * wide, y: top + at.row * tall, width: Math.max(wide, 2), height: tall };
-    Object.entries({ ...size, fill: "none", stroke: "currentColor", "stroke-width": 2, class: "cursor" }).forEach(([k, v]) => frame.setAttribute(k, v));
-    if (!frame.parentNode) plot.append(frame);
-    onCell(at.row, at.token);
+    Object.entries({ ...size, fill: "none", stroke: "currentColor", "stroke-width": 2, class: "cursor" }).forEach(([k, v]) => at.frame.setAttribute(k, v));
+    if (!at.frame.parentNode) plot.append(at.frame);
+    at.onCell(at.row, at.token);
   };
   plot.setAttribute("tabindex", "0");
   plot.addEventListener("pointermove", (event) => {
@@ -193,42 +221,41 @@ function pointed(plot, { left, top, inner, tall, rows, longest, offsets, onCell 
     const step = steps[event.key];
     if (!step) return;
     event.preventDefault();
-    show(at.row + step[0], at.token + step[1]);
+    show(plot.cell.row + step[0], plot.cell.token + step[1]);
   });
 }
 
+// The colours of the key as a picture one pixel high, of one theme.
+const strips = new Map();
+function strip() {
+  const { middle } = colours();
+  if (!strips.has(middle)) {
+    const canvas = element("canvas", { width: 257, height: 1 });
+    paint(canvas, { values: Float64Array.from({ length: 257 }, (_, i) => (i - 128) / 128), offsets: [0, 257], limit: 1, longest: 257 });
+    strips.set(middle, canvas.toDataURL());
+  }
+  return strips.get(middle);
+}
+
 // The key of a heat map.
-export function key({ limit, label, width }) {
+function key({ limit, label, width }) {
   const c = colours();
-  const values = limit > 0 ? [-limit, 0, limit] : [-1, 0, 1];
-  const samples = Array.from({ length: 65 }, (_, i) => (i - 32) / 32);
-  const plot = Plot.plot({
-    width: Math.min(width, 300),
+  const end = limit > 0 ? limit : 1;
+  const wide = Math.min(width, 300);
+  return Plot.plot({
+    width: wide,
     height: 46,
     marginLeft: 28,
     marginRight: 28,
     marginTop: 20,
     marginBottom: 18,
-    ariaLabel: `Colours: ${label}, from ${shown(values[0])} to ${shown(values[2])}`,
+    ariaLabel: `Colours: ${label}, from ${shown(-end)} to ${shown(end)}`,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
-    x: { domain: [values[0], values[2]], ticks: values, tickFormat: (v) => shown(v, 3), label: null, tickSize: 3 },
+    x: { domain: [-end, end], ticks: [-end, 0, end], tickFormat: (v) => shown(v, 3), label: null, tickSize: 3 },
+    y: { axis: null, domain: [0, 1] },
     marks: [
-      Plot.rect(samples.slice(0, -1), {
-        x1: (s) => s * values[2],
-        x2: (s) => (s + 1 / 32) * values[2],
-        y1: 0,
-        y2: 1,
-        insetLeft: -0.5,
-        insetRight: -0.5,
-        fill: (s) => {
-          const at = s + 1 / 64;
-          return `rgb(${mixed(c.middle, at < 0 ? c.orange : c.blue, Math.abs(at) ** 0.8).join(",")})`;
-        },
-      }),
+      Plot.image([0], { x: 0, y: 0.5, src: strip(), width: wide - 56, height: 8, preserveAspectRatio: "none" }),
       Plot.text([label], { frameAnchor: "top-left", dy: -16, text: (t) => t }),
     ],
-    y: { axis: null },
-    color: { type: "identity" },
   });
-  return plot;
 }

@@ -27,7 +27,7 @@ function text(content, x, y, attributes = {}) {
 
 // The plots of a figure below each other, with its title and legend, as one picture that needs no style of the page.
 function picture(figure) {
-  const plots = [...figure.querySelectorAll(".plot > svg, .plot figure > svg")];
+  const plots = [...figure.querySelectorAll(".plot > svg, .plot > .heat > svg")];
   const style = getComputedStyle(document.documentElement);
   const width = Math.max(...plots.map((plot) => plot.viewBox.baseVal.width));
   const legend = [...figure.querySelectorAll(".legend li")];
@@ -53,6 +53,14 @@ function picture(figure) {
     copy.setAttribute("width", w);
     copy.setAttribute("height", h);
     copy.setAttribute("y", y);
+    copy.querySelector(".cursor")?.remove();
+    const canvas = plot.parentNode.querySelector(":scope > canvas");
+    if (canvas) {
+      const image = document.createElementNS(SPACE, "image");
+      const attributes = { ...canvas.place, href: canvas.toDataURL(), preserveAspectRatio: "none", style: "image-rendering:pixelated" };
+      for (const [key, value] of Object.entries(attributes)) image.setAttribute(key, value);
+      copy.prepend(image);
+    }
     svg.append(copy);
     y += h + 8;
   }

@@ -3,7 +3,8 @@
 import { load } from "./engine.js";
 import * as theme from "./theme.js";
 import { read } from "./state.js";
-import { element } from "./dom.js";
+import { eachFrame, element } from "./dom.js";
+import { onResize } from "./chart.js";
 import { start } from "./views/start.js";
 import { credit } from "./views/credit.js";
 import { group } from "./views/group.js";
@@ -38,12 +39,7 @@ load().then((lab) => {
   globalThis.grpoLambda = lab;
   theme.onChange(redraw);
   addEventListener("hashchange", show);
-  let width = innerWidth;
-  addEventListener("resize", () => {
-    if (innerWidth === width) return;
-    width = innerWidth;
-    redraw();
-  });
+  onResize(eachFrame(redraw));
   show();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }).catch((error) => {

@@ -8,16 +8,21 @@ export function read() {
 // The longest address that browsers and mail programs carry without loss.
 const LONGEST = 8000;
 
+// A browser takes long to change the address, and refuses to do it often: it is changed when the reader pauses.
+const PAUSE = 250;
+let waiting = 0;
+
 // Values that are defaults are left out. Returns whether everything fitted.
 export function write(view, values, defaults) {
   const kept = Object.entries(values).filter(([key, value]) => String(value) !== String(defaults[key] ?? ""));
   const query = () => new URLSearchParams(kept).toString();
-  let whole = true;
-  if (query().length > LONGEST) {
-    whole = false;
-    kept.sort((a, b) => String(a[1]).length - String(b[1]).length).pop();
-  }
+  const whole = query().length <= LONGEST;
+  if (!whole) kept.sort((a, b) => String(a[1]).length - String(b[1]).length).pop();
   const hash = `#${view}${kept.length ? `?${query()}` : ""}`;
-  if (hash !== location.hash) history.replaceState(null, "", hash);
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    // The reader may have gone to another view in between.
+    if (read().view === view && hash !== location.hash) history.replaceState(null, "", hash);
+  }, PAUSE);
   return whole;
 }

@@ -1,6 +1,6 @@
 //! Groups that the page holds, edits and evaluates.
 
-use grpo_lambda::group::{Evidence, Response, Series};
+use grpo_lambda::group::{Evidence, Group, Response, Series};
 use grpo_lambda::methods::{Configured, Credit, TokenTerm};
 use grpo_lambda::settings::Settings;
 use grpo_lambda::surrogate::Region;
@@ -35,7 +35,12 @@ impl Batch {
     ///
     /// # Errors
     /// The text of the command line.
-    pub fn evaluate(&mut self, method: &str, settings: &str, as_one_batch: bool) -> Result<Evaluation, String> {
+    pub fn evaluate(
+        &mut self,
+        method: &str,
+        settings: &str,
+        as_one_batch: bool,
+    ) -> Result<Evaluation, String> {
         let configured = configure(method, settings)?;
         for (number, line) in &mut self.lines {
             estimate::check(&configured, line).map_err(|what| format!("{GROUPS}:{number}: {what}"))?;
@@ -108,7 +113,9 @@ impl Batch {
         let answer = &mut line.group.responses[i];
         if line.masks.is_some() || line.advantages.is_some() || answer.evidence != Evidence::default() {
             let what = "a mask, advantages or evidence per token";
-            return Err(format!("the length of a response cannot be changed where its line has {what}; edit the text"));
+            return Err(format!(
+                "the length of a response cannot be changed where its line has {what}; edit the text"
+            ));
         }
         if length == 0 {
             return Err("length = 0; a response has at least one token".to_owned());
@@ -133,7 +140,8 @@ impl Batch {
     /// # Errors
     /// None that a reader could mend.
     pub fn text(&self) -> Result<String, String> {
-        let lines: Result<Vec<String>, String> = self.lines.iter().map(|(_, line)| crate::json(&object(line))).collect();
+        let lines: Result<Vec<String>, String> =
+            self.lines.iter().map(|(_, line)| crate::json(&object(line))).collect();
         lines.map(|lines| lines.join("\n") + "\n")
     }
 
@@ -186,7 +194,8 @@ impl Evaluation {
     /// Why the loss of a token is flat, by its place in the arrays; empty where it is not.
     pub fn reason(&self, token: usize) -> String {
         let Some(term) = self.terms.iter().flatten().nth(token) else { return String::new() };
-        let advantage = self.estimates.iter().flat_map(|e| &e.advantages).flatten().nth(token).copied().unwrap_or(0.0);
+        let advantage =
+            self.estimates.iter().flat_map(|e| &e.advantages).flatten().nth(token).copied().unwrap_or(0.0);
         let sign = if advantage < 0.0 { "negative" } else { "positive" };
         let (side, relation, bound) = match (term.region, &self.bounds.cap) {
             (Region::Free, _) => return String::new(),
@@ -275,23 +284,29 @@ const UNTRAINED: TokenTerm = TokenTerm { loss: 0.0, ratio: 1.0, kl: 0.0, region:
 
 /// The terms of every token, response by response.
 fn terms(configured: &Configured, lines: &Lines, as_one_batch: bool) -> Vec<Vec<TokenTerm>> {
-    if !as_one_batch {
-        let own = |line: &(usize, Line)| terms(configured, &vec![line.clone()], true);
-        return if lines.len() > 1 { lines.iter().flat_map(own).collect() } else { terms(configured, lines, true) };
-    }
     let method = configured.method.as_ref();
-    let batch: Vec<_> = lines.iter().map(|(_, line)| line.group.clone()).collect();
-    let given: Option<Vec<_>> = lines.iter().map(|(_, line)| line.advantages.clone()).collect();
-    let credits = match given {
-        Some(given) => method.credit_given(&batch, given.concat()),
-        None => method.credit(&batch),
+    let credits = |batch: &[Group], given: Option<Vec<Vec<f64>>>| match given {
+        Some(given) => method.credit_given(batch, given),
+        None => method.credit(batch),
+    };
+    let credits: Vec<Credit> = if as_one_batch {
+        let batch: Vec<Group> = lines.iter().map(|(_, line)| line.group.clone()).collect();
+        let given: Option<Vec<_>> = lines.iter().map(|(_, line)| line.advantages.clone()).collect();
+        credits(&batch, given.map(|rows| rows.concat()))
+    } else {
+        let own =
+            |(_, line): &(usize, Line)| credits(std::slice::from_ref(&line.group), line.advantages.clone());
+        lines.iter().flat_map(own).collect()
     };
     let rows = lines.iter().flat_map(|(_, line)| (0..line.logps.len()).map(move |i| (line, i)));
     let of_response = |((line, i), credit): ((&Line, usize), &Credit)| {
         let terms = method.token_terms(&line.group.responses[i], credit, &line.logps[i]);
         let Some(masks) = &line.masks else { return terms };
         let mut terms = terms.into_iter();
-        masks[i].iter().map(|trained| if *trained { terms.next() } else { None }.unwrap_or(UNTRAINED)).collect()
+        masks[i]
+            .iter()
+            .map(|trained| if *trained { terms.next() } else { None }.unwrap_or(UNTRAINED))
+            .collect()
     };
     rows.zip(&credits).map(of_response).collect()
 }
@@ -352,7 +367,11 @@ mod tests {
                 assert_eq!(found.gradient().len(), 6);
                 assert_eq!(found.regions(), [0, 1, -1, 0, 1, -1]);
                 assert_eq!(found.reason(0), "");
-                assert!(found.reason(2).starts_with("lower bound: the ratio 0.6703 is below 1 - 0.2 and the advantage -0.7"));
+                assert!(
+                    found
+                        .reason(2)
+                        .starts_with("lower bound: the ratio 0.6703 is below 1 - 0.2 and the advantage -0.7")
+                );
             }
         }
     }
@@ -401,7 +420,8 @@ mod tests {
         let line = r#"{"rewards":[1,0],"logps":[[-0.5],[-1.5]],"old_logps":[[-0.5],[-1]]}"#;
         let mut batch = Batch::new(line, "grpo", "").unwrap();
         let error = batch.evaluate("grpo", "beta=0.1", false).err().unwrap();
-        let by_command = estimate::printed(&configure("grpo", "beta=0.1").unwrap(), GROUPS, line.as_bytes(), false);
+        let by_command =
+            estimate::printed(&configure("grpo", "beta=0.1").unwrap(), GROUPS, line.as_bytes(), false);
         assert_eq!(error, by_command.err().unwrap().line());
     }
 }

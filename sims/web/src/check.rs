@@ -34,16 +34,25 @@ pub fn against(
 mod tests {
     use super::*;
 
-    const LINE: &str = r#"{"rewards":[1,0,0],"logps":[[-0.5,-0.2],[-1.5],[-1]],"old_logps":[[-0.5,-0.3],[-1.5],[-1]]}"#;
+    const LINE: &str =
+        r#"{"rewards":[1,0,0],"logps":[[-0.5,-0.2],[-1.5],[-1]],"old_logps":[[-0.5,-0.3],[-1.5],[-1]]}"#;
 
     #[test]
     fn a_convention_is_named_and_a_wrong_line_is_refused_with_its_file() {
-        let verl = grpo_lambda_sims::estimate::printed(&configure("grpo", "std_preset=verl").unwrap(), "", LINE.as_bytes(), true);
+        let verl = grpo_lambda_sims::estimate::printed(
+            &configure("grpo", "std_preset=verl").unwrap(),
+            "",
+            LINE.as_bytes(),
+            true,
+        );
         let theirs = verl.unwrap().text;
         let report = against(LINE, &theirs, "", "", false, 1e-9).unwrap();
         assert!(report.contains("verl adv_estimator=grpo"), "{report}");
         let error = against(LINE, "{\"advantages\":[1,2]}", "", "", false, 1e-9).unwrap_err();
-        assert_eq!(error, "theirs.jsonl:1: advantages: 2 entries for 3 responses; one per response is needed");
+        assert_eq!(
+            error,
+            "theirs.jsonl:1: advantages: 2 entries for 3 responses; one per response is needed"
+        );
         let error = against("{", &theirs, "", "", false, 1e-9).unwrap_err();
         assert!(error.starts_with("groups.jsonl:1: not JSON"), "{error}");
     }

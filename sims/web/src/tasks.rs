@@ -1,8 +1,8 @@
 //! The tasks of the zoo with a knob for their length, where they have one.
 
 use grpo_lambda::mdp::zoo::{
-    Branch, Chain, Deceptive, DelayedFormat, DistractorLength, EosHazard, EosHazardDependent, Family, Fork, Full,
-    LuckyGuess, Needle, Noisy, Parity, Pivot, Random,
+    Branch, Chain, Deceptive, DelayedFormat, DistractorLength, EosHazard, EosHazardDependent, Family, Fork,
+    Full, LuckyGuess, Needle, Noisy, Parity, Pivot, Random,
 };
 use grpo_lambda::mdp::{Tabular, Tree};
 
@@ -28,7 +28,10 @@ impl Knob {
     pub(crate) fn build(&self, value: usize) -> Result<(Tree, Tabular), String> {
         if value < self.least || value > self.most || (value - self.least) % self.step != 0 {
             let every = if self.step > 1 { format!(" in steps of {}", self.step) } else { String::new() };
-            return Err(format!("{} = {value}; must be from {} to {}{every}", self.label, self.least, self.most));
+            return Err(format!(
+                "{} = {value}; must be from {} to {}{every}",
+                self.label, self.least, self.most
+            ));
         }
         (self.build)(value)
     }
@@ -36,11 +39,14 @@ impl Knob {
 
 /// The knob of a task; the most is what a browser sums in about a second.
 pub(crate) fn knob(task: &str) -> Option<Knob> {
-    let knob = |label, (least, default, most), build| Some(Knob { label, least, most, default, step: 1, build });
+    let knob =
+        |label, (least, default, most), build| Some(Knob { label, least, most, default, step: 1, build });
     match task {
         "pivot" => knob("length", (3, 6, 10), |length| built(Pivot { length, ..Pivot::default() })),
         "lucky_guess" => knob("work", (0, 3, 7), |work| built(LuckyGuess { work, ..LuckyGuess::default() })),
-        "eos_hazard" => knob("horizon", (2, 8, 10), |horizon| built(EosHazard { horizon, ..EosHazard::default() })),
+        "eos_hazard" => {
+            knob("horizon", (2, 8, 10), |horizon| built(EosHazard { horizon, ..EosHazard::default() }))
+        }
         "eos_hazard_dependent" => knob("horizon", (2, 8, 10), |horizon| {
             built(EosHazardDependent { horizon, ..EosHazardDependent::default() })
         }),

@@ -58,7 +58,11 @@ impl Task {
         let all = zoo::all();
         let named = all.iter().find(|named| named.name == name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|named| named.name).collect();
-            format!("unknown task `{name}`{}; known: {}", did_you_mean(name, names.iter().copied()), names.join(", "))
+            format!(
+                "unknown task `{name}`{}; known: {}",
+                did_you_mean(name, names.iter().copied()),
+                names.join(", ")
+            )
         })?;
         let (tree, policy) = match (knob(name), value) {
             (Some(knob), Some(value)) => knob.build(value)?,
@@ -164,7 +168,8 @@ fn credit(oracle: &Oracle, expected: &Expected, scale: f64) -> Vec<Value> {
     let tree = oracle.tree;
     let mut nodes: Vec<usize> =
         tree.nodes().filter(|&n| tree.edges_of(n).len() > 1 && oracle.visit[n] > 0.0).collect();
-    nodes.sort_by(|&a, &b| oracle.visit[b].total_cmp(&oracle.visit[a]).then(a.cmp(&b)));
+    // Prefixes that are visited equally often but for rounding keep their order in the tree.
+    nodes.sort_by_key(|&n| (std::cmp::Reverse((oracle.visit[n] * 1e12).round() as u64), n));
     nodes.truncate(PREFIXES);
     let rows = |node: usize| {
         let mean: f64 = tree.edges_of(node).map(|e| oracle.probs[e] * expected.credit[e]).sum();
@@ -201,9 +206,7 @@ pub fn length_bonus(policy: usize, horizon: usize) -> Result<String, String> {
         return Err(format!("horizon = {horizon}; must be from 2 to 256"));
     }
     let points = at_horizon(policy, horizon);
-    let arm = |p: &grpo_lambda_sims::experiments::length_bonus::horizon::Point| {
-        json!({ "arm": p.arm, "cosine": p.cosine, "cosine_length": p.cosine_length, "mean_length": p.mean_length })
-    };
+    let arm = |p: &grpo_lambda_sims::experiments::length_bonus::horizon::Point| json!({ "arm": p.arm, "cosine": p.cosine, "cosine_length": p.cosine_length, "mean_length": p.mean_length });
     crate::json(&points.iter().map(arm).collect::<Vec<Value>>())
 }
 
@@ -221,7 +224,9 @@ mod tests {
     fn rloo_is_unbiased_and_grpo_lambda_prefers_the_worse_answer_of_the_fork() {
         let fork = Task::zoo("fork", None).unwrap();
         let rloo = value(fork.measure("rloo", "", 4));
-        assert!((rloo["cosine"].as_f64().unwrap() - 1.0).abs() < 1e-12 && rloo["bias"].as_f64().unwrap() < 1e-7);
+        assert!(
+            (rloo["cosine"].as_f64().unwrap() - 1.0).abs() < 1e-12 && rloo["bias"].as_f64().unwrap() < 1e-7
+        );
         let traced = value(fork.measure("grpo_lambda", "lambda=0.99", 8));
         let raw = |i: usize| traced["credit"][i]["raw"].as_f64().unwrap();
         assert!(raw(0) < raw(1), "short {} long {}", raw(0), raw(1));

@@ -17,7 +17,7 @@ const EXAMPLES = [
 export function check(values) {
   const state = { ...DEFAULTS, ...values };
   const area = (name, label, rows) => {
-    const node = element("textarea", { id: `check-${name}`, rows, value: state[name], spellcheck: false, oninput: () => {
+    const node = element("textarea", { id: `check-${name}`, rows, value: state[name], spellcheck: false, autocomplete: "off", oninput: () => {
       state[name] = node.value;
       draw();
     } });

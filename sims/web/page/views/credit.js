@@ -3,7 +3,7 @@
 import { lab } from "../engine.js";
 import { element, shown } from "../dom.js";
 import { MethodForm, numberField } from "../method_form.js";
-import { Figure, curves, heat, key } from "../chart.js";
+import { Figure, curves, drawHeat } from "../chart.js";
 import { colours } from "../theme.js";
 import { write } from "../state.js";
 
@@ -20,7 +20,7 @@ export function credit(values) {
   const problem = element("p", { class: "problem", role: "alert" });
   const said = element("p", { class: "said", "aria-live": "polite" });
   const tiles = element("dl", { class: "tiles" });
-  const equation = element("pre", {});
+  const equation = element("dl", { class: "equation" });
   const notes = element("p", { class: "note" });
   const curve = new Figure({ title: "Pull of the gradient on every token", name: "credit", rows,
     note: "−N ∂L/∂log π, with N tokens in the group. Above 0 the token becomes more likely; GRPO with a token mean has the advantage at every token." });
@@ -52,7 +52,8 @@ export function credit(values) {
 
   function describe() {
     const { title, idle, assumed, equation: text } = JSON.parse(lab.describe(state.method, state.settings, 1, state.size, state.length));
-    equation.textContent = text ?? "This method does not describe itself.";
+    const parts = (text ?? "").split("\n").map((line) => line.match(/^(\S+)\s+(.*)$/)).filter(Boolean);
+    equation.replaceChildren(...parts.flatMap(([, name, meaning]) => [element("dt", {}, name), element("dd", {}, meaning)]));
     const evidence = assumed.length ? [`Assumed of the evidence: ${assumed.join("; ")}.`] : [];
     notes.textContent = [...idle.map((note) => `Note: ${note}.`), ...evidence].join(" ");
     return title;
@@ -110,10 +111,7 @@ export function credit(values) {
     lists.forEach((list, i) => values.set(list, i * state.length));
     const limit = values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
     const offsets = [0, 1, 2, 3, 4].map((i) => i * state.length);
-    strip.draw([
-      heat({ values, offsets, labels: LABELS, limit, width: strip.width, rowHeight: 30, label: "Pull on every token as colours" }),
-      key({ limit, label: "pull", width: strip.width }),
-    ]);
+    drawHeat(strip, { values, offsets, labels: LABELS, limit, rowHeight: 30, label: "Pull on every token as colours", unit: "pull" });
   }
 
   return { node, draw };

@@ -3,7 +3,7 @@
 import { lab } from "../engine.js";
 import { element, eachFrame, shown } from "../dom.js";
 import { MethodForm } from "../method_form.js";
-import { Figure, heat, key } from "../chart.js";
+import { Figure, drawHeat } from "../chart.js";
 import { write } from "../state.js";
 
 const EXAMPLE = `{"rewards":[1,1,0,0],"logps":[[-0.4,-0.9,-0.3,-1.1,-0.2,-0.6],[-0.5,-0.7,-1.2,-0.1],[-0.9,-1.4,-0.8,-0.5,-0.7,-1.0,-0.3,-0.4],[-1.1,-0.6,-0.9]],"old_logps":[[-0.4,-1.2,-0.3,-1.1,-0.25,-0.6],[-0.5,-0.7,-1.2,-0.1],[-0.9,-1.1,-0.8,-0.5,-0.7,-1.0,-0.3,-0.4],[-1.1,-0.6,-0.6]],"ref_logps":[[-0.4,-1.0,-0.35,-1.0,-0.2,-0.6],[-0.5,-0.8,-1.1,-0.1],[-0.9,-1.2,-0.8,-0.6,-0.7,-1.0,-0.3,-0.5],[-1.0,-0.6,-0.8]]}`;
@@ -19,6 +19,7 @@ const MOST_ROWS = 16;
 const MOST_MARKS = 400;
 const MOST_REASONS = 40;
 const MOST_LISTED = 8;
+const LONGEST_SHOWN = 400000;
 
 export function group(values) {
   const state = { ...DEFAULTS, ...values };
@@ -30,7 +31,7 @@ export function group(values) {
   const warned = element("p", { class: "note" });
   const size = element("p", { class: "note" });
   const table = element("div", { class: "scroll" });
-  const text = element("textarea", { rows: 7, value: state.text, spellcheck: false, "aria-label": "Lines of sim estimate", oninput: () => {
+  const text = element("textarea", { rows: 7, spellcheck: false, autocomplete: "off", "aria-label": "Lines of sim estimate", placeholder: "These lines are too long to be shown; what you paste replaces them.", oninput: () => {
     state.text = text.value;
     parse();
   } });
@@ -64,6 +65,7 @@ export function group(values) {
         element("details", { open: false }, element("summary", {}, "The lines as text: paste your own"), text, element("div", { class: "buttons" }, sample, large), commandLine),
         element("div", { class: "two" }, ...sides), clipped)));
   const soon = eachFrame(() => draw());
+  shows(state.text);
 
   // Input is read again only when the text changes: settings are evaluated on what is held.
   function parse() {
@@ -85,13 +87,19 @@ export function group(values) {
   }
 
   function load(lines) {
-    text.value = state.text = lines;
+    shows(lines);
     parse();
+  }
+
+  // A text that nobody can read would only slow the page down.
+  function shows(lines) {
+    state.text = lines;
+    text.value = lines.length <= LONGEST_SHOWN ? lines : "";
   }
 
   // After an edit of the held lines: their text is written again where a reader can hold it.
   function edited() {
-    if (offsets.at(-1) <= 20000) text.value = state.text = batch.text();
+    if (offsets.at(-1) <= 20000) shows(batch.text());
     offsets = offsetsOf(batch.lengths);
     soon();
   }
@@ -186,8 +194,7 @@ export function group(values) {
         figure.readout.classList.remove("hidden");
         figure.readout.textContent = told(column, row, token);
       };
-      figure.draw([heat({ values, offsets, labels, limit, width: figure.width, marks, label: `${title}, ${column.title}; arrow keys move the cell that is read out`, onCell }),
-        key({ limit, label: unit, width: figure.width })]);
+      drawHeat(figure, { values, offsets, labels, limit, marks, label: `${title}, ${column.title}; arrow keys move the cell that is read out`, unit, onCell });
     });
   }
 
@@ -236,23 +243,27 @@ function evaluated(batch, method, settings, asOneBatch) {
     title: described.title, advantages: found.advantages, losses: found.losses, gradient: found.gradient, ratios: found.ratios,
     kl: found.kl, regions: found.regions, loss: Array.from(found.loss), warnings: found.warnings, metrics: JSON.parse(found.metrics()),
   };
-  column.reasons = new Map();
-  column.regions.forEach((region, k) => region !== 0 && column.reasons.size < MOST_REASONS && column.reasons.set(k, found.reason(k)));
-  found.free();
   const offsets = offsetsOf(batch.lengths);
-  column.marks = [];
-  column.clipped = 0;
+  Object.assign(column, { reasons: new Map(), marks: [], clipped: 0 });
   for (let row = 0; row + 1 < offsets.length; row++) {
     for (let k = offsets[row]; k < offsets[row + 1]; k++) {
       if (column.regions[k] === 0) continue;
       column.clipped += 1;
       if (column.clipped <= MOST_MARKS) column.marks.push({ row, token: k - offsets[row], text: column.regions[k] > 0 ? "▲" : "▼" });
+      if (column.clipped <= MOST_REASONS) column.reasons.set(k, found.reason(k));
     }
   }
+  found.free();
   // So many marks would hide the numbers.
   column.shownMarks = column.clipped <= MOST_MARKS ? column.marks : [];
-  column.limits = Object.fromEntries(["advantages", "losses", "gradient", "kl"].map((name) => [name, column[name].reduce((most, x) => Math.max(most, Math.abs(x)), 0)]));
+  column.limits = Object.fromEntries(["advantages", "losses", "gradient", "kl"].map((name) => [name, largest(column[name])]));
   return column;
+}
+
+function largest(list) {
+  let most = 0;
+  for (let k = 0; k < list.length; k++) if (Math.abs(list[k]) > most) most = Math.abs(list[k]);
+  return most;
 }
 
 // Lines for a trial of speed: the same numbers every time.

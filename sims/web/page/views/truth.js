@@ -66,7 +66,7 @@ export function truth(values) {
   const options = [...all.map((t) => element("option", { value: t.name, title: t.about }, t.name)), element("option", { value: "" }, "one of my own (TOML)")];
   const task = element("select", { id: "task", onchange: () => choose(task.value) }, ...options);
   const about = element("p", { class: "note" });
-  const toml = element("textarea", { rows: 14, spellcheck: false, "aria-label": "A token-MDP as TOML", oninput: () => {
+  const toml = element("textarea", { rows: 14, spellcheck: false, autocomplete: "off", "aria-label": "A token-MDP as TOML", oninput: () => {
     state.toml = toml.value;
     later();
   } });
