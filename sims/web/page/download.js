@@ -31,14 +31,15 @@ function picture(figure) {
   const style = getComputedStyle(document.documentElement);
   const width = Math.max(...plots.map((plot) => plot.viewBox.baseVal.width));
   const legend = [...figure.querySelectorAll(".legend li")];
-  const title = figure.querySelector("h2").textContent;
+  const { subject } = figure.dataset;
+  const title = figure.querySelector("h2").textContent + (subject ? `: ${subject}` : "");
   const svg = document.createElementNS(SPACE, "svg");
   svg.setAttribute("xmlns", SPACE);
   svg.style.cssText = `color:${style.getPropertyValue("--ink")};background:${style.getPropertyValue("--paper")};font:13px system-ui,sans-serif`;
   svg.append(text(title, 12, 26, { "font-size": 16, "font-weight": 650 }));
   let [x, y] = [12, 48];
   for (const item of legend) {
-    const wide = 40 + item.textContent.length * 7.2;
+    const wide = item.offsetWidth + 22;
     if (x > 12 && x + wide > width) [x, y] = [12, y + 20];
     const swatch = item.querySelector("svg").cloneNode(true);
     swatch.setAttribute("x", x);

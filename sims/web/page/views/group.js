@@ -189,6 +189,7 @@ export function group(values) {
       figure.node.classList.toggle("hidden", name === "kl" && limit === 0);
       if (name === "kl" && limit === 0) return;
       figure.note.textContent = { losses: CLIPPED, gradient: `Below 0 a step of descent makes the token more likely. ${CLIPPED}` }[name] ?? "";
+      figure.node.dataset.subject = column.title;
       const marks = name === "losses" || name === "gradient" ? column.shownMarks : [];
       const onCell = (row, token) => {
         figure.readout.classList.remove("hidden");
