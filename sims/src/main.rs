@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 /// Enumeration makes very many small vectors; with this allocator it takes two thirds of the time.
+#[cfg(not(target_family = "wasm"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
