@@ -26,7 +26,7 @@ fn built(family: impl Family) -> Result<(Tree, Tabular), String> {
 impl Knob {
     /// The task at a value of the knob.
     pub(crate) fn build(&self, value: usize) -> Result<(Tree, Tabular), String> {
-        if value < self.least || value > self.most || (value - self.least) % self.step != 0 {
+        if value < self.least || value > self.most || !(value - self.least).is_multiple_of(self.step) {
             let every = if self.step > 1 { format!(" in steps of {}", self.step) } else { String::new() };
             return Err(format!(
                 "{} = {value}; must be from {} to {}{every}",
