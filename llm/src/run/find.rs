@@ -73,7 +73,7 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
 /// # Errors
 /// [`RunError`] when the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
 /// checkpoint of another run.
-pub fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let (disk, mut before) = (Disk::default(), None);
     while let Some(best) = best_file::read(&disk, path)? {
         let found = list_of(&disk, path)?.complete.into_iter().find(|found| found.step() == best.step);

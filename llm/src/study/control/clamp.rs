@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::eval::{EvalError, evaluate};
 use crate::input::task::Split;
 use crate::step::engine::CpuEngine;
+use crate::step::micro_batch::Batch;
 use crate::step::{Rollout, TrainingPrompt, micro_batch};
 
 /// Learning rates over the reference rate of the optimiser.
@@ -226,8 +227,9 @@ fn kl(lab: &Lab, rollout: &Rollout) -> Result<f64, LabError> {
     let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
     let options = ForwardOptions { temperature: lab.config.rl.temperature, ..ForwardOptions::default() };
     let mut differences = Vec::new();
-    for part in micro_batch::parts(&prompts, &rollout.groups, lab.config.memory.micro_batch_tokens) {
-        let rows = micro_batch::rows(&prompts, &rollout.groups, part.clone());
+    let packed = Batch::new(&prompts, &rollout.groups);
+    for part in packed.parts(lab.config.memory.micro_batch_tokens) {
+        let rows = packed.rows(part.clone());
         let scores = lab.start.score(&rows, options)?.logps;
         let own = micro_batch::flat(&rollout.groups).skip(part.start).take(part.len());
         for ((_, response), start) in own.zip(scores) {

@@ -13,8 +13,9 @@ use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_decoder::model::ForwardOptions;
 
 use super::lab::{Lab, LabError, Optimiser};
+use crate::step::Rollout;
 use crate::step::engine::{CpuEngine, Engine};
-use crate::step::{Rollout, micro_batch};
+use crate::step::micro_batch::Batch;
 
 /// The prediction for one decay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,8 +94,9 @@ fn gradient(lab: &Lab, engine: &mut CpuEngine, rollout: &Rollout, lambda: f64) -
     let n = weights.len() as f64;
     let options = ForwardOptions { temperature: lab.config.rl.temperature, ..ForwardOptions::default() };
     engine.gradients().clear();
-    for part in micro_batch::parts(&prompts, &rollout.groups, lab.config.memory.micro_batch_tokens) {
-        let rows = micro_batch::rows(&prompts, &rollout.groups, part.clone());
+    let packed = Batch::new(&prompts, &rollout.groups);
+    for part in packed.parts(lab.config.memory.micro_batch_tokens) {
+        let rows = packed.rows(part.clone());
         let (_, tape) = engine.forward(&rows, options)?;
         let pull: Vec<Vec<f64>> =
             weights[part].iter().map(|row| row.iter().map(|w| w / n).collect()).collect();
