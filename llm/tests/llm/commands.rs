@@ -278,9 +278,13 @@ fn a_bench_without_a_device_counts() {
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
     };
     let full = of(&[]);
-    // Per layer: two norms, heads, attention, SwiGLU; embedding, last norm and two kernels of the sampler.
-    assert_eq!(full["decode_step"]["launches"], 28 * 5 + 4);
+    // Per layer: two norms, heads, attention in two parts of the positions, their sum, SwiGLU; embedding, last norm and two kernels of the
+    // sampler.
+    assert_eq!(full["decode_step"]["launches"], 28 * 6 + 4);
     assert_eq!(full["decode_step"]["products"], 28 * 4 + 1);
+    // 64 rows of 1 + 256, and prefixes of 255: of eight groups, two of which micro-batches of 8192 cut in two.
+    let sizes = ["--prompts", "8", "--group", "8", "--prompt-tokens", "256", "--completion", "256"];
+    assert_eq!(of(&sizes)["updated_tokens"], f64::from(64 * 257 + 10 * 255));
     let adapter = of(&["--lora"]);
     assert_eq!(adapter["settings"]["lora_rank"], 16);
     assert!(adapter["memory"]["peak_bytes"].as_u64() < full["memory"]["peak_bytes"].as_u64());

@@ -114,21 +114,9 @@ fn decode_attention(
             scale,
         };
         c.launch(kernel)?;
-        let mut expected = Vec::new();
-        for (row, len) in lengths.iter().enumerate() {
-            for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
-                let g = h / (query / key);
-                let mine = &q.initial[(row * query + h) * dim..][..dim];
-                let at = |p: usize| cached(row, key, g, capacity, p, dim);
-                let seen = positions(len + 1, split, splits).map(|p| {
-                    let products = mine.iter().zip(&keys.initial[at(p)..][..dim]);
-                    let products = products.map(|(a, b)| a * b * f64::from(scale));
-                    let score: Term = products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
-                    (score, &values.initial[at(p)..][..dim])
-                });
-                expected.push(Split::new(&seen.collect::<Vec<_>>(), dim));
-            }
-        }
+        let cache =
+            Cached { heads: s, capacity, q: &q.initial, keys: &keys.initial, values: &values.initial };
+        let expected = cache.splits(lengths, splits);
         let stored = if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
         let unit = F32 * (8.0 + (capacity as f64).sqrt() + dim as f64);
         let bound = |(value, size): Term, scores: f64| {
@@ -153,6 +141,37 @@ fn decode_attention(
         }
         c.time(timed, keys.bytes() + values.bytes() + 2.0 * q.bytes(), kernel)
     });
+}
+
+/// Queries of some rows, and a cache.
+struct Cached<'a> {
+    heads: HeadShape,
+    capacity: usize,
+    q: &'a [f64],
+    keys: &'a [f64],
+    values: &'a [f64],
+}
+
+impl Cached<'_> {
+    /// What is expected of every split of every query head of every row.
+    fn splits(&self, lengths: &[usize], splits: usize) -> Vec<Split> {
+        let (query, key, dim) = parts(self.heads);
+        let scale = f64::from(1.0 / (self.heads.dim as f32).sqrt());
+        let mut expected = Vec::new();
+        for (row, len) in lengths.iter().enumerate() {
+            for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
+                let mine = &self.q[(row * query + h) * dim..][..dim];
+                let at = |p: usize| cached(row, key, h / (query / key), self.capacity, p, dim);
+                let seen = positions(len + 1, split, splits).map(|p| {
+                    let products = mine.iter().zip(&self.keys[at(p)..][..dim]).map(|(a, b)| a * b * scale);
+                    let score: Term = products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
+                    (score, &self.values[at(p)..][..dim])
+                });
+                expected.push(Split::new(&seen.collect::<Vec<_>>(), dim));
+            }
+        }
+        expected
+    }
 }
 
 /// Of some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.

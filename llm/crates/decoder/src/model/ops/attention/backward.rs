@@ -299,6 +299,13 @@ impl<T: Real> Row<'_, T> {
             pack_rows(&block.dout, d, rows, d, right);
             serial(Left::transposed(&scores, n), n, Panels::new(right, rows, d), &mut dvalues, d, true);
         }
+        self.put_keys(g, &dkeys, &dvalues, sum, dqkv);
+    }
+
+    /// Writes the gradients of the keys and values of head `g`: those before the row to `sum`, its own to `dqkv`.
+    fn put_keys(&self, g: usize, dkeys: &[T], dvalues: &[T], sum: &mut [T], dqkv: &mut [T]) {
+        let (heads, d, stride) = (self.heads, self.heads.dim, self.heads.stride());
+        let [key_at, value_at] = [g * d, (heads.key + g) * d];
         let mut gradients = dkeys.chunks_exact(d).zip(dvalues.chunks_exact(d));
         for (token, (dkey, dvalue)) in
             sum.chunks_exact_mut(heads.cached()).zip(gradients.by_ref().take(self.first))
