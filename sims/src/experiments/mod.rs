@@ -17,6 +17,7 @@ mod learning;
 mod lemma_1;
 mod length_bias;
 pub mod length_bonus;
+mod noise_rewards;
 pub mod paper_audit;
 mod prefix_values;
 mod theorem_1;
@@ -37,6 +38,7 @@ pub static REGISTRY: &[&Experiment] = &[
     &clamp_gain::EXPERIMENT,
     &length_bias::EXPERIMENT,
     &length_bonus::EXPERIMENT,
+    &noise_rewards::EXPERIMENT,
     &kl_estimators::EXPERIMENT,
     &bound_in_advantage::EXPERIMENT,
     &learning::EXPERIMENT,

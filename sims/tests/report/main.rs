@@ -3,6 +3,7 @@
 //! One binary: each of them links the whole library, and together they fill both cores.
 
 mod markdown;
+mod noise_rewards;
 mod notebooks;
 mod paper;
 mod paper_audit;

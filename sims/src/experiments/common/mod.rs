@@ -4,5 +4,6 @@ pub(crate) mod findings;
 pub(crate) mod mdp;
 pub(crate) mod methods;
 pub(crate) mod random;
+pub(crate) mod recorded;
 pub(crate) mod text;
 pub(crate) mod vectors;
