@@ -71,5 +71,6 @@ pub use process::ProcessStep;
 pub use prompts::PromptPolicy;
 pub use sample::{Sampler, sample_reward};
 pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
+pub use tilt::has_success_rate;
 pub use train::TabularLearner;
 pub use tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};

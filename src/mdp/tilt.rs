@@ -2,7 +2,7 @@
 
 use super::oracle::Oracle;
 use super::policy::Tabular;
-use super::tree::RewardKind;
+use super::tree::{RewardKind, Tree};
 
 impl Oracle<'_> {
     /// The policy whose responses are those of this one with the odds of success changed so that `J` is `rate`.
@@ -12,8 +12,8 @@ impl Oracle<'_> {
     /// ```text
     /// π'(a|s) = π(a|s) (1 + (w - 1) Q(s,a)) / (1 + (w - 1) V(s)),      w = rate (1 - J) / ((1 - rate) J)
     /// ```
-    /// None where that is no policy: rewards that are not binary, a discount, a rate outside `(0, 1)`, or a policy that always
-    /// succeeds or never does.
+    /// None where that is no policy: rewards that are not binary or are drawn (then a response is not right or wrong by itself), a
+    /// discount, a rate outside `(0, 1)`, or a policy that always succeeds or never does.
     ///
     /// ```
     /// use grpo_lambda::mdp::{Oracle, zoo, zoo::Family};
@@ -24,15 +24,20 @@ impl Oracle<'_> {
     /// # Ok::<(), grpo_lambda::mdp::TreeError>(())
     /// ```
     pub fn at_success_rate(&self, rate: f64) -> Option<Tabular> {
-        let binary = self.tree.reward_kind() == RewardKind::Binary && self.tree.gamma() == 1.0;
         let within = |p: f64| p > 0.0 && p < 1.0;
-        if !(binary && within(rate) && within(self.j)) {
+        if !(has_success_rate(self.tree) && within(rate) && within(self.j)) {
             return None;
         }
         let odds = rate / (1.0 - rate) * (1.0 - self.j) / self.j;
         let weight = |_, e: usize| self.probs[e] * (1.0 + (odds - 1.0) * self.q[e]);
         Some(Tabular::from_weights(self.tree, weight))
     }
+}
+
+/// Whether every response of a task is right or wrong, undiscounted: then its policies have success rates to choose from.
+pub fn has_success_rate(tree: &Tree) -> bool {
+    let decided = |y| matches!(tree.reward(y), 0.0 | 1.0);
+    tree.reward_kind() == RewardKind::Binary && tree.gamma() == 1.0 && tree.leaves().all(decided)
 }
 
 #[cfg(test)]
@@ -49,7 +54,7 @@ mod tests {
             let oracle = Oracle::new(&tree, &policy);
             for rate in [0.1, 0.5, 0.97] {
                 let Some(tilted) = oracle.at_success_rate(rate) else {
-                    assert!(tree.reward_kind() == RewardKind::Real || tree.gamma() != 1.0, "{}", named.name);
+                    assert!(!has_success_rate(&tree), "{}", named.name);
                     continue;
                 };
                 let there = Oracle::new(&tree, &tilted);

@@ -3,7 +3,7 @@
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::mdp::evidence::Exact;
 use grpo_lambda::mdp::expected::{Comparison, Expected, Situation, compare};
-use grpo_lambda::mdp::{Optimal, Oracle, RewardKind, Tabular, Tree, zoo};
+use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_sims::experiments::length_bonus::horizon::{HORIZONS, POLICIES, at_horizon};
 use grpo_lambda_sims::mdp_command::expectation;
@@ -30,14 +30,9 @@ pub fn tasks() -> Result<String, String> {
         let knob = knob(named.name).map(|k| {
             json!({ "label": k.label, "least": k.least, "most": k.most, "default": k.default, "step": k.step })
         });
-        json!({ "name": named.name, "about": named.about, "knob": knob, "success": success(&tree) })
+        json!({ "name": named.name, "about": named.about, "knob": knob, "success": has_success_rate(&tree) })
     };
     crate::json(&zoo::all().iter().map(task).collect::<Vec<Value>>())
-}
-
-/// Whether a success rate is a thing of the task.
-fn success(tree: &Tree) -> bool {
-    tree.reward_kind() == RewardKind::Binary && tree.gamma() == 1.0
 }
 
 /// A token-MDP with a policy on it.
@@ -87,10 +82,10 @@ impl Task {
     /// The same task under the policy whose success rate is `rate`: right responses keep their relative probabilities, and so do wrong ones.
     ///
     /// # Errors
-    /// Where the rewards are not binary, or the policy never or always succeeds.
+    /// Where responses are not right or wrong by themselves, or the policy never or always succeeds.
     pub fn at_success_rate(&self, rate: f64) -> Result<Task, String> {
         let policy = Oracle::new(&self.tree, &self.policy).at_success_rate(rate).ok_or_else(|| {
-            let right = "must lie between 0 and 1, on a task of binary rewards without discount that the policy sometimes solves";
+            let right = "must lie between 0 and 1, on a task whose responses are right or wrong, without discount, that the policy sometimes solves";
             format!("success rate = {rate}; {right}")
         })?;
         Ok(Task { name: self.name.clone(), tree: self.tree.clone(), policy })
@@ -112,7 +107,7 @@ impl Task {
             "mean_length": oracle.mean_length(),
             "j": oracle.j,
             "best": Optimal::new(&self.tree).j,
-            "success": success(&self.tree),
+            "success": has_success_rate(&self.tree),
         }))
     }
 
@@ -238,6 +233,7 @@ mod tests {
         let task = Task::zoo("needle", Some(3)).unwrap().at_success_rate(0.25).unwrap();
         assert!((value(task.facts())["j"].as_f64().unwrap() - 0.25).abs() < 1e-12);
         assert!(Task::zoo("chain_partial", None).unwrap().at_success_rate(0.5).is_err());
+        assert!(Task::zoo("fork", None).unwrap().at_success_rate(0.5).is_err(), "rewards are drawn");
     }
 
     #[test]

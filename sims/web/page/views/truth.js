@@ -162,6 +162,9 @@ export function truth(values) {
       });
       if (!finished) return;
       problem.textContent = "";
+      if (state.rate !== "" && Math.abs(told.j - Number(state.rate)) > 1e-6) {
+        problem.textContent = `success rate = ${state.rate}: rewards of this task are drawn, so that it cannot be chosen freely; the numbers below are at J = ${shown(told.j)}.`;
+      }
       describe(told);
     } catch (error) {
       problem.textContent = error.message;
@@ -234,6 +237,9 @@ export function truth(values) {
     progress.classList.add("hidden");
   }
 
+  // The success rate is the one that the policy has.
+  const xOf = (point) => (state.sweep === "success" ? point.answer.j : point.x);
+
   function drawSweep() {
     const c = colours();
     const [, label, meaning] = METRICS.find(([name]) => name === state.metric) ?? METRICS[0];
@@ -243,7 +249,7 @@ export function truth(values) {
     sweep.readout.textContent = swept.length ? `${label}: ${meaning}.` : "Press Compute: points appear as they are summed.";
     const styles = [{ colour: c.blue }, { colour: c.grey, dash: "7 4" }, { colour: c.orange, dash: "2 4" }];
     const series = [...new Set(swept.map((p) => p.label))].map((name, i) => ({
-      name, ...styles[i % styles.length], dots: true, points: swept.filter((p) => p.label === name).map((p) => [p.x, p.answer[state.metric] ?? NaN]),
+      name, ...styles[i % styles.length], dots: true, points: swept.filter((p) => p.label === name).map((p) => [xOf(p), p.answer[state.metric] ?? NaN]),
     }));
     if (!swept.length) return sweep.draw([]);
     const y = { label, ...(state.metric === "cosine" ? { domain: [-1, 1], nice: false } : {}) };
