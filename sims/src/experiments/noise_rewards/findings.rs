@@ -142,8 +142,7 @@ mod tests {
             mean_advantage: a,
             change: at(change),
             predicted,
-            p,
-            p_holm: p,
+            together: at(change),
             grad_norm: 1.0,
         }
     }
