@@ -28,6 +28,8 @@ impl Http {
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
+            // Servers close connections that lie idle for a few seconds, which a training step takes: each request opens its own.
+            .max_idle_connections(0)
             .timeout_connect(Some(CONNECT.min(timeout)))
             .timeout_global(Some(timeout))
             .build();

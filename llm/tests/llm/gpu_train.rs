@@ -36,8 +36,11 @@ const RUN: [&str; 18] = [
     "checkpoint.every=1",
 ];
 
+/// The settings of [`RUN`], but for those that are given.
 fn config(more: &[&str]) -> Config {
-    Config::resolve("tiny", &[&RUN[..], more].concat()).unwrap()
+    let key = |word: &str| word.split('=').next().map(str::to_owned);
+    let kept = RUN.iter().filter(|word| more.iter().all(|given| key(given) != key(word)));
+    Config::resolve("tiny", &kept.chain(more).collect::<Vec<_>>()).unwrap()
 }
 
 fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> RunSummary {
