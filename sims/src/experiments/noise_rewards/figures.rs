@@ -14,14 +14,9 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let mut lambdas: Vec<f64> = n.arms.iter().map(|a| a.lambda).collect();
     lambdas.sort_by(f64::total_cmp);
     lambdas.dedup();
-    let (up, down) =
-        (n.arms.iter().filter(|a| a.lengthens()).count(), n.arms.iter().filter(|a| a.shortens()).count());
     let adamw = n.arms.iter().any(|a| !a.plain());
     let (also, columns) = if adamw { (format!(", AdamW at {}", n.rates[1]), 3) } else { (String::new(), 2) };
-    let figure = Figure::new(format!(
-        "Rewards that are coins lengthen a transformer's responses in {up} of {} settings and shorten them in {down}",
-        n.arms.len()
-    ))
+    let figure = Figure::new(title(&n.arms))
     .caption(format!(
         "A small transformer after imitation, rewards 1 or 0 by a fair coin; change of the mean length after {} steps (plain gradient descent at rate {}{also}), mean over {} seeds with 95 % \
          intervals (title: intervals for all settings together, Bonferroni). Predicted: lr ā <g_λ, ∇E[T]> / E[T] per step, from the start weights. λ = 0 is GRPO with a token mean.",
@@ -32,6 +27,20 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     .panel(by_lambda(n, true, &lambdas))
     .panel(by_dose(n, lambdas.last().copied().unwrap_or(0.0)));
     vec![(String::new(), if adamw { figure.panel(by_lambda(n, false, &lambdas)) } else { figure })]
+}
+
+/// What is seen: the pattern that the theorem says, or else how many settings move.
+fn title(arms: &[Arm]) -> String {
+    let expected = |a: &Arm| !a.shortens() && a.lengthens() == (a.pays() && a.lambda > 0.0);
+    if arms.iter().all(expected) {
+        return "With coins for rewards a trace with a clamp lengthens a transformer's responses, and nothing else does".to_owned();
+    }
+    let (up, down) =
+        (arms.iter().filter(|a| a.lengthens()).count(), arms.iter().filter(|a| a.shortens()).count());
+    format!(
+        "Rewards that are coins lengthen a transformer's responses in {up} of {} settings and shorten them in {down}",
+        arms.len()
+    )
 }
 
 fn by_lambda(n: &Numbers, plain: bool, lambdas: &[f64]) -> Panel {
