@@ -48,7 +48,7 @@ pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
 /// The checkpoint of the best evaluation of the run at `path`, held.
 ///
 /// # Errors
-/// As [`best`].
+/// [`RunError`] when the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
 pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
     held(path, best)
 }

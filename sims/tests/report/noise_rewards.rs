@@ -1,5 +1,7 @@
 //! The recorded runs with coins for rewards: complete, and their mean advantage the exact one.
 
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
 use std::path::Path;
 
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};

@@ -51,7 +51,7 @@ pub struct Point {
     pub arm: &'static str,
     /// With ∇J.
     pub cosine: f64,
-    /// With ∇E[T].
+    /// With `∇E[T]`.
     pub cosine_length: f64,
 }
 
