@@ -15,7 +15,10 @@ mod read;
 pub use column::{Column, Framework};
 pub use findings::REGISTRY;
 pub use log::Log;
+use log::{Ends, Window};
 pub use read::{LogError, read};
+
+use grpo_lambda::table::significant;
 
 /// What to change, in the spelling of each framework.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +72,22 @@ pub struct Evidence {
     pub text: String,
     /// First and last step that it is about.
     pub steps: (f64, f64),
+}
+
+impl Evidence {
+    /// A mean in nats per token over the last steps beside that over the first.
+    fn nats(quantity: &str, ends: &Ends) -> Evidence {
+        let [recent, early] = [&ends.recent, &ends.early].map(|window| significant(window.mean(), 3));
+        Evidence {
+            text: format!("the mean {quantity} is {recent} nats per token, after {early} at first"),
+            steps: ends.recent.steps,
+        }
+    }
+
+    /// A mean share over some steps.
+    fn share(of: &Window, what: &str) -> Evidence {
+        Evidence { text: format!("{} % of the {what}", significant(100.0 * of.mean(), 3)), steps: of.steps }
+    }
 }
 
 /// What was found in a log.

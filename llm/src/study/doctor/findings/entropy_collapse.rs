@@ -1,7 +1,5 @@
 //! A policy that says one and the same.
 
-use grpo_lambda::table::significant;
-
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 
 /// Nats per token: ten tokens in a row are the most probable ones nine times of ten.
@@ -27,14 +25,7 @@ pub(super) static CHECK: Check = Check {
 fn examine(log: &Log) -> Option<Evidence> {
     let ends = log.ends(Column::Entropy)?;
     let (early, recent) = (ends.early.mean(), ends.recent.mean());
-    (recent <= SMALL && recent <= FALLEN * early).then(|| Evidence {
-        text: format!(
-            "the mean entropy is {} nats per token, after {} at first",
-            significant(recent, 3),
-            significant(early, 3)
-        ),
-        steps: ends.recent.steps,
-    })
+    (recent <= SMALL && recent <= FALLEN * early).then(|| Evidence::nats("entropy", &ends))
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! A policy that has left its reference.
 
-use grpo_lambda::table::significant;
-
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 
 /// Nats per token. Published runs stay below 0.1; half a nat is a policy that writes another language.
@@ -27,14 +25,7 @@ pub(super) static CHECK: Check = Check {
 fn examine(log: &Log) -> Option<Evidence> {
     let ends = log.ends(Column::Kl)?;
     let (early, recent) = (ends.early.mean(), ends.recent.mean());
-    (recent >= LARGE && recent >= GROWN * early).then(|| Evidence {
-        text: format!(
-            "the mean KL is {} nats per token, after {} at first",
-            significant(recent, 3),
-            significant(early, 3)
-        ),
-        steps: ends.recent.steps,
-    })
+    (recent >= LARGE && recent >= GROWN * early).then(|| Evidence::nats("KL", &ends))
 }
 
 #[cfg(test)]

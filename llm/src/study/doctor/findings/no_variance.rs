@@ -1,7 +1,5 @@
 //! Groups in which every response has the same reward.
 
-use grpo_lambda::table::significant;
-
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 
 /// Share of groups from which so little is learned that most of the sampling is for nothing.
@@ -24,11 +22,7 @@ pub(super) static CHECK: Check = Check {
 
 fn examine(log: &Log) -> Option<Evidence> {
     let recent = log.recent(Column::ZeroVariance)?;
-    let share = recent.mean();
-    (share >= MOST).then(|| Evidence {
-        text: format!("{} % of the groups have equal rewards", significant(100.0 * share, 3)),
-        steps: recent.steps,
-    })
+    (recent.mean() >= MOST).then(|| Evidence::share(&recent, "groups have equal rewards"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Responses that are cut off.
 
-use grpo_lambda::table::significant;
-
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 
 /// Share of responses.
@@ -24,11 +22,7 @@ pub(super) static CHECK: Check = Check {
 
 fn examine(log: &Log) -> Option<Evidence> {
     let recent = log.recent(Column::Truncated)?;
-    let share = recent.mean();
-    (share >= MANY).then(|| Evidence {
-        text: format!("{} % of the responses are cut off", significant(100.0 * share, 3)),
-        steps: recent.steps,
-    })
+    (recent.mean() >= MANY).then(|| Evidence::share(&recent, "responses are cut off"))
 }
 
 #[cfg(test)]
