@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
-use grpo_lambda_grade::{Grader, Prediction};
+use grpo_lambda_grade::{Gold, Grader, Prediction};
 
 use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
@@ -83,10 +83,14 @@ impl BenchmarkSampler<'_> {
                 address: &address,
             })?
         };
+        let grader = Grader { extraction: s.extract, rules: s.rules };
         let mut out: Vec<Vec<CompletionRecord>> =
             items.iter().map(|item| self.prompt_too_long(item)).collect();
         for (&at, samples) in fits.iter().zip(sampled) {
-            let graded = samples.into_iter().enumerate().map(|(k, one)| self.graded(&items[at], k, &one));
+            // Read once for all responses to the problem.
+            let gold = grader.reference(&items[at].gold);
+            let problem = (&items[at], &gold);
+            let graded = samples.into_iter().enumerate().map(|(k, one)| self.graded(problem, k, &one));
             out[at] = graded.collect::<Result<_, _>>()?;
         }
         Ok(out)
@@ -113,7 +117,7 @@ impl BenchmarkSampler<'_> {
 
     fn graded(
         &self,
-        item: &BenchmarkProblem,
+        (item, gold): (&BenchmarkProblem, &Gold),
         sample: usize,
         response: &SampledResponse,
     ) -> Result<CompletionRecord, SamplerError> {
@@ -121,8 +125,7 @@ impl BenchmarkSampler<'_> {
         self.stops().cut(&mut text);
         let finish = RecordedFinish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
-        let grader = Grader { extraction: self.settings.extract, rules: self.settings.rules };
-        let verdict = grader.grade(&grader.reference(&item.gold), &text);
+        let verdict = gold.grade_text(&text, self.settings.extract);
         Ok(CompletionRecord {
             problem: item.id.clone(),
             sample,
