@@ -1,12 +1,8 @@
 //! [`Rules`]: from a description of what is legal and what is rewarded to a [`Tree`].
 
 use super::error::TreeError;
+use super::limits::{DEFAULT_MAX_LEAVES, MAX_EDGES};
 use super::tree::{LEAF, RewardKind, Tree, text};
-
-/// The default limit on the number of responses, 20 million.
-pub const DEFAULT_MAX_LEAVES: usize = 20_000_000;
-/// The limit on the number of (prefix, token) pairs, 100 million.
-pub const MAX_EDGES: usize = 100_000_000;
 
 /// What a token-MDP is apart from its legal tokens and rewards.
 ///

@@ -1,6 +1,6 @@
 //! [`TreeError`]: why an MDP was refused.
 
-use super::build::MAX_EDGES;
+use super::limits::MAX_EDGES;
 
 /// Why an MDP could not be built. Each message names the field, the value and the bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

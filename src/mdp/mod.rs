@@ -45,6 +45,7 @@ mod draw;
 mod error;
 pub mod evidence;
 pub mod expected;
+mod limits;
 mod maskable;
 mod optimal;
 mod oracle;
@@ -61,8 +62,9 @@ mod tree;
 pub mod zoo;
 
 pub use answers::Answers;
-pub use build::{DEFAULT_MAX_LEAVES, MAX_EDGES, Rules};
+pub use build::Rules;
 pub use error::TreeError;
+pub use limits::{DEFAULT_MAX_LEAVES, MAX_EDGES};
 pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;

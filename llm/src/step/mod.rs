@@ -8,19 +8,25 @@
 
 pub mod collective;
 pub mod engine;
+pub mod error;
 pub mod evidence;
 pub mod micro_batch;
 pub mod observer;
 pub mod policy;
+pub mod prompt;
 pub mod reward_function;
 pub mod rollout;
+mod sample;
 pub mod settings;
 pub mod sft;
 pub mod trainer;
+mod update;
 
+pub use error::PolicyError;
 pub use observer::{Observer, Phase};
-pub use policy::{LlmPolicy, PolicyError};
+pub use policy::LlmPolicy;
+pub use prompt::TrainingPrompt;
 pub use reward_function::{RewardError, RewardFunction, TextReward};
-pub use rollout::{Rollout, TrainingPrompt};
+pub use rollout::Rollout;
 pub use settings::{EvidenceSource, StepSettings};
 pub use trainer::{StepReport, Trainer};

@@ -6,7 +6,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
-use super::rollout::TrainingPrompt;
+use super::prompt::TrainingPrompt;
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::reward::program::{ProgramError, Question, RewardProgram};
 use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};

@@ -6,7 +6,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::SamplingParams;
 
 use super::evidence::{self, EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
-use super::rollout::TrainingPrompt;
+use super::prompt::TrainingPrompt;
 use crate::config::{Config, MemoryConfig};
 use crate::input::tokens::ModelTokenizer;
 

@@ -1,16 +1,12 @@
-//! [`Trainer`]: what every step of a run shares, and the step itself.
+//! [`Trainer`]: what every step of a run shares, and [`StepReport`]: what a step did.
 
-use grpo_lambda::learner;
 use grpo_lambda::methods::Method;
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::optim::StepOutcome;
 
-use super::engine::Engine;
 use super::observer::Observer;
-use super::policy::{LlmPolicy, PolicyError};
 use super::reward_function::RewardFunction;
-use super::rollout::Rollout;
 use super::settings::StepSettings;
 
 /// What every step of a run shares. It holds no state: that of training is in the engine.
@@ -44,21 +40,5 @@ impl StepReport {
     pub fn update(&self) -> Option<&StepOutcome> {
         let skipped = self.updates.iter().find(|u| matches!(u, StepOutcome::Skipped { .. }));
         skipped.or(self.updates.last())
-    }
-}
-
-impl Trainer<'_> {
-    /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say.
-    pub fn step<E: Engine>(
-        &self,
-        engine: &mut E,
-        rollout: &Rollout,
-        rate: f64,
-    ) -> Result<StepReport, PolicyError> {
-        let mut policy = LlmPolicy::new(engine, *self, rollout, rate);
-        let (prompts, groups) = (&rollout.prompts, &rollout.groups);
-        let metrics =
-            learner::update(&mut policy, self.method, prompts, groups, self.settings.inner_updates)?;
-        Ok(policy.report(metrics))
     }
 }

@@ -4,7 +4,6 @@ use grpo_lambda_decoder::rollout::RolloutError;
 
 use super::Run;
 use super::error::TrainError;
-use super::state::RunState;
 use crate::config::Config;
 use crate::config::schedule::Schedule;
 use crate::eval::{EvalError, Evaluation};
@@ -62,15 +61,6 @@ pub(super) fn diverged(
             after.accuracy()
         )
     })
-}
-
-impl RunState {
-    /// Takes the mean entropy of a step's tokens.
-    pub(super) fn note_entropy(&mut self, entropy: Option<f64>) {
-        let Some(last) = entropy.filter(|x| x.is_finite()) else { return };
-        let first = self.entropies.map_or(last, |[first, _]| first);
-        self.entropies = Some([first, last]);
-    }
 }
 
 impl Run<'_> {

@@ -59,6 +59,13 @@ impl RunState {
         self.sft_done + self.rl_done
     }
 
+    /// Takes the mean entropy of a step's tokens.
+    pub(super) fn note_entropy(&mut self, entropy: Option<f64>) {
+        let Some(last) = entropy.filter(|x| x.is_finite()) else { return };
+        let first = self.entropies.map_or(last, |[first, _]| first);
+        self.entropies = Some([first, last]);
+    }
+
     /// As the file `state.json` of a checkpoint.
     pub(super) fn to_file(&self) -> (&'static str, Vec<u8>) {
         (FILE, serde_json::to_vec_pretty(self).expect("a state has a JSON form"))

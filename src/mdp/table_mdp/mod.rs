@@ -5,8 +5,8 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-use super::build::DEFAULT_MAX_LEAVES;
 use super::error::TreeError;
+use super::limits::DEFAULT_MAX_LEAVES;
 use super::tree::RewardKind;
 
 /// The reward of the responses that match a pattern.

@@ -4,7 +4,7 @@
 //! keys and values, which [`Gradients`] keeps as sums; [`Decoder::complete`] takes them on through the prefix. These sums are chains over
 //! rows in their order, and prefixes follow all rows: however rows are cut into passes, the gradient has the same bits.
 
-use super::{Decoder, Pass, tape::LayerTape};
+use super::{Decoder, Pass};
 use crate::model::gradients::{Gradients, Pending};
 use crate::model::ops::Real;
 use crate::model::ops::attention::Context;
@@ -79,8 +79,7 @@ impl<T: Real> Decoder<T> {
             let mut rows = Rows::new();
             rows.push(&tokens, tokens.len());
             let pass = Pass { continued: Some(&sums), ..self.pass_of(&rows) };
-            let (_, layers): (_, Vec<LayerTape<T>>) =
-                self.taped_stream(&pass, self.embed(rows.tokens()), checkpoint);
+            let (_, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), checkpoint);
             let dx = self.pool.zeros(tokens.len() * self.config.hidden_size);
             self.stream_backward(layers, &pass, dx, gradients);
         }

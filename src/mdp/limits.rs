@@ -1,0 +1,6 @@
+//! How large an enumerated MDP may be.
+
+/// The default limit on the number of responses, 20 million.
+pub const DEFAULT_MAX_LEAVES: usize = 20_000_000;
+/// The limit on the number of (prefix, token) pairs, 100 million.
+pub const MAX_EDGES: usize = 100_000_000;
