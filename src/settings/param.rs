@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What values a setting takes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// A finite number in `min..=max`.
     Number {
@@ -25,10 +25,28 @@ pub enum Kind {
     Flag,
 }
 
+impl Kind {
+    /// The one spelling of a value that the setting takes, as in `0.9` for `.90`; none for a value that it does not take.
+    pub fn canonical(self, text: &str) -> Option<String> {
+        let within = |min: f64, max: f64| {
+            let number = text.parse::<f64>().ok().filter(|x| x.is_finite() && (min..=max).contains(x));
+            number.map(|x| x.to_string())
+        };
+        match self {
+            Kind::OptionalNumber { .. } if text == "none" => Some(text.to_owned()),
+            Kind::Number { min, max } | Kind::OptionalNumber { min, max } => within(min, max),
+            Kind::Choice(words) => words.contains(&text).then(|| text.to_owned()),
+            Kind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let range = |f: &mut fmt::Formatter<'_>, min: f64, max: f64| match (min.is_finite(), max.is_finite())
         {
+            // 0.000..1 in full could not be read.
+            (true, true) if 0.0 < min && min < 1e-4 => write!(f, "a number from {min:e} to {max}"),
             (true, true) => write!(f, "a number from {min} to {max}"),
             (true, false) => write!(f, "a number of at least {min}"),
             (false, true) => write!(f, "a number of at most {max}"),
@@ -95,16 +113,5 @@ impl Param {
     pub fn idle_under(mut self, key: &'static str, values: &'static [&'static str]) -> Self {
         self.idle_under = Some((key, values));
         self
-    }
-
-    pub(super) fn accepts(&self, value: &str) -> bool {
-        let within =
-            |min: f64, max: f64| value.parse::<f64>().is_ok_and(|x| x.is_finite() && min <= x && x <= max);
-        match self.kind {
-            Kind::Number { min, max } => within(min, max),
-            Kind::OptionalNumber { min, max } => value == "none" || within(min, max),
-            Kind::Choice(words) => words.contains(&value),
-            Kind::Flag => matches!(value, "true" | "false"),
-        }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use grpo_lambda::settings::did_you_mean;
+use grpo_lambda::settings::{Kind, did_you_mean};
 use grpo_lambda_decoder::lora::TARGETS;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 
 use super::rollout::EngineKind;
-use super::toml_scalar;
 use crate::config::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
@@ -16,6 +15,8 @@ use crate::input::task::Level;
 /// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueKind {
+    /// As a setting of a method: a number in a range, a choice, a flag.
+    Setting(Kind),
     /// A whole number in `min..=max`.
     Integer { min: u64, max: u64 },
     /// `none` or a whole number in `min..=max`.
@@ -24,16 +25,10 @@ pub enum ValueKind {
     Integers { min: u64, max: u64 },
     /// Some of these words, each once, at least one; written in this order.
     Words(&'static [&'static str]),
-    /// A finite number in `min..=max`.
-    Number { min: f64, max: f64 },
     /// A finite number greater than 0.
     Positive,
     /// `none` or a finite number greater than 0.
     OptionalPositive,
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// `true` or `false`.
-    Flag,
     /// `none` or a path.
     OptionalPath,
     /// A text of at least one character; this is the default.
@@ -43,6 +38,7 @@ pub enum ValueKind {
 impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            ValueKind::Setting(kind) => write!(f, "{kind}"),
             ValueKind::Integer { min, max: ANY } => {
                 write!(f, "a whole number of at least {min} (and at most {ANY})")
             }
@@ -52,15 +48,8 @@ impl fmt::Display for ValueKind {
                 write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
             }
             ValueKind::Words(words) => write!(f, "a list of {}", words.join(", ")),
-            ValueKind::Number { min, max } if max == f64::MAX => write!(f, "a number of at least {min}"),
-            ValueKind::Number { min, max } if 0.0 < min && min < 1e-4 => {
-                write!(f, "a number from {min:e} to {max}")
-            }
-            ValueKind::Number { min, max } => write!(f, "a number from {min} to {max}"),
             ValueKind::Positive => write!(f, "a number greater than 0"),
             ValueKind::OptionalPositive => write!(f, "none or a number greater than 0"),
-            ValueKind::Choice(words) => write!(f, "one of {}", words.join(", ")),
-            ValueKind::Flag => write!(f, "true or false"),
             ValueKind::OptionalPath => write!(f, "none or a directory"),
             ValueKind::Text(unsaid) => write!(f, "{unsaid}, or a text of at least one character"),
         }
@@ -78,10 +67,13 @@ impl ValueKind {
     /// The canonical spelling of a value, or `None` when it is invalid.
     pub(super) fn canonical(self, text: &str) -> Option<String> {
         let text = text.trim();
-        let finite = |t: &str| t.parse::<f64>().ok().filter(|x| x.is_finite());
         let whole = |t: &str| t.trim().replace('_', "").parse::<u64>().ok();
-        let positive = |t: &str| finite(t).filter(|x| *x > 0.0).map(|x| x.to_string());
+        let positive = |t: &str| {
+            let number = t.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
+            number.map(|x| x.to_string())
+        };
         match self {
+            ValueKind::Setting(kind) => kind.canonical(text),
             ValueKind::Integer { min, max } => {
                 whole(text).filter(|n| (min..=max).contains(n)).map(|n| n.to_string())
             }
@@ -100,14 +92,9 @@ impl ValueKind {
                 let ordered: Vec<&str> = words.iter().copied().filter(|w| given.contains(w)).collect();
                 (distinct && known).then(|| ordered.join(","))
             }
-            ValueKind::Number { min, max } => {
-                finite(text).filter(|x| (min..=max).contains(x)).map(|x| x.to_string())
-            }
             ValueKind::Positive => positive(text),
             ValueKind::OptionalPositive if text == "none" => Some(text.to_owned()),
             ValueKind::OptionalPositive => positive(text),
-            ValueKind::Choice(words) => words.contains(&text).then(|| text.to_owned()),
-            ValueKind::Flag => matches!(text, "true" | "false").then(|| text.to_owned()),
             ValueKind::OptionalPath | ValueKind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
     }
@@ -123,7 +110,7 @@ impl ValueKind {
     pub(super) fn toml(self, value: &str) -> String {
         match self {
             ValueKind::OptionalInteger { .. } if value != "none" => value.to_owned(),
-            ValueKind::Integer { .. } | ValueKind::Flag => value.to_owned(),
+            ValueKind::Integer { .. } | ValueKind::Setting(Kind::Flag) => value.to_owned(),
             ValueKind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
             ValueKind::Words(_) => {
                 let quoted: Vec<String> = value.split(',').map(|w| format!("\"{w}\"")).collect();
@@ -131,6 +118,17 @@ impl ValueKind {
             }
             _ => toml_scalar(value),
         }
+    }
+}
+
+/// A word, number or flag as TOML.
+pub(super) fn toml_scalar(text: &str) -> String {
+    match text.parse::<f64>() {
+        _ if matches!(text, "true" | "false") => text.to_owned(),
+        Ok(x) if x.is_finite() => {
+            format!("{x:?}") // always with a point or an exponent, so that TOML reads a float
+        }
+        _ => toml::Value::String(text.to_owned()).to_string(),
     }
 }
 
@@ -161,9 +159,19 @@ const fn integer(min: u64, max: u64) -> ValueKind {
     ValueKind::Integer { min, max }
 }
 
+const fn number(min: f64, max: f64) -> ValueKind {
+    ValueKind::Setting(Kind::Number { min, max })
+}
+
+const fn choice(words: &'static [&'static str]) -> ValueKind {
+    ValueKind::Setting(Kind::Choice(words))
+}
+
+const FLAG: ValueKind = ValueKind::Setting(Kind::Flag);
+
 /// A bound that is never reached in practice, and whose doubled value still fits the integers of TOML.
 const ANY: u64 = 1_000_000_000_000_000;
-const WEIGHT: ValueKind = ValueKind::Number { min: 0.0, max: 1000.0 };
+const WEIGHT: ValueKind = number(0.0, 1000.0);
 const LORA_TARGETS: [&str; TARGETS.len()] = {
     let mut names = [""; TARGETS.len()];
     let mut i = 0;
@@ -173,17 +181,17 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
     }
     names
 };
-const SCHEDULES: ValueKind = ValueKind::Choice(&ScheduleShape::NAMES);
+const SCHEDULES: ValueKind = choice(&ScheduleShape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
 #[rustfmt::skip]
 pub static FIELDS: &[Field] = &[
     field("seed", integer(0, i64::MAX as u64), "0", "what all random numbers derive from"),
     resumable(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
-    resumable(field("device", ValueKind::Choice(&DevicePreference::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
-    field("dtype", ValueKind::Choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
+    resumable(field("device", choice(&DevicePreference::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
+    field("dtype", choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
     resumable(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
-    resumable(field("memory.recompute_layers", ValueKind::Flag, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
+    resumable(field("memory.recompute_layers", FLAG, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
     field("model.checkpoint", ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),
     field("model.layers", integer(1, 512), "4", "blocks"),
@@ -193,7 +201,7 @@ pub static FIELDS: &[Field] = &[
     field("lora.rank", integer(0, 1 << 16), "0", "rank of the adapter that is trained instead of the weights; 0: every weight is trained"),
     field("lora.alpha", ValueKind::Positive, "32", "the adapter's product is multiplied by alpha / rank"),
     field("lora.targets", ValueKind::Words(&LORA_TARGETS), "q_proj,v_proj", "the projections that get an adapter"),
-    field("task.kind", ValueKind::Choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set"),
+    field("task.kind", choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set"),
     field("task.levels", ValueKind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often"),
     field("task.max_operand", integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem"),
     field("task.data", ValueKind::Text("none"), "none", "the data set: a file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one"),
@@ -203,19 +211,19 @@ pub static FIELDS: &[Field] = &[
     field("task.columns.solution", ValueKind::Text("auto"), "auto", "the column with the worked solution"),
     field("task.template", ValueKind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file"),
     field("task.system", ValueKind::Text("none"), "none", "system prompt; none: the template's own"),
-    field("task.extract", ValueKind::Choice(&["template", "auto", "boxed", "tag", "lenient-tag", "any", "free"]), "template", "where the answer stands in a response, for reward and held-out accuracy: where the template asks for it, or as --extract of grade"),
+    field("task.extract", choice(&["template", "auto", "boxed", "tag", "lenient-tag", "any", "free"]), "template", "where the answer stands in a response, for reward and held-out accuracy: where the template asks for it, or as --extract of grade"),
     field("task.rules", ValueKind::Text("strict"), "strict", "by which rules it is compared with the reference, as --rules of grade: strict, lenient, lenient,-solutions, ..."),
-    field("task.on_bad_row", ValueKind::Choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
+    field("task.on_bad_row", choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used"),
     field("task.max_prompt_tokens", ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "rows with a longer prompt are left out and counted, of training and of what is held out; none: only those that do not fit into the model, which task.on_bad_row decides on"),
     field("task.max_solution_tokens", ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "the same of the worked solution"),
-    field("adam.beta1", ValueKind::Number { min: 0.0, max: 0.99999 }, "0.9", "decay of the mean gradient"),
-    field("adam.beta2", ValueKind::Number { min: 0.0, max: 0.99999999 }, "0.999", "decay of the mean squared gradient"),
-    field("adam.epsilon", ValueKind::Number { min: 1e-30, max: 1.0 }, "1e-8", "added to the root of the mean square"),
-    field("adam.weight_decay", ValueKind::Number { min: 0.0, max: 100.0 }, "0.01", "decoupled decay of matrices; biases and norms are spared"),
-    field("adam.compensated", ValueKind::Flag, "true", "keep what rounding to f32 takes from each update, one more number per weight: small updates of large weights are then exact"),
+    field("adam.beta1", number(0.0, 0.99999), "0.9", "decay of the mean gradient"),
+    field("adam.beta2", number(0.0, 0.99999999), "0.999", "decay of the mean squared gradient"),
+    field("adam.epsilon", number(1e-30, 1.0), "1e-8", "added to the root of the mean square"),
+    field("adam.weight_decay", number(0.0, 100.0), "0.01", "decoupled decay of matrices; biases and norms are spared"),
+    field("adam.compensated", FLAG, "true", "keep what rounding to f32 takes from each update, one more number per weight: small updates of large weights are then exact"),
     field("sft.steps", integer(0, ANY), "400", "supervised steps before RL; 0: none"),
     field("sft.batch", integer(1, 1 << 20), "32", "examples per supervised step"),
-    field("sft.worked_share", ValueKind::Number { min: 0.0, max: 1.0 }, "1", "share of the examples that show their working; the others state the answer at once"),
+    field("sft.worked_share", number(0.0, 1.0), "1", "share of the examples that show their working; the others state the answer at once"),
     field("sft.lr", ValueKind::Positive, "0.002", "peak learning rate"),
     field("sft.warmup", integer(0, ANY), "20", "steps of linear warm-up"),
     field("sft.schedule", SCHEDULES, "cosine", "learning rate after warm-up"),
@@ -228,16 +236,16 @@ pub static FIELDS: &[Field] = &[
     field("rl.warmup", integer(0, ANY), "5", "steps of linear warm-up"),
     field("rl.schedule", SCHEDULES, "constant", "learning rate after warm-up"),
     field("rl.max_new_tokens", integer(1, 1 << 20), "64", "a response is cut off here"),
-    field("rl.temperature", ValueKind::Number { min: MIN_TEMPERATURE, max: MAX_TEMPERATURE }, "1", "sampling temperature; log-probabilities use it too"),
+    field("rl.temperature", number(MIN_TEMPERATURE, MAX_TEMPERATURE), "1", "sampling temperature; log-probabilities use it too"),
     field("rl.grad_clip", ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping"),
-    field("rl.dynamic_sampling", ValueKind::Flag, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
+    field("rl.dynamic_sampling", FLAG, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
-    field("rl.max_logp_error", ValueKind::Number { min: 1.0, max: f64::MAX }, "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops"),
-    field("rollout.engine", ValueKind::Choice(&EngineKind::NAMES), "local", "what samples the responses: local is this program; vllm and sglang are servers that get the weights of every step through a checkpoint on disk (docs/engines.md)"),
+    field("rl.max_logp_error", number(1.0, f64::INFINITY), "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops"),
+    field("rollout.engine", choice(&EngineKind::NAMES), "local", "what samples the responses: local is this program; vllm and sglang are servers that get the weights of every step through a checkpoint on disk (docs/engines.md)"),
     resumable(field("rollout.url", ValueKind::Text("none"), "none", "address of that server, as in http://127.0.0.1:8000")),
     resumable(field("rollout.model", ValueKind::Text("auto"), "auto", "the name under which it serves the model; auto: the only one it has")),
     resumable(field("rollout.weights", ValueKind::Text("auto"), "auto", "directory through which it gets the weights, which it sees under the same path; auto: rollout in the run directory")),
-    resumable(field("rollout.timeout", ValueKind::Number { min: 0.1, max: 86400.0 }, "600", "seconds that a request may take, and for which a server that went away is waited for")),
+    resumable(field("rollout.timeout", number(0.1, 86400.0), "600", "seconds that a request may take, and for which a server that went away is waited for")),
     resumable(field("rollout.retries", integer(0, 1000), "3", "how often in a row the server may fail without a response in between; what it has answered is kept")),
     resumable(field("rollout.concurrency", integer(1, 1024), "64", "requests under way at a time, one for each prompt; changes no seed")),
     field("reward.accuracy", WEIGHT, "1", "weight of the right answer, which is worth 1; an answer that cannot be read leaves the response out"),
@@ -255,9 +263,9 @@ pub static FIELDS: &[Field] = &[
     field("reward.stuck_steps", integer(0, ANY), "20", "warn of a component that gave every response the same for so many steps in a row; 0: never"),
     field("eval.n", integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer"),
     field("eval.every", integer(0, ANY), "20", "steps between evaluations; 0: only before and after"),
-    field("eval.temperature", ValueKind::Number { min: 0.0, max: MAX_TEMPERATURE }, "0", "0: the most probable token; else sampling"),
+    field("eval.temperature", number(0.0, MAX_TEMPERATURE), "0", "0: the most probable token; else sampling"),
     field("eval.patience", integer(0, ANY), "0", "RL stops after so many evaluations in a row without a higher held-out accuracy; 0: never"),
     resumable(field("checkpoint.every", integer(1, ANY), "20", "steps between checkpoints")),
     resumable(field("checkpoint.keep", integer(1, ANY), "2", "how many of the latest checkpoints stay")),
-    field("checkpoint.best", ValueKind::Flag, "false", "keep the checkpoint of the highest held-out accuracy, too; its accuracy is too high by chance, as the largest of several is"),
+    field("checkpoint.best", FLAG, "false", "keep the checkpoint of the highest held-out accuracy, too; its accuracy is too high by chance, as the largest of several is"),
 ];

@@ -3,7 +3,8 @@
 use grpo_lambda::methods;
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
-use super::{FIELDS, METHOD, METHOD_NAME, foreign};
+use super::keys::{METHOD, METHOD_NAME};
+use super::{FIELDS, foreign};
 
 /// The last part of a dotted key.
 fn last(key: &str) -> &str {

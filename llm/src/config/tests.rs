@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::schedule::ScheduleShape;
+use crate::input::task::{Level, Task};
 
 fn tiny(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("accepted")
@@ -27,7 +28,7 @@ fn a_refusal_names_the_line_it_is_about() {
 #[test]
 fn the_tiny_preset_mentions_every_field_and_only_those() {
     let mut given = RawSettings::default();
-    read(&mut given, PRESETS[0].text, "tiny").expect("known keys");
+    given.read(PRESETS[0].text, "tiny").expect("known keys");
     for field in FIELDS {
         assert!(given.0.contains_key(field.key), "{} is not in tiny.toml", field.key);
     }
@@ -48,7 +49,7 @@ fn defaults_are_in_range_and_a_configuration_from_nothing_is_the_defaults() {
         let field = FIELDS.iter().find(|f| f.key == key).expect("a field");
         assert_eq!(field.kind.canonical(field.default).as_deref(), Some(value), "{key}");
     }
-    assert_eq!(config.method, DEFAULT_METHOD);
+    assert_eq!(config.method, "grpo_lambda");
 }
 
 #[test]

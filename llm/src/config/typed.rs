@@ -8,10 +8,11 @@ use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::select::{self, DevicePreference};
 
+use super::keys::METHOD_NAME;
 use super::schedule::{Schedule, ScheduleShape};
 use super::{
-    CheckpointConfig, Config, ConfigError, EvalConfig, METHOD_NAME, MemoryConfig, ModelShape, ModelSource,
-    RlConfig, SftConfig, check_shape, rewards, rollout, task,
+    CheckpointConfig, Config, ConfigError, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig,
+    SftConfig, rewards, rollout, task,
 };
 
 /// Canonical values by key. A field that is missing or not canonical is a bug of the program, not of the user.
@@ -35,7 +36,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         model: v.model()?,
         eval: v.eval()?,
         lora: v.lora(),
-        task: task(&values)?,
+        task: task::read(&values)?,
         sft: v.sft(),
         rl: v.rl(),
         rollout: rollout::read(&values)?,
@@ -163,4 +164,22 @@ impl Values<'_> {
             patience: self.whole("eval.patience"),
         })
     }
+}
+
+fn check_shape(shape: &ModelShape) -> Result<(), ConfigError> {
+    let ModelShape { hidden, heads, kv_heads, .. } = *shape;
+    let conflict = |text: String| Err(ConfigError::Conflict(text));
+    if hidden % heads != 0 {
+        return conflict(format!("model.hidden = {hidden} is not a multiple of model.heads = {heads}"));
+    }
+    if heads % kv_heads != 0 {
+        return conflict(format!("model.heads = {heads} is not a multiple of model.kv_heads = {kv_heads}"));
+    }
+    if (hidden / heads) % 2 != 0 {
+        return conflict(format!(
+            "model.hidden / model.heads = {} is odd, and rotary positions turn pairs",
+            hidden / heads
+        ));
+    }
+    Ok(())
 }

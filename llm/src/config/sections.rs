@@ -1,0 +1,96 @@
+//! The sections of a configuration.
+
+use std::path::PathBuf;
+
+use grpo_lambda_decoder::optim::AdamWSettings;
+
+use super::schedule::Schedule;
+
+/// Where the model comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelSource {
+    /// A Hugging Face checkpoint directory.
+    Checkpoint(PathBuf),
+    /// Random weights in this shape.
+    Random(ModelShape),
+}
+
+/// The shape of a new model; its vocabulary is the tokenizer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelShape {
+    pub hidden: usize,
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Width inside the feed-forward part.
+    pub intermediate: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SftConfig {
+    pub steps: u64,
+    /// Examples per step.
+    pub batch: usize,
+    /// Share of the examples that show their working; the others state the answer at once.
+    pub worked_share: f64,
+    /// Learning rate of every step.
+    pub schedule: Schedule,
+    pub adam: AdamWSettings,
+}
+
+/// Trades memory for time, in both stages; changes no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// Tokens per forward pass; a longer row is a pass of its own.
+    pub micro_batch_tokens: usize,
+    /// Whether a layer's activations are computed again in the backward pass instead of kept.
+    pub recompute_layers: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RlConfig {
+    /// Steps: batches sampled.
+    pub steps: u64,
+    /// Problems per step.
+    pub prompts_per_step: usize,
+    /// Responses per problem.
+    pub group_size: usize,
+    /// Gradient steps per batch.
+    pub inner_updates: usize,
+    /// Learning rate of every step; inner updates share their step's.
+    pub schedule: Schedule,
+    pub adam: AdamWSettings,
+    /// Length limit of a response.
+    pub max_new_tokens: usize,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Whether to sample until enough groups are mixed.
+    pub dynamic_sampling: bool,
+    /// Consecutive skipped steps before the run stops.
+    pub max_nan_steps: u64,
+    /// The largest mean error of [`grpo_lambda_decoder::drift::Drift`] with which the run goes on.
+    pub max_logp_error: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvalConfig {
+    pub n: usize,
+    /// Steps between evaluations; 0: only before and after.
+    pub every: u64,
+    /// 0: greedy.
+    pub temperature: f64,
+    /// Evaluations in a row without a higher accuracy after which RL stops; 0: never.
+    pub patience: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// Steps between them.
+    pub every: u64,
+    /// How many stay.
+    pub keep: usize,
+    /// Whether that of the best evaluation stays, too.
+    pub best: bool,
+}
