@@ -14,9 +14,14 @@ struct Compiled {
     tokens: Vec<String>,
 }
 
-/// The imports between the modules directly under `src`. What `lib.rs` and `main.rs` name is no import of a module, and neither is
-/// what stands in tests.
-pub(super) fn graph(files: &[File]) -> Graph {
+/// What the files of a crate import.
+pub(super) struct Imports {
+    /// The file, its module, and the paths it names, seen from the crate's root.
+    named: Vec<(String, Vec<String>, BTreeSet<Vec<String>>)>,
+}
+
+/// Reads the imports of a crate. What `lib.rs` and `main.rs` name is no import of a module, and neither is what stands in tests.
+pub(super) fn read(files: &[File]) -> Imports {
     let mut test_only: Vec<Vec<String>> = Vec::new();
     let mut compiled = Vec::new();
     for (file, text) in files {
@@ -26,16 +31,34 @@ pub(super) fn graph(files: &[File]) -> Graph {
         compiled.push(Compiled { file: file.clone(), module, tokens: kept });
     }
     compiled.retain(|c| !c.module.is_empty() && !test_only.iter().any(|m| c.module.starts_with(m)));
-    let modules: BTreeSet<String> = compiled.iter().map(|c| c.module[0].clone()).collect();
-    let mut graph = Graph::default();
-    for Compiled { file, module, tokens } in &compiled {
-        for imported in imported_modules(module, tokens) {
-            if imported != module[0] && modules.contains(&imported) {
-                graph.add(&module[0], &imported, file);
+    let named = compiled.into_iter().map(|Compiled { file, module, tokens }| {
+        let paths = imported_paths(&module, &tokens);
+        (file, module, paths)
+    });
+    Imports { named: named.collect() }
+}
+
+impl Imports {
+    /// Every module that has modules of its own, the crate itself first.
+    pub(super) fn folders(&self) -> BTreeSet<Vec<String>> {
+        self.named.iter().flat_map(|(_, module, _)| (0..module.len()).map(|n| module[..n].to_vec())).collect()
+    }
+
+    /// The imports between the modules directly under `folder`. What the folder's own file names is no import of these.
+    pub(super) fn graph(&self, folder: &[String]) -> Graph {
+        let child = |path: &[String]| path.strip_prefix(folder).and_then(|rest| rest.first()).cloned();
+        let modules: BTreeSet<String> = self.named.iter().filter_map(|(_, m, _)| child(m)).collect();
+        let mut graph = Graph::default();
+        for (file, module, paths) in &self.named {
+            let Some(from) = child(module) else { continue };
+            for to in paths.iter().filter_map(|path| child(path)) {
+                if to != from && modules.contains(&to) {
+                    graph.add(&from, &to, file);
+                }
             }
         }
+        graph
     }
-    graph
 }
 
 /// The module path of a file: `a/b.rs` and `a/b/mod.rs` are `a::b`; that of `lib.rs` and `main.rs` is empty.
@@ -49,8 +72,8 @@ fn module_of(file: &str) -> Vec<String> {
     path
 }
 
-/// The first names of every path that begins with `crate`, `super` or `self`, seen from the crate's root.
-fn imported_modules(module: &[String], tokens: &[String]) -> BTreeSet<String> {
+/// Every path that begins with `crate`, `super` or `self`, seen from the crate's root.
+fn imported_paths(module: &[String], tokens: &[String]) -> BTreeSet<Vec<String>> {
     let mut found = BTreeSet::new();
     // The module we are in, and at which depth of braces each inline module of it began.
     let (mut here, mut began) = (module.to_vec(), Vec::new());
@@ -83,14 +106,14 @@ fn imported_modules(module: &[String], tokens: &[String]) -> BTreeSet<String> {
     found
 }
 
-/// Reads the path or tree of paths at `at`, which continues `base`, and notes the first name of each as seen from the crate's root.
+/// Reads the path or tree of paths at `at`, which continues `base`, and notes each as seen from the crate's root.
 /// `here` is the module in which it stands. Returns the place after what was read.
 fn follow(
     tokens: &[String],
     mut at: usize,
     base: &[String],
     here: &[String],
-    found: &mut BTreeSet<String>,
+    found: &mut BTreeSet<Vec<String>>,
 ) -> usize {
     let mut base = base.to_vec();
     loop {
@@ -99,17 +122,16 @@ fn follow(
             Some("super") => drop(base.pop()),
             Some("self") => {}
             Some("{") => return follow_group(tokens, at, &base, here, found),
-            // A glob, or a name: below a module, or at the root, where it is the module.
-            Some(name) => {
-                let first = base.first().map_or(name, String::as_str);
-                found.insert(first.to_owned());
-                return at + 1;
+            // A glob, or the `<` of a type: the path ends before it.
+            Some(name) if !name.starts_with(|c: char| c.is_alphabetic() || c == '_') => {
+                found.insert(base);
+                return at;
             }
+            Some(name) => base.push(name.to_owned()),
             None => return at,
         }
         if tokens.get(at + 1).is_none_or(|next| next != "::") {
-            // `self` or `super` at the end of a path: the module itself.
-            found.extend(base.first().cloned());
+            found.insert(base);
             return at + 1;
         }
         at += 2;
@@ -122,7 +144,7 @@ fn follow_group(
     mut at: usize,
     base: &[String],
     here: &[String],
-    found: &mut BTreeSet<String>,
+    found: &mut BTreeSet<Vec<String>>,
 ) -> usize {
     at += 1;
     while tokens.get(at).is_some_and(|t| t != "}") {
