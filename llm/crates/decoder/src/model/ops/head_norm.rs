@@ -7,8 +7,9 @@ use std::ops::Range;
 use super::attention::Heads;
 use super::norm;
 use super::parallel::{by_column, by_token, by_token2};
-use super::real::{Real, sum_by};
+use super::real::Real;
 use super::simd::{self, Kernel};
+use super::sums::sum_by;
 
 /// The weights of the two norms, one number per number of a head.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,9 @@
 use super::buffer::Pool;
 use super::matmul::{Left, Panels, matmul, pack_rows, packed_len};
 use super::parallel::by_token;
-use super::real::{Real, max_of, sum_by};
+use super::real::Real;
 use super::simd::{self, Kernel};
+use super::sums::{max_of, sum_by};
 
 /// Most logits held at a time (32 MiB of `f32`), unless 48 tokens alone need more.
 const LOGITS: usize = 1 << 23;

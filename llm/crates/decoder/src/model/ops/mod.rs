@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod buffer;
+mod floats;
 pub mod head_norm;
 pub mod log_prob;
 pub mod matmul;
@@ -10,6 +11,7 @@ mod parallel;
 pub mod real;
 pub mod rope;
 pub mod simd;
+mod sums;
 pub mod swiglu;
 
 pub use real::Real;

@@ -1,8 +1,9 @@
 //! RMSNorm, with the residual sum before it: `y = x r w`, `r = 1 / sqrt(mean(x^2) + eps)`, per token.
 
 use super::parallel::{by_column, by_token, by_token2};
-use super::real::{Real, dot, sum_by};
+use super::real::Real;
 use super::simd::{self, Kernel};
+use super::sums::{dot, sum_by};
 
 struct Forward<'a, T> {
     x: &'a [T],

@@ -5,8 +5,9 @@ use rayon::prelude::*;
 use super::{BLOCK, Heads, split_rows};
 use crate::model::ops::buffer::{Buffer, Pool};
 use crate::model::ops::matmul::{Left, NR, Panels, pack_rows, pack_transposed, packed_len, serial};
-use crate::model::ops::real::{Real, dot};
+use crate::model::ops::real::Real;
 use crate::model::ops::simd::{self, Kernel};
+use crate::model::ops::sums::dot;
 
 /// From scores and `d loss / d probabilities` to probabilities and `d loss / d scores` (the scale of the scores included).
 struct SoftmaxBackward<'a, T> {

@@ -5,8 +5,9 @@ use rayon::prelude::*;
 use super::{BLOCK, Heads, PAGE, Pages, split_rows, store};
 use crate::model::ops::buffer::Pool;
 use crate::model::ops::matmul::{Left, NR, Panels, serial};
-use crate::model::ops::real::{Real, max_of, sum_by};
+use crate::model::ops::real::Real;
 use crate::model::ops::simd::{self, Kernel};
+use crate::model::ops::sums::{max_of, sum_by};
 
 /// Turns scores into unnormalised probabilities in place; writes `1 / sum` and the log-sum per row.
 struct Softmax<'a, T> {

@@ -1,0 +1,126 @@
+//! The two number types of the decoder: `f32` to run, `f64` to be checked by finite differences.
+
+use super::real::Real;
+use super::simd::{self, Kernel};
+
+impl Real for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const NEG_INFINITY: f32 = f32::NEG_INFINITY;
+    #[inline(always)]
+    fn mul_add(self, a: f32, b: f32) -> f32 {
+        f32::mul_add(self, a, b)
+    }
+    #[inline(always)]
+    fn sqrt(self) -> f32 {
+        f32::sqrt(self)
+    }
+    #[inline(always)]
+    fn exp(self) -> f32 {
+        // e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2; ln 2 in two parts; Taylor to r^7 has a rest below 2^-27.
+        const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer, left in the low bits
+        const LOW: f32 = -87.336_54;
+        const HIGH: f32 = 88.722_83;
+        // Comparisons rather than min and max: those would turn NaN into a number.
+        let x = if self < LOW { LOW } else { self };
+        let over = x > HIGH;
+        let x = if over { HIGH } else { x };
+        let shifted = f32::mul_add(x, std::f32::consts::LOG2_E, MAGIC);
+        let n = shifted - MAGIC;
+        let r = f32::mul_add(n, -0.693_145_75, x);
+        let r = f32::mul_add(n, -1.428_606_8e-6, r);
+        let mut p = 1.0 / 5040.0;
+        p = f32::mul_add(p, r, 1.0 / 720.0);
+        p = f32::mul_add(p, r, 1.0 / 120.0);
+        p = f32::mul_add(p, r, 1.0 / 24.0);
+        p = f32::mul_add(p, r, 1.0 / 6.0);
+        p = f32::mul_add(p, r, 0.5);
+        p = f32::mul_add(p, r, 1.0);
+        p = f32::mul_add(p, r, 1.0);
+        // 2^n in two factors, since n = 128 has no exponent of its own.
+        let n = shifted.to_bits().wrapping_sub(MAGIC.to_bits()) as i32;
+        let half = n >> 1;
+        let scale = |e: i32| f32::from_bits(((e + 127) as u32) << 23);
+        let y = p * scale(half) * scale(n - half);
+        let y = if over { f32::INFINITY } else { y };
+        if self < LOW { 0.0 } else { y }
+    }
+    #[inline(always)]
+    fn ln(self) -> f32 {
+        f32::ln(self)
+    }
+    #[inline(always)]
+    fn from_f64(x: f64) -> f32 {
+        x as f32
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline]
+    fn tile<const M: usize>(a: &[f32], b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
+        simd::tile_f32::<M>(a, b, c, stride, accumulate);
+    }
+}
+
+impl Real for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    const NEG_INFINITY: f64 = f64::NEG_INFINITY;
+    #[inline(always)]
+    fn mul_add(self, a: f64, b: f64) -> f64 {
+        f64::mul_add(self, a, b)
+    }
+    #[inline(always)]
+    fn sqrt(self) -> f64 {
+        f64::sqrt(self)
+    }
+    #[inline(always)]
+    fn exp(self) -> f64 {
+        f64::exp(self)
+    }
+    #[inline(always)]
+    fn ln(self) -> f64 {
+        f64::ln(self)
+    }
+    #[inline(always)]
+    fn from_f64(x: f64) -> f64 {
+        x
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline]
+    fn tile<const M: usize>(a: &[f64], b: &[f64], c: &mut [f64], stride: usize, accumulate: bool) {
+        struct Tile<'a, const M: usize>(&'a [f64], &'a [f64], &'a mut [f64], usize, bool);
+        impl<const M: usize> Kernel for Tile<'_, M> {
+            type Output = ();
+            #[inline(always)]
+            fn run(self) {
+                simd::tile_portable::<f64, M>(self.0, self.1, self.2, self.3, self.4);
+            }
+        }
+        simd::run(Tile::<M>(a, b, c, stride, accumulate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_within_two_units_in_the_last_place() {
+        let mut worst: f64 = 0.0;
+        for i in -870_000..=887_000 {
+            let x = i as f32 / 10_000.0;
+            let exact = f64::from(x).exp();
+            worst = worst.max((f64::from(Real::exp(x)) - exact).abs() / exact);
+        }
+        assert!(worst < 2.0 * f64::from(f32::EPSILON), "{worst:e}");
+        assert_eq!(Real::exp(0.0f32), 1.0);
+        assert_eq!(Real::exp(f32::NEG_INFINITY), 0.0);
+        assert_eq!(Real::exp(1e4f32), f32::INFINITY);
+        assert!(Real::exp(f32::NAN).is_nan());
+    }
+}
