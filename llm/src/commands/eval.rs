@@ -359,7 +359,7 @@ fn fingerprint(directory: &Path) -> Result<String, Failure> {
     let entries = std::fs::read_dir(directory)
         .map_err(|e| Failure::refused(format!("{}: cannot be read: {e}", directory.display())))?;
     let known = |name: &str| {
-        name.ends_with(".safetensors") && name != "optimiser.safetensors"
+        name.ends_with(".safetensors")
             || ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
                 .contains(&name)
     };

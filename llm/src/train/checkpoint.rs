@@ -17,7 +17,8 @@ use crate::step::engine::Engine;
 
 const MODEL: [&str; 2] = ["model.safetensors", "config.json"];
 const REFERENCE: [&str; 2] = ["reference/model.safetensors", "reference/config.json"];
-pub(super) const OPTIMISER: &str = "optimiser.safetensors";
+/// A safetensors file by another ending: engines such as vLLM read every `.safetensors` of a directory as weights.
+pub(super) const OPTIMISER: &str = "optimiser.state";
 
 impl Run<'_> {
     /// Writes the checkpoint after the steps done so far.

@@ -94,7 +94,7 @@ fn bytes(run: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     for name in [
         "samples.jsonl",
         "checkpoints/step-00000003/model.safetensors",
-        "checkpoints/step-00000003/optimiser.safetensors",
+        "checkpoints/step-00000003/optimiser.state",
     ] {
         files.push((PathBuf::from(name), std::fs::read(run.join(name)).unwrap()));
     }

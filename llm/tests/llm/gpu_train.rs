@@ -59,7 +59,7 @@ fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
 }
 
 fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
-    ["model.safetensors", "reference/model.safetensors", "optimiser.safetensors"]
+    ["model.safetensors", "reference/model.safetensors", "optimiser.state"]
         .iter()
         .map(|file| fs::read(summary.checkpoint.join(file)).unwrap())
         .collect()

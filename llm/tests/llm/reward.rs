@@ -189,7 +189,7 @@ fn the_count_of_stuck_steps_survives_a_kill() {
     assert_eq!(read(&whole, "metrics.jsonl"), read(&broken, "metrics.jsonl"));
     assert_eq!(read(&whole, "samples.jsonl"), read(&broken, "samples.jsonl"));
     let last = "checkpoints/step-00000126";
-    for name in ["state.json", "model.safetensors", "optimiser.safetensors"] {
+    for name in ["state.json", "model.safetensors", "optimiser.state"] {
         assert_eq!(read(&whole.join(last), name), read(&broken.join(last), name), "{name}");
     }
 }
