@@ -7,6 +7,7 @@ use crate::experiments::REGISTRY;
 use crate::failure::{Failure, quoted};
 use crate::mdp_command::{self, MdpArgs};
 use crate::methods_list::{self, MethodsArgs};
+use crate::museum::{self, MuseumArgs};
 use crate::report;
 use crate::run::{self, DEFAULT_SEED, Options};
 use crate::terminal;
@@ -66,6 +67,8 @@ enum Command {
     Mdp(MdpArgs),
     /// List the methods with their settings
     Methods(MethodsArgs),
+    /// List known bugs of trainers as inputs with right and wrong numbers, or name the bug behind your trainer's
+    Museum(MuseumArgs),
 }
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
@@ -73,6 +76,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Estimate(args) => estimate::run(args).map_err(|f| f.within("sim estimate")),
         Command::Mdp(args) => mdp_command::run(args).map_err(|f| f.within("sim mdp")),
         Command::Methods(args) => methods_list::run(args).map_err(|f| f.within("sim methods")),
+        Command::Museum(args) => museum::run(args).map_err(|f| f.within("sim museum")),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod mdp_command;
 pub mod mdp_file;
 pub mod method_args;
 pub mod methods_list;
+pub mod museum;
 pub mod report;
 pub mod run;
 pub mod store;

@@ -6,4 +6,5 @@ mod documented;
 mod documents;
 mod estimate;
 mod mdp;
+mod museum;
 mod run;

@@ -5,6 +5,9 @@ use grpo_lambda_decoder::model::config::RopeScaling;
 use grpo_lambda_decoder::model::{
     Config, Decoder, Decoding, ForwardOptions, Gradients, RowId, Rows, weights,
 };
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::truncation::Truncation;
 
 fn model() -> Decoder<f32> {
     of_shape(Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) })
@@ -135,6 +138,34 @@ fn decoding_step_by_step_gives_the_log_probs_of_teacher_forcing_bit_for_bit() {
             for (i, decoded) in decoded.iter().enumerate() {
                 let scored = &scored.logps[i];
                 assert_eq!(*decoded, scored[scored.len() - decoded.len()..], "row {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_truncated_sampler_reports_the_log_probability_among_what_it_kept() {
+    let (model, temperature) = (model(), 0.7);
+    let prompts: [&[u32]; 2] = [&[5, 17, 3], &[60, 2]];
+    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature };
+    let address = |prompt: usize, response: usize| {
+        Address::new(8, Purpose::Rollout).prompt(prompt as u64).response(response as u64)
+    };
+    for kept in [1, 3, 40] {
+        let truncation = Truncation { top_k: Some(kept), top_p: None };
+        let request =
+            SamplingRequest { truncation, ..SamplingRequest::new(&prompts, 2, &[], sampling, &address) };
+        for (prompt, responses) in prompts.iter().zip(model.generate(&request).unwrap()) {
+            for response in responses {
+                let logits = model.logits(&batch(&[[prompt, &response.tokens[..]].concat()])).unwrap();
+                for (t, (&token, logp)) in response.tokens.iter().zip(&response.logps).enumerate() {
+                    let row = &logits[(prompt.len() + t - 1) * 131..][..131];
+                    let mut tempered: Vec<f64> = row.iter().map(|&x| f64::from(x) / temperature).collect();
+                    let own = tempered[token as usize];
+                    tempered.sort_by(|a, b| b.total_cmp(a));
+                    let mass: f64 = tempered[..kept].iter().map(|x| x.exp()).sum();
+                    assert!((own - mass.ln() - logp).abs() < 1e-4, "{logp} of {kept} at {t}");
+                }
             }
         }
     }

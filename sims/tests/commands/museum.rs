@@ -1,0 +1,113 @@
+//! The museum of known bugs: every mutant still applies to the code, its test exists, and its recorded outcome is of the patch that stands in
+//! the table. `tests/museum/run.py` runs them.
+
+use crate::documents::page;
+use grpo_lambda::table::{Cell, Table};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+}
+
+/// One bug of the table, by field.
+type Entry = BTreeMap<String, String>;
+
+/// The entries of a kind: `mutant` or `not_applicable`.
+fn entries(kind: &str) -> Vec<Entry> {
+    let table: BTreeMap<String, Vec<Entry>> = toml::from_str(&read("tests/museum/mutants.toml")).unwrap();
+    table[kind].clone()
+}
+
+/// As `digest` of `run.py`.
+fn digest(mutant: &Entry) -> String {
+    let text = [&mutant["file"], &mutant["right"], &mutant["wrong"]].map(String::as_str).join("\0");
+    let step = |value: u64, byte: u8| (value ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("fnv-{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// The number of a bug, as 33 of `B33-sign`.
+fn number(name: &str) -> usize {
+    name.trim_start_matches('B').split('-').next().unwrap().parse().unwrap()
+}
+
+/// The recorded outcome of each mutant and the digest of its patch.
+fn recorded() -> BTreeMap<String, (String, String)> {
+    let table = Table::from_csv(&read("paper/data/museum.csv")).unwrap();
+    let [name, outcome, patch] = ["mutant", "outcome", "patch"].map(|name| table.column(name).unwrap());
+    let row = |row: &Vec<Cell>| (row[name].format(4), (row[outcome].format(4), row[patch].format(4)));
+    table.rows.iter().map(row).collect()
+}
+
+#[test]
+fn every_mutant_still_applies_and_names_a_test_that_exists() {
+    for mutant in entries("mutant") {
+        let name = &mutant["name"];
+        let within = mutant.get("within").unwrap_or(&mutant["right"]);
+        let text = read(&mutant["file"]);
+        let file = &mutant["file"];
+        assert_eq!(text.matches(within.as_str()).count(), 1, "{name}: `within` must stand once in {file}");
+        assert_eq!(
+            within.matches(mutant["right"].as_str()).count(),
+            1,
+            "{name}: `right` must stand once in `within`"
+        );
+        let test = mutant["test"].rsplit("::").next().unwrap();
+        assert!(read(&mutant["test_file"]).contains(&format!("fn {test}(")), "{name}: no test {test}");
+    }
+    let all: BTreeSet<usize> = ["mutant", "not_applicable"]
+        .iter()
+        .flat_map(|kind| entries(kind))
+        .map(|e| number(&e["name"]))
+        .collect();
+    assert_eq!(all, (1..=41).collect());
+}
+
+#[test]
+fn every_recorded_outcome_is_of_the_patch_in_the_table_and_none_survived() {
+    let recorded = recorded();
+    for mutant in entries("mutant") {
+        let (outcome, patch) = &recorded[&mutant["name"]];
+        let again = format!("run tests/museum/run.py {}", mutant["name"]);
+        assert_eq!((outcome.as_str(), patch), ("killed", &digest(&mutant)), "{}: {again}", mutant["name"]);
+    }
+    let absent = entries("not_applicable");
+    assert!(absent.iter().all(|bug| recorded[&bug["name"]].0 == "not applicable"));
+    assert_eq!(recorded.len(), entries("mutant").len() + absent.len());
+}
+
+#[test]
+fn the_page_lists_every_bug_with_the_test_that_dies_of_it() {
+    let mut rows: Vec<(usize, String)> = Vec::new();
+    for bug in ["mutant", "not_applicable"].iter().flat_map(|kind| entries(kind)) {
+        let (name, what, reference) = (&bug["name"], &bug["bug"], &bug["reference"]);
+        let (does, test, outcome) = match bug.get("does") {
+            Some(does) => {
+                let test = bug["test"].rsplit("::").next().unwrap();
+                (does.as_str(), format!("`{}::{test}`", bug["test_file"]), recorded()[name].0.clone())
+            }
+            None => ("none", "none".to_owned(), format!("not applicable: {}", bug["reason"])),
+        };
+        rows.push((
+            number(name),
+            format!("| {name} | {what} ({reference}) | {does} | {test} | {outcome} |\n"),
+        ));
+    }
+    rows.sort_by_key(|(number, _)| *number);
+    let mut table = String::from(
+        "| mutant | bug | what the mutant does | test that dies | outcome |\n| --- | --- | --- | --- | --- |\n",
+    );
+    rows.iter().for_each(|(_, row)| table.push_str(row));
+    let _ = writeln!(
+        table,
+        "\n{} mutants killed, none survived; {} bugs cannot exist here.",
+        entries("mutant").len(),
+        entries("not_applicable").len()
+    );
+    page::hold("museum.md", "mutants", &table);
+}
