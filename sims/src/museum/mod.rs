@@ -7,9 +7,6 @@ mod losses;
 mod scores;
 mod traces;
 
-#[cfg(test)]
-mod tests;
-
 use crate::failure::Failure;
 use crate::terminal;
 use case::Case;

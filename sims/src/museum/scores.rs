@@ -47,7 +47,7 @@ fn truncated() -> Case {
         "the log-probability that a sampler with top_k reports of tokens 1 and 3, which it may draw",
         json!({"logits": logits, "temperature": 1.0, "top_k": 2, "tokens": [1, 3]}),
     )
-    .right("among the tokens that are kept", vec![(0.5 / kept).ln(), (0.25 / kept).ln()])
+    .right("among the tokens that are kept", vec![(0.5f64 / kept).ln(), (0.25f64 / kept).ln()])
     .wrong(
         &["B3"],
         "among all tokens: a ratio to it carries the mass kept",

@@ -7,4 +7,5 @@ mod documents;
 mod estimate;
 mod mdp;
 mod museum;
+mod museum_cases;
 mod run;

@@ -1,7 +1,8 @@
+//! The cases of the museum: their numbers by hand, how far apart they are, and how someone's numbers are judged.
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use super::against::{TOLERANCE, Verdict, report, verdict};
-use super::cases;
+use grpo_lambda_sims::museum::against::{TOLERANCE, Verdict, report, verdict};
+use grpo_lambda_sims::museum::{cases, file};
 use std::collections::BTreeSet;
 
 fn answer(case: &str, what: &str) -> Vec<f64> {
@@ -127,7 +128,7 @@ fn a_file_is_judged_case_by_case_and_refused_by_line() {
 fn the_committed_cases_are_those_of_a_fresh_run() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/museum.jsonl");
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, super::file()).unwrap();
+        std::fs::write(&path, file()).unwrap();
     }
-    assert!(std::fs::read_to_string(path).unwrap() == super::file(), "run the tests once with UPDATE_DOCS=1");
+    assert!(std::fs::read_to_string(path).unwrap() == file(), "run the tests once with UPDATE_DOCS=1");
 }
