@@ -262,21 +262,21 @@ mod tests {
 
     #[test]
     fn divisors_by_hand_and_none_where_nothing_is_compared() {
-        use {Baseline::*, Scale::*};
+        use Baseline::{BatchMean, GroupMean, LeaveOneOut};
         let rewards = [vec![Some(1.0), Some(1.0)], vec![Some(3.0), None, Some(0.0)]];
         let plain = Std { ddof: 0, epsilon: 0.0 };
         // Of 1, 1, 3, 0 around their mean 1.25: squares of 0.0625, 0.0625, 3.0625, 1.5625.
         let batch = Some(1.1875f64.sqrt());
         let of = |baseline, scale| OutcomeAdvantage { baseline, scale, clamp: None };
         for (baseline, scale, want) in [
-            (GroupMean, None, [Option::None, Some(1.0)]),
-            (LeaveOneOut, Others(plain), [Option::None, Some(1.0)]),
-            (BatchMean, None, [Some(1.0), Some(1.0)]),
-            (GroupMean, Group(plain), [Option::None, Some(1.5)]),
+            (GroupMean, Scale::None, [None, Some(1.0)]),
+            (LeaveOneOut, Scale::Others(plain), [None, Some(1.0)]),
+            (BatchMean, Scale::None, [Some(1.0), Some(1.0)]),
+            (GroupMean, Scale::Group(plain), [None, Some(1.5)]),
             // Its rewards agree: it differs from the batch, and has no deviation to be divided by.
-            (BatchMean, Group(plain), [Option::None, Some(1.5)]),
-            (GroupMean, Batch(plain), [Option::None, batch]),
-            (BatchMean, Batch(plain), [batch, batch]),
+            (BatchMean, Scale::Group(plain), [None, Some(1.5)]),
+            (GroupMean, Scale::Batch(plain), [None, batch]),
+            (BatchMean, Scale::Batch(plain), [batch, batch]),
         ] {
             let divisors = of(baseline, scale).divisors(&rewards);
             for (found, want) in divisors.iter().zip(want) {
@@ -287,7 +287,7 @@ mod tests {
             assert!(advantages.iter().flatten().all(|a| a.is_finite()), "{advantages:?}");
             assert_eq!(want[0].is_none(), advantages[0] == [0.0; 2], "{baseline:?} {scale:?}");
         }
-        assert_eq!(of(BatchMean, None).divisors(&[vec![Some(2.0)], vec![Some(2.0)]]), [Option::None; 2]);
+        assert_eq!(of(BatchMean, Scale::None).divisors(&[vec![Some(2.0)], vec![Some(2.0)]]), [None; 2]);
     }
 
     #[test]
