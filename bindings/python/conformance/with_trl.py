@@ -1,0 +1,135 @@
+"""TRL: the advantages of its GRPOTrainer, and its loss with the gradient by each log-probability."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import trl
+
+import grpo_lambda
+
+sys.path.append(str(Path(__file__).parents[1] / "tests/trl"))
+import check  # noqa: E402
+
+PACKAGES = ["trl", "transformers", "torch"]
+#: Responses to a prompt; the rows of a batch of four prompts stand in this order.
+GROUP = 4
+ROWS = 4 * GROUP
+
+
+class Theirs:
+    """A GRPOTrainer whose model is asked for nothing: responses and log-probabilities are given."""
+
+    def __init__(self, scale_rewards):
+        self.rewards = []
+        with tempfile.TemporaryDirectory() as folder:
+            shape = dict(per_device_train_batch_size=ROWS, num_generations=GROUP, max_completion_length=10)
+            args = trl.GRPOConfig(
+                output_dir=folder, use_cpu=True, bf16=False, report_to=[], gradient_checkpointing=False,
+                beta=0.04, scale_rewards=scale_rewards, **shape,
+            )
+            made = dict(args=args, train_dataset=check.DATA, processing_class=check.tokenizer())
+            policy = check.LlamaForCausalLM.from_pretrained(check.start(), dtype=torch.float32)
+            self.trainer = trl.GRPOTrainer(model=policy, reward_funcs=lambda **_: self.rewards, **made)
+        self.trainer.model.train()
+        self.trainer.current_gradient_accumulation_steps = 1
+
+    def advantages(self, batch):
+        responses = [[3] * int(n - 1) + [1] for n in batch.mask.sum(axis=1)]
+        self.rewards = batch.rewards.tolist()
+        self.trainer._generate = lambda prompts: ([[3, 4]] * ROWS, responses, None, [""] * ROWS, None, {}, None, [])
+        found = self.trainer._generate_and_score_completions([check.DATA[i // GROUP] for i in range(ROWS)])
+        return found["advantages"].double().numpy()
+
+    def loss(self, batch, advantages, case):
+        """Loss and gradient on these log-probabilities. Slots outside the mask are a tool's output or padding."""
+        trainer = self.trainer
+        logps = torch.tensor(batch.new, requires_grad=True)
+        trainer._get_per_token_logps_and_entropies = lambda *_, **__: (logps, torch.zeros_like(logps), None)
+        trainer.loss_type, trainer.beta = case["loss_type"], case.get("beta", 0.0)
+        trainer.epsilon_low, trainer.epsilon_high = case.get("epsilon", (0.2, 0.2))
+        trainer.importance_sampling_level = case.get("level", "token")
+        trainer.args.delta = case.get("delta")
+        trainer.args.use_bias_correction_kl = case.get("corrected", False)
+        mask, prompts = torch.tensor(batch.mask), torch.zeros(ROWS, 2, dtype=torch.long)
+        inputs = dict(
+            prompt_ids=prompts, prompt_mask=torch.ones_like(prompts), completion_ids=torch.zeros_like(mask),
+            completion_mask=torch.ones_like(mask), tool_mask=mask, advantages=torch.tensor(advantages),
+            old_per_token_logps=torch.tensor(batch.old), ref_per_token_logps=torch.tensor(batch.ref),
+            num_items_in_batch=mask.sum(),
+        )
+        trainer._metrics["train"].clear()
+        loss = trainer._compute_loss(trainer.model, inputs)
+        loss.backward()
+        return loss.item(), logps.grad.numpy()
+
+
+BASE = {"reduction": "response_mean", "kl": "k3"}
+WIDTH = {"reduction": "constant", "max_length": 10}
+#: TRL's setting, our method and settings.
+LOSSES = [
+    ("loss_type=grpo", dict(loss_type="grpo"), "grpo", BASE),
+    ("loss_type=grpo beta=0.04", dict(loss_type="grpo", beta=0.04), "grpo", {**BASE, "beta": 0.04}),
+    (
+        "loss_type=grpo beta=0.04 use_bias_correction_kl",
+        dict(loss_type="grpo", beta=0.04, corrected=True),
+        "grpo",
+        {**BASE, "beta": 0.04, "kl": "ratio_k3"},
+    ),
+    ("loss_type=grpo epsilon_high=0.28", dict(loss_type="grpo", epsilon=(0.2, 0.28)), "grpo", {**BASE, "epsilon_high": 0.28}),
+    ("loss_type=grpo delta=1.4", dict(loss_type="grpo", delta=1.4), "grpo", {**BASE, "clip": "two_sided", "clip_max": 1.4}),
+    ("loss_type=dr_grpo", dict(loss_type="dr_grpo"), "dr_grpo", WIDTH),
+    ("loss_type=bnpo", dict(loss_type="bnpo"), "grpo", {"reduction": "token_mean"}),
+    ("loss_type=dapo", dict(loss_type="dapo", epsilon=(0.2, 0.28)), "dapo", {"reduction": "token_mean"}),
+    ("loss_type=cispo epsilon_high=1.1", dict(loss_type="cispo", epsilon=(0.2, 1.1)), "cispo", {"cap": 1.1, "reduction": "token_mean"}),
+    ("loss_type=sapo", dict(loss_type="sapo"), "sapo", {"reduction": "response_mean"}),
+    ("loss_type=vespo", dict(loss_type="vespo"), "vespo", {}),
+    (
+        "loss_type=grpo importance_sampling_level=sequence",
+        dict(loss_type="grpo", level="sequence"),
+        "gspo",
+        {**BASE, "epsilon_low": 0.2, "epsilon_high": 0.2},
+    ),
+    (
+        "loss_type=luspo importance_sampling_level=sequence",
+        dict(loss_type="luspo", level="sequence"),
+        "luspo",
+        {"reduction": "response_sum", "epsilon_low": 0.2, "epsilon_high": 0.2},
+    ),
+]
+
+TRAINERS = {}
+
+
+def theirs(scale):
+    if scale not in TRAINERS:
+        TRAINERS[scale] = Theirs(scale)
+    return TRAINERS[scale]
+
+
+def words(method, settings):
+    return " ".join([method, *(f"{key}={value}" for key, value in settings.items())])
+
+
+def compare(batch, holes):
+    for scale in ["group", "batch", "none"]:
+        settings = {"scale": scale, "std_preset": "trl"} if scale != "none" else {"scale": scale}
+        found = grpo_lambda.credit_padded("grpo", batch.rewards.tolist(), batch.old, batch.mask, group=batch.index, **settings)
+        ours = found.advantages.sum(axis=1) / batch.mask.sum(axis=1)
+        yield f"scale_rewards={scale}", words("grpo", settings), "advantages", ours - theirs(scale).advantages(batch), None
+    for name, case, method, settings in LOSSES:
+        fixed = grpo_lambda.credit_padded(
+            method, batch.rewards.tolist(), batch.old, batch.mask, group=batch.index, ref_logps=batch.ref, **settings
+        )
+        per_row = fixed.advantages.sum(axis=1) / batch.mask.sum(axis=1)
+        ours = grpo_lambda.loss(fixed, batch.new)
+        loss, gradient = theirs("none").loss(batch, per_row, case)
+        yield name, words(method, settings), "loss", np.asarray(ours.loss - loss), None
+        yield name, words(method, settings), "gradient", ours.dlogps - gradient, None
+
+
+def sizes(_):
+    """TRL has the same number of responses to every prompt."""
+    return [GROUP] * 4
