@@ -59,6 +59,9 @@ def batch(seed: int, number: int, *, sizes: list[int] | None = None, holes: bool
     # In one batch of four a group has equal rewards, whatever they are.
     equal = [i for i, name in enumerate(index) if name == "prompt 1"]
     rewards[equal] = rewards[equal[0]] if number % 4 == 0 else rewards[equal]
+    # A reward of 0 would not show what is made of a prompt with one response.
+    alone = [i for i, name in enumerate(index) if index.count(name) == 1 and rewards[i] == 0]
+    rewards[alone] = 1.0
     if len(set(sizes)) > 1:
         order = rng.permutation(rows)  # frameworks that label rows take them in any order
         index = [index[i] for i in order]
