@@ -191,7 +191,7 @@ pub static FIELDS: &[Field] = &[
     resumable(field("device", choice(&DevicePreference::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
     field("dtype", choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
     resumable(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
-    resumable(field("memory.recompute_layers", FLAG, "false", "compute activations again in the backward pass instead of keeping them; changes no result")),
+    resumable(field("memory.recompute_layers", choice(&["auto", "true", "false"]), "auto", "compute activations again in the backward pass instead of keeping them; auto: only where a step that keeps them is counted to exceed the memory; changes no result")),
     field("model.checkpoint", ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),
     field("model.layers", integer(1, 512), "4", "blocks"),

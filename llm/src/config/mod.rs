@@ -129,6 +129,23 @@ impl Config {
         given.overridden(overrides).and_then(build)
     }
 
+    /// This configuration with `memory.recompute_layers=auto` decided: layers are kept where that `fits`, which is asked of a configuration
+    /// that keeps them. Any other value stays. What is written of the configuration says `auto` still.
+    ///
+    /// # Errors
+    /// Those of `fits`.
+    pub fn deciding_recomputation<E>(
+        &self,
+        fits: impl FnOnce(&Config) -> Result<bool, E>,
+    ) -> Result<Config, E> {
+        if self.values["memory.recompute_layers"] != "auto" {
+            return Ok(self.clone());
+        }
+        let mut kept = self.clone();
+        kept.memory.recompute_layers = false;
+        Ok(if fits(&kept)? { kept } else { self.clone() })
+    }
+
     /// This configuration with `key=value` overrides.
     ///
     /// ```

@@ -45,7 +45,8 @@ pub struct SftConfig {
 pub struct MemoryConfig {
     /// Tokens per forward pass; a longer row is a pass of its own.
     pub micro_batch_tokens: usize,
-    /// Whether a layer's activations are computed again in the backward pass instead of kept.
+    /// Whether a layer's activations are computed again in the backward pass instead of kept; true, which takes less memory, also for `auto`
+    /// until [`Config::deciding_recomputation`](super::Config::deciding_recomputation).
     pub recompute_layers: bool,
 }
 

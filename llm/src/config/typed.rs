@@ -31,7 +31,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         dtype: select::parse_dtype(v.word("dtype")),
         memory: MemoryConfig {
             micro_batch_tokens: v.size("memory.micro_batch_tokens"),
-            recompute_layers: v.flag("memory.recompute_layers"),
+            recompute_layers: v.word("memory.recompute_layers") != "false",
         },
         model: v.model()?,
         eval: v.eval()?,

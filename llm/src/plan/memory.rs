@@ -59,6 +59,22 @@ impl StepShape {
     }
 }
 
+/// The configuration with `memory.recompute_layers=auto` decided for this machine: layers are kept where the estimate of a step that keeps
+/// them is at most three quarters of the memory, or where the system does not tell how much there is.
+pub fn decided(config: &RunConfig, shape: &Config, prompt_tokens: usize) -> RunConfig {
+    decided_for(total_mib(), config, shape, prompt_tokens)
+}
+
+fn decided_for(there: Option<f64>, config: &RunConfig, shape: &Config, prompt_tokens: usize) -> RunConfig {
+    let fits = |kept: &RunConfig| {
+        let estimate = estimate(shape, &StepShape::of(kept, prompt_tokens), kept.lora.as_ref());
+        let needed = estimate.peak(false) as f64 / f64::from(1 << 20);
+        Ok::<_, std::convert::Infallible>(there.is_none_or(|mib| needed <= 0.75 * mib))
+    };
+    let Ok(decided) = config.deciding_recomputation(fits);
+    decided
+}
+
 /// One use of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryItem {
@@ -289,6 +305,21 @@ mod tests {
     fn of_shape(config: Config) -> Decoder<f32> {
         let parameters = weights::initialise(&config, 1, 0.02);
         Decoder::new(config, parameters).expect("it fits")
+    }
+
+    #[test]
+    fn layers_are_kept_where_the_estimate_leaves_a_quarter_of_the_machine() {
+        let shape = Config::qwen2(67, 48, 3, 6, 2);
+        let decided = |value: &str, there: Option<f64>| {
+            let value = format!("memory.recompute_layers={value}");
+            let config = RunConfig::resolve("tiny", &[value.as_str()]).expect("accepted");
+            decided_for(there, &config, &shape, 9).memory.recompute_layers
+        };
+        let tiny = RunConfig::resolve("tiny", &[] as &[&str]).expect("accepted");
+        let peak = estimate(&shape, &StepShape::of(&tiny, 9), None).peak(false) as f64 / f64::from(1 << 20);
+        assert_eq!([1.34, 1.33].map(|times| decided("auto", Some(times * peak))), [false, true]);
+        assert!(!decided("auto", None));
+        assert!(decided("true", None) && !decided("false", Some(0.0)));
     }
 
     #[test]

@@ -95,7 +95,8 @@ pub fn train_on(
     if let Some(summary) = position.finished(config) {
         return Ok(summary);
     }
-    let (mut run, checkpoint) = Run::new(config, inputs, position, started);
+    let decided = inputs.decided.clone();
+    let (mut run, checkpoint) = Run::new(&decided, inputs, position, started);
     run.announce(&chosen);
     run.note_device(&chosen);
     match chosen {

@@ -36,6 +36,8 @@ pub(super) struct Inputs {
     pub(super) problems: Problems,
     /// What the method asks of every response.
     pub(super) request: Option<EvidenceRequest>,
+    /// The configuration with what is left to the memory of the device decided.
+    pub(super) decided: Config,
 }
 
 impl Inputs {
@@ -63,15 +65,19 @@ impl Inputs {
             try_reward_program(config, &problems, &tokens)?;
             try_rollout_engine(config, &shape)?;
         }
-        if matches!(chosen, ComputeDevice::Cpu) {
-            check_machine_memory(config, &shape, longest)?;
-        }
-        if let (ComputeDevice::Cuda(card, dtype), false) = (chosen, directory.join("summary.json").exists()) {
-            let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
-            let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
-            check_card_memory(card.as_ref(), *dtype, config, &shape, longest)?;
-        }
-        Ok(Inputs { configured, tokens, shape, parameters, problems, request })
+        let decided = match chosen {
+            ComputeDevice::Cpu => {
+                check_machine_memory(config, &shape, longest)?;
+                memory::decided(config, &shape, longest)
+            }
+            ComputeDevice::Cuda(..) if directory.join("summary.json").exists() => config.clone(),
+            ComputeDevice::Cuda(card, dtype) => {
+                let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
+                let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
+                decided_for_card(card.as_ref(), *dtype, config, &shape, longest)?
+            }
+        };
+        Ok(Inputs { configured, tokens, shape, parameters, problems, request, decided })
     }
 }
 
@@ -187,16 +193,19 @@ fn check_machine_memory(
     .into())
 }
 
-/// Refuses a run whose step, at its longest rows, is predicted to exceed the memory of the card.
-fn check_card_memory(
+/// The configuration with what is left to the memory of the card decided. Refuses a run whose step, at its longest rows, is predicted to
+/// exceed that memory.
+fn decided_for_card(
     card: &dyn Device,
     dtype: Dtype,
     config: &Config,
     shape: &model::Config,
     longest: MaxLengths,
-) -> Result<(), TrainError> {
+) -> Result<Config, TrainError> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
-    let predicted = synthetic::predict(shape, config, dtype, longest).map_err(|e| refused(e.to_string()))?;
     let (free, _) = card.memory().map_err(model::Error::Device)?;
-    synthetic::memory_check(&predicted, free, config).map_err(refused)
+    let (decided, predicted) =
+        synthetic::decided(shape, config, dtype, longest, free).map_err(|e| refused(e.to_string()))?;
+    synthetic::memory_check(&predicted, free, &decided).map_err(refused)?;
+    Ok(decided)
 }

@@ -278,13 +278,20 @@ fn a_bench_without_a_device_counts() {
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
     };
     let full = of(&[]);
-    // Per layer: two norms, heads, attention in two parts of the positions, their sum, SwiGLU; embedding, last norm and two kernels of the
-    // sampler.
-    assert_eq!(full["decode_step"]["launches"], 28 * 6 + 4);
-    assert_eq!(full["decode_step"]["products"], 28 * 4 + 1);
+    // Per layer: from the hidden state to the heads, attention, a norm, SwiGLU and three products; embedding, last norm, head and sampler.
+    assert_eq!(full["decode_step"]["launches"], 28 * 4 + 3);
+    assert_eq!(full["decode_step"]["products"], 28 * 3 + 1);
     // 64 rows of 1 + 256, and prefixes of 255: of eight groups, two of which micro-batches of 8192 cut in two.
     let sizes = ["--prompts", "8", "--group", "8", "--prompt-tokens", "256", "--completion", "256"];
-    assert_eq!(of(&sizes)["updated_tokens"], f64::from(64 * 257 + 10 * 255));
+    let preset = of(&sizes);
+    assert_eq!(preset["updated_tokens"], f64::from(64 * 257 + 10 * 255));
+    let seconds = preset["predicted_step_s"].as_f64().unwrap();
+    assert!((0.5..1.3).contains(&seconds), "{preset}");
+    // Layers are kept where 78 GiB are free, and computed again where 40 are.
+    let recomputes = |bench: &serde_json::Value| bench["settings"]["recompute_layers"].as_bool();
+    let small = of(&[&sizes[..], &["--card-memory", "40"]].concat());
+    assert_eq!((recomputes(&preset), recomputes(&small)), (Some(false), Some(true)));
+    assert!(small["predicted_step_s"].as_f64() > Some(seconds), "{small}");
     let adapter = of(&["--lora"]);
     assert_eq!(adapter["settings"]["lora_rank"], 16);
     assert!(adapter["memory"]["peak_bytes"].as_u64() < full["memory"]["peak_bytes"].as_u64());

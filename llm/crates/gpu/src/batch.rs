@@ -195,6 +195,7 @@ impl Batch {
             query_tiles: self.list(List::QueryTiles),
             key_tiles: self.list(List::KeyTiles),
             count: self.tiles as u32,
+            tokens: self.tokens(),
             pairs: self.rows.pairs(),
         }
     }

@@ -22,8 +22,8 @@ use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
 use super::heads::{self, head_shape};
 use super::kernels::{
-    AddBias, DecodeAttention, DecodeCombine, DecodeHeads, Embed, FillCache, GatherRows, Kernels, RmsNorm,
-    Swiglu,
+    AddBias, DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, Embed, FillCache, GatherRows, Kernels,
+    RmsNorm, Swiglu,
 };
 use super::layer::Pass;
 use super::layout::Packed;
@@ -243,32 +243,14 @@ impl<'a> Decoding<'a> {
     fn attend(&self, l: usize) -> Result {
         let (k, c, rows, heads) =
             (self.kernels(), self.config(), self.rows as u32, head_shape(self.config()));
-        let (capacity, lengths) = (self.cache.capacity as u32, self.lengths.ptr());
+        let capacity = self.cache.capacity as u32;
         let (keys, values) = (self.cache.keys(l, 0), self.cache.values(l, 0));
-        self.norm(self.network.weights.layer(l).attention_norm, self.rows)?;
-        self.project(l, Packed::Qkv, self.normed.ptr(), self.qkv.ptr_mut())?;
-        let at = (self.qkv.ptr(), self.qkv.ptr_mut());
-        let norm = heads::head_norm(self.network.weights, l, at, rows);
-        // The norms come after the bias and add it.
-        let bias = if norm.is_some() { None } else { self.bias(l, Packed::Qkv) };
-        norm.map_or(Ok(()), |norm| k.launch(norm))?;
-        k.launch(DecodeHeads {
-            qkv: self.qkv.ptr(),
-            bias,
-            table: self.table.ptr(),
-            lengths,
-            q: self.query.ptr_mut(),
-            keys,
-            values,
-            rows,
-            heads,
-            capacity,
-        })?;
+        self.read_heads(l, keys, values)?;
         k.launch(DecodeAttention {
             q: self.query.ptr(),
             keys: keys.read(),
             values: values.read(),
-            lengths,
+            lengths: self.lengths.ptr(),
             out: self.attended.ptr_mut(),
             parts: self.parts.as_ref().map(Array::ptr_mut),
             splits: self.splits,
@@ -280,6 +262,42 @@ impl<'a> Decoding<'a> {
         self.combine(rows * heads.query, heads.dim)?;
         self.project(l, Packed::Output, self.attended.ptr(), self.hidden.ptr_mut())?;
         self.add_bias(l, Packed::Output)
+    }
+
+    /// Queries of layer `l`, and keys and values in their place in the cache: in one launch where the heads are not normed and the projection
+    /// has no adapter.
+    fn read_heads(&self, l: usize, keys: PtrMut<Real>, values: PtrMut<Real>) -> Result {
+        let (k, c, weights) = (self.kernels(), self.config(), self.network.weights);
+        let (table, lengths, q) = (self.table.ptr(), self.lengths.ptr(), self.query.ptr_mut());
+        let (rows, heads, capacity) = (self.rows as u32, head_shape(c), self.cache.capacity as u32);
+        let (layer, at) = (weights.layer(l), (self.qkv.ptr(), self.qkv.ptr_mut()));
+        let head_norm = heads::head_norm(weights, l, at, rows);
+        let bias = self.bias(l, Packed::Qkv);
+        if head_norm.is_none() && !self.network.adapts(l, Packed::Qkv) {
+            return k.launch(DecodeQkv {
+                x: self.hidden.ptr(),
+                norm: weights.at(layer.attention_norm),
+                weight: weights.at(layer.matrix(Packed::Qkv)),
+                bias,
+                table,
+                lengths,
+                q,
+                keys,
+                values,
+                rows,
+                width: c.hidden_size as u32,
+                heads,
+                capacity,
+                eps: c.rms_norm_eps as f32,
+            });
+        }
+        self.norm(layer.attention_norm, self.rows)?;
+        self.project(l, Packed::Qkv, self.normed.ptr(), self.qkv.ptr_mut())?;
+        // The norms come after the bias and add it.
+        let bias = if head_norm.is_some() { None } else { bias };
+        head_norm.map_or(Ok(()), |norm| k.launch(norm))?;
+        let qkv = self.qkv.ptr();
+        k.launch(DecodeHeads { qkv, bias, table, lengths, q, keys, values, rows, heads, capacity })
     }
 
     /// Attention's output from that of its splits, where there are several.

@@ -307,6 +307,7 @@ impl GpuDecoder {
             starts: lists.at(1),
             ids: lists.at(2),
             dtable: to.at_mut(self.layout.embedding()),
+            tokens: batch.tokens() as u32,
             distinct,
             width: self.config().hidden_size as u32,
         })

@@ -106,8 +106,8 @@ pub trait Device: Send + Sync + Debug {
         args: &[Arg],
     ) -> Result<(), DeviceError>;
 
-    /// What the kernel that is launched next computes in matrix products of its own: for a device that counts.
-    fn count(&self, _operations: f64) {}
+    /// Of the kernel that is launched next: what it computes in matrix products of its own, and the bytes it moves. For a device that counts.
+    fn count(&self, _operations: f64, _bytes: f64) {}
 
     /// A matrix product.
     ///

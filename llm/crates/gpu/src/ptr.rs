@@ -186,6 +186,11 @@ impl<T: Element, A: Access> Ptr<T, A> {
         self.stored
     }
 
+    /// Bytes of so many of its elements.
+    pub fn bytes(self, elements: usize) -> f64 {
+        elements as f64 * self.stored.bytes() as f64
+    }
+
     /// So many elements further.
     pub fn offset(self, elements: usize) -> Self {
         Ptr { address: self.address + (elements * self.stored.bytes()) as u64, ..self }

@@ -1,17 +1,16 @@
 //! Sampling on a device: the twin of [`grpo_lambda_decoder::rollout`].
 //!
-//! What training asks for, the whole distribution, is sampled on the device: a step of decoding, the sampler included, is captured
-//! once and replayed, its random numbers are uploaded beforehand, and the host asks only now and then whether a row is still
-//! active. Finished rows keep their slot in the batch: they are computed like the others, and the sampler leaves them as they are.
+//! Tokens are drawn on the device, and no logits leave it: a step of decoding, the sampler included, is captured once and replayed, its
+//! random numbers are uploaded beforehand, and the host asks only now and then whether a row is still active. Finished rows keep
+//! their slot in the batch: they are computed like the others, and the sampler leaves them as they are.
 //!
-//! What only evaluation asks for (top-k, top-p, a least length, a response that is complete without an end token) is chosen on the
-//! host from the logits of every step, by the code of the CPU's rollout.
+//! Whether a response is complete without an end token (a stop string) is asked of its tokens on the host, at the same times: what a row
+//! sampled beyond its end until then is dropped.
 //!
 //! Responses are the CPU's for the same weights and addresses, up to rounding: the device sums in another order, so a random
 //! number within rounding of a boundary between two tokens can fall on the other side.
 
 mod on_device;
-mod on_host;
 mod options;
 
 use std::time::{Duration, Instant};
@@ -60,16 +59,7 @@ pub fn run(
     decoder.kernels().device.synchronize()?;
     let prefill = clock.elapsed();
     let clock = Instant::now();
-    let on_device = request.truncation.is_none()
-        && request.sampling.min_new_tokens == 0
-        && request.stopping.complete.is_none();
-    let (responses, steps) = if on_device {
-        on_device::sample(&decoding, request, options)?
-    } else {
-        let mut sampler = on_host::HostSampler::new(&decoding, request, config)?;
-        let responses = request.run(&mut sampler)?;
-        (responses, sampler.steps())
-    };
+    let (responses, steps) = on_device::sample(&decoding, request, options)?;
     Ok((responses, Times { prefill, decode: clock.elapsed(), steps }))
 }
 

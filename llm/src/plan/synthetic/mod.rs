@@ -6,6 +6,7 @@
 
 mod memory_check;
 mod predict;
+mod recompute;
 mod step;
 
 use grpo_lambda::group::EvidenceKind;
@@ -17,7 +18,8 @@ use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
 pub use memory_check::{ALLOWANCE, memory_check};
-pub use predict::{StepPrediction, predict};
+pub use predict::{StepPrediction, StepWork, predict};
+pub use recompute::decided;
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
 /// Why a synthetic step failed.

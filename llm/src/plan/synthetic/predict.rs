@@ -1,10 +1,10 @@
 //! What a step takes, counted on a device that computes nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::Config as Shape;
-use grpo_lambda_gpu::dry::{Dry, Work};
+use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 
@@ -13,7 +13,7 @@ use super::step::{RATE, generate, prompts, run, synthetic_engine};
 use crate::config::Config;
 use crate::eval::EVAL_BATCH;
 use crate::problems::MaxLengths;
-use crate::step::engine::{GpuEngine, SyntheticWeights, TrainingSetup};
+use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::sft::{self, Example};
 use crate::step::{Observer, Phase};
 
@@ -28,10 +28,48 @@ pub struct StepPrediction {
     pub update: (u64, Uses),
     /// The most that is held in a supervised step; none without supervised learning.
     pub supervised: Option<(u64, Uses)>,
-    /// Operations of a step of training.
-    pub operations: f64,
-    /// Work of one step of decoding.
+    /// Work of one step of decoding, with rows of their mean length.
     pub decode: Work,
+    /// Work of a step of training.
+    pub work: StepWork,
+    /// The rates that its seconds are computed with.
+    pub ceilings: Ceilings,
+}
+
+/// Work of a step of training, by phase. A method that asks for a reference, and none that asks for other evidence, is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepWork {
+    /// Reading the prompts and drawing a first token.
+    pub prefill: Work,
+    /// The other tokens, every response at its limit.
+    pub decode: Work,
+    /// Scoring by the reference.
+    pub reference: Work,
+    /// Log-probabilities with a tape.
+    pub forward: Work,
+    /// Their gradients, with the layers computed again.
+    pub backward: Work,
+    /// The optimiser, and clearing the gradients.
+    pub optimiser: Work,
+}
+
+impl StepWork {
+    /// Every phase with its name, in the order in which they begin.
+    pub fn phases(&self) -> [(&'static str, Work); 6] {
+        [
+            ("prefill", self.prefill),
+            ("decode", self.decode),
+            ("reference", self.reference),
+            ("forward", self.forward),
+            ("backward", self.backward),
+            ("optimiser", self.optimiser),
+        ]
+    }
+
+    /// All phases.
+    pub fn total(&self) -> Work {
+        self.phases().into_iter().fold(Work::default(), |sum, (_, work)| sum + work)
+    }
 }
 
 impl StepPrediction {
@@ -45,18 +83,36 @@ impl StepPrediction {
     }
 }
 
-/// Takes down the most that was held until responses were there; the ledger's peak begins again then.
-struct SamplingPeak<'a> {
-    device: &'a dyn Device,
+/// Takes down the work of every phase, and the most that was held until responses were there; the ledger's peak begins again then.
+struct Count<'a> {
+    dry: &'a Dry,
+    began: Cell<Work>,
+    work: Cell<StepWork>,
     peak: RefCell<(u64, Uses)>,
 }
 
-impl Observer for SamplingPeak<'_> {
+impl Observer for Count<'_> {
+    fn begin(&self, _: Phase) {
+        self.began.set(self.dry.work());
+    }
+
     fn end(&self, phase: Phase) -> Result<(), DeviceError> {
-        if phase == Phase::Sample {
-            self.peak.replace(self.device.ledger().peak());
-            self.device.ledger().forget_peak();
-        }
+        let mut work = self.work.get();
+        let sum = match phase {
+            Phase::Sample => {
+                self.peak.replace(self.dry.ledger().peak());
+                self.dry.ledger().forget_peak();
+                return Ok(());
+            }
+            // A method that asks for some is refused.
+            Phase::Evidence => return Ok(()),
+            Phase::Reference => &mut work.reference,
+            Phase::Forward => &mut work.forward,
+            Phase::Backward => &mut work.backward,
+            Phase::Optimiser => &mut work.optimiser,
+        };
+        *sum = *sum + (self.dry.work() - self.began.get());
+        self.work.set(work);
         Ok(())
     }
 }
@@ -77,25 +133,38 @@ pub fn predict(
     let device: Arc<dyn Device> = dry.clone();
     let mut engine = synthetic_engine(&device, shape, config, dtype, SyntheticWeights::Uninitialised)?;
     let (_, state) = device.ledger().peak();
+    let (prefill, decode) = sampling_work(&engine, &dry, config, prompt_tokens)?;
+    dry.ledger().forget_peak();
     let rl = &config.rl;
     if config.eval.n > 0 {
         let evaluated = prompts(config.eval.n.min(EVAL_BATCH), prompt_tokens, shape.vocab_size, 0);
         generate(&engine, config, &evaluated, (1, rl.max_new_tokens), 0)?;
     }
-    // Two tokens take one step more than one: none is recorded yet.
-    let trained = prompts(rl.prompts_per_step, prompt_tokens, shape.vocab_size, 0);
-    let work_of = |new: usize| {
+    let count = Count { dry: &dry, began: Cell::default(), work: Cell::default(), peak: RefCell::default() };
+    run(&mut engine, config, Some(&device), (prompt_tokens, 0), &count)?;
+    let (sampling, update) = (count.peak.take(), device.ledger().peak());
+    let steps = rl.max_new_tokens.saturating_sub(1) as u64;
+    let work = StepWork { prefill, decode: decode.times(steps), ..count.work.get() };
+    Ok(StepPrediction { state, sampling, update, supervised, decode, work, ceilings: dry.ceilings() })
+}
+
+/// Work of reading the prompts, and of one step of decoding at the mean length of its rows.
+fn sampling_work(
+    engine: &GpuEngine,
+    dry: &Dry,
+    config: &Config,
+    prompt_tokens: usize,
+) -> Result<(Work, Work), SyntheticStepError> {
+    let rl = &config.rl;
+    let work_of = |prompt_tokens: usize, new: usize| {
+        let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, 0);
         let before = dry.work();
-        generate(&engine, config, &trained, (rl.group_size, new), 0)?;
-        Ok::<_, SyntheticStepError>(difference(dry.work(), before))
+        generate(engine, config, &prompts, (rl.group_size, new), 0)?;
+        Ok::<_, SyntheticStepError>(dry.work() - before)
     };
-    let decode = difference(work_of(2)?, work_of(1)?);
-    let before = dry.work();
-    let sampling = SamplingPeak { device: device.as_ref(), peak: RefCell::default() };
-    run(&mut engine, config, Some(&device), (prompt_tokens, 0), &sampling)?;
-    let operations = difference(dry.work(), before).operations;
-    let (sampling, update) = (sampling.peak.into_inner(), device.ledger().peak());
-    Ok(StepPrediction { state, sampling, update, supervised, operations, decode })
+    // A cache is counted as full. Two new tokens take one step more than one: none is recorded yet.
+    let mean = (prompt_tokens + rl.max_new_tokens / 2).saturating_sub(2).max(1);
+    Ok((work_of(prompt_tokens, 1)?, work_of(mean, 2)? - work_of(mean, 1)?))
 }
 
 /// Counts a supervised step on examples of this many tokens, as many together as a micro-batch takes.
@@ -116,12 +185,4 @@ fn supervised_peak(
     let example = Example { prompt: vec![0], response: vec![0; example - 1] };
     sft::step(&mut engine, &vec![example; together], RATE, config.memory)?;
     Ok(Some(device.ledger().peak()))
-}
-
-fn difference(after: Work, before: Work) -> Work {
-    Work {
-        launches: after.launches - before.launches,
-        products: after.products - before.products,
-        operations: after.operations - before.operations,
-    }
 }

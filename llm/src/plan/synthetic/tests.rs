@@ -1,5 +1,6 @@
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::dry::Work;
 
 use super::*;
 use crate::config::Config;
@@ -52,7 +53,7 @@ fn settings_move_the_memory_they_are_said_to_move() {
     let smaller = predicted(&["eval.n=1", "memory.micro_batch_tokens=16"]);
     assert!(smaller.update.0 < base.update.0 && smaller.sampling.0 == base.sampling.0);
     let again = predicted(&["eval.n=1", "memory.recompute_layers=true"]);
-    assert!(again.update.0 < base.update.0 && again.operations > base.operations);
+    assert!(again.update.0 < base.update.0 && again.work.total().operations > base.work.total().operations);
     let shorter = predicted(&["eval.n=1", "rl.max_new_tokens=3"]);
     assert!(shorter.sampling.0 < base.sampling.0);
     let evaluated = predicted(&["eval.n=100"]);
@@ -62,12 +63,12 @@ fn settings_move_the_memory_they_are_said_to_move() {
     assert!(adapter.decode.products > base.decode.products);
 }
 
-/// Per layer: two norms, queries and keys turned, attention, SwiGLU and four products; embedding, last norm, head, and two kernels of the
-/// sampler.
+/// Per layer: what goes from the hidden state to the heads, attention, a norm, SwiGLU and three products; embedding, last norm, head, and
+/// the sampler.
 #[test]
 fn a_step_of_decoding_is_counted_launch_by_launch() {
     let decode = predicted(&[]).decode;
-    assert_eq!((decode.launches, decode.products), (2 * 5 + 4, 2 * 4 + 1));
+    assert_eq!((decode.launches, decode.products), (2 * 4 + 3, 2 * 3 + 1));
 }
 
 #[test]
@@ -99,4 +100,54 @@ fn what_does_not_fit_is_refused_in_one_line_that_names_what_decides() {
     let line = fits(&many, 0).expect_err("refused");
     assert!(line.contains("sampling") && line.contains("eval.n=12") && !line.contains("lora"), "{line}");
     assert!(!line.contains('\n'));
+}
+
+/// Forward passes have the operations that follow from the shape; a launch takes the longer of its bytes and its operations, and a gap.
+#[test]
+fn the_work_of_a_step_is_that_of_its_shape_and_its_seconds_that_of_its_work() {
+    let p = predicted(&["eval.n=1"]);
+    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    // Of each of three prompts six tokens are shared by four rows of one more and nine; a token sees those before it and itself.
+    let (tokens, scored) = (3.0 * (6.0 + 4.0 * 10.0), 3.0 * 4.0 * 9.0);
+    let pairs = 3.0 * (21.0 + 4.0 * (10.0 * 6.0 + 55.0));
+    let by_shape = crate::plan::roofline::pass(&shape, tokens, scored, pairs);
+    assert_eq!(p.work.forward.operations, by_shape);
+    let twice = predicted(&["eval.n=1", "rl.inner_updates=2"]);
+    let counts = |work: Work| (work.launches, work.products, work.operations, work.bytes);
+    assert_eq!(counts(twice.work.forward), counts(p.work.forward.times(2)));
+    assert_eq!(counts(twice.work.prefill), counts(p.work.prefill));
+    assert_eq!(p.work.decode, p.decode.times(8));
+    assert_eq!(p.work.reference, Default::default());
+    let with_reference = predicted(&["eval.n=1", "method.beta=0.04"]).work.reference;
+    assert_eq!(with_reference.operations, by_shape);
+    for (name, work) in p.work.phases() {
+        let (moved, done) = (work.bytes / p.ceilings.bandwidth, work.operations / p.ceilings.operations);
+        let gaps = (work.launches + work.products) as f64 * p.ceilings.gap;
+        if name == "reference" {
+            continue;
+        }
+        assert!(work.bytes > 0.0 && work.seconds >= moved.max(done) + gaps, "{name}: {work:?}");
+    }
+}
+
+#[test]
+fn layers_are_kept_where_that_is_counted_to_fit_and_only_auto_decides() {
+    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let peak = |recompute: &str| {
+        predicted(&["eval.n=1", "sft.steps=0", &format!("memory.recompute_layers={recompute}")]).peak().0
+            + ALLOWANCE
+    };
+    let (kept, again) = (peak("false"), peak("true"));
+    assert!(again < kept, "{again} < {kept}");
+    let chosen = |value: &str, free: u64| {
+        let asked = config(&["eval.n=1", "sft.steps=0", &format!("memory.recompute_layers={value}")]);
+        let (chosen, predicted) = decided(&shape, &asked, Dtype::Bf16, PROMPT, free).expect("counted");
+        assert_eq!(chosen.to_toml(), asked.to_toml());
+        (chosen.memory.recompute_layers, predicted.peak().0 + ALLOWANCE)
+    };
+    assert_eq!(chosen("auto", kept), (false, kept));
+    assert_eq!(chosen("auto", kept - 1), (true, again));
+    // What fits neither way takes the less: the refusal names what else there is to change.
+    assert_eq!(chosen("auto", 0), (true, again));
+    assert_eq!((chosen("true", u64::MAX), chosen("false", 0)), ((true, again), (false, kept)));
 }

@@ -101,6 +101,7 @@ fn embed_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool
             starts: starts.ptr(),
             ids: ids.ptr(),
             dtable: dtable.ptr_mut(),
+            tokens: n as u32,
             distinct: distinct as u32,
             width: width as u32,
         };

@@ -3,7 +3,7 @@
 use super::Extent;
 use super::array::TestArray;
 use super::case::{Case, Checker, Result};
-use crate::kernels::{Advance, LogProb, LogProbBackward, Sample, SampleState, Status};
+use crate::kernels::{LogProb, LogProbBackward, Sample, SampleState, Status};
 
 /// Tokens and vocabulary; the last is that of Qwen2.5.
 const SMALL: [(usize, usize); 4] = [(1, 1), (3, 11), (2, 1029), (1, 151_936)];
@@ -27,7 +27,7 @@ pub(super) fn check(checker: &mut Checker) {
         }
     }
     states(checker);
-    advance(checker);
+    cut_off(checker);
 }
 
 /// The inverse of a temperature that is no power of two.
@@ -141,7 +141,6 @@ struct Rows {
     logps: TestArray<f32>,
     entropies: TestArray<f32>,
     eos: TestArray<u32>,
-    active: TestArray<u32>,
 }
 
 /// Where a row begins: tokens so far, status, limit.
@@ -167,7 +166,6 @@ impl Rows {
             logps: c.blank(n * MOST)?,
             entropies: c.blank(n * MOST)?,
             eos: c.integers(eos.iter().copied())?,
-            active: c.blank(1)?,
         })
     }
     fn state(&self) -> SampleState {
@@ -185,7 +183,6 @@ impl Rows {
             entropies: self.entropies.ptr_mut(),
             eos: self.eos.ptr(),
             eos_len: self.eos.initial.len() as u32,
-            active: self.active.ptr_mut(),
         }
     }
 }
@@ -230,6 +227,10 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
             vocabulary: vocabulary as u32,
             inverse_temperature: INVERSE,
             greedy,
+            advance: true,
+            min_new_tokens: 0,
+            top_k: None,
+            top_p: None,
             state: state.state(),
         };
         c.launch(kernel)?;
@@ -237,6 +238,7 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
         c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |row| drawn[row].0 as f64)))?;
         c.exact(&state.next, |row| Some(drawn[row].0 as f64))?;
         c.exact(&state.produced, |_| Some(3.0))?;
+        c.exact(&state.lengths, |row| Some(8.0 + row as f64))?;
         c.exact(&state.status, |_| Some(0.0))?;
         let serial = vocabulary.div_ceil(1024);
         c.expect(&state.logps, serial, |i| {
@@ -250,6 +252,49 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
         })?;
         c.time(timed, logits.bytes(), kernel)
     });
+}
+
+/// The least likely of the tokens that are left: of the likeliest three, of the fewest with nine tenths of the mass, and of those that end
+/// nothing.
+fn cut_off(checker: &mut Checker) {
+    let cuts = [
+        ("the likeliest three", 0, Some(3), None),
+        ("nine tenths", 0, None, Some(0.9)),
+        ("no end", 9, None, None),
+    ];
+    for (name, min_new_tokens, top_k, top_p) in cuts {
+        checker.case("sample", name.to_owned(), |c| {
+            // Each token is half as likely as the one before it; the last is all that is left beside the fourth.
+            let (vocabulary, ends) = (6, [0, 1, 2, 4, 5]);
+            let logits: Vec<f64> = (0..vocabulary).map(|i| -(i as f64) * 2.0f64.ln()).collect();
+            let logits = c.of(logits)?;
+            let state = Rows::new(c, &[(2, Status::Active, MOST)], &[0.999], &ends)?;
+            let p = c.of(vec![top_p.unwrap_or(1.0)])?;
+            c.launch(Sample {
+                logits: logits.ptr(),
+                source: None,
+                vocabulary: vocabulary as u32,
+                inverse_temperature: 1.0,
+                greedy: false,
+                advance: false,
+                min_new_tokens,
+                top_k,
+                top_p: top_p.map(|_| p.ptr()),
+                state: state.state(),
+            })?;
+            // Of 63 parts: 32, 16, 8 are 56; 32, 16, 8, 4 are 60, more than nine tenths.
+            let (token, share) = if min_new_tokens > 0 {
+                (3, 1.0)
+            } else if top_k.is_some() {
+                (2, 8.0 / 56.0)
+            } else {
+                (3, 4.0 / 60.0)
+            };
+            let at = 2;
+            c.exact(&state.tokens, |i| Some(if i == at { f64::from(token) } else { f64::from(u32::MAX) }))?;
+            c.expect(&state.logps, 1, |i| (i == at).then_some((f64::ln(share), 8.0)))
+        });
+    }
 }
 
 /// Rows that have ended, are at their limit, end now, are truncated now, and one of NaN.
@@ -280,6 +325,10 @@ fn states(checker: &mut Checker) {
             vocabulary: vocabulary as u32,
             inverse_temperature: INVERSE,
             greedy: false,
+            advance: false,
+            min_new_tokens: 0,
+            top_k: None,
+            top_p: None,
             state: state.state(),
         })?;
         let after = [Ended, Truncated, Truncated, Active, Ended, Truncated, NotNumbers];
@@ -295,20 +344,4 @@ fn states(checker: &mut Checker) {
         c.untouched(&state.lengths)?;
         c.untouched(&state.limits)
     });
-}
-
-fn advance(checker: &mut Checker) {
-    use Status::{Active, Ended, NotNumbers, Truncated};
-    for n in [1, 5, 300] {
-        checker.case("advance", format!("{n} rows"), |c| {
-            let status = [Active, Ended, Truncated, NotNumbers];
-            let rows: Vec<Start> = (0..n).map(|row| (1, status[row % 4], 9)).collect();
-            let state = Rows::new(c, &rows, &vec![0.5; n], &[])?;
-            c.launch(Advance { state: state.state() })?;
-            let active = |row: usize| row.is_multiple_of(4);
-            c.exact(&state.lengths, |row| Some(7.0 + row as f64 + f64::from(u8::from(active(row)))))?;
-            c.exact(&state.active, |_| Some(n.div_ceil(4) as f64))?;
-            c.untouched(&state.status)
-        });
-    }
 }

@@ -34,6 +34,10 @@ impl Kernel for SumOfSquares {
         vec![self.x.into(), self.n.into(), self.parts.into()]
     }
 
+    fn bytes(&self) -> f64 {
+        self.x.bytes(self.n as usize)
+    }
+
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
         device.clear(self.parts.address(), 2 * Self::PARTS as usize * size_of::<f64>())
     }
@@ -109,6 +113,13 @@ impl Kernel for AdamWUpdate {
             Arg::F32(step.scale as f32),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let n = self.n as usize;
+        let compensation = self.compensation.map_or(0.0, |c| c.bytes(n));
+        let read_and_written = self.master.bytes(n) + self.m.bytes(n) + self.v.bytes(n) + compensation;
+        2.0 * read_and_written + self.gradient.bytes(n) + self.weight.bytes(n)
+    }
 }
 
 /// `y = x`, rounded.
@@ -132,5 +143,9 @@ impl Kernel for Round {
 
     fn args(&self) -> Vec<Arg> {
         vec![self.x.into(), self.y.into(), self.n.into()]
+    }
+
+    fn bytes(&self) -> f64 {
+        self.x.bytes(self.n as usize) + self.y.bytes(self.n as usize)
     }
 }

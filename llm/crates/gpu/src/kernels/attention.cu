@@ -47,9 +47,9 @@ __device__ inline bool wide_lines(u32 dim, const REAL* a, const REAL* b) {
 }
 
 // Turns a tile of scores into probabilities not yet divided by their sum, in `p`; `visible(row, key)` says which count. A NaN stays one.
-template <u32 N, u32 W, class Visible>
+template <u32 N, u32 W, u32 LINE, class Visible>
 __device__ inline void online_softmax(float (&x)[N / 8][4], float scale, float (&top)[2], float (&total)[2],
-                                      float (&o)[W / 8][4], REAL (*p)[N + PER], Visible visible) {
+                                      float (&o)[W / 8][4], REAL (*p)[LINE], Visible visible) {
 #pragma unroll
   for (u32 half = 0; half < 2; half++) {
     float max = top[half], sum = 0.0f;

@@ -36,6 +36,8 @@ pub struct Segments {
     pub key_tiles: Ptr<u32>,
     /// How many tiles.
     pub count: u32,
+    /// How many tokens.
+    pub tokens: usize,
     /// Pairs of a query and a key that it sees, in a head: what the work is proportional to.
     pub pairs: f64,
 }
@@ -89,6 +91,14 @@ impl Kernel for Attention {
             self.heads.dim.into(),
             self.scale.into(),
         ]
+    }
+
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let (tokens, line) = (self.segments.tokens, (query * dim) as usize);
+        self.qkv.bytes(tokens * (line + (2 * key * dim) as usize))
+            + self.out.bytes(tokens * line)
+            + self.log_sum.bytes(tokens * query as usize)
     }
 
     fn operations(&self) -> f64 {
@@ -145,6 +155,14 @@ impl Kernel for AttentionQueries {
         ]
     }
 
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let (tokens, line) = (self.segments.tokens, (query * dim) as usize);
+        let read =
+            self.qkv.bytes(tokens * (line + (2 * key * dim) as usize)) + self.out.bytes(2 * tokens * line);
+        read + self.inner.bytes(2 * tokens * query as usize) + self.dqkv.bytes(tokens * line)
+    }
+
     fn operations(&self) -> f64 {
         operations(3.0, &self.segments, self.heads)
     }
@@ -195,6 +213,14 @@ impl Kernel for AttentionKeys {
             self.heads.dim.into(),
             self.scale.into(),
         ]
+    }
+
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let (tokens, line) = (self.segments.tokens, (query * dim) as usize);
+        let keys = (2 * key * dim) as usize;
+        let read = self.qkv.bytes(tokens * (line + keys)) + self.dout.bytes(tokens * line);
+        read + self.inner.bytes(2 * tokens * query as usize) + self.dqkv.bytes(tokens * keys)
     }
 
     fn operations(&self) -> f64 {

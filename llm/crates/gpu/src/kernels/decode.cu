@@ -26,36 +26,81 @@ KERNEL(256, decode_heads)(const REAL* qkv, const REAL* bias, const float* table,
 // Query heads that a block works on, all of one key head; more are parted.
 #define HEADS 16u
 
-// The warps' results of the `heads` query heads from `head` on, added up in their order: of all positions into `out`, or of a split of
-// them into `parts`: its largest score, its sum and its numbers.
+// Positions that a block works on at a time, 16 to a warp.
+#define SPAN 128u
+
+// Between the lines of a tile of probabilities: tensor cores read lines that begin in different banks; in f32 there is no room for it.
+#define GAP (BF16 ? PER : 0)
+
+// A warp's results of the query heads: their largest scores, the sums of e^(score - largest), and of the values by these.
+template <u32 W> struct Results {
+  float sums[HEADS][W], tops[HEADS], totals[HEADS];
+};
+
+// What remains of numbers whose largest score is `top` beside those whose is `most`. Where there are no positions there is nothing; where all
+// scores are NaN, a NaN total.
+__device__ inline float share(float top, float most) { return top == -INFINITE ? 0.0f : expf(top - most); }
+
 template <u32 W>
-__device__ inline void combine_warps(unsigned char* room, const float (&o)[W / 8][4], const float (&top)[2], const float (&total)[2],
-                                     u32 heads, size_t head, u32 at, u32 split, u32 splits, u32 dim, REAL* out, float* parts) {
-  float(*sums)[HEADS][W] = (float(*)[HEADS][W])room, (*tops)[HEADS] = (float(*)[HEADS])(sums + 4), (*totals)[HEADS] = tops + 4;
-  static_assert(sizeof(*sums) * 4 + sizeof(*tops) * 8 <= ROOM, "warps");
-  const u32 warp = threadIdx.x / 32;
-  __syncthreads();
+__device__ inline void put_results(Results<W>& to, const float (&o)[W / 8][4], const float (&top)[2], const float (&total)[2]) {
 #pragma unroll
   for (u32 half = 0; half < 2; half++) {
-    const float all = row_sum(total[half]);
-    tops[warp][tile_row(half)] = top[half];
-    totals[warp][tile_row(half)] = all;
+    to.tops[tile_row(half)] = top[half];
+    to.totals[tile_row(half)] = total[half];
 #pragma unroll
     for (u32 n = 0; n < W / 8; n++)
 #pragma unroll
-      for (u32 j = 0; j < 2; j++) sums[warp][tile_row(half)][tile_column(n) + j] = o[n][2 * half + j];
+      for (u32 j = 0; j < 2; j++) to.sums[tile_row(half)][tile_column(n) + j] = o[n][2 * half + j];
+  }
+}
+
+template <u32 W>
+__device__ inline void add_results(const Results<W>& from, float (&o)[W / 8][4], float (&top)[2], float (&total)[2]) {
+#pragma unroll
+  for (u32 half = 0; half < 2; half++) {
+    const float other = from.tops[tile_row(half)], most = other > top[half] ? other : top[half];
+    const float own = share(top[half], most), its = share(other, most);
+    total[half] = total[half] * own + from.totals[tile_row(half)] * its;
+#pragma unroll
+    for (u32 n = 0; n < W / 8; n++)
+#pragma unroll
+      for (u32 j = 0; j < 2; j++) {
+        float& x = o[n][2 * half + j];
+        x = x * own + from.sums[tile_row(half)][tile_column(n) + j] * its;
+      }
+    top[half] = most;
+  }
+}
+
+// The warps' results of the `heads` query heads from `head` on, those of the last four added to those of the first four, and these in their
+// order: of all positions into `out`, or of a split of them into `parts`: its largest score, its sum and its numbers.
+template <u32 W>
+__device__ inline void combine_warps(unsigned char* room, float (&o)[W / 8][4], float (&top)[2], float (&total)[2], u32 heads,
+                                     size_t head, u32 at, u32 split, u32 splits, u32 dim, REAL* out, float* parts) {
+  Results<W>* results = (Results<W>*)room;
+  static_assert(4 * sizeof(Results<W>) <= ROOM, "warps");
+  const u32 warp = threadIdx.x / 32;
+  total[0] = row_sum(total[0]);
+  total[1] = row_sum(total[1]);
+  __syncthreads();
+  if (warp >= 4) put_results(results[warp - 4], o, top, total);
+  __syncthreads();
+  if (warp < 4) {
+    add_results(results[warp], o, top, total);
+    // A warp reads and writes its own.
+    __syncwarp();
+    put_results(results[warp], o, top, total);
   }
   __syncthreads();
   for (u32 n = threadIdx.x; n < heads * W; n += blockDim.x) {
     const u32 h = n / W, i = n % W;
     if (at + i >= dim) continue;
     float most = -INFINITE, all = 0.0f, x = 0.0f;
-    for (u32 w = 0; w < 4; w++) most = tops[w][h] > most ? tops[w][h] : most;
+    for (u32 w = 0; w < 4; w++) most = results[w].tops[h] > most ? results[w].tops[h] : most;
     for (u32 w = 0; w < 4; w++) {
-      // A warp without positions has nothing; one whose scores are all NaN has a NaN total.
-      const float share = tops[w][h] == -INFINITE ? 0.0f : expf(tops[w][h] - most);
-      all += totals[w][h] * share;
-      x += sums[w][h][i] * share;
+      const float part = share(results[w].tops[h], most);
+      all += results[w].totals[h] * part;
+      x += results[w].sums[h][i] * part;
     }
     if (splits == 1) {
       store(out + (head + h) * dim + at + i, x / all);
@@ -74,38 +119,38 @@ template <u32 W>
 __device__ inline void attend_cached(unsigned char* room, const REAL* q, const REAL* keys, const REAL* values, const u32* lengths,
                                      REAL* out, float* parts, const Shape s, u32 capacity, u32 splits, float scale) {
   REAL(*queries)[W + PER] = (REAL(*)[W + PER])room, (*kv)[W + PER] = queries + HEADS;
-  REAL(*p)[16 + PER] = (REAL(*)[16 + PER])(kv + 64);
-  static_assert(sizeof(*kv) * (HEADS + 64) + sizeof(*p) * 64 <= ROOM, "tiles");
+  REAL(*p)[16 + GAP] = (REAL(*)[16 + GAP])(kv + SPAN);
+  static_assert(sizeof(*kv) * (HEADS + SPAN) + sizeof(*p) * SPAN <= ROOM, "tiles");
   const u32 pieces = s.parts(W), chunks = (s.group() + HEADS - 1) / HEADS, row = blockIdx.x, mine = threadIdx.x / 32 * 16;
   const u32 split = blockIdx.y % splits, piece = blockIdx.y / splits % pieces, chunk = blockIdx.y / splits / pieces % chunks;
   const u32 g = blockIdx.y / splits / pieces / chunks, first = chunk * HEADS, heads = min(HEADS, s.group() - first);
-  const u32 end = lengths[row] < capacity ? lengths[row] + 1 : capacity, span = ((end + 63) / 64 + splits - 1) / splits * 64;
+  const u32 end = lengths[row] < capacity ? lengths[row] + 1 : capacity, span = ((end + SPAN - 1) / SPAN + splits - 1) / splits * SPAN;
   const u32 stop = min(end, (split + 1) * span);
   const size_t head = (size_t)row * s.query + g * s.group() + first, cache = ((size_t)row * s.key + g) * capacity * s.dim;
   const Lines lines = {q + head * s.dim, s.dim}, k = {keys + cache, s.dim}, v = {values + cache, s.dim};
   const bool wide = wide_lines(s.dim, q, keys) && wide_lines(s.dim, values, values);
   float o[W / 8][4] = {}, top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
-  for (u32 from = split * span; from < stop; from += 64) {
+  for (u32 from = split * span; from < stop; from += SPAN) {
     float x[2][4] = {};
     for (u32 c = 0; c < pieces; c++) {
       const u32 at = c * W;
       __syncthreads();
       if (pieces > 1 || from == split * span)
         fetch<HEADS, W>(queries, s.dim - at, wide, [&](u32 i) { return lines.at(i, i < heads, at); });
-      fetch<64, W>(kv, s.dim - at, wide, [&](u32 i) { return k.at(from + i, from + i < stop, at); });
+      fetch<SPAN, W>(kv, s.dim - at, wide, [&](u32 i) { return k.at(from + i, from + i < stop, at); });
       __syncthreads();
       product<W, 16, true>(x, queries[0], W + PER, kv[mine], W + PER);
     }
     online_softmax<16, W>(x, scale, top, total, o, p + mine, [&](u32, u32 key) { return from + mine + key < stop; });
     __syncthreads();
-    fetch<64, W>(kv, s.dim - piece * W, wide, [&](u32 i) { return v.at(from + i, from + i < stop, piece * W); });
+    fetch<SPAN, W>(kv, s.dim - piece * W, wide, [&](u32 i) { return v.at(from + i, from + i < stop, piece * W); });
     __syncthreads();
-    product<16, W, false>(o, p[mine], 16 + PER, kv[mine], W + PER);
+    product<16, W, false>(o, p[mine], 16 + GAP, kv[mine], W + PER);
   }
   combine_warps<W>(room, o, top, total, heads, head, piece * W, split, splits, s.dim, out, parts);
 }
 
-KERNEL(128, decode_attention)(const REAL* q, const REAL* keys, const REAL* values, const u32* lengths, REAL* out, float* parts,
+KERNEL(256, decode_attention)(const REAL* q, const REAL* keys, const REAL* values, const u32* lengths, REAL* out, float* parts,
                               u32 query, u32 key, u32 dim, u32 capacity, u32 splits, float scale) {
   alignas(16) __shared__ unsigned char room[ROOM];
   const Shape s = {query, key, dim};
@@ -126,10 +171,9 @@ KERNEL(128, decode_combine)(const float* parts, REAL* out, u32 splits, u32 dim) 
     all = 0.0f;
     for (u32 n = 0; n < splits; n++) {
       const float* part = parts + n * (dim + 2);
-      // As of warps.
-      const float share = part[0] == -INFINITE ? 0.0f : expf(part[0] - most);
-      all += part[1] * share;
-      x += part[2 + i] * share;
+      const float its = share(part[0], most);
+      all += part[1] * its;
+      x += part[2 + i] * its;
     }
     store(out + (size_t)blockIdx.x * dim + i, x / all);
   }

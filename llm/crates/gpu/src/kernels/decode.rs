@@ -59,6 +59,12 @@ impl Kernel for DecodeHeads {
             self.capacity.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let n = self.rows as usize * ((query + 2 * key) * dim) as usize;
+        self.qkv.bytes(n) + self.q.bytes(n)
+    }
 }
 
 /// Attention of one token of every row over the cached positions `0..=lengths[row]`. A block works on the query heads of a key head, so that
@@ -92,7 +98,7 @@ pub struct DecodeAttention {
 
 impl DecodeAttention {
     /// Blocks that keep every multiprocessor of a large card busy.
-    const BLOCKS: u32 = 264;
+    const BLOCKS: u32 = 132;
     /// Positions that are worth a block.
     const POSITIONS: u32 = 128;
     /// Query heads of a block.
@@ -107,7 +113,7 @@ impl DecodeAttention {
 
 impl Kernel for DecodeAttention {
     const NAME: &'static str = "decode_attention";
-    const BLOCK: u32 = 128;
+    const BLOCK: u32 = 256;
 
     fn grid(&self) -> (u32, u32) {
         let HeadShape { query, key, dim } = self.heads;
@@ -130,6 +136,16 @@ impl Kernel for DecodeAttention {
             self.splits.into(),
             self.scale.into(),
         ]
+    }
+
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let (rows, line) = (self.rows as usize, (query * dim) as usize);
+        let cached = self.keys.bytes(2 * rows * key as usize * self.capacity as usize * dim as usize);
+        let parts = self.parts.map_or(self.out.bytes(rows * line), |parts| {
+            parts.bytes(rows * query as usize * self.splits as usize * (dim as usize + 2))
+        });
+        cached + self.q.bytes(rows * line) + parts
     }
 
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
@@ -162,6 +178,11 @@ impl Kernel for DecodeCombine {
 
     fn args(&self) -> Vec<Arg> {
         vec![self.parts.into(), self.out.into(), self.splits.into(), self.dim.into()]
+    }
+
+    fn bytes(&self) -> f64 {
+        let (lines, dim) = (self.lines as usize, self.dim as usize);
+        self.parts.bytes(lines * self.splits as usize * (dim + 2)) + self.out.bytes(lines * dim)
     }
 }
 
@@ -207,6 +228,11 @@ impl Kernel for FillCache {
             self.capacity.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let HeadShape { key, dim, .. } = self.heads;
+        2.0 * self.keys.bytes(2 * self.rows as usize * self.capacity as usize * (key * dim) as usize)
+    }
 }
 
 #[cfg(test)]
@@ -248,7 +274,7 @@ mod tests {
     fn few_rows_are_split_and_many_or_short_ones_are_not() {
         let heads = HeadShape { query: 12, key: 2, dim: 128 };
         let splits = |rows, capacity| DecodeAttention::splits(rows, heads, capacity);
-        assert_eq!((splits(64, 512), splits(256, 512), splits(64, 100)), (2, 1, 1));
-        assert_eq!((splits(1, 32_768), splits(8, 1024), splits(0, 0)), (132, 8, 1));
+        assert_eq!((splits(16, 512), splits(64, 512), splits(64, 100)), (4, 1, 1));
+        assert_eq!((splits(1, 32_768), splits(8, 1024), splits(0, 0)), (66, 8, 1));
     }
 }

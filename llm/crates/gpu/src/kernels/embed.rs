@@ -29,6 +29,11 @@ impl Kernel for Embed {
     fn args(&self) -> Vec<Arg> {
         vec![self.ids.into(), self.table.into(), self.out.into(), self.width.into()]
     }
+
+    fn bytes(&self) -> f64 {
+        let n = self.tokens as usize * self.width as usize;
+        self.out.bytes(n) + self.table.bytes(n) + self.ids.bytes(self.tokens as usize)
+    }
 }
 
 /// Adds `dx` into `dtable`: the tokens of the id `ids[i]` are `order[starts[i]..starts[i + 1]]` and are added in that order.
@@ -44,6 +49,8 @@ pub struct EmbedBackward {
     pub ids: Ptr<u32>,
     /// `[vocabulary, width]`.
     pub dtable: PtrMut<f32>,
+    /// Tokens.
+    pub tokens: u32,
     /// Ids that occur.
     pub distinct: u32,
     /// Elements of a row.
@@ -67,6 +74,11 @@ impl Kernel for EmbedBackward {
             self.dtable.into(),
             self.width.into(),
         ]
+    }
+
+    fn bytes(&self) -> f64 {
+        let (width, tokens) = (self.width as usize, self.tokens as usize);
+        self.dx.bytes(tokens * width) + 2.0 * self.dtable.bytes(self.distinct as usize * width)
     }
 }
 
@@ -96,6 +108,11 @@ impl Kernel for GatherRows {
     fn args(&self) -> Vec<Arg> {
         vec![self.x.into(), self.index.into(), self.out.into(), self.width.into()]
     }
+
+    fn bytes(&self) -> f64 {
+        let n = self.rows as usize * self.width as usize;
+        self.x.bytes(n) + self.out.bytes(n) + self.index.bytes(self.rows as usize)
+    }
 }
 
 /// `out[index[i]] = x[i]`; the indices differ.
@@ -123,5 +140,10 @@ impl Kernel for ScatterRows {
 
     fn args(&self) -> Vec<Arg> {
         vec![self.x.into(), self.index.into(), self.out.into(), self.width.into()]
+    }
+
+    fn bytes(&self) -> f64 {
+        let n = self.rows as usize * self.width as usize;
+        self.x.bytes(n) + self.out.bytes(n) + self.index.bytes(self.rows as usize)
     }
 }

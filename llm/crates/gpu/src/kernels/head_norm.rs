@@ -53,6 +53,12 @@ impl Kernel for HeadNorm {
         ]
     }
 
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let n = self.tokens as usize * ((query + 2 * key) * dim) as usize;
+        self.qkv.bytes(n) + self.out.bytes(n)
+    }
+
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
         self.heads.check(Self::NAME, device)
     }
@@ -115,6 +121,12 @@ impl Kernel for HeadNormBackward {
         ]
     }
 
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let n = self.tokens as usize * ((query + key) * dim) as usize;
+        self.qkv.bytes(n) + 2.0 * self.dqkv.bytes(n)
+    }
+
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
         self.heads.check(Self::NAME, device)
     }
@@ -143,5 +155,10 @@ impl Kernel for HeadNormWeight {
 
     fn args(&self) -> Vec<Arg> {
         vec![self.parts.into(), self.dweight.into(), self.rows.into(), self.width.into()]
+    }
+
+    fn bytes(&self) -> f64 {
+        self.parts.bytes(self.rows as usize * self.width as usize)
+            + 2.0 * self.dweight.bytes(self.width as usize)
     }
 }

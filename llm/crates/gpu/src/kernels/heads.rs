@@ -76,4 +76,10 @@ impl Kernel for RotateHeads {
             self.sign.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let HeadShape { query, key, dim } = self.heads;
+        let n = self.tokens as usize * ((query + 2 * key) * dim) as usize;
+        self.qkv.bytes(n) + self.out.bytes(n)
+    }
 }

@@ -26,6 +26,9 @@ pub trait Kernel {
     /// The arguments, in the order of the kernel's parameters.
     fn args(&self) -> Vec<Arg>;
 
+    /// What it must read and write: every array once, of the cache as much as a row can hold.
+    fn bytes(&self) -> f64;
+
     /// What it computes in matrix products, a multiply-add as two operations.
     fn operations(&self) -> f64 {
         0.0
@@ -60,7 +63,7 @@ impl Kernels {
         if grid.0 == 0 || grid.1 == 0 {
             return Ok(());
         }
-        self.device.count(kernel.operations());
+        self.device.count(kernel.operations(), kernel.bytes());
         self.device.launch(K::NAME, self.dtype, grid, K::BLOCK, &kernel.args())
     }
 

@@ -44,6 +44,13 @@ impl Kernel for LogProb {
             self.entropy.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let tokens = self.tokens as usize;
+        self.logits.bytes(tokens * self.vocabulary as usize)
+            + self.targets.bytes(tokens)
+            + self.out.bytes(4 * tokens)
+    }
 }
 
 /// `dlogits = slope ((j = target) - p_j) / temperature`.
@@ -85,5 +92,13 @@ impl Kernel for LogProbBackward {
             self.vocabulary.into(),
             self.inverse_temperature.into(),
         ]
+    }
+
+    fn bytes(&self) -> f64 {
+        let (tokens, n) = (self.tokens as usize, self.tokens as usize * self.vocabulary as usize);
+        self.logits.bytes(n)
+            + self.dlogits.bytes(n)
+            + self.targets.bytes(tokens)
+            + self.saved.bytes(5 * tokens)
     }
 }

@@ -11,6 +11,7 @@
 mod adamw;
 mod attention;
 mod decode;
+mod decode_qkv;
 mod embed;
 mod head_norm;
 mod heads;
@@ -23,13 +24,14 @@ mod swiglu;
 pub use adamw::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 pub use attention::{Attention, AttentionKeys, AttentionQueries, Segments, TILE};
 pub use decode::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache};
+pub use decode_qkv::DecodeQkv;
 pub use embed::{Embed, EmbedBackward, GatherRows, ScatterRows};
 pub use head_norm::{HeadNorm, HeadNormBackward, HeadNormWeight};
 pub use heads::{HeadShape, RotateHeads};
 pub use launch::{Kernel, Kernels};
 pub use log_prob::{LogProb, LogProbBackward};
 pub use norm::{AddBias, ColumnSum, RmsNorm, RmsNormBackward, RmsNormWeight};
-pub use sample::{Advance, Sample, SampleState, Status};
+pub use sample::{Sample, SampleState, Status};
 pub use swiglu::{Swiglu, SwigluBackward};
 
 use std::path::Path;
@@ -37,9 +39,8 @@ use std::path::Path;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 /// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
-/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu`, and that
-/// before `decode.cu`.
-const SOURCES: [(&str, &str); 13] = [
+/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu`, and that before `decode.cu` and `decode_qkv.cu`.
+const SOURCES: [(&str, &str); 14] = [
     ("prelude.cu", include_str!("prelude.cu")),
     ("embed.cu", include_str!("embed.cu")),
     ("norm.cu", include_str!("norm.cu")),
@@ -52,6 +53,7 @@ const SOURCES: [(&str, &str); 13] = [
     ("log_prob.cu", include_str!("log_prob.cu")),
     ("adamw.cu", include_str!("adamw.cu")),
     ("decode.cu", include_str!("decode.cu")),
+    ("decode_qkv.cu", include_str!("decode_qkv.cu")),
     ("sample.cu", include_str!("sample.cu")),
 ];
 
@@ -80,12 +82,12 @@ pub const NAMES: [&str; 29] = [
     SumOfSquares::NAME,
     AdamWUpdate::NAME,
     Round::NAME,
+    DecodeQkv::NAME,
     DecodeHeads::NAME,
     DecodeAttention::NAME,
     DecodeCombine::NAME,
     FillCache::NAME,
     Sample::NAME,
-    Advance::NAME,
 ];
 
 /// Names the directory whose `.cu` files are compiled instead of those that were built in.

@@ -43,6 +43,12 @@ impl Kernel for RmsNorm {
             self.eps.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let (rows, width) = (self.tokens as usize, self.width as usize);
+        let scale = self.scale.map_or(0.0, |scale| scale.bytes(rows));
+        self.x.bytes(rows * width) + self.y.bytes(rows * width) + self.weight.bytes(width) + scale
+    }
 }
 
 /// `dx += ` the gradient of [`RmsNorm`] with respect to `x`.
@@ -82,6 +88,13 @@ impl Kernel for RmsNormBackward {
             self.width.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let (rows, width) = (self.tokens as usize, self.width as usize);
+        let rows_each_way =
+            self.x.bytes(rows * width) + self.dy.bytes(rows * width) + 2.0 * self.dx.bytes(rows * width);
+        rows_each_way + self.scale.bytes(rows) + self.weight.bytes(width)
+    }
 }
 
 /// `dweight += sum_t dy x scale`.
@@ -119,6 +132,12 @@ impl Kernel for RmsNormWeight {
             self.width.into(),
         ]
     }
+
+    fn bytes(&self) -> f64 {
+        let (rows, width) = (self.tokens as usize, self.width as usize);
+        let read = self.x.bytes(rows * width) + self.dy.bytes(rows * width) + self.scale.bytes(rows);
+        read + 2.0 * self.dweight.bytes(width)
+    }
 }
 
 /// `x += bias`, row by row.
@@ -145,6 +164,11 @@ impl Kernel for AddBias {
     fn args(&self) -> Vec<Arg> {
         vec![self.x.into(), self.bias.into(), self.width.into()]
     }
+
+    fn bytes(&self) -> f64 {
+        let (rows, width) = (self.rows as usize, self.width as usize);
+        2.0 * self.x.bytes(rows * width) + self.bias.bytes(width)
+    }
 }
 
 /// `out += ` the sum of the rows of `x`: the gradient of a bias.
@@ -170,5 +194,10 @@ impl Kernel for ColumnSum {
 
     fn args(&self) -> Vec<Arg> {
         vec![self.x.into(), self.out.into(), self.rows.into(), self.width.into()]
+    }
+
+    fn bytes(&self) -> f64 {
+        let (rows, width) = (self.rows as usize, self.width as usize);
+        self.x.bytes(rows * width) + 2.0 * self.out.bytes(width)
     }
 }

@@ -6,16 +6,96 @@
 #define TRUNCATED 2u
 #define NOT_NUMBERS 3u
 
-// The largest of the block's numbers and where it is first; NaN is never larger.
-__device__ inline u32 first_largest(const float* x, u32 n) {
+// A place in the order of scores: larger for a larger score, and never 0.
+__device__ inline u32 place_of(float score) {
+  const u32 bits = __float_as_uint(score);
+  return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+// The tokens that may be drawn: all whose score lies above a place, and of those at it the ones up to an id. Equal scores are thus taken
+// in the order of ids.
+struct Kept {
+  u32 place, last;
+
+  __device__ inline bool admits(u32 at, u32 id) const { return at > place || (at == place && id <= last); }
+};
+
+// A row of probabilities up to a common factor: the likeliest token has 1, what may not be drawn 0.
+struct Masses {
+  const float* logits;
+  float inverse_temperature, max, log_sum;
+  double top;
+  // The first `barred` of these are not drawn.
+  const u32* ends;
+  u32 barred;
+  Kept kept;
+
+  __device__ inline bool bars(u32 i) const {
+    bool is = false;
+    for (u32 e = 0; e < barred; e++) is = is || ends[e] == i;
+    return is;
+  }
+
+  __device__ inline float score(u32 i) const {
+    return bars(i) ? -INFINITE : log_p(logits[i], inverse_temperature, max, log_sum);
+  }
+
+  __device__ inline double at(u32 i) const {
+    const float x = score(i);
+    return kept.admits(place_of(x), i) ? exp((double)x - top) : 0.0;
+  }
+
+  // Of `from..to`, by a warp; in every lane the same bits.
+  __device__ inline double sum(u32 from, u32 to) const {
+    double sum = 0.0;
+#pragma unroll 4
+    for (u32 i = from + threadIdx.x % 32; i < to; i += 32) sum += at(i);
+    return warp_sum(sum);
+  }
+};
+
+// How many tokens both `masses` and `kept` admit, or their mass; in every thread of the block the same bits.
+template <bool MASS> __device__ inline double weigh(const Masses& masses, const Kept& kept, u32 n) {
+  double sum = 0.0;
+  for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
+    const float x = masses.score(i);
+    const u32 place = place_of(x);
+    if (kept.admits(place, i) && masses.kept.admits(place, i)) sum += MASS ? exp((double)x - masses.top) : 1.0;
+  }
+  return block_sum(sum);
+}
+
+// The fewest of the tokens that may be drawn, the likeliest first, that weigh at least `wanted`, found bit by bit.
+template <bool MASS> __device__ inline Kept fewest(const Masses& masses, u32 n, double wanted) {
+  Kept found = {0, n};
+#pragma unroll 1
+  for (u32 bit = 0x80000000u; bit > 0; bit /= 2) {
+    const Kept trial = {found.place | bit, n};
+    if (weigh<MASS>(masses, trial, n) >= wanted) found = trial;
+  }
+  if (weigh<false>(masses, found, n) - weigh<false>(masses, Kept{found.place + 1, n}, n) <= 1.0) return found;
+  u32 from = 0, to = n - 1;
+#pragma unroll 1
+  while (from < to) {
+    const u32 middle = from + (to - from) / 2;
+    if (weigh<MASS>(masses, Kept{found.place, middle}, n) >= wanted) to = middle;
+    else from = middle + 1;
+  }
+  found.last = from;
+  return found;
+}
+
+// The likeliest token and where it is first, of those that are not barred; `n` where there is none. NaN is never larger.
+__device__ inline u32 first_largest(const Masses& masses, u32 n) {
   __shared__ float tops[32];
   __shared__ u32 places[32];
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float top = -INFINITE;
   u32 place = n;
   for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
-    if (x[i] > top) {
-      top = x[i];
+    const float x = masses.logits[i];
+    if (x > top && !masses.bars(i)) {
+      top = x;
       place = i;
     }
   }
@@ -40,25 +120,6 @@ __device__ inline u32 first_largest(const float* x, u32 n) {
   }
   return place;
 }
-
-// A row of probabilities up to a common factor: the likeliest token has 1.
-struct Masses {
-  const float* logits;
-  float inverse_temperature, max, log_sum;
-  double top;
-
-  __device__ inline double at(u32 i) const {
-    return exp((double)log_p(logits[i], inverse_temperature, max, log_sum) - top);
-  }
-
-  // Of `from..to`, by a warp; in every lane the same bits.
-  __device__ inline double sum(u32 from, u32 to) const {
-    double sum = 0.0;
-#pragma unroll 4
-    for (u32 i = from + threadIdx.x % 32; i < to; i += 32) sum += at(i);
-    return warp_sum(sum);
-  }
-};
 
 // A span of tokens and the mass before it.
 struct Span {
@@ -117,9 +178,10 @@ __device__ inline u32 token_at(const Masses& masses, const Span& span, double ta
   return last;
 }
 
-KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, float inverse_temperature, u32 greedy, u32 max_new_tokens,
-                     u32* produced, u32* status, const u32* limits, u32* next, const double* uniforms, u32* tokens, float* logps,
-                     float* entropies, const u32* eos, u32 eos_len) {
+KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, float inverse_temperature, u32 greedy, u32 advance,
+                     u32 min_new_tokens, u32 top_k, const double* top_p, u32 max_new_tokens, u32* lengths, u32* produced, u32* status,
+                     const u32* limits, u32* next, const double* uniforms, u32* tokens, float* logps, float* entropies, const u32* eos,
+                     u32 eos_len) {
   __shared__ u32 state[2];
   const u32 row = blockIdx.x;
   if (threadIdx.x == 0) {
@@ -129,6 +191,7 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
   __syncthreads();
   const u32 position = state[1];
   if (state[0] != ACTIVE) return;
+  if (advance && threadIdx.x == 0) lengths[row] += 1;
   if (position >= limits[row] || position >= max_new_tokens) {
     if (threadIdx.x == 0) status[row] = TRUNCATED;
     return;
@@ -140,19 +203,33 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
     return;
   }
   const float log_sum = logf(all.sum);
+  const u32 barred = position < min_new_tokens ? eos_len : 0;
+  Masses masses = {line, inverse_temperature, all.max, log_sum, (double)-log_sum, eos, barred, Kept{0, vocabulary}};
+  const bool whole = barred == 0 && top_k >= vocabulary && !top_p;
+  double mass = 1.0;
+  if (!whole) {
+    if (top_k < vocabulary) masses.kept = fewest<false>(masses, vocabulary, (double)top_k);
+    if (top_p) masses.kept = fewest<true>(masses, vocabulary, *top_p * weigh<true>(masses, masses.kept, vocabulary));
+    mass = weigh<true>(masses, masses.kept, vocabulary);
+    if (!(mass > 0.0)) {  // nothing but end tokens, which may not be drawn yet
+      if (threadIdx.x == 0) status[row] = NOT_NUMBERS;
+      return;
+    }
+  }
   u32 token;
   if (greedy) {
-    token = first_largest(line, vocabulary);
+    token = first_largest(masses, vocabulary);
   } else {
-    const Masses masses = {line, inverse_temperature, all.max, log_sum, (double)-log_sum};
     double target = 0.0;
     const Span part = piece(masses, Span{0, vocabulary, 0.0}, uniforms[(size_t)row * max_new_tokens + position], target);
     token = token_at(masses, piece(masses, part, -1.0, target), target);
   }
   if (threadIdx.x == 0) {
     const size_t at = (size_t)row * max_new_tokens + position;
+    const float own = log_p(line[token], inverse_temperature, all.max, log_sum);
     tokens[at] = token;
-    logps[at] = log_p(line[token], inverse_temperature, all.max, log_sum);
+    // What is left is renormalised.
+    logps[at] = whole ? own : (float)((double)own - (log(mass) + masses.top));
     entropies[at] = entropy_of(all);
     next[row] = token;
     produced[row] = position + 1;
@@ -161,16 +238,4 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
     if (ended) status[row] = ENDED;
     else if (position + 1 >= limits[row] || position + 1 >= max_new_tokens) status[row] = TRUNCATED;
   }
-}
-
-KERNEL(256, advance)(u32 rows, u32* lengths, const u32* status, u32* active) {
-  u32 mine = 0;
-  for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
-    if (status[row] == ACTIVE) {
-      lengths[row] += 1;
-      mine += 1;
-    }
-  }
-  mine = block_sum(mine);
-  if (threadIdx.x == 0) *active = mine;
 }

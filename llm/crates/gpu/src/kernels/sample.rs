@@ -1,6 +1,6 @@
-//! Sampling tokens, and counting the rows that are still active.
+//! Sampling tokens.
 
-use super::launch::{Kernel, ROW};
+use super::launch::Kernel;
 use super::log_prob::VOCABULARY;
 use crate::ptr::{Arg, Ptr, PtrMut};
 
@@ -25,7 +25,7 @@ pub struct SampleState {
     pub rows: u32,
     /// Most tokens of a response: from one row to the next of `uniforms` and of the three outputs.
     pub max_new_tokens: u32,
-    /// Tokens in the cache, prompt and response; raised by one for every active row that is read.
+    /// Tokens in the cache, prompt and response: see [`Sample::advance`].
     pub lengths: PtrMut<u32>,
     /// Tokens sampled so far.
     pub produced: PtrMut<u32>,
@@ -47,14 +47,12 @@ pub struct SampleState {
     pub eos: Ptr<u32>,
     /// How many end tokens.
     pub eos_len: u32,
-    /// `[1]`: rows that were active at the last [`Advance`].
-    pub active: PtrMut<u32>,
 }
 
 /// Draws the next token of every active row from `softmax(logits / temperature)`, by inversion of the cumulative sum in id order at
-/// `uniforms[row][produced]`.
+/// `uniforms[row][produced]`. Tokens may be cut off as [`grpo_lambda_decoder::truncation::Truncation`] says; what is left is renormalised.
 ///
-/// Writes token, log-probability (at `inverse_temperature`) and entropy, and updates `produced`, `next` and `status`; a row without a
+/// Writes token, log-probability (at `inverse_temperature`) and entropy (before anything is cut off), and updates `produced`, `next` and `status`; a row without a
 /// distribution gets a status and no token. The same token as [`grpo_lambda_decoder::rng::categorical`] draws from the log-probabilities, where
 /// no sum's rounding decides.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +67,14 @@ pub struct Sample {
     pub inverse_temperature: f32,
     /// Whether the largest logit is taken, the first of equals, instead of a draw.
     pub greedy: bool,
+    /// Whether the row's last token was read since it was drawn: `lengths` of an active row is then raised by one.
+    pub advance: bool,
+    /// No end token is drawn before so many tokens.
+    pub min_new_tokens: u32,
+    /// How many of the likeliest tokens may be drawn, at least 1; none for all.
+    pub top_k: Option<u32>,
+    /// `[1]`: what the probabilities of the fewest likeliest of these must reach; none for all.
+    pub top_p: Option<Ptr<f64>>,
     /// The rows.
     pub state: SampleState,
 }
@@ -89,7 +95,12 @@ impl Kernel for Sample {
             self.vocabulary.into(),
             self.inverse_temperature.into(),
             self.greedy.into(),
+            self.advance.into(),
+            self.min_new_tokens.into(),
+            self.top_k.unwrap_or(self.vocabulary).into(),
+            self.top_p.into(),
             state.max_new_tokens.into(),
+            state.lengths.into(),
             state.produced.into(),
             state.status.into(),
             state.limits.into(),
@@ -102,27 +113,8 @@ impl Kernel for Sample {
             state.eos_len.into(),
         ]
     }
-}
 
-/// After a step of decoding: `lengths[row] += 1` for the active rows, whose token was read, and `active` becomes how many they are.
-///
-/// Launched before [`Sample`] of that step, so that a row which ends keeps its length and `active` is one step old at most.
-#[derive(Clone, Copy, Debug)]
-pub struct Advance {
-    /// The rows.
-    pub state: SampleState,
-}
-
-impl Kernel for Advance {
-    const NAME: &'static str = "advance";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (1, 1)
-    }
-
-    fn args(&self) -> Vec<Arg> {
-        let state = self.state;
-        vec![state.rows.into(), state.lengths.into(), state.status.read().into(), state.active.into()]
+    fn bytes(&self) -> f64 {
+        self.logits.bytes(self.state.rows as usize * self.vocabulary as usize)
     }
 }

@@ -29,6 +29,11 @@ impl Kernel for Swiglu {
     fn args(&self) -> Vec<Arg> {
         vec![self.gate_up.into(), self.bias.into(), self.y.into(), self.width.into()]
     }
+
+    fn bytes(&self) -> f64 {
+        let n = self.tokens as usize * self.width as usize;
+        self.gate_up.bytes(2 * n) + self.y.bytes(n)
+    }
 }
 
 /// The gradient of [`Swiglu`] with respect to `gate_up`, which `dgate_up` may be.
@@ -58,5 +63,10 @@ impl Kernel for SwigluBackward {
 
     fn args(&self) -> Vec<Arg> {
         vec![self.gate_up.into(), self.bias.into(), self.dy.into(), self.dgate_up.into(), self.width.into()]
+    }
+
+    fn bytes(&self) -> f64 {
+        let n = self.tokens as usize * self.width as usize;
+        self.gate_up.bytes(2 * n) + self.dy.bytes(n) + self.dgate_up.bytes(2 * n)
     }
 }

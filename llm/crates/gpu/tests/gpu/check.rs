@@ -77,11 +77,11 @@ fn outputs(name: &str, dtype: Dtype) -> (&'static [usize], usize, u8) {
         "sum_of_squares" => (&[2], (6, 0x08)),
         "adamw" => (&[0], f32),
         "decode_heads" => (&[4, 5, 6], real),
+        "decode_qkv" => (&[6, 7, 8], exponent),
         "decode_attention" => (&[4, 5], real),
         "decode_combine" => (&[1], real),
         "fill_cache" => (&[3, 4], real),
-        "sample" => (&[6, 7, 9, 11], (0, 1)),
-        "advance" => (&[1, 3], (0, 1)),
+        "sample" => (&[10, 11, 12, 14, 16], (0, 1)),
         _ => panic!("{name} has no outputs here"),
     };
     (arguments, byte, bits)

@@ -288,7 +288,6 @@ fn without_an_end_token_every_response_has_full_length() {
     agree(&found, &cpu(&shape()).generate(&ask).unwrap(), 1e-5);
 }
 
-/// What evaluation asks for is chosen by the CPU's code from the device's logits.
 #[test]
 fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
     let Some(model) = model(Dtype::F32) else { return };
@@ -300,11 +299,21 @@ fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
         SamplingRequest { truncation: Truncation { top_k: None, top_p: Some(0.7) }, ..base },
         SamplingRequest { sampling: SamplingParams { min_new_tokens: 5, ..base.sampling }, ..base },
         SamplingRequest {
+            eos: &[],
+            stopping: StoppingCriteria { max_lengths: &[], complete: Some(&complete) },
+            ..base
+        },
+        SamplingRequest {
             stopping: StoppingCriteria { max_lengths: &[5, 20, 3, 20], complete: Some(&complete) },
             ..base
         },
     ] {
-        agree(&model.generate(&ask), &cpu.generate(&ask).unwrap(), 1e-5);
+        let expected = cpu.generate(&ask).unwrap();
+        // However late the host asks whether a response is complete.
+        for poll_every in [1, 3, 100] {
+            let options = RolloutOptions { poll_every, ..RolloutOptions::default() };
+            agree(&model.run(&ask, options).unwrap().0, &expected, 1e-5);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use predict::dry;
 
 use super::super::{Failure, print, use_threads};
 use super::BenchArgs;
+use crate::plan::memory;
 use crate::run::progress::say;
 
 /// Where a bench computes.
@@ -43,6 +44,9 @@ pub struct ShapeArgs {
     /// With --model-shape: f32 or bf16 on a card and dry
     #[arg(long, value_name = "DTYPE", default_value = "bf16", value_parser = ["f32", "bf16"], requires = "model_shape")]
     pub dtype: String,
+    /// With --model-shape: free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto
+    #[arg(long, value_name = "GIB", default_value_t = 78.0, requires = "model_shape")]
+    pub card_memory: f64,
     /// With --model-shape: train an adapter, that of the preset or of rank 16
     #[arg(long, requires = "model_shape")]
     pub lora: bool,
@@ -68,13 +72,24 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
     if let Some(price) = args.shape.price_per_hour.filter(|p| !p.is_finite() || *p < 0.0) {
         return Err(Failure::refused(format!("--price-per-hour {price}: must be a number of at least 0")));
     }
+    let gib = args.shape.card_memory;
+    if !(gib.is_finite() && gib > 0.0) {
+        return Err(Failure::refused(format!("--card-memory {gib}: must be a number of GiB greater than 0")));
+    }
     let bench = Bench::new(args, name)?;
+    let counted = |bench: Bench| dry(&bench.decided((gib * f64::from(1 << 30)) as u64)?);
     use_threads(args.threads.unwrap_or(0))?;
     match args.shape.device {
-        Some(BenchDevice::Dry) => print(&dry(&bench)?),
-        Some(BenchDevice::Cpu) => print(&cpu(&bench, args)?),
+        Some(BenchDevice::Dry) => print(&counted(bench)?),
+        Some(BenchDevice::Cpu) => {
+            let config = memory::decided(&bench.config, &bench.shape, bench.prompt_tokens);
+            print(&cpu(&Bench { config, ..bench }, args)?)
+        }
         other => match find_card(bench.dtype, say) {
-            CardSearch::Card(device) => print(&card(&bench, args, &device)?),
+            CardSearch::Card(device) => {
+                let (free, _) = device.memory().map_err(Failure::broke)?;
+                print(&card(&bench.decided(free)?, args, &device)?)
+            }
             CardSearch::NotBuilt if other.is_some() => Err(Failure::refused(
                 "--device cuda: this llm-train was built without CUDA: build it with --features cuda, or give --device dry or cpu",
             )),
@@ -85,7 +100,7 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
                 if let CardSearch::Unusable(reason) = found {
                     eprintln!("nothing is measured: {reason}");
                 }
-                print(&dry(&bench)?)
+                print(&counted(bench)?)
             }
         },
     }

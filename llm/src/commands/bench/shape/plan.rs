@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 
 use super::super::super::Failure;
 use super::super::BenchArgs;
+use super::predict::failed;
 use crate::config::Config;
-use crate::plan::{roofline, shapes};
+use crate::plan::{roofline, shapes, synthetic};
+use crate::problems::MaxLengths;
 use crate::step::micro_batch::Batch;
 
 /// Tokens of a prompt where nothing is said: half the limit of the paper.
@@ -73,6 +75,14 @@ impl Bench {
         }
         let dtype = if args.shape.dtype == "f32" { Dtype::F32 } else { Dtype::Bf16 };
         Ok(Bench { name: name.to_owned(), shape, config, dtype, prompt_tokens })
+    }
+
+    /// The same with what is left to the memory of a card decided for one with `free` bytes.
+    pub(super) fn decided(self, free: u64) -> Result<Bench, Failure> {
+        let lengths = MaxLengths { prompt: self.prompt_tokens, example: 0 };
+        let decided = synthetic::decided(&self.shape, &self.config, self.dtype, lengths, free);
+        let (config, _) = decided.map_err(failed)?;
+        Ok(Bench { config, ..self })
     }
 
     /// Tokens, and operations of a forward pass, of the micro-batches of one update.

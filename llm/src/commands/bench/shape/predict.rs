@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::dry::Work;
 use grpo_lambda_gpu::ledger::Uses;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
@@ -44,6 +45,7 @@ pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
         counts.update_operations / 1e12,
         counts.recomputed_operations / 1e12
     );
+    write_work(&mut text, &p);
     let _ = writeln!(text, "memory: {} while sampling, {} in an update", gib(p.sampling.0), gib(p.update.0));
     p.peak().1.iter().filter(|(_, bytes)| **bytes > 0).for_each(|(use_, bytes)| {
         let _ = writeln!(text, "  {use_:20}{:>12}", gib(*bytes));
@@ -52,6 +54,8 @@ pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
         "impl": "grpo-lambda",
         "settings": bench.settings("dry", bench.dtype),
         "decode_step": {"launches": p.decode.launches, "products": p.decode.products, "gflop": p.decode.operations / 1e9, "bytes": per_step},
+        "predicted_step_s": p.work.total().seconds,
+        "predicted": work(&p),
         "update_tflop": counts.update_operations / 1e12,
         "recomputed_tflop": counts.recomputed_operations / 1e12,
         "sampled_tokens": counts.sampled,
@@ -59,6 +63,43 @@ pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
         "memory": memory(&p),
     });
     Ok(format!("{text}{line}\n"))
+}
+
+/// The phases of a step: what they must do, and how long that takes at least.
+fn write_work(text: &mut String, p: &StepPrediction) {
+    let c = p.ceilings;
+    let _ = writeln!(
+        text,
+        "a step takes at least {:.3} s: each launch the longer of its bytes at {:.2} TB/s and its operations at {:.0} Tflop/s, and {:.2} us \
+         after it",
+        p.work.total().seconds,
+        c.bandwidth / 1e12,
+        c.operations / 1e12,
+        c.gap * 1e6
+    );
+    let _ = writeln!(text, "  phase       launches  products         GB     Tflop         s");
+    let all = ("step", p.work.total());
+    for (name, work) in p.work.phases().into_iter().chain([all]) {
+        let (bytes, operations) = (work.bytes / 1e9, work.operations / 1e12);
+        let _ = writeln!(
+            text,
+            "  {name:10}{:>10}{:>10}{bytes:>11.1}{operations:>10.1}{:>10.4}",
+            work.launches, work.products, work.seconds
+        );
+    }
+}
+
+/// The same for the JSON line.
+fn work(p: &StepPrediction) -> Value {
+    let of = |work: Work| {
+        json!({
+            "launches": work.launches, "products": work.products, "bytes": work.bytes, "flop": work.operations, "seconds": work.seconds,
+        })
+    };
+    let phases: Map<String, Value> =
+        p.work.phases().into_iter().map(|(name, work)| (name.to_owned(), of(work))).collect();
+    let c = p.ceilings;
+    json!({"bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "phases": phases})
 }
 
 /// The memory of a prediction, for the JSON line.

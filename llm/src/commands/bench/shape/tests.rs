@@ -182,3 +182,22 @@ fn settings_come_from_the_preset_unless_given() {
     let long = Bench::new(&args(&["--prompt-tokens", "40000"]), "qwen2.5-0.5b").err().expect("refused");
     assert!(long.message.contains("--prompt-tokens 40000") && long.code == 2);
 }
+
+/// What is counted launch by launch is what the shape says that decoding must read, and little beside it.
+#[test]
+fn a_dry_bench_counts_the_phases_of_a_step() {
+    let args = sized("40", &["--prompt-tokens", "30", "memory.recompute_layers=auto"]);
+    let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted");
+    let found = json(&dry(&bench.decided(0).expect("counted")).expect("counted"));
+    assert_eq!(found["settings"]["recompute_layers"], true);
+    let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted").decided(u64::MAX).expect("counted");
+    let found = json(&dry(&bench).expect("counted"));
+    assert_eq!(found["settings"]["recompute_layers"], false);
+    let phases = found["predicted"]["phases"].as_object().expect("phases");
+    let seconds: f64 = phases.values().map(|phase| phase["seconds"].as_f64().expect("a number")).sum();
+    let total = found["predicted_step_s"].as_f64().expect("a number");
+    assert!(total > 0.0 && (total - seconds).abs() < 1e-12 * total, "{found}");
+    let read = bench.counts(Dtype::Bf16).decode_bytes;
+    let counted = phases["decode"]["bytes"].as_f64().expect("a number");
+    assert!(counted > read && counted < 1.05 * read, "{counted} of {read} bytes");
+}

@@ -5,13 +5,17 @@ use grpo_lambda_decoder::device::Dtype;
 use super::super::array::{TestArray, rounded};
 use super::super::case::{BF16, Checker, F32, Term};
 use super::{angles, biased_number, label, parts, rotated};
-use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape};
+use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape};
+
+/// Added to a mean square.
+const EPS: f64 = 1e-6;
 
 pub(super) fn check(checker: &mut Checker, shape: HeadShape, timed: bool) {
     let (lengths, capacity): (&[usize], usize) =
         if timed { (&[511; 16], 512) } else { (&[0, 4, 69, 139, 17], 140) };
     for biased in [false, true] {
         decode_heads(checker, shape, lengths, capacity, biased, timed && biased);
+        decode_qkv(checker, shape, (lengths, capacity), biased, timed && biased);
     }
     for splits in [1, 3] {
         decode_attention(checker, shape, lengths, capacity, splits, timed && splits == 1);
@@ -77,9 +81,87 @@ fn decode_heads(
     });
 }
 
-/// Positions `from..to` that a split works on: whole tiles of 64, as many in each but the last.
+/// Every number of the fused projection of the normed rows of `x`, with the sum of its absolute terms; `width` numbers a row.
+fn projected(x: &[f64], norm: &[f64], weight: &[f64], width: usize) -> Vec<Term> {
+    let mut numbers = Vec::new();
+    for row in x.chunks_exact(width) {
+        let r = 1.0 / (row.iter().map(|x| x * x).sum::<f64>() / width as f64 + EPS).sqrt();
+        let normed: Vec<f64> = row.iter().zip(norm).map(|(x, w)| x * r * w).collect();
+        for line in weight.chunks_exact(width) {
+            let terms = normed.iter().zip(line).map(|(x, w)| x * w);
+            numbers.push(terms.fold((0.0, 0.0), |(sum, size): Term, x| (sum + x, size + x.abs())));
+        }
+    }
+    numbers
+}
+
+fn decode_qkv(
+    checker: &mut Checker,
+    s: HeadShape,
+    (lengths, capacity): (&[usize], usize),
+    biased: bool,
+    timed: bool,
+) {
+    checker.case("decode_qkv", label(s, if biased { "biased" } else { "" }), |c| {
+        let (query, key, dim) = parts(s);
+        let (rows, line) = (lengths.len(), (query + 2 * key) * dim);
+        // Lines of an odd size where nothing is timed.
+        let width = if timed { 1536 } else { 70 };
+        let (x, norm, bias) = (c.reals(rows * width)?, c.reals(width)?, c.reals(line)?);
+        let weight = c.random(line * width, 1.0 / (width as f64).sqrt())?;
+        let (table, before) = (angles(c, capacity, dim)?, c.integers(lengths.iter().copied())?);
+        let q = c.blank(rows * query * dim)?;
+        let (keys, values) = (c.reals(rows * key * capacity * dim)?, c.reals(rows * key * capacity * dim)?);
+        let kernel = DecodeQkv {
+            x: x.ptr(),
+            norm: norm.ptr(),
+            weight: weight.ptr(),
+            bias: biased.then(|| bias.ptr()),
+            table: table.ptr(),
+            lengths: before.ptr(),
+            q: q.ptr_mut(),
+            keys: keys.ptr_mut(),
+            values: values.ptr_mut(),
+            rows: rows as u32,
+            width: width as u32,
+            heads: s,
+            capacity: capacity as u32,
+            eps: EPS as f32,
+        };
+        c.launch(kernel)?;
+        let numbers = projected(&x.initial, &norm.initial, &weight.initial, width);
+        let head = |row: usize, h: usize, i: usize, rotates: bool| {
+            let number = |i: usize| {
+                let (x, size) = numbers[row * line + h * dim + i];
+                let b = if biased { bias.initial[h * dim + i] } else { 0.0 };
+                (x + b, size + b.abs())
+            };
+            if rotates { rotated(&table.initial, lengths[row], dim, i, 1.0, number) } else { number(i) }
+        };
+        // Rounded when normed and when multiplied.
+        let (serial, stored) = (width.div_ceil(4), 2.0);
+        c.expect_after(&q, serial, stored, |i| {
+            Some(head(i / (query * dim), i / dim % query, i % dim, true))
+        })?;
+        for (cache, from, rotates) in [(&keys, query, true), (&values, query + key, false)] {
+            let place = |i: usize| {
+                let (row, g, p) =
+                    (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
+                (p == lengths[row]).then_some((row, from + g))
+            };
+            c.expect_after(cache, serial, stored, |i| {
+                place(i).map(|(row, h)| head(row, h, i % dim, rotates))
+            })?;
+            c.exact(cache, |i| place(i).is_none().then_some(cache.initial[i]))?;
+        }
+        c.operations(crate::kernels::Kernel::operations(&kernel));
+        c.time(timed, crate::kernels::Kernel::bytes(&kernel), kernel)
+    });
+}
+
+/// Positions `from..to` that a split works on: whole tiles of 128, as many in each but the last.
 fn positions(len: usize, split: usize, splits: usize) -> std::ops::Range<usize> {
-    let span = len.div_ceil(64).div_ceil(splits) * 64;
+    let span = len.div_ceil(128).div_ceil(splits) * 128;
     (split * span).min(len)..((split + 1) * span).min(len)
 }
 

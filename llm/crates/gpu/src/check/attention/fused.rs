@@ -67,6 +67,7 @@ impl Batch {
             query_tiles: tiles.ptr(),
             key_tiles: tiles.ptr(),
             count: (tiles.initial.len() / 2) as u32,
+            tokens: self.seen.len(),
             pairs: self.seen.iter().map(|seen| seen.len() as f64).sum(),
         }
     }

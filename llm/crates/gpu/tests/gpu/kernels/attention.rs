@@ -107,6 +107,7 @@ impl Problem {
             query_tiles: lists[3].ptr(),
             key_tiles: lists[3].ptr(),
             count: self.lists[3].len() as u32 / 2,
+            tokens: self.seen.len(),
             pairs: 0.0,
         };
         let (x, d, out) = (b.put(qkv), b.put(dout), b.blank(dout.len()));

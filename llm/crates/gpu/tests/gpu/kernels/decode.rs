@@ -1,7 +1,9 @@
 //! One token against the caches.
 
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape};
+use grpo_lambda_gpu::kernels::{
+    DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape, RmsNorm,
+};
 
 use super::heads::table;
 use super::{bits, everywhere, numbers, wide};
@@ -69,6 +71,90 @@ fn a_token_goes_to_its_place_in_the_caches_and_nowhere_else() {
                 }
                 for (got, want) in [&q, &keys, &values].iter().zip(&want) {
                     b.close("decode_heads", &b.get(got), want, |_| 4.0, 2e-7);
+                }
+            }
+        }
+    });
+}
+
+/// The fused first part of a layer against its parts: the norm, the product in `f64` of what the norm stored, and [`DecodeHeads`].
+#[test]
+fn a_hidden_state_becomes_heads_in_one_launch_as_in_three() {
+    everywhere(|b| {
+        for (s, rows, width) in [
+            (HeadShape { query: 4, key: 2, dim: 6 }, 3usize, 18usize),
+            (HeadShape { query: 2, key: 1, dim: 32 }, 70, 300),
+        ] {
+            let (query, key, dim) = (s.query as usize, s.key as usize, s.dim as usize);
+            let (capacity, line) = (5usize, (query + 2 * key) * dim);
+            // The second row is full.
+            let lengths: Vec<u32> = (0..rows).map(|row| if row == 1 { 5 } else { row as u32 % 5 }).collect();
+            let x = b.rounded(&numbers(1, rows * width));
+            let [norm, bias] = [(2, width), (3, line)].map(|(seed, n)| b.rounded(&numbers(seed, n)));
+            let scaled =
+                numbers(4, line * width).iter().map(|x| x / (width as f32).sqrt()).collect::<Vec<_>>();
+            let weight = b.rounded(&scaled);
+            let [x_at, norm_at, bias_at, weight_at] = [&x, &norm, &bias, &weight].map(|x| b.put(x));
+            let (angles, at) = (b.raw(&table(s.dim, capacity + 1)), b.raw(&lengths));
+            let normed = b.blank(x.len());
+            b.k.launch(RmsNorm {
+                x: x_at.ptr(),
+                weight: norm_at.ptr(),
+                y: normed.ptr_mut(),
+                scale: None,
+                tokens: rows as u32,
+                width: width as u32,
+                eps: 1e-6,
+            })
+            .unwrap();
+            let normed = wide(&b.get(&normed));
+            let product = |row: &[f64]| -> Vec<f32> {
+                let one = |w: &[f32]| row.iter().zip(w).map(|(x, w)| x * f64::from(*w)).sum::<f64>() as f32;
+                weight.chunks_exact(width).map(one).collect()
+            };
+            let qkv = b.put(&normed.chunks_exact(width).flat_map(product).collect::<Vec<_>>());
+            let empty = || [query, key * capacity, key * capacity].map(|n| b.put(&vec![7.0; rows * n * dim]));
+            for with_bias in [false, true] {
+                let bias = with_bias.then(|| bias_at.ptr());
+                let [want, found] = [empty(), empty()];
+                let (table, lengths, rows, capacity) = (angles.ptr(), at.ptr(), rows as u32, capacity as u32);
+                let [q, keys, values] = want.each_ref().map(|x| x.ptr_mut());
+                let qkv = qkv.ptr();
+                b.k.launch(DecodeHeads {
+                    qkv,
+                    bias,
+                    table,
+                    lengths,
+                    q,
+                    keys,
+                    values,
+                    rows,
+                    heads: s,
+                    capacity,
+                })
+                .unwrap();
+                let [q, keys, values] = found.each_ref().map(|x| x.ptr_mut());
+                b.k.launch(DecodeQkv {
+                    x: x_at.ptr(),
+                    norm: norm_at.ptr(),
+                    weight: weight_at.ptr(),
+                    bias,
+                    table,
+                    lengths,
+                    q,
+                    keys,
+                    values,
+                    rows,
+                    width: width as u32,
+                    heads: s,
+                    capacity,
+                    eps: 1e-6,
+                })
+                .unwrap();
+                // In bf16 a sum in another order may round to the neighbour, of the product or of one normed number.
+                let tolerance = if b.dtype == Dtype::F32 { 2e-6 } else { 6e-3 };
+                for (found, want) in found.iter().zip(&want) {
+                    b.close("decode_qkv", &b.get(found), &wide(&b.get(want)), |_| 4.0, tolerance);
                 }
             }
         }

@@ -70,6 +70,7 @@ fn gradients_of_embeddings_are_added_in_the_order_given() {
                 starts: starts.ptr(),
                 ids: ids.ptr(),
                 dtable: dtable.ptr_mut(),
+                tokens: 6,
                 distinct: 3,
                 width: width as u32,
             })

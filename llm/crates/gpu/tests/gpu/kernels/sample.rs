@@ -2,9 +2,10 @@
 
 use grpo_lambda_decoder::model::ops::log_prob::log_softmax;
 use grpo_lambda_decoder::rng::{Address, Purpose, categorical, greedy};
+use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::Array;
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::kernels::{Advance, LogProb, Sample, SampleState};
+use grpo_lambda_gpu::kernels::{LogProb, Sample, SampleState};
 
 use super::{Harness, bits, in_every_order, numbers};
 use crate::emulator::Order;
@@ -23,7 +24,6 @@ struct Rows {
     logps: Array<f32>,
     entropies: Array<f32>,
     eos: Array<u32>,
-    active: Array<u32>,
 }
 
 const UNTOUCHED: u32 = u32::MAX;
@@ -45,7 +45,6 @@ impl Rows {
             logps: b.raw(&cells),
             entropies: b.raw(&cells),
             eos: b.raw(eos),
-            active: b.raw(&[0u32]),
         }
     }
 
@@ -64,7 +63,6 @@ impl Rows {
             entropies: self.entropies.ptr_mut(),
             eos: self.eos.ptr(),
             eos_len: self.eos.len() as u32,
-            active: self.active.ptr_mut(),
         }
     }
 
@@ -76,6 +74,10 @@ impl Rows {
             vocabulary: vocabulary as u32,
             inverse_temperature: 1.0,
             greedy: false,
+            advance: false,
+            min_new_tokens: 0,
+            top_k: None,
+            top_p: None,
             state: self.state(),
         }
     }
@@ -232,12 +234,10 @@ fn rows_end_at_end_tokens_and_limits_and_stay_as_they_are_then() {
         let state = Rows::new(b, 3, &[0.5; 15], &[4, 2]);
         let source = b.raw(&[1u32, 2, 3, 4, 0]);
         state.limits.write(&[3, 3, 2, 1, 0]).unwrap();
-        let mut active = Vec::new();
         for _ in 0..4 {
-            b.k.launch(Advance { state: state.state() }).unwrap();
             let source = Some(source.ptr());
-            b.k.launch(Sample { source, greedy: true, ..state.sample(&x, vocabulary) }).unwrap();
-            active.push(b.get_raw(&state.active)[0]);
+            b.k.launch(Sample { source, greedy: true, advance: true, ..state.sample(&x, vocabulary) })
+                .unwrap();
         }
         // Row 1 ends with token 2; row 3 at its end token, though its limit is there too; row 4 may draw nothing.
         assert_eq!(b.get_raw::<u32>(&state.status), [2, 1, 2, 1, 2]);
@@ -246,23 +246,79 @@ fn rows_end_at_end_tokens_and_limits_and_stay_as_they_are_then() {
         let none = UNTOUCHED;
         let tokens = [[1, 1, 1], [2, none, none], [3, 3, none], [4, none, none], [none; 3]].concat();
         assert_eq!(b.get_raw::<u32>(&state.tokens), tokens);
-        assert_eq!(active, [5, 2, 1, 0]);
         // Prompts of 5 tokens: a row's length grows while it is active.
         assert_eq!(b.get_raw::<u32>(&state.lengths), [8, 6, 7, 6, 6]);
     });
 }
 
+/// Flat lines, peaked ones, and one of few different scores, so that ties are cut through.
+fn lines_to_cut(vocabulary: usize) -> Vec<f32> {
+    let of = |seed, spread: f32| numbers(seed, vocabulary).into_iter().map(move |x| spread * x);
+    let ties = of(13, 1.0).map(|x| (2.0 * x).round());
+    of(11, 0.3).chain(of(12, 3.0)).chain(ties).collect()
+}
+
 #[test]
-fn advancing_counts_the_active_rows() {
+fn tokens_are_cut_off_as_on_the_cpu_and_the_rest_is_renormalised() {
     in_every_order(|b| {
-        let rows = 700;
-        let state = Rows::new(b, 1, &vec![0.5; rows], &[]);
-        let status: Vec<u32> = (0..rows as u32).map(|i| i % 3).collect();
-        state.status.write(&status).unwrap();
-        b.k.launch(Advance { state: state.state() }).unwrap();
-        assert_eq!(b.get_raw::<u32>(&state.active), [234]);
-        let want: Vec<u32> = status.iter().map(|d| 5 + u32::from(*d == 0)).collect();
-        assert_eq!(b.get_raw::<u32>(&state.lengths), want);
+        // How many, what share, whether it is too early for an end token, whether the likeliest is taken.
+        let cuts = [
+            (Some(1), None, false, false),
+            (Some(3), None, false, false),
+            (Some(40), Some(0.8), false, false),
+            (None, Some(0.35), true, false),
+            (None, None, true, false),
+            (Some(2), None, true, true),
+        ];
+        for (vocabulary, (top_k, top_p, early, greedy)) in
+            [5usize, 1500].into_iter().flat_map(|n| cuts.map(|cut| (n, cut)))
+        {
+            let logits = lines_to_cut(vocabulary);
+            let eos = [1u32, 4];
+            let uniform = |i| Address::new(9, Purpose::Evaluation).response(i).unit(0);
+            let uniforms = [0, 1, 2].map(uniform);
+            let (x, state) = (b.raw(&logits), Rows::new(b, 1, &uniforms, &eos));
+            let p = top_p.map(|p: f64| b.raw(&[p]));
+            b.k.launch(Sample {
+                greedy,
+                min_new_tokens: u32::from(early),
+                top_k: top_k.map(|k: usize| k as u32),
+                top_p: p.as_ref().map(Array::ptr),
+                ..state.sample(&x, vocabulary)
+            })
+            .unwrap();
+            let (tokens, logps) = (b.get_raw::<u32>(&state.tokens), b.get_raw::<f32>(&state.logps));
+            for (row, line) in logits.chunks_exact(vocabulary).enumerate() {
+                let mut scores = line.to_vec();
+                log_softmax(&mut scores, vocabulary, 1.0);
+                if early {
+                    eos.iter().for_each(|&id| scores[id as usize] = f32::NEG_INFINITY);
+                }
+                Truncation { top_k, top_p }.apply(&mut scores);
+                let want =
+                    if greedy { self::greedy(&scores) } else { categorical(&scores, 1.0, uniforms[row]) };
+                let want = want.unwrap();
+                let mass: f64 = scores.iter().map(|&x| f64::from(x).exp()).sum();
+                let logp = f64::from(scores[want]) - mass.ln();
+                let said = format!("{vocabulary} tokens, {top_k:?}, {top_p:?}, row {row}, early {early}");
+                assert_eq!(tokens[row] as usize, want, "{said}");
+                assert!((f64::from(logps[row]) - logp).abs() < 1e-6, "{} not {logp}: {said}", logps[row]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_row_that_has_only_end_tokens_too_early_draws_nothing() {
+    in_every_order(|b| {
+        for greedy in [false, true] {
+            let (x, state) = (b.raw(&[1.0f32, f32::NEG_INFINITY, 2.0]), Rows::new(b, 1, &[0.5], &[0, 2]));
+            b.k.launch(Sample { greedy, min_new_tokens: 1, ..state.sample(&x, 3) }).unwrap();
+            assert_eq!(
+                (b.get_raw::<u32>(&state.status), b.get_raw::<u32>(&state.produced)),
+                (vec![3], vec![0])
+            );
+        }
     });
 }
 
