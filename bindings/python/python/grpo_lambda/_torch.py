@@ -32,7 +32,7 @@ class _Share(torch.autograd.Function):
 
 def share(logps: torch.Tensor, value: float, dlogps: np.ndarray) -> torch.Tensor:
     """``value`` as a tensor whose gradient by ``logps`` is ``dlogps``, both rounded to the type of ``logps``."""
-    return _Share.apply(logps, torch.as_tensor(value).to(logps), torch.as_tensor(dlogps).to(logps))
+    return _Share.apply(logps, torch.as_tensor(value, dtype=torch.float64).to(logps), torch.as_tensor(dlogps).to(logps))
 
 
 def torch_loss(credit: Credit, logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, float]]:
