@@ -27,7 +27,7 @@ COMMAND = "tests/museum/run.py"
 SWITCH = "GRPO_LAMBDA_MUTANT"
 COLUMNS = ["mutant", "outcome", "patch", "package", "test", "reason"]
 SECONDS = 3600
-ORDER = ["theory", "pool", "decoder", "--lib", "llm"]
+ORDER = ["theory", "decoder", "--lib", "llm"]
 
 
 class Refused(Exception):
