@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod failure;
 pub mod groups;
+mod input;
 mod json;
 pub mod mdp_command;
 pub mod mdp_file;

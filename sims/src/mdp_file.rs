@@ -33,6 +33,11 @@ use grpo_lambda::mdp::{
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+use crate::input;
+
+/// The longest horizon of a file. Where one token goes on and one ends, responses are as many as the horizon, and their tokens as its square.
+const MAX_HORIZON: usize = 10_000;
+
 /// What is wrong with an MDP file: one line naming file, line, field, value and what would be right.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -134,7 +139,8 @@ fn most_leaves() -> usize {
 /// When the file cannot be read, is not TOML, has an unknown or missing field, or describes no MDP.
 pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
     let shown = path.display();
-    let bytes = std::fs::read(path).map_err(|e| MdpFileError(format!("{shown}: cannot be read: {e}")))?;
+    let bytes = input::file(path, input::MOST_MDP);
+    let bytes = bytes.map_err(|e| MdpFileError(format!("{shown}: cannot be read: {e}")))?;
     let text = String::from_utf8(bytes).map_err(|e| {
         let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
         MdpFileError(format!("{shown}:{line}: not UTF-8 text"))
@@ -157,11 +163,16 @@ fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)>
         let line = e.span().map_or(1, |span| line_at(span.start));
         (line, bare_word(text, line).unwrap_or_else(|| said(&e)))
     })?;
+    let horizon = horizon.unwrap_or(file.horizon);
+    if horizon > MAX_HORIZON {
+        let line = span_of(text, "horizon").map_or(1, |span| line_at(span.start));
+        return Err((line, format!("horizon = {horizon}: must be at most {MAX_HORIZON}")));
+    }
     let mdp = TableMdp {
         name: file.name.clone(),
         tokens: file.tokens.into(),
         eos: file.eos,
-        horizon: horizon.unwrap_or(file.horizon),
+        horizon,
         gamma: file.gamma,
         reward_kind: match file.reward_kind {
             Kind::Binary => RewardKind::Binary,
@@ -278,6 +289,7 @@ probabilities = { left = 0.25, right = 0.75 }
         let cases = [
             ("horizon = 3", "horizon = -3", 5, "-3"),
             ("horizon = 3", "horizon = 0", 5, "horizon"),
+            ("horizon = 3", "horizon = 10001", 5, "horizon = 10001: must be at most 10000"),
             ("horizon = 3", "horzion = 3", 5, "unknown field `horzion`"),
             ("eos = \"EOS\"", "eos = \"STOP\"", 4, "STOP"),
             ("reward = 1.0", "reward = 1.5", 9, "rewards[0].reward = 1.5"),

@@ -65,7 +65,7 @@ impl Http {
         self.token.as_ref().map(|token| format!("Bearer {token}"))
     }
 
-    /// The JSON of a successful answer; an empty one is null.
+    /// The JSON of a successful answer.
     fn answer(
         &self,
         asked: &str,
@@ -77,16 +77,21 @@ impl Http {
         let status = answer.status().as_u16();
         let text = answer.body_mut().with_config().limit(longest).read_to_string();
         let text = text.map_err(|e| broken_body(e, longest).at(&place))?;
-        let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_json::from_str(&text) };
-        if !(200..300).contains(&status) {
-            let said = value.map_or_else(|_| cut(&text), |value| complaint(&value));
-            let message = format!("{place}: status {status}: {said}");
-            // Too many requests, and failures of the server itself, pass; a request that is refused does not.
-            let passes = status == 429 || status >= 500;
-            return Err(if passes { EngineError::passing(message) } else { EngineError::refused(message) });
-        }
-        value.map_err(|e| EngineError::refused(format!("{place}: the answer is not JSON: {e}")))
+        value_of(&place, status, &text)
     }
+}
+
+/// The JSON of an answer, if it is a successful one; an empty one is null.
+pub(super) fn value_of(place: &str, status: u16, text: &str) -> Result<Value, EngineError> {
+    let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_json::from_str(text) };
+    if !(200..300).contains(&status) {
+        let said = value.map_or_else(|_| cut(text), |value| complaint(&value));
+        let message = format!("{place}: status {status}: {said}");
+        // Too many requests, and failures of the server itself, pass; a request that is refused does not.
+        let passes = status == 429 || status >= 500;
+        return Err(if passes { EngineError::passing(message) } else { EngineError::refused(message) });
+    }
+    value.map_err(|e| EngineError::refused(format!("{place}: the answer is not JSON: {e}")))
 }
 
 fn broken_body(error: ureq::Error, longest: u64) -> EngineError {

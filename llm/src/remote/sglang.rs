@@ -71,14 +71,7 @@ impl Protocol for Sglang {
             "logprob_start_len": -1,
             "stream": false,
         });
-        let answers: Vec<Generated> = read(http.post("/generate", Some(&body), ask.longest_answer())?)?;
-        if answers.len() != ask.n {
-            let (there, n) = (answers.len(), ask.n);
-            return Err(EngineError::refused(format!(
-                "{there} responses to a prompt, and {n} were asked for"
-            )));
-        }
-        answers.into_iter().map(Generated::answered).collect()
+        responses(http.post("/generate", Some(&body), ask.longest_answer())?, ask)
     }
 
     fn probe(&self, http: &Http, _: &Served, probe: Probe<'_>) -> Result<Probed, EngineError> {
@@ -101,18 +94,7 @@ impl Protocol for Sglang {
             "stream": false,
         });
         let longest = SHORT + 2048 * (probe.prompt.len() + probe.limit) as u64;
-        let mut answers: Vec<Generated> = read(http.post("/generate", Some(&body), longest)?)?;
-        let Some(mut answer) = answers.pop() else {
-            return Err(EngineError::refused("the answer is empty; one response was asked for"));
-        };
-        let listed = answer.meta_info.input_token_logprobs.take().unwrap_or_default();
-        let fits = listed.iter().map(|(_, id, _)| id).eq(probe.prompt);
-        let prompt: Option<Vec<f64>> = listed.iter().skip(1).map(|(logp, ..)| *logp).collect();
-        let prompt = prompt.filter(|_| fits).ok_or_else(|| {
-            EngineError::refused("input_token_logprobs do not fit the prompt; one entry per token")
-        })?;
-        let answered = answer.answered()?;
-        Ok(Probed { prompt, tokens: answered.tokens, logps: answered.logps.into_iter().flatten().collect() })
+        probed(http.post("/generate", Some(&body), longest)?, probe)
     }
 
     fn version(&self, http: &Http) -> Result<String, EngineError> {
@@ -132,6 +114,32 @@ impl Protocol for Sglang {
         }
         resumed.map(drop)
     }
+}
+
+/// The responses of an answer to `ask`.
+pub(super) fn responses(answer: Value, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+    let answers: Vec<Generated> = read(answer)?;
+    if answers.len() != ask.n {
+        let (there, n) = (answers.len(), ask.n);
+        return Err(EngineError::refused(format!("{there} responses to a prompt, and {n} were asked for")));
+    }
+    answers.into_iter().map(Generated::answered).collect()
+}
+
+/// What an answer says of `probe`.
+pub(super) fn probed(answer: Value, probe: Probe<'_>) -> Result<Probed, EngineError> {
+    let mut answers: Vec<Generated> = read(answer)?;
+    let Some(mut answer) = answers.pop() else {
+        return Err(EngineError::refused("the answer is empty; one response was asked for"));
+    };
+    let listed = answer.meta_info.input_token_logprobs.take().unwrap_or_default();
+    let fits = listed.iter().map(|(_, id, _)| id).eq(probe.prompt);
+    let prompt: Option<Vec<f64>> = listed.iter().skip(1).map(|(logp, ..)| *logp).collect();
+    let prompt = prompt.filter(|_| fits).ok_or_else(|| {
+        EngineError::refused("input_token_logprobs do not fit the prompt; one entry per token")
+    })?;
+    let answered = answer.answered()?;
+    Ok(Probed { prompt, tokens: answered.tokens, logps: answered.logps.into_iter().flatten().collect() })
 }
 
 fn read<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, EngineError> {

@@ -92,31 +92,14 @@ impl Protocol for Vllm {
         if served.takes_addresses {
             extend(&mut body, json!({ "address": ask.address }));
         }
-        let answer = http.post(COMPLETIONS, Some(&Value::Object(body)), ask.longest_answer())?;
-        let choices = read::<Completions>(answer)?.choices;
-        if choices.len() != ask.n {
-            return Err(EngineError::refused(format!(
-                "{} responses to a prompt, and {} were asked for",
-                choices.len(),
-                ask.n
-            )));
-        }
-        choices.into_iter().map(|choice| choice.answered(ask.prompt)).collect()
+        responses(http.post(COMPLETIONS, Some(&Value::Object(body)), ask.longest_answer())?, ask)
     }
 
     fn probe(&self, http: &Http, served: &Served, probe: Probe<'_>) -> Result<Probed, EngineError> {
         let mut body = question(served, probe.prompt, probe.limit, PROBE_TEMPERATURE);
         extend(&mut body, json!({"n": 1, "top_p": 1.0, "top_k": 0, "seed": 0, "prompt_logprobs": 0}));
         let longest = SHORT + 2048 * (probe.prompt.len() + probe.limit) as u64;
-        let answer = http.post(COMPLETIONS, Some(&Value::Object(body)), longest)?;
-        let mut choices = read::<Completions>(answer)?.choices;
-        let Some(mut choice) = choices.pop() else {
-            return Err(EngineError::refused("the answer has no choice; one was asked for"));
-        };
-        let prompt = prompt_logps(choice.prompt_logprobs.take(), probe.prompt)?;
-        let answered = choice.answered(probe.prompt)?;
-        let logps = answered.logps.into_iter().flatten().collect();
-        Ok(Probed { prompt, tokens: answered.tokens, logps })
+        probed(http.post(COMPLETIONS, Some(&Value::Object(body)), longest)?, probe)
     }
 
     fn version(&self, http: &Http) -> Result<String, EngineError> {
@@ -166,6 +149,31 @@ fn extend(body: &mut Map<String, Value>, more: Value) {
     if let Value::Object(more) = more {
         body.extend(more);
     }
+}
+
+/// The responses of an answer to `ask`.
+pub(super) fn responses(answer: Value, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+    let choices = read::<Completions>(answer)?.choices;
+    if choices.len() != ask.n {
+        return Err(EngineError::refused(format!(
+            "{} responses to a prompt, and {} were asked for",
+            choices.len(),
+            ask.n
+        )));
+    }
+    choices.into_iter().map(|choice| choice.answered(ask.prompt)).collect()
+}
+
+/// What an answer says of `probe`.
+pub(super) fn probed(answer: Value, probe: Probe<'_>) -> Result<Probed, EngineError> {
+    let mut choices = read::<Completions>(answer)?.choices;
+    let Some(mut choice) = choices.pop() else {
+        return Err(EngineError::refused("the answer has no choice; one was asked for"));
+    };
+    let prompt = prompt_logps(choice.prompt_logprobs.take(), probe.prompt)?;
+    let answered = choice.answered(probe.prompt)?;
+    let logps = answered.logps.into_iter().flatten().collect();
+    Ok(Probed { prompt, tokens: answered.tokens, logps })
 }
 
 fn read<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, EngineError> {

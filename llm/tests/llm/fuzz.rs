@@ -1,11 +1,7 @@
-//! Every reader of files under damaged input: whatever stands there, the answer is a value or an error on one line, soon and without a panic.
-//!
-//! `cargo test` tries some hundred inputs of each reader. `GRPO_LAMBDA_FUZZ=1000000 cargo test -p grpo-lambda-llm --test llm fuzz` tries more;
-//! `GRPO_LAMBDA_FUZZ_SEED` begins elsewhere. An input that fails is printed with the number that makes it again.
+//! Every reader of files under damaged input, as `tests/fuzzer` makes it: `cargo test -p grpo-lambda-llm --test llm fuzz`.
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::model::{self, weights};
 use grpo_lambda_llm::config::Config;
@@ -16,100 +12,7 @@ use grpo_lambda_llm::run;
 use grpo_lambda_llm::study::doctor;
 
 use crate::common::{checkpoint, shape};
-
-/// SplitMix64: a number from a seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
-
-/// What readers stumble over.
-const WORDS: [&[u8]; 24] = [
-    b"null",
-    b"NaN",
-    b"-1",
-    b"0",
-    b"1e308",
-    b"4294967295",
-    b"18446744073709551616",
-    b"\"\"",
-    b"{}",
-    b"[]",
-    b"[[[[[[[[",
-    b"{{",
-    b"}}",
-    b"{%",
-    b"%}",
-    b"\\u0000",
-    b"\xff\xfe",
-    b"\n",
-    b"\r\n",
-    b"\x00",
-    b"'",
-    b"\"",
-    b"..",
-    b"\xef\xbb\xbf",
-];
-
-/// `seed` with one to four changes.
-fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = seed.to_vec();
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len() + 1);
-        let end = (at + random.below(40)).min(bytes.len());
-        match random.below(7) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
-            1 => bytes.truncate(at),
-            2 => drop(bytes.drain(at..end)),
-            3 => drop(bytes.splice(at..at, WORDS[random.below(WORDS.len())].iter().copied())),
-            4 => drop(bytes.splice(at..end, WORDS[random.below(WORDS.len())].iter().copied())),
-            5 => {
-                let piece = bytes[at..end].repeat(1 + random.below(20));
-                drop(bytes.splice(at..at, piece));
-            }
-            _ => bytes[at..end].fill(random.next() as u8),
-        }
-    }
-    bytes
-}
-
-/// Gives `read` mutations of the seeds; its error, where there is one, must be one line that is not empty.
-fn fuzz(name: &str, times: u64, seeds: &[Vec<u8>], mut read: impl FnMut(&[u8]) -> Result<(), String>) {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let (times, first) =
-        (number("GRPO_LAMBDA_FUZZ").unwrap_or(times), number("GRPO_LAMBDA_FUZZ_SEED").unwrap_or(0));
-    let (mut refused, started) = (0, Instant::now());
-    for i in first..first + times {
-        let mut random = Random(i ^ weights::fnv(name));
-        let seed = &seeds[random.below(seeds.len())];
-        let bytes = mutated(seed, &mut random);
-        let (began, shown) =
-            (Instant::now(), String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned());
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&bytes)));
-        let done = done.unwrap_or_else(|_| panic!("{name}, input {i} panics: {shown:?}"));
-        assert!(
-            began.elapsed() < Duration::from_secs(30),
-            "{name}, input {i} takes {:?}: {shown:?}",
-            began.elapsed()
-        );
-        if let Err(problem) = done {
-            refused += 1;
-            assert!(!problem.trim().is_empty(), "{name}, input {i}: {shown:?}");
-        }
-    }
-    eprintln!("{name}: {times} inputs, {refused} refused, {:.1} s", started.elapsed().as_secs_f64());
-    assert!(refused > 0, "{name}: nothing was refused, so nothing was tried");
-}
+use crate::fuzzer::{fuzz, texts};
 
 /// A file that each input is written into.
 fn in_file<T, E: std::fmt::Display>(
@@ -120,10 +23,6 @@ fn in_file<T, E: std::fmt::Display>(
         fs::write(path, bytes).unwrap();
         read().map(drop).map_err(|e| e.to_string())
     }
-}
-
-fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
-    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
 #[test]

@@ -20,20 +20,24 @@ use grpo_lambda_llm::step::{
 
 use crate::common::shape;
 
-fn decoder(shape: &model::Config) -> Decoder<f32> {
+pub(super) fn decoder(shape: &model::Config) -> Decoder<f32> {
     Decoder::new(shape.clone(), weights::initialise(shape, 3, 0.3)).unwrap()
 }
 
-fn run(settings: &[&str]) -> RunConfig {
+pub(super) fn run(settings: &[&str]) -> RunConfig {
     RunConfig::resolve("tiny", &[settings, &["rl.max_new_tokens=24"]].concat()).unwrap()
 }
 
-fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
+pub(super) fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
     CpuEngine::new(model, TrainingSetup::new(config.rl.adam.clone())).unwrap()
 }
 
 /// Does `work` with the trainer of a configuration and of this method.
-fn with_trainer<T>(config: &RunConfig, method: &dyn Method, work: impl FnOnce(Trainer<'_>) -> T) -> T {
+pub(super) fn with_trainer<T>(
+    config: &RunConfig,
+    method: &dyn Method,
+    work: impl FnOnce(Trainer<'_>) -> T,
+) -> T {
     let tokens = ModelTokenizer::tiny();
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
@@ -56,7 +60,7 @@ fn drawn(config: &RunConfig, prompts: &[TrainingPrompt], group_size: usize, step
 }
 
 /// Prompts of different lengths.
-fn training_prompts() -> Vec<TrainingPrompt> {
+pub(super) fn training_prompts() -> Vec<TrainingPrompt> {
     let texts = ["3 + 4", "Tom has 3 apples.", "12"];
     let gold: Vec<Gold> = (0..3).map(|i| Task::Addition.problem(0, Split::Train, i).gold).collect();
     let one = |(number, (text, gold)): (usize, (&&str, Gold))| {
@@ -67,7 +71,7 @@ fn training_prompts() -> Vec<TrainingPrompt> {
 }
 
 /// A rollout with rewards that differ within every group.
-fn sampled(engine: &mut CpuEngine, config: &RunConfig, prompts: &[TrainingPrompt]) -> Rollout {
+pub(super) fn sampled(engine: &mut CpuEngine, config: &RunConfig, prompts: &[TrainingPrompt]) -> Rollout {
     let configured = config.configured();
     let mut rollout = with_trainer(config, configured.method.as_ref(), |trainer| {
         trainer.sample(engine, prompts.to_vec(), 4, 0).unwrap()

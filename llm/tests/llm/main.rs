@@ -17,11 +17,14 @@ mod engines;
 mod eval;
 mod eval_run;
 mod fuzz;
+#[path = "../../../tests/fuzzer/mod.rs"]
+mod fuzzer;
 mod gpu_on_policy;
 mod gpu_synthetic;
 mod gpu_train;
 mod grade;
 mod hostile;
+mod invariances;
 mod known_bugs;
 mod learn;
 mod lora;

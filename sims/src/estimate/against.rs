@@ -3,6 +3,7 @@
 use super::{EstimateArgs, Lines, advantages_of_all, configured, evaluated, lines, read, refused};
 use crate::failure::{Failure, one_line, quoted};
 use crate::groups::Line;
+use crate::input::{self, MOST_GROUPS};
 use crate::json::{self, Json};
 use crate::terminal;
 use grpo_lambda::conventions::{Assumptions, Candidate, Found, Rows, Theirs, diagnose};
@@ -24,8 +25,11 @@ pub(super) fn run(args: &EstimateArgs, path: &Path) -> Result<(), Failure> {
     let (source, bytes) = read(args)?;
     let groups = lines(configured.as_ref(), &source, &bytes)?;
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::Refused(format!("{shown}: {e}; --against must name a readable text file")))?;
+    let wrong = |e: &dyn std::fmt::Display| {
+        Failure::Refused(format!("{shown}: {e}; --against must name a readable text file"))
+    };
+    let bytes = input::file(path, MOST_GROUPS).map_err(|e| wrong(&e))?;
+    let text = String::from_utf8(bytes).map_err(|e| wrong(&e.utf8_error()))?;
     let explained = configured.as_ref().filter(|_| args.explain);
     let found = report(explained, &assumed, (&source, &groups), (&shown.to_string(), &text))?;
     terminal::print(&found)

@@ -4,6 +4,7 @@ pub mod against;
 
 use crate::failure::{Failure, one_line};
 use crate::groups::{Line, Positive};
+use crate::input::{self, MOST_GROUPS};
 use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::terminal;
 use grpo_lambda::group::Group;
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// The command's arguments.
@@ -204,14 +205,12 @@ fn read(args: &EstimateArgs) -> Result<(String, Vec<u8>), Failure> {
         if std::io::stdin().is_terminal() {
             eprintln!("sim estimate: reading groups from the terminal; end with Ctrl-D");
         }
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        return read
-            .map(|_| ("stdin".to_owned(), bytes))
+        return input::all(std::io::stdin().lock(), MOST_GROUPS)
+            .map(|bytes| ("stdin".to_owned(), bytes))
             .map_err(|e| Failure::Refused(format!("stdin: {e}")));
     };
     let source = path.display().to_string();
-    match std::fs::read(path) {
+    match input::file(path, MOST_GROUPS) {
         Ok(bytes) => Ok((source, bytes)),
         Err(e) => Err(Failure::Refused(format!("{source}: {e}; --input must name a readable file"))),
     }

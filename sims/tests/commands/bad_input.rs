@@ -106,6 +106,17 @@ fn arguments() {
             &["sim estimate: /no/such.jsonl: ", "--input must name a readable file"],
         ),
         (
+            &["estimate", "--method", "grpo", "--input", "/dev/zero"],
+            none,
+            &["sim estimate: /dev/zero: a device; must be a file or a pipe; --input must name a readable file"],
+        ),
+        (
+            &["estimate", "--against", "/dev/zero"],
+            b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
+            &["sim estimate: /dev/zero: a device; must be a file or a pipe; --against must name a readable text file"],
+        ),
+        (&["mdp", "/dev/zero", "--method", "grpo"], none, &["/dev/zero: cannot be read: a device; must be"]),
+        (
             &["estimate", "--method", "grpo", "--input", "/"],
             none,
             &["sim estimate: /: ", "--input must name a readable file"],

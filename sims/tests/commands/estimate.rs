@@ -322,3 +322,10 @@ fn the_overview_names_every_method() {
         assert!((spec.params)().iter().all(|p| one.contains(p.key)), "{one}");
     }
 }
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_may_be_named_as_input() {
+    let line = "{\"rewards\": [1, 0], \"logps\": [[-0.5], [-1.5]], \"old_logps\": [[-0.5], [-1.5]]}\n";
+    assert_eq!(estimate(&["grpo", "--input", "/dev/stdin"], line), estimate(&["grpo"], line));
+}

@@ -5,6 +5,9 @@ mod documented;
 #[path = "../../../tests/documented/mod.rs"]
 mod documents;
 mod estimate;
+mod fuzz;
+#[path = "../../../tests/fuzzer/mod.rs"]
+mod fuzzer;
 mod mdp;
 mod museum;
 mod museum_cases;

@@ -1,0 +1,59 @@
+//! What a user gives to be read: a file or a pipe with an end, of a size that fits into memory.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Groups, or the numbers of another trainer.
+pub(crate) const MOST_GROUPS: u64 = 1 << 30;
+/// The file of an MDP.
+pub(crate) const MOST_MDP: u64 = 1 << 26;
+
+/// The bytes of a file, or of a pipe such as the shell makes for `<(command)`.
+///
+/// # Errors
+/// Those of the system; a device, which may never end; more than `most` bytes.
+pub(crate) fn file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    if is_device(path)? {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a device; must be a file or a pipe"));
+    }
+    all(File::open(path)?, most)
+}
+
+/// All that a reader has.
+///
+/// # Errors
+/// Those of the system, and more than `most` bytes.
+pub(crate) fn all(reader: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let problem = format!("longer than {} MiB; must be at most that long", most >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn is_device(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = fs::metadata(path)?.file_type();
+    Ok(kind.is_char_device() || kind.is_block_device())
+}
+
+#[cfg(not(unix))]
+fn is_device(path: &Path) -> io::Result<bool> {
+    fs::metadata(path).map(|_| false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_end_is_read_to_the_bound_and_no_further() {
+        assert_eq!(all(&b"abcd"[..], 4).unwrap(), b"abcd");
+        let error = all(io::repeat(0), 1 << 20).unwrap_err().to_string();
+        assert_eq!(error, "longer than 1 MiB; must be at most that long");
+    }
+}
