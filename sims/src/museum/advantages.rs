@@ -5,7 +5,7 @@ use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use serde_json::json;
 
 /// The cases of this file.
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![missing(), interleaved(), single(), close()]
 }
 

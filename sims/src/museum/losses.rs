@@ -6,7 +6,7 @@ use grpo_lambda::reduction::Reduction;
 use serde_json::json;
 
 /// The cases of this file.
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![token_mean(), constant_length(), kl_gradient(), kl_slopes()]
 }
 

@@ -4,7 +4,7 @@ use super::case::Case;
 use serde_json::json;
 
 /// The cases of this file.
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![log_probabilities(), truncated(), rotary(), positions(), trained_tokens()]
 }
 

@@ -7,7 +7,7 @@ use grpo_lambda::trace::{Both, Recent, Trace};
 use serde_json::json;
 
 /// The cases of this file.
-pub fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![masked_gae(), trace_weights()]
 }
 
