@@ -53,11 +53,10 @@ fn interleaved() -> Case {
         json!({"prompts": PROMPTS, "rewards": REWARDS}),
     );
     for (words, advantage) in conventions() {
-        let [first, second] = [0, 1].map(|prompt| {
+        let mut by_prompt = [0, 1].map(|prompt| {
             let own: Vec<f64> = (0..5).filter(|i| PROMPTS[*i] == prompt).map(|i| REWARDS[i]).collect();
             advantage.of_batch(&graded(&[&own])).concat().into_iter()
         });
-        let mut by_prompt = [first, second];
         let right = PROMPTS.iter().filter_map(|prompt| by_prompt[*prompt].next()).collect();
         let windows = advantage.of_batch(&graded(&[&REWARDS[..2], &REWARDS[2..]])).concat();
         let whole = advantage.of_batch(&graded(&[&REWARDS])).concat();
