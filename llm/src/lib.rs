@@ -13,6 +13,9 @@ mod cli_advice;
 pub mod commands;
 pub mod config;
 pub mod eval;
+#[cfg(test)]
+#[path = "../../tests/fuzzer/mod.rs"]
+mod fuzzer;
 pub mod input;
 #[cfg(test)]
 #[path = "../../tests/documented/page.rs"]

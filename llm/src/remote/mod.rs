@@ -10,6 +10,8 @@ mod answer;
 mod check;
 mod engine;
 mod error;
+#[cfg(test)]
+mod fuzz_tests;
 mod http;
 mod protocol;
 mod server;

@@ -9,6 +9,8 @@ mod completion;
 mod completion_request;
 mod error;
 mod fields;
+#[cfg(test)]
+mod fuzz_tests;
 mod guard;
 mod model;
 mod routes;
@@ -141,13 +143,18 @@ impl Listening {
         if text.len() > most {
             return Err(too_long());
         }
-        if text.trim().is_empty() {
-            return Ok(None);
-        }
-        match serde_json::from_str(&text) {
-            Ok(Value::Object(fields)) => Ok(Some(fields)),
-            Ok(_) => Err(ApiError::new(400, "the body is JSON, but no object")),
-            Err(e) => Err(ApiError::new(400, format!("the body is not JSON: {e}"))),
-        }
+        fields(&text)
+    }
+}
+
+/// A body as a JSON object; none where it is empty.
+fn fields(text: &str) -> Result<Option<Map<String, Value>>, ApiError> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Ok(Some(fields)),
+        Ok(_) => Err(ApiError::new(400, "the body is JSON, but no object")),
+        Err(e) => Err(ApiError::new(400, format!("the body is not JSON: {e}"))),
     }
 }
