@@ -97,7 +97,8 @@ impl Line {
     pub fn check(&mut self, needs: &[EvidenceKind]) -> Result<(), String> {
         self.ungraded = false;
         if self.advantages.is_some() {
-            let loss = [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps];
+            // What the loss reads beside advantages; entropies choose the tokens that count.
+            let loss = [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps, EvidenceKind::Entropies];
             let needs: Vec<EvidenceKind> = needs.iter().copied().filter(|kind| loss.contains(kind)).collect();
             return check::responses(&self.group, &self.logps, &needs).map_err(|e| e.to_string());
         }

@@ -20,7 +20,7 @@ trap finish EXIT
 cd "$work"
 
 small="task.kind=addition threads=1 rl.prompts_per_step=4 rl.group_size=4 rl.max_new_tokens=8 eval.n=20 eval.every=2 checkpoint.every=1"
-"$program" train --run sft $small model.hidden=64 model.layers=2 sft.steps=60 rl.steps=0 > sft.out
+"$program" train --run sft $small model.hidden=128 model.heads=2 model.layers=2 sft.steps=60 rl.steps=0 > sft.out
 model=$work/sft/checkpoints/step-00000060
 before=$(sha256sum "$model/model.safetensors")
 
