@@ -10,8 +10,9 @@ use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, Tape, we
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_llm::config::MemoryConfig;
+use grpo_lambda_llm::step::collective::run::DistributedRun;
 use grpo_lambda_llm::step::collective::threads::{TeamFailure, run};
-use grpo_lambda_llm::step::collective::training::{DistributedReport, DistributedRun, train};
+use grpo_lambda_llm::step::collective::training::{DistributedReport, train};
 use grpo_lambda_llm::step::collective::{
     Collective, CollectiveError, ShardPolicy, Shards, SingleWorker, Threads, TreeSum, UpdateReport,
     UpdateSettings, Worker, WorkerError,

@@ -316,9 +316,10 @@ fn evidence_the_settings_need() {
     let expected = "stdin:1: ref_logps: missing for response 0; beta is not 0";
     assert_refused(&["estimate", "--method", "grpo", "beta=0.04"], GOOD.as_bytes(), &[expected]);
     // Advantages that are given do not choose the tokens that count.
-    let given = br#"{"rewards":[1,0],"advantages":[1,-1],"logps":[[-1.0],[-1.0]],"old_logps":[[-1.0],[-1.0]]}"#;
+    let given =
+        br#"{"rewards":[1,0],"advantages":[1,-1],"logps":[[-1.0],[-1.0]],"old_logps":[[-1.0],[-1.0]]}"#;
     for method in ["s_trace_reconstructed", "high_entropy"] {
-        assert_refused(&["estimate", "--method", method], given, &["line 1: entropies"]);
+        assert_refused(&["estimate", "--method", method], given, &["stdin:1: entropies: missing"]);
     }
 }
 

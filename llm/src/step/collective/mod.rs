@@ -64,6 +64,7 @@ pub mod error;
 #[cfg(feature = "nccl")]
 pub mod nccl;
 pub mod policy;
+pub mod run;
 pub mod shards;
 pub mod single;
 pub mod threads;
@@ -73,7 +74,8 @@ pub mod worker;
 
 pub use batch::gather_groups;
 pub use error::CollectiveError;
-pub use policy::{ShardPolicy, UpdateReport, UpdateSettings};
+pub use policy::{ShardPolicy, UpdateReport};
+pub use run::{DistributedRun, UpdateSettings};
 pub use shards::Shards;
 pub use single::SingleWorker;
 pub use threads::Threads;

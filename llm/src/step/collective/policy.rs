@@ -9,7 +9,7 @@ use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::Collective;
-use super::training::DistributedRun;
+use super::run::DistributedRun;
 use super::worker::{Row, ShardTape, Worker, WorkerError};
 use crate::step::micro_batch;
 
@@ -22,16 +22,6 @@ pub struct UpdateReport {
     pub metrics: Metrics,
     /// Whether each inner update was applied, or skipped because of a NaN.
     pub updates: Vec<StepOutcome>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UpdateSettings {
-    /// Learning rate.
-    pub rate: f64,
-    /// Divides the logits; that of the sampler.
-    pub temperature: f64,
-    /// Gradient steps on the batch.
-    pub inner_updates: usize,
 }
 
 /// A worker during the update on one batch. It scores its own rows and adds up their gradients; a step moves all workers alike.

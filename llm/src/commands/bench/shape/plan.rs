@@ -7,11 +7,19 @@ use serde_json::{Value, json};
 
 use super::super::super::Failure;
 use super::super::BenchArgs;
-use super::predict::failed;
 use crate::config::Config;
-use crate::plan::{roofline, shapes, synthetic};
+use crate::plan::synthetic::{self, SyntheticStepError};
+use crate::plan::{roofline, shapes};
 use crate::problems::MaxLengths;
 use crate::step::micro_batch::Batch;
+
+/// A step that cannot be taken, or that failed.
+pub(super) fn failed(error: SyntheticStepError) -> Failure {
+    match error {
+        SyntheticStepError::Evidence { .. } => Failure::refused(error),
+        other => Failure::broke(other),
+    }
+}
 
 /// Tokens of a prompt where nothing is said: half the limit of the paper.
 pub(super) const PROMPT_TOKENS: usize = 128;

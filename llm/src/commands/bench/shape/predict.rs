@@ -9,17 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
-use super::plan::Bench;
-use crate::plan::synthetic::{StepPrediction, SyntheticStepError, predict};
+use super::plan::{Bench, failed};
+use crate::plan::synthetic::{StepPrediction, predict};
 use crate::problems::MaxLengths;
-
-/// A step that cannot be taken, or that failed.
-pub(super) fn failed(error: SyntheticStepError) -> Failure {
-    match error {
-        SyntheticStepError::Evidence { .. } => Failure::refused(error),
-        other => Failure::broke(other),
-    }
-}
 
 pub(super) fn predicted(bench: &Bench, dtype: Dtype) -> Result<StepPrediction, Failure> {
     predict(&bench.shape, &bench.config, dtype, MaxLengths { prompt: bench.prompt_tokens, example: 0 })
