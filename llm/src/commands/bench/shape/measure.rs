@@ -10,8 +10,8 @@ use grpo_lambda_gpu::{Device, Dtype};
 
 use super::super::super::Failure;
 use super::super::{BenchArgs, median};
-use super::plan::Bench;
-use super::predict::{failed, predicted};
+use super::plan::{Bench, failed};
+use super::predict::predicted;
 use super::report::{BenchReport, CardMemory};
 use crate::plan::synthetic::{self, StepTimings, synthetic_engine};
 use crate::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
