@@ -62,7 +62,8 @@ fn groups() {
     fuzz("groups.jsonl", 600, &texts(&GROUPS), |bytes| {
         let turn: usize = bytes.iter().map(|byte| usize::from(*byte)).sum();
         let method = &configured[turn % configured.len()];
-        let printed = estimate::printed(method, "groups", bytes, turn.is_multiple_of(2)).map_err(|e| e.line())?;
+        let printed =
+            estimate::printed(method, "groups", bytes, turn.is_multiple_of(2)).map_err(|e| e.line())?;
         for line in printed.text.lines() {
             assert!(all_numbers(&serde_json::from_str(line).unwrap()), "{}: {line}", method.spec.name);
         }
