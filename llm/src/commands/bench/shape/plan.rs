@@ -85,10 +85,14 @@ impl Bench {
         Ok(Bench { name: name.to_owned(), shape, config, dtype, prompt_tokens })
     }
 
+    /// The longest rows: those of rollouts, since no example is trained on.
+    pub(super) fn longest(&self) -> MaxLengths {
+        MaxLengths { prompt: self.prompt_tokens, example: 0 }
+    }
+
     /// The same with what is left to the memory of a card decided for one with `free` bytes.
     pub(super) fn decided(self, free: u64) -> Result<Bench, Failure> {
-        let lengths = MaxLengths { prompt: self.prompt_tokens, example: 0 };
-        let decided = synthetic::decided(&self.shape, &self.config, self.dtype, lengths, free);
+        let decided = synthetic::decided(&self.shape, &self.config, self.dtype, self.longest(), free);
         let (config, _) = decided.map_err(failed)?;
         Ok(Bench { config, ..self })
     }

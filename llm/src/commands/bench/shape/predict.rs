@@ -11,11 +11,9 @@ use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
 use super::plan::{Bench, failed};
 use crate::plan::synthetic::{StepPrediction, predict};
-use crate::problems::MaxLengths;
 
 pub(super) fn predicted(bench: &Bench, dtype: Dtype) -> Result<StepPrediction, Failure> {
-    predict(&bench.shape, &bench.config, dtype, MaxLengths { prompt: bench.prompt_tokens, example: 0 })
-        .map_err(failed)
+    predict(&bench.shape, &bench.config, dtype, bench.longest()).map_err(failed)
 }
 
 /// Counts without computing.

@@ -5,6 +5,19 @@ use super::real::Real;
 /// Partial sums kept side by side; a sum over `n` terms depends on `n` alone, not on the vectors of the processor.
 const LANES: usize = 16;
 
+/// The partial sums added as a tree.
+#[inline(always)]
+fn tree_sum<T: Real>(mut lanes: [T; LANES]) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for l in 0..width {
+            lanes[l] += lanes[l + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 /// `sum_i f(i)` over `0..n`: term `i` goes to partial sum `i mod 16`, and the sixteen are added as a tree.
 #[inline(always)]
 pub(crate) fn sum_by<T: Real>(n: usize, f: impl Fn(usize) -> T) -> T {
@@ -20,14 +33,7 @@ pub(crate) fn sum_by<T: Real>(n: usize, f: impl Fn(usize) -> T) -> T {
     for l in 0..n - whole {
         lanes[l] += f(whole + l);
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            lanes[l] += lanes[l + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
+    tree_sum(lanes)
 }
 
 /// `sum_i a[i] b[i]`, with fused multiply-adds, in the order of [`sum_by`].
@@ -45,14 +51,7 @@ pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     for l in 0..n - whole {
         lanes[l] = a[whole + l].mul_add(b[whole + l], lanes[l]);
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            lanes[l] += lanes[l + width];
-        }
-        width /= 2;
-    }
-    lanes[0]
+    tree_sum(lanes)
 }
 
 /// The larger of two numbers; NaN when either is.
