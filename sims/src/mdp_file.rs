@@ -35,9 +35,6 @@ use toml::de::{DeTable, DeValue};
 
 use crate::input;
 
-/// The longest horizon of a file. Where one token goes on and one ends, responses are as many as the horizon, and their tokens as its square.
-const MAX_HORIZON: usize = 10_000;
-
 /// What is wrong with an MDP file: one line naming file, line, field, value and what would be right.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -163,16 +160,11 @@ fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)>
         let line = e.span().map_or(1, |span| line_at(span.start));
         (line, bare_word(text, line).unwrap_or_else(|| said(&e)))
     })?;
-    let horizon = horizon.unwrap_or(file.horizon);
-    if horizon > MAX_HORIZON {
-        let line = span_of(text, "horizon").map_or(1, |span| line_at(span.start));
-        return Err((line, format!("horizon = {horizon}: must be at most {MAX_HORIZON}")));
-    }
     let mdp = TableMdp {
         name: file.name.clone(),
         tokens: file.tokens.into(),
         eos: file.eos,
-        horizon,
+        horizon: horizon.unwrap_or(file.horizon),
         gamma: file.gamma,
         reward_kind: match file.reward_kind {
             Kind::Binary => RewardKind::Binary,
@@ -289,7 +281,7 @@ probabilities = { left = 0.25, right = 0.75 }
         let cases = [
             ("horizon = 3", "horizon = -3", 5, "-3"),
             ("horizon = 3", "horizon = 0", 5, "horizon"),
-            ("horizon = 3", "horizon = 10001", 5, "horizon = 10001: must be at most 10000"),
+            ("horizon = 3", "horizon = 10001", 5, "horizon = 10001 must be from 1 to 10000"),
             ("horizon = 3", "horzion = 3", 5, "unknown field `horzion`"),
             ("eos = \"EOS\"", "eos = \"STOP\"", 4, "STOP"),
             ("reward = 1.0", "reward = 1.5", 9, "rewards[0].reward = 1.5"),

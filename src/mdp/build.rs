@@ -1,7 +1,7 @@
 //! [`Rules`]: from a description of what is legal and what is rewarded to a [`Tree`].
 
 use super::error::TreeError;
-use super::limits::{DEFAULT_MAX_LEAVES, MAX_EDGES};
+use super::limits::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON};
 use super::tree::{LEAF, RewardKind, Tree, text};
 
 /// What a token-MDP is apart from its legal tokens and rewards.
@@ -20,7 +20,7 @@ pub struct Rules {
     pub tokens: Vec<String>,
     /// The end-of-sequence token, an index into `tokens`.
     pub eos: u32,
-    /// The number of tokens at which a response is cut, at least 1.
+    /// The number of tokens at which a response is cut, from 1 to [`MAX_HORIZON`].
     pub horizon: usize,
     /// The discount γ, in `[0,1]`.
     pub gamma: f64,
@@ -118,8 +118,8 @@ impl Rules {
         if self.eos as usize >= self.tokens.len() {
             return Err(TreeError::Eos { eos: self.eos, tokens: self.tokens.len() });
         }
-        if self.horizon == 0 {
-            return Err(TreeError::Horizon);
+        if !(1..=MAX_HORIZON).contains(&self.horizon) {
+            return Err(TreeError::Horizon(self.horizon));
         }
         if !(0.0..=1.0).contains(&self.gamma) {
             return Err(TreeError::Gamma(self.gamma));
@@ -194,7 +194,10 @@ mod tests {
             message(Rules { eos: 7, ..rules() }, &[0], 0.0),
             "eos = 7 must be below the 2 tokens of the vocabulary"
         );
-        assert_eq!(message(Rules::new(["a", "E"], 0), &[0], 0.0), "horizon = 0 must be at least 1");
+        for horizon in [0, 10_001] {
+            let said = message(Rules::new(["a", "E"], horizon), &[0], 0.0);
+            assert_eq!(said, format!("horizon = {horizon} must be from 1 to 10000"));
+        }
         assert_eq!(message(Rules { gamma: 1.5, ..rules() }, &[0], 0.0), "gamma = 1.5 must be in [0, 1]");
         assert_eq!(message(Rules { gamma: f64::NAN, ..rules() }, &[0], 0.0), "gamma = NaN must be in [0, 1]");
         assert_eq!(message(rules(), &[], 0.0), "legal: no token is legal at prefix `(prompt)`");

@@ -1,6 +1,6 @@
 //! [`TreeError`]: why an MDP was refused.
 
-use super::limits::MAX_EDGES;
+use super::limits::{MAX_EDGES, MAX_HORIZON};
 
 /// Why an MDP could not be built. Each message names the field, the value and the bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -13,9 +13,9 @@ pub enum TreeError {
     /// EOS is not an index into the vocabulary.
     #[error("eos = {eos} must be below the {tokens} tokens of the vocabulary")]
     Eos { eos: u32, tokens: usize },
-    /// No response can have a token.
-    #[error("horizon = 0 must be at least 1")]
-    Horizon,
+    /// No response can have a token, or the longest could have more than [`MAX_HORIZON`].
+    #[error("horizon = {0} must be from 1 to {MAX_HORIZON}")]
+    Horizon(usize),
     /// The discount is not in `[0,1]`.
     #[error("gamma = {0} must be in [0, 1]")]
     Gamma(f64),

@@ -64,7 +64,7 @@ pub mod zoo;
 pub use answers::Answers;
 pub use build::Rules;
 pub use error::TreeError;
-pub use limits::{DEFAULT_MAX_LEAVES, MAX_EDGES};
+pub use limits::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON};
 pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;

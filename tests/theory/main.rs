@@ -27,6 +27,8 @@ mod learning;
 mod lemma_1;
 mod length_bias;
 mod length_bonus;
+#[path = "../long/mod.rs"]
+mod long;
 mod oracle;
 mod prefix_values;
 mod strategies;

@@ -247,7 +247,7 @@ fn readers_beside_a_run_that_prunes_always_find_a_whole_checkpoint() {
             }
             reads
         });
-        (2..=150).for_each(&mut save);
+        (2..=60).for_each(&mut save);
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         reader.join().expect("no read fails")
     });

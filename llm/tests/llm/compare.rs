@@ -1,5 +1,6 @@
 //! `llm-train compare` and `llm-train plot` as a user starts them.
 
+use crate::long;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -70,7 +71,7 @@ fn a_comparison_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         let output = std::thread::scope(|scope| {
             let mut stderr = child.stderr.take().unwrap();
             scope.spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-            std::thread::sleep(Duration::from_millis(60 * round));
+            std::thread::sleep(Duration::from_millis(long::of(200, 60) * round));
             let finished = child.try_wait().unwrap();
             if finished.is_none() {
                 child.kill().unwrap();

@@ -15,6 +15,7 @@ use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use serde_json::Value;
 
 use crate::common::{Done, checkpoint, llm_train, shape};
+use crate::long;
 
 /// A checkpoint with random weights, and where evaluations of it go.
 struct Place {
@@ -138,7 +139,7 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(40 * round));
+        std::thread::sleep(Duration::from_millis(long::of(120, 40) * round));
         match child.try_wait().unwrap() {
             Some(status) => {
                 assert!(status.success());

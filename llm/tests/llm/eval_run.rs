@@ -14,6 +14,7 @@ use grpo_lambda_llm::run;
 use serde_json::Value;
 
 use crate::common::{Done, TINY_MODEL, llm_train};
+use crate::long;
 
 /// A system prompt in words that the preset's tokenizer has.
 const SYSTEM: &str = "Tom has 3 apples.";
@@ -139,12 +140,13 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
     let place = Place::new();
     let (jinja, system) =
         (format!("task.template={}", place.text("own.jinja")), format!("task.system={SYSTEM}"));
-    for (name, settings) in [
-        ("line", &["task.template=line"][..]),
+    let ways = [
+        ("system", &[&jinja[..], &system][..]),
+        ("line", &["task.template=line"]),
         ("r1", &["task.template=r1"]),
         ("jinja", &[&jinja]),
-        ("system", &[&jinja, &system]),
-    ] {
+    ];
+    for (name, settings) in ways.into_iter().take(long::of(2, 4)) {
         let settings = [settings, &["sft.lr=0.05"]].concat();
         place.train(name, &settings);
         let problems = place.problems(&settings);

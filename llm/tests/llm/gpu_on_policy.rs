@@ -12,8 +12,7 @@ use grpo_lambda_llm::step::engine::{Engine, GpuEngine, TrainingSetup};
 use grpo_lambda_llm::step::{StepReport, StepSettings, Trainer, TrainingPrompt};
 
 use crate::emulator::Emulated;
-
-const STEPS: u64 = 3;
+use crate::long;
 
 /// Some steps on random weights, with rewards that differ within every group: what they report, and where the weights end.
 fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u32>) {
@@ -36,7 +35,7 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
         let rollout = trainer.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();
         trainer.step(&mut engine, &rollout, 1e-2).unwrap()
     };
-    let reports = (0..STEPS).map(step).collect();
+    let reports = (0..long::of(2, 3)).map(step).collect();
     let parameters = engine.parameters().unwrap();
     let mut names: Vec<&String> = parameters.keys().collect();
     names.sort();

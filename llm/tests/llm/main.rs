@@ -27,6 +27,8 @@ mod hostile;
 mod invariances;
 mod known_bugs;
 mod learn;
+#[path = "../../../tests/long/mod.rs"]
+mod long;
 mod lora;
 mod own_model;
 mod prompt;

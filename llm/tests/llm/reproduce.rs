@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{Done, llm_train};
+use crate::long;
 
 /// A grid small enough for every test: two cells of Table 6.
 const SMALL: &[&str] = &[
@@ -110,7 +111,7 @@ fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
         words.extend(["--run", broken.path().to_str().unwrap()]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
         let mut child = command.args(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(50 * round));
+        std::thread::sleep(Duration::from_millis(long::of(150, 50) * round));
         if let Some(status) = child.try_wait().unwrap() {
             assert!(status.success());
             break;

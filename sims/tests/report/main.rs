@@ -2,6 +2,8 @@
 //!
 //! One binary: each of them links the whole library, and together they fill both cores.
 
+#[path = "../../../tests/long/mod.rs"]
+mod long;
 mod markdown;
 mod noise_rewards;
 mod notebooks;

@@ -75,7 +75,7 @@ fn every_refusal_names_the_field_and_the_value() {
         (TableMdp { tokens: words("a a E"), ..base() }, "tokens[1] = \"a\": occurs more than once"),
         (TableMdp { tokens: words("a * E"), ..base() }, "tokens[1] = \"*\": must be neither empty nor `*`"),
         (TableMdp { eos: "x".into(), ..base() }, "eos = \"x\": is not in tokens = [a, b, E]"),
-        (TableMdp { horizon: 0, ..base() }, "horizon = 0 must be at least 1"),
+        (TableMdp { horizon: 0, ..base() }, "horizon = 0 must be from 1 to 10000"),
         (TableMdp { gamma: 2.0, ..base() }, "gamma = 2 must be in [0, 1]"),
         (
             TableMdp { default_reward: -1.0, ..base() },

@@ -3,6 +3,7 @@
 #[cfg(feature = "candle")]
 mod candle;
 
+use crate::long;
 use grpo_lambda_decoder::model::config::{Architecture, EMBEDDING, RopeScaling};
 use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
 
@@ -81,13 +82,14 @@ fn gradients(decoder: &Decoder<f64>, trained: impl Fn(&str) -> bool) -> weights:
 #[test]
 fn every_gradient_agrees_with_central_differences_in_double_precision() {
     const STEP: f64 = 1e-4;
+    let every = long::of(3, 1);
     for config in configs() {
         let mut decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
         let gradients = gradients(&decoder, |_| true);
         let mut worst: f64 = 0.0;
         let mut checked = 0;
         for (name, gradient) in &gradients {
-            for i in 0..gradient.data.len() {
+            for i in (0..gradient.data.len()).step_by(every) {
                 let mut at = |shift: f64| {
                     decoder.update(|p| p.get_mut(name).unwrap().data[i] += shift);
                     objective(&decoder)

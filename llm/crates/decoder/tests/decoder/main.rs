@@ -3,6 +3,8 @@
 
 mod exact;
 mod gradient;
+#[path = "../../../../../tests/long/mod.rs"]
+mod long;
 mod lora_peft;
 mod parity;
 mod shared;

@@ -7,6 +7,8 @@ mod contract;
 mod decoder;
 mod emulator;
 mod kernels;
+#[path = "../../../../../tests/long/mod.rs"]
+mod long;
 mod lora;
 mod memory;
 mod optim;

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 /// No fused multiply-add and no other liberty; a misaligned access, an error on a card, ends the process.
 const FLAGS: [&str; 9] = [
     "-std=c++17",
-    "-O2",
+    "-O3",
     "-ffp-contract=off",
     "-fsanitize=alignment",
     "-fsanitize-undefined-trap-on-error",

@@ -105,8 +105,14 @@ struct Barrier {
   int line;  // of the first to arrive
 };
 
+// What a warp multiplies on tensor cores: 16 x 16 numbers, their columns in turn, and 16 x 8, their rows in turn.
+struct Tiles {
+  float left[16][16], right[16][8];
+};
+
 struct Block {
   Thread threads[MOST];
+  Tiles tiles[MOST / 32][2];  // by turns
   unsigned size, over;
   bool forward;
   Barrier whole, warps[MOST / 32];
@@ -211,8 +217,8 @@ static void load_matrices(unsigned (&x)[4], const unsigned short* line, bool tra
   }
 }
 
-static float of_pair(uint64_t two, unsigned which) {
-  const unsigned bits = (unsigned)(two >> 16 * which) << 16;
+static float of_bf16(unsigned two, unsigned which) {
+  const unsigned bits = two >> 16 * which << 16;
   float x;
   memcpy(&x, &bits, 4);
   return x;
@@ -220,19 +226,20 @@ static float of_pair(uint64_t two, unsigned which) {
 
 // `mma.m16n8k16` of bf16 into f32, each sum in the order of its terms.
 static void tensor_product(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int at) {
-  const unsigned lane = now->index.x % 32, own = lane / 4;
-  float left[2][16], right[16][2];
-  unsigned turn;
-  for (unsigned part = 0; part < 2; part++) {
-    const Thread* warp = show(0xffffffffu, a[2 * part] | (uint64_t)a[2 * part + 1] << 32, turn, at);
-    for (unsigned k = 0; k < 8; k++)
-      for (unsigned i = 0; i < 2; i++) left[i][8 * part + k] = of_pair(warp[4 * own + k / 2].shown[turn], 2 * i + k % 2);
+  Thread& self = *now;
+  const unsigned lane = self.index.x % 32, own = lane / 4, pair = lane % 4 * 2;
+  Tiles& tiles = block->tiles[self.index.x / 32][self.turn];
+  self.turn ^= 1;
+  for (unsigned j = 0; j < 2; j++) {
+    for (unsigned i = 0; i < 4; i++) tiles.left[i / 2 * 8 + pair + j][i % 2 * 8 + own] = of_bf16(a[i], j);
+    tiles.right[pair + j][own] = of_bf16(b0, j);
+    tiles.right[8 + pair + j][own] = of_bf16(b1, j);
   }
-  const Thread* warp = show(0xffffffffu, b0 | (uint64_t)b1 << 32, turn, at);
+  warp_barrier(at);
+  float sums[4] = {c[0], c[1], c[2], c[3]};
   for (unsigned k = 0; k < 16; k++)
-    for (unsigned j = 0; j < 2; j++) right[k][j] = of_pair(warp[4 * (lane % 4 * 2 + j) + k % 8 / 2].shown[turn], k / 8 * 2 + k % 2);
-  for (unsigned i = 0; i < 4; i++)
-    for (unsigned k = 0; k < 16; k++) c[i] += left[i / 2][k] * right[k][i % 2];
+    for (unsigned i = 0; i < 4; i++) sums[i] += tiles.left[k][i / 2 * 8 + own] * tiles.right[k][pair + i % 2];
+  for (unsigned i = 0; i < 4; i++) c[i] = sums[i];
 }
 
 static void enter() {

@@ -1,6 +1,6 @@
 //! Every kernel against its twin: the operation of the CPU's decoder in `f64`, or the equation.
 //!
-//! Each test runs in both dtypes and under four orders of threads, whose bits must be the same.
+//! Each test runs in both dtypes and under two orders of threads (four among the long tests), whose bits must be the same.
 
 mod attention;
 mod decode;
@@ -23,8 +23,9 @@ use grpo_lambda_gpu::{Array, Device, Dtype, Kernels, Ptr, PtrMut, Real};
 use half::bf16;
 
 use crate::emulator::{Emulated, Order};
+use crate::long;
 
-const ORDERS: [Order; 4] = [Order::Forward, Order::Reversed, Order::Shuffled(0), Order::Shuffled(7)];
+const ORDERS: [Order; 4] = [Order::Forward, Order::Shuffled(7), Order::Reversed, Order::Shuffled(0)];
 
 /// A device, its kernels for one dtype, and what was read from it.
 struct Harness {
@@ -191,7 +192,7 @@ fn close(
     }
 }
 
-/// Runs a test in both dtypes, under all orders, on arrays of the dtype at aligned addresses and not.
+/// Runs a test in both dtypes, under its orders, on arrays of the dtype at aligned addresses and not.
 fn everywhere(test: impl Fn(&Harness)) {
     in_every_order(|harness| {
         for shift in [0, 1] {
@@ -205,7 +206,7 @@ fn everywhere(test: impl Fn(&Harness)) {
 fn in_every_order(test: impl Fn(&Harness)) {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let mut first: Option<Vec<Vec<u8>>> = None;
-        for order in ORDERS {
+        for order in ORDERS.into_iter().take(long::of(2, 4)) {
             let Some(harness) = Harness::new(order, dtype) else { return };
             test(&harness);
             let seen = harness.seen.take();

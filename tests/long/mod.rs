@@ -1,0 +1,7 @@
+//! How much the tests do: `cargo test` does a part of what is long, `LONG_TESTS=1 cargo test` all of it, as CI does.
+
+/// `part` of something long, or `all` of it.
+pub(crate) fn of<T>(part: T, all: T) -> T {
+    let long = std::env::var_os("LONG_TESTS").is_some_and(|value| value != "" && value != "0");
+    if long { all } else { part }
+}
