@@ -4,7 +4,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let features: Vec<&str> = ["cuda", "nccl"]
+    let features: Vec<&str> = ["cuda", "mpi"]
         .into_iter()
         .filter(|name| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some())
         .collect();

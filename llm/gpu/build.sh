@@ -7,7 +7,6 @@
 # capability 7.5 or newer (CUDA 12: 5.0), for bf16 8.0. A machine that lacks any of this runs the same program on its CPU.
 # On a machine that builds and trains, `cargo build --release --features cuda --bin llm-train` is all there is to it.
 #
-# FEATURES=cuda,nccl   several cards (libnccl.so.2)
 # TARGET=DIR           where cargo builds; its own folder, so that builds with and without CUDA do not undo each other
 # TESTS=1              also the tests of the GPU code, as FOLDER/gpu-tests: run.sh gpu-tests card --ignored
 set -euo pipefail

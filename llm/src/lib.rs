@@ -28,4 +28,5 @@ pub mod run;
 pub mod serve;
 pub mod step;
 pub mod study;
+pub mod team;
 pub mod train;

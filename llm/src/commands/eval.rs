@@ -11,6 +11,7 @@ use grpo_lambda_grade::{Extraction, Rules};
 use work::EvalJob;
 
 use super::asked::{Asked, Choice};
+use super::engine::EngineArgs;
 use super::plot::figure_lines;
 use super::{
     Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print, use_threads,
@@ -135,6 +136,8 @@ pub struct EvalArgs {
     /// Numbers of the model on a card: auto is bf16; on the CPU always f32
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = DTYPES)]
     pub dtype: String,
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }
 
 /// Evaluates.
@@ -162,7 +165,8 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
     let benchmarks = benchmarks::benchmarks(args, origin.as_ref(), &directory)?;
     let Asked { template, system, from } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
     let (template, shots) = with_shots(args, template, &benchmarks)?;
-    let Loaded { model, shape, tokens, numbers } = load(&directory, &args.device, &args.dtype)?;
+    let Loaded { model, shape, tokens, numbers } =
+        load(&directory, (args.device.as_str(), args.dtype.as_str()), &args.engine)?;
     let (max_new_tokens, context) = args.protocol.lengths();
     let longest = shape.max_position_embeddings;
     if let Some(context) = args.context.filter(|context| *context > longest) {

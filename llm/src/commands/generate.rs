@@ -11,6 +11,7 @@ use grpo_lambda_decoder::truncation::Truncation;
 use serde::Serialize;
 
 use super::asked::{Asked, Choice};
+use super::engine::{EngineArgs, remote};
 use super::lines::lines;
 use super::{
     Failure, check_temperature, checkpoint, input, load_model, load_tokens, print, use_threads, whole,
@@ -70,6 +71,8 @@ pub struct GenerateArgs {
     /// Worker threads; 0: as many as the machine has
     #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }
 
 #[derive(Serialize)]
@@ -110,7 +113,10 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     if prompts.all.is_empty() {
         return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
     }
-    generate(&prompts, truncation)
+    match args.engine.server(model.config().vocab_size)? {
+        Some((server, _)) => generate(&prompts, &remote(server, &model), truncation),
+        None => generate(&prompts, &model, truncation),
+    }
 }
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
@@ -222,8 +228,8 @@ impl Prompts<'_> {
 }
 
 /// A response to each, as JSON lines.
-fn generate(prompts: &Prompts<'_>, truncation: Truncation) -> Result<(), Failure> {
-    let Prompts { args, model, tokens, asked, all } = prompts;
+fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation) -> Result<(), Failure> {
+    let Prompts { args, tokens, asked, all, .. } = prompts;
     let sampling = SamplingParams {
         max_new_tokens: args.max_new_tokens,
         min_new_tokens: args.min_new_tokens,
@@ -243,7 +249,7 @@ fn generate(prompts: &Prompts<'_>, truncation: Truncation) -> Result<(), Failure
             stopping,
             ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
         };
-        let responses = model.generate(&request).map_err(Failure::broke)?;
+        let responses = sampler.generate(&request).map_err(Failure::broke)?;
         for response in responses.into_iter().flatten() {
             let mut text = tokens.text(&response.tokens).map_err(Failure::broke)?;
             stops.cut(&mut text);

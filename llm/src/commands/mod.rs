@@ -6,6 +6,7 @@ pub mod chat;
 pub mod compare;
 pub mod data;
 pub mod doctor;
+pub mod engine;
 pub mod eval;
 pub mod explain;
 pub mod export;
@@ -160,12 +161,23 @@ struct Loaded {
     model: Box<dyn Sampler>,
     shape: model::Config,
     tokens: ModelTokenizer,
-    /// `f32` on the CPU, or the card's type and name.
+    /// `f32` on the CPU, the card's type and name, or the server.
     numbers: String,
 }
 
-/// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose.
-fn load(directory: &Path, device: &str, dtype: &str) -> Result<Loaded, Failure> {
+/// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose, or on a server.
+fn load(
+    directory: &Path,
+    (device, dtype): (&str, &str),
+    engine: &engine::EngineArgs,
+) -> Result<Loaded, Failure> {
+    let shape = model::Config::load(directory).map_err(Failure::refused)?;
+    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
+    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
+    if let Some((server, numbers)) = engine.server(shape.vocab_size)? {
+        let model = Box::new(engine::remote(server, load_model(directory)?));
+        return Ok(Loaded { model, shape, tokens, numbers });
+    }
     let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
     let (chosen, told) =
         select::choose(wanted, select::parse_dtype(dtype), |dtype| select::find_card(dtype, say))
@@ -173,9 +185,6 @@ fn load(directory: &Path, device: &str, dtype: &str) -> Result<Loaded, Failure> 
     if let Some(line) = told {
         say(&line);
     }
-    let shape = model::Config::load(directory).map_err(Failure::refused)?;
-    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
-    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     let (model, numbers): (Box<dyn Sampler>, String) = match chosen {
         ComputeDevice::Cpu => {

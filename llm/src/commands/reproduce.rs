@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
+use super::engine::EngineArgs;
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
 use super::{Failure, OutputFormat, print, use_threads};
@@ -236,6 +237,7 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         threads: 0,
         device: "auto".to_owned(),
         dtype: "auto".to_owned(),
+        engine: EngineArgs::default(),
     };
     let failed = |e: Failure| match e.signal() {
         Some(signal) => GridError::Stopped { name: cell.to_string(), problem: e.message, signal },

@@ -4,6 +4,7 @@ mod directory;
 mod dry_run;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use comfy_table::{Table, presets};
 
@@ -13,13 +14,17 @@ use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
 use crate::config::{Config, ModelSource, idle_settings};
 use crate::input::task::TaskSource;
-use crate::run::extend;
 use crate::run::progress::say;
+use crate::run::{extend, stop};
 use crate::study::figures;
-use crate::train::{RunSummary, TrainError, train, unusual_rates};
+use crate::team::{self, Link, Seat, Team};
+use crate::train::{RunSummary, TrainError, train_with, unusual_rates};
+
+/// Longer than a step of a small model takes, by far.
+const PATIENCE: u64 = 600;
 
 /// Arguments of a training run.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct TrainArgs {
     /// A shipped preset, or a TOML file; finetune and finetune-lora are for a checkpoint and data of one's own
     #[arg(long, value_name = "NAME|FILE", default_value = "tiny")]
@@ -36,16 +41,43 @@ pub struct TrainArgs {
     /// Give the run found there more steps: rl.steps, or sft.steps of a run without RL, may be larger than they were
     #[arg(long)]
     pub extend: bool,
+    /// Seconds for which mpirun's other processes may leave this one without an answer; then all end
+    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE)]
+    pub patience: u64,
     /// Settings over the preset's, as in rl.steps=50 method.lambda=0.9
     #[arg(value_name = "key=value")]
     pub overrides: Vec<String>,
 }
 
-/// Trains.
+/// Trains, or works for the process that does.
 ///
 /// # Errors
 /// When the configuration is refused or the run breaks off.
 pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+    match team::join(Duration::from_secs(args.patience)).map_err(Failure::refused)? {
+        Seat::Leader(team) => lead(&team, args, supervised_only),
+        Seat::Worker(mut link) => {
+            let done = work(link.as_mut(), args);
+            if done.is_err() {
+                // MPI waits in its end for all processes, and ends all when one leaves without it.
+                std::mem::forget(link);
+            }
+            done
+        }
+    }
+}
+
+/// Follows the leader, who has the same arguments and says what is wrong with them.
+fn work(link: &mut dyn Link, args: &TrainArgs) -> Result<(), Failure> {
+    // A signal goes to all processes; the leader writes a checkpoint and then sends the others home.
+    stop::listen();
+    if let Ok(config) = Config::resolve(&args.preset, &args.overrides) {
+        use_threads(config.threads)?;
+    }
+    team::worker::work(link).map_err(Failure::broke)
+}
+
+fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     let overrides = overrides(args, supervised_only)?;
     let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
     let default = || default_directory(&args.preset, &config, &args.overrides, supervised_only);
@@ -62,9 +94,9 @@ pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
         extend::extend(&directory, &config)
             .map_err(|e| if e.is_io() { Failure::broke(e) } else { Failure::refused(e) })?;
     }
-    explain_choices(&config, &directory, args);
+    explain_choices(&config, &directory, args, team.size());
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train(&config, &directory, &command).map_err(|e| failure(&e))?;
+    let summary = train_with(team, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
     let figures = match figures::draw(&directory) {
         Ok(drawn) => figure_lines(&drawn),
@@ -110,7 +142,7 @@ fn warn(config: &Config, overrides: &[String]) {
 }
 
 /// Prints what will be run, and why, before anything long starts.
-fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
+fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: usize) {
     let model = match &config.model {
         ModelSource::Checkpoint(path) => format!("the checkpoint {}", path.display()),
         ModelSource::Random(s) => format!("a new model of {} layers and width {}", s.layers, s.hidden),
@@ -127,6 +159,9 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
         config.seed,
         directory.display()
     ));
+    if team > 1 {
+        say(&format!("{team} processes share every batch in {} shards", config.shards));
+    }
     if matches!(&config.task, TaskSource::Embedded(task) if !task.holds_out()) {
         say(
             "task.kind=addition has a hundred problems and holds none out: accuracy is on problems that training meets too",

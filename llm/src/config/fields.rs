@@ -181,6 +181,8 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
     }
     names
 };
+/// A complete tree has a power of two of leaves.
+const SHARDS: [&str; 9] = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
 const SCHEDULES: ValueKind = choice(&ScheduleShape::NAMES);
 
 /// Every field but those of the method, in the order in which they are written.
@@ -190,6 +192,7 @@ pub static FIELDS: &[Field] = &[
     resumable(field("threads", integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result")),
     resumable(field("device", choice(&DevicePreference::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only")),
     field("dtype", choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
+    field("shards", choice(&SHARDS), "1", "parts of a batch whose gradients are added in a fixed order, a power of two: at least as many as the processes of mpirun; belongs to the result, as the number of processes does not"),
     resumable(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
     resumable(field("memory.recompute_layers", choice(&["auto", "true", "false"]), "auto", "compute activations again in the backward pass instead of keeping them; auto: only where a step that keeps them is counted to exceed the memory; changes no result")),
     field("model.checkpoint", ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),

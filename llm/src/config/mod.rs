@@ -31,7 +31,7 @@ pub use error::ConfigError;
 pub use fields::{FIELDS, Field, ValueKind};
 pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
-pub use rollout::{EngineKind, RolloutConfig};
+pub use rollout::{EngineKind, RolloutConfig, rollout_url};
 pub use sections::{
     CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
 };
@@ -67,6 +67,8 @@ pub struct Config {
     pub device: DevicePreference,
     /// Numbers of weights and activations on a card, if said.
     pub dtype: Option<Dtype>,
+    /// Parts of a batch whose gradients are added in a fixed order.
+    pub shards: usize,
     /// Memory against time.
     pub memory: MemoryConfig,
     /// Where the model comes from.

@@ -20,7 +20,7 @@ impl EngineKind {
     pub const NAMES: [&str; 3] = ["local", "vllm", "sglang"];
 
     /// The engine of this name; none for `local`.
-    fn parse(name: &str) -> Option<EngineKind> {
+    pub fn parse(name: &str) -> Option<EngineKind> {
         match name {
             "vllm" => Some(EngineKind::Vllm),
             "sglang" => Some(EngineKind::Sglang),
@@ -58,7 +58,7 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<Option<RolloutCo
     let Some(engine) = EngineKind::parse(word("rollout.engine")) else { return Ok(None) };
     Ok(Some(RolloutConfig {
         engine,
-        url: url(word("rollout.engine"), word("rollout.url"))?,
+        url: rollout_url(word("rollout.engine"), word("rollout.url"))?,
         model: Some(word("rollout.model")).filter(|w| *w != "auto").map(str::to_owned),
         weights: Some(word("rollout.weights")).filter(|w| *w != "auto").map(PathBuf::from),
         timeout: Duration::from_secs_f64(number("rollout.timeout")),
@@ -68,7 +68,10 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<Option<RolloutCo
 }
 
 /// The address without a slash at its end.
-fn url(engine: &str, given: &str) -> Result<String, ConfigError> {
+///
+/// # Errors
+/// [`ConfigError::Conflict`] without an address (`none`), or with one that is not usable.
+pub fn rollout_url(engine: &str, given: &str) -> Result<String, ConfigError> {
     let conflict = |problem: String| Err(ConfigError::Conflict(problem));
     if given == "none" {
         return conflict(format!(

@@ -29,6 +29,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         threads: v.size("threads"),
         device: DevicePreference::parse(v.word("device")).expect("one of the choices"),
         dtype: select::parse_dtype(v.word("dtype")),
+        shards: v.size("shards"),
         memory: MemoryConfig {
             micro_batch_tokens: v.size("memory.micro_batch_tokens"),
             recompute_layers: v.word("memory.recompute_layers") != "false",

@@ -10,14 +10,50 @@ use super::vllm::raw_mode;
 /// Scores a row from the token at `from` on, at a temperature.
 pub(super) type Score<'a> = dyn Fn(&Rows, ForwardOptions) -> Result<Vec<Vec<f64>>, Error> + 'a;
 
-/// Compares what the server made of `prompt` with our own log-probabilities; `limit` is the largest mean factor between probabilities.
+/// Which weights a server should have, and the largest mean factor between its probabilities and ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Weights {
+    /// Those of the run that has just handed them over.
+    HandedOver(f64),
+    /// Those of the model that the command names.
+    Named(f64),
+}
+
+impl Weights {
+    fn limit(self) -> f64 {
+        match self {
+            Weights::HandedOver(limit) | Weights::Named(limit) => limit,
+        }
+    }
+
+    /// What is said where the factor is too large.
+    fn allowed(self) -> String {
+        match self {
+            Weights::HandedOver(limit) => format!("rl.max_logp_error = {limit}"),
+            Weights::Named(limit) => format!("at most {limit} is rounding"),
+        }
+    }
+
+    /// What is said where the server has others.
+    fn missed(self) -> (&'static str, &'static str) {
+        match self {
+            Weights::HandedOver(_) => {
+                ("than those just handed to it", "the run stops rather than learn from another policy")
+            }
+            Weights::Named(_) => ("than the model of --model", "start the server with that checkpoint"),
+        }
+    }
+}
+
+/// Compares what the server made of `prompt` with our own log-probabilities.
 pub(super) fn compare(
     prompt: &[u32],
     probed: &Probed,
-    limit: f64,
+    weights: Weights,
     score: &Score<'_>,
 ) -> Result<(), EngineError> {
     let refused = |problem: String| Err(EngineError::refused(problem));
+    let (limit, allowed) = (weights.limit(), weights.allowed());
     if probed.tokens.is_empty() || probed.logps.len() != probed.tokens.len() {
         return refused("it continued a known sequence without a log-probability for each token".to_owned());
     }
@@ -32,9 +68,10 @@ pub(super) fn compare(
     let (start, end) = (prompt.len(), whole.len());
     let of_prompt = factor(&probed.prompt, &if start > 1 { own(1, start, 1.0)? } else { Vec::new() });
     if of_prompt.is_nan() || of_prompt > limit {
+        let (than, so) = weights.missed();
         return refused(format!(
-            "it has other weights than those just handed to it: it scores a known sequence with probabilities that differ from ours by a \
-             factor of {of_prompt:.4} on average, and rl.max_logp_error = {limit}; the run stops rather than learn from another policy"
+            "it has other weights {than}: it scores a known sequence with probabilities that differ from ours by a factor of {of_prompt:.4} on \
+             average, and {allowed}; {so}"
         ));
     }
     let of_sample = factor(&probed.logps, &own(start, end, PROBE_TEMPERATURE)?);
@@ -46,7 +83,7 @@ pub(super) fn compare(
     }
     refused(format!(
         "it gives the tokens it samples at temperature {PROBE_TEMPERATURE} probabilities that differ from ours by a factor of {of_sample:.4} on \
-         average, and rl.max_logp_error = {limit}; the prompt it scores right, so its sampler changes the distribution"
+         average, and {allowed}; the prompt it scores right, so its sampler changes the distribution"
     ))
 }
 

@@ -11,21 +11,17 @@ use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, T
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
-use super::answer::{Answered, Ask, Probe};
-use super::check;
+use super::answer::Ask;
+use super::check::Weights;
 use super::error::EngineError;
-use super::server::{Server, questions};
+use super::sampler::{Answers, merge};
+use super::server::Server;
 use super::weights::HandOver;
 use crate::run::progress::say;
 use crate::step::engine::Engine;
 
-/// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
-const PROBE: (usize, usize) = (64, 8);
 /// What versions of weights begin with that a run of this program handed over.
 const VERSION: &str = "grpo-lambda:";
-
-/// The answers to the questions of a request, as far as they are there.
-type Answers = Vec<Option<Vec<Answered>>>;
 
 /// An engine whose responses are sampled by a server, which gets the weights whenever they have moved.
 pub struct RemoteEngine<E> {
@@ -66,9 +62,8 @@ impl<E: Engine> RemoteEngine<E> {
         asks: &[Ask<'_>],
         answers: &mut Answers,
     ) -> (bool, Result<(), EngineError>) {
-        let open: Vec<usize> = (0..asks.len()).filter(|i| answers[*i].is_none()).collect();
         let asked = self.bring_up_to_date(request).and_then(|version| {
-            let (fresh, failure) = self.server.ask(asks, &open);
+            let (fresh, failure) = self.server.ask_open(asks, answers);
             let now = self.server.version()?;
             if now == version {
                 Ok((fresh, failure))
@@ -77,11 +72,7 @@ impl<E: Engine> RemoteEngine<E> {
             }
         });
         match asked {
-            Ok((fresh, failure)) => {
-                let progress = !fresh.is_empty();
-                fresh.into_iter().for_each(|(i, answer)| answers[i] = Some(answer));
-                (progress, failure.map_or(Ok(()), Err))
-            }
+            Ok((fresh, failure)) => (merge(answers, fresh), failure.map_or(Ok(()), Err)),
             Err(e) => (false, Err(e)),
         }
     }
@@ -106,7 +97,8 @@ impl<E: Engine> RemoteEngine<E> {
         let directory = directory.display().to_string();
         let version = format!("{VERSION}{directory}");
         self.server.load(&directory, &version)?;
-        self.check_weights(request)?;
+        let score = |rows: &Rows, options: ForwardOptions| Ok(self.inner.forward(rows, options)?.0.logps);
+        self.server.check_weights(request, Weights::HandedOver(self.max_logp_error), &score)?;
         state.loaded = Some(version.clone());
         Ok(version)
     }
@@ -123,47 +115,12 @@ impl<E: Engine> RemoteEngine<E> {
             "{url}: it has been restarted {when} (its weights are now version {now})"
         ))
     }
-
-    /// Refuses a server that does not have the weights, or gives other log-probabilities than those of the distribution it samples from.
-    fn check_weights(&self, request: &SamplingRequest<'_>) -> Result<(), EngineError> {
-        let (longest, sampled) = PROBE;
-        let prompt = request.prompts[0];
-        let prompt = &prompt[..prompt.len().min(longest)];
-        let probe = Probe { prompt, limit: sampled.min(request.limit(0)) };
-        let probed = self.server.probe(probe)?;
-        let score = |rows: &Rows, options: ForwardOptions| Ok(self.inner.forward(rows, options)?.0.logps);
-        check::compare(prompt, &probed, self.max_logp_error, &score)
-            .map_err(|e| e.at(&format!("the server {}", self.server.settings().url)))
-    }
 }
 
 impl<E: Engine> Sampler for RemoteEngine<E> {
-    /// Repeats what failed because the server was away; seeds are those of the step, so that a repetition asks for the same responses.
     fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
-        let own = self.inner.shape().max_position_embeddings;
-        request.check(self.server.context().map_or(own, |theirs| own.min(theirs)))?;
-        if request.responses() == 0 {
-            return Ok(vec![Vec::new(); request.prompts.len()]);
-        }
-        let external = |e: EngineError| RolloutError::External(e.to_string());
-        let asks = questions(request);
-        let mut answers: Answers = vec![None; asks.len()];
-        let retries = self.server.settings().retries;
-        let mut left = retries;
-        loop {
-            let (progress, done) = self.attempt(request, &asks, &mut answers);
-            match done {
-                Ok(()) => break,
-                Err(e) if e.is_passing() && (left > 0 || progress) => {
-                    left = if progress { retries } else { left - 1 };
-                    say(&format!("the rollout engine failed and is asked again: {e}"));
-                    self.server.wait().map_err(external)?;
-                }
-                Err(e) => return Err(external(e)),
-            }
-        }
-        let answers = answers.into_iter().flatten().collect();
-        self.server.checked(&asks, answers, request.stopping.complete).map_err(external)
+        let context = self.inner.shape().max_position_embeddings;
+        self.server.responses(request, context, &|asks, answers| self.attempt(request, asks, answers))
     }
 }
 
@@ -177,6 +134,10 @@ impl<E: Engine> Engine for RemoteEngine<E> {
     /// The server computes in another order, or another precision.
     fn exact(&self) -> bool {
         false
+    }
+
+    fn processes(&self) -> usize {
+        self.inner.processes()
     }
 
     fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, E::Tape), Error> {

@@ -14,6 +14,7 @@ mod error;
 mod fuzz_tests;
 mod http;
 mod protocol;
+mod sampler;
 mod server;
 mod sglang;
 #[cfg(test)]
@@ -24,4 +25,5 @@ mod weights;
 pub use engine::RemoteEngine;
 pub use error::EngineError;
 pub use http::TOKEN;
+pub use sampler::RemoteSampler;
 pub use server::Server;

@@ -49,6 +49,11 @@ impl Server {
         self.served.context
     }
 
+    /// The name under which it serves the model.
+    pub fn model(&self) -> &str {
+        &self.served.model
+    }
+
     pub(super) fn settings(&self) -> &RolloutConfig {
         &self.settings
     }

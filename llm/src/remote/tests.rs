@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 
 use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed};
-use super::check::compare;
+use super::check::{Weights, compare};
 use super::error::EngineError;
 use super::http::Http;
 use super::protocol::{Protocol, Served};
+use super::sampler::RemoteSampler;
+use super::server::Server;
 use super::sglang::Sglang;
 use super::vllm::Vllm;
+use crate::config::{EngineKind, RolloutConfig};
 use http_server::{LoopbackServer, Reply};
 
 #[path = "../../tests/llm/common/http.rs"]
@@ -294,7 +298,7 @@ fn a_server_with_other_weights_or_raw_log_probabilities_is_refused_by_name() {
         logps: logps(model, &row, start, temperature),
     };
     let score = |rows: &Rows, options: ForwardOptions| Ok(ours.score(rows, options)?.logps);
-    let compared = |probed: &Probed| compare(&row[..start], probed, 1.05, &score);
+    let compared = |probed: &Probed| compare(&row[..start], probed, Weights::HandedOver(1.05), &score);
     compared(&probed(&ours, PROBE_TEMPERATURE)).unwrap();
     let error = compared(&probed(&stale, PROBE_TEMPERATURE)).unwrap_err().to_string();
     assert!(error.contains("other weights than those just handed to it"), "{error}");
@@ -307,4 +311,72 @@ fn a_server_with_other_weights_or_raw_log_probabilities_is_refused_by_name() {
     assert!(compared(&silent).is_err(), "NaN is no agreement");
     silent.logps.pop();
     assert!(compared(&silent).unwrap_err().to_string().contains("a log-probability for each token"));
+}
+
+/// Recorded answers where it samples; where it is probed, what a server with this model's weights says.
+fn recorded_with_weights_of(own: Decoder<f32>, name: &str) -> LoopbackServer {
+    let (models, sampled) = (recorded("h_models")["response"]["body"].clone(), recorded(name));
+    let sampled = sampled["response"]["body"].clone();
+    LoopbackServer::start(move |asked| {
+        let is_probe = asked.body.get("prompt_logprobs").is_some();
+        let body = match asked.path.as_str() {
+            "/v1/completions" if is_probe => probed_by(&own, &asked.body),
+            "/v1/completions" => sampled.clone(),
+            "/v1/models" => models.clone(),
+            _ => json!({}),
+        };
+        Reply::Answer(200, body.to_string())
+    })
+}
+
+/// A probe's answer in vLLM's form: the prompt's log-probabilities, and one more token.
+fn probed_by(own: &Decoder<f32>, asked: &Value) -> Value {
+    let prompt: Vec<u32> = serde_json::from_value(asked["prompt"][0].clone()).unwrap();
+    let next = 7;
+    let score = |tokens: &[u32], from: usize, temperature: f64| {
+        let mut rows = Rows::new();
+        rows.push(tokens, from);
+        own.score(&rows, ForwardOptions { temperature, ..ForwardOptions::default() }).unwrap().logps.remove(0)
+    };
+    let scored = score(&prompt, 1, 1.0);
+    let listed =
+        prompt[1..].iter().zip(scored).map(|(id, logp)| json!({ id.to_string(): {"logprob": logp} }));
+    let listed: Vec<Value> = std::iter::once(Value::Null).chain(listed).collect();
+    let whole = [&prompt[..], &[next]].concat();
+    let logps = score(&whole, prompt.len(), asked["temperature"].as_f64().unwrap());
+    json!({"choices": [{"token_ids": [next], "prompt_token_ids": prompt, "finish_reason": "length",
+        "logprobs": {"token_logprobs": logps}, "prompt_logprobs": listed}]})
+}
+
+#[test]
+fn a_model_that_does_not_move_is_compared_and_gives_the_recorded_responses() {
+    let own = model(1);
+    let settings = |server: &LoopbackServer| RolloutConfig {
+        engine: EngineKind::Vllm,
+        url: server.url.clone(),
+        model: None,
+        weights: None,
+        timeout: Duration::from_secs(20),
+        retries: 0,
+        concurrency: 2,
+    };
+    let request = |sampler: &dyn Sampler| {
+        let sampling = SamplingParams { max_new_tokens: 16, min_new_tokens: 0, temperature: 1.0 };
+        let address =
+            |p: usize, r: usize| Address::new(3, Purpose::Evaluation).prompt(p as u64).response(r as u64);
+        sampler.generate(&SamplingRequest::new(&[&P1], 2, &[511, 509], sampling, &address))
+    };
+    let server = recorded_with_weights_of(model(1), "a_single_prompt_flat_ids");
+    let connected = Server::connect(&settings(&server), VOCABULARY).unwrap();
+    let responses = request(&RemoteSampler::new(connected, &own, 1.05)).unwrap().remove(0);
+    let body = recorded("a_single_prompt_flat_ids")["response"]["body"].clone();
+    for (response, choice) in responses.iter().zip(body["choices"].as_array().unwrap()) {
+        assert_eq!(json!(response.tokens), choice["token_ids"]);
+        assert_eq!(json!(response.logps), choice["logprobs"]["token_logprobs"]);
+    }
+    assert_eq!(responses.len(), 2);
+    let server = recorded_with_weights_of(model(2), "a_single_prompt_flat_ids");
+    let connected = Server::connect(&settings(&server), VOCABULARY).unwrap();
+    let error = request(&RemoteSampler::new(connected, &own, 1.05)).unwrap_err().to_string();
+    assert!(error.contains("other weights than the model of --model"), "{error}");
 }

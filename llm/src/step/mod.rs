@@ -6,7 +6,6 @@
 //! A run, the synthetic step of [`crate::plan::synthetic`] and `llm-train bench` call these two functions; they differ in their [`RewardFunction`]
 //! and in the [`Observer`] that watches.
 
-pub mod collective;
 pub mod engine;
 pub mod error;
 pub mod evidence;

@@ -77,7 +77,7 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
     }
 
     fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
-        let budget = self.trainer.settings.memory.micro_batch_tokens;
+        let budget = self.trainer.settings.memory.micro_batch_tokens * self.engine.processes();
         micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
     }
 

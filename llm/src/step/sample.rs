@@ -29,14 +29,14 @@ impl Trainer<'_> {
             Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
         })?;
         let (mut groups, rewards) = self.graded(&prompts, sampled)?;
+        let budget = settings.memory.micro_batch_tokens * engine.processes();
+        let options = settings.options();
         if settings.reference {
-            let (budget, options) = (settings.memory.micro_batch_tokens, settings.options());
             observed(self.observer, Phase::Reference, || {
                 micro_batch::score_with_reference(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
         if groups.iter().flat_map(|g| &g.responses).any(|r| r.evidence.entropies.is_none()) {
-            let (budget, options) = (settings.memory.micro_batch_tokens, settings.options());
             observed(self.observer, Phase::Evidence, || {
                 Ok::<_, PolicyError>(micro_batch::score_entropies(
                     engine,

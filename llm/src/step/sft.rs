@@ -49,20 +49,21 @@ pub fn step<E: Engine>(
 ) -> Result<SftReport, SftError> {
     let tokens: usize = examples.iter().map(|e| e.response.len()).sum();
     let lengths = examples.iter().map(|e| e.prompt.len() + e.response.len());
-    let mut loss = 0.0;
+    // Added token by token, so that its bits do not depend on the passes.
+    let mut sum = 0.0;
     let options = ForwardOptions { checkpoint: memory.recompute_layers, ..ForwardOptions::default() };
-    for part in pack(lengths, memory.micro_batch_tokens) {
+    for part in pack(lengths, memory.micro_batch_tokens * engine.processes()) {
         let mut rows = Rows::new();
         for e in &examples[part] {
             let row: Vec<u32> = e.prompt.iter().chain(&e.response).copied().collect();
             rows.push(&row, e.prompt.len());
         }
         let (scores, tape) = engine.forward(&rows, options)?;
-        loss -= scores.logps.iter().flatten().sum::<f64>() / tokens as f64;
+        sum = scores.logps.iter().flatten().fold(sum, |sum, logp| sum + logp);
         let dlogps: Vec<Vec<f64>> =
             scores.logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
         engine.backward(tape, &dlogps)?;
     }
     let update = engine.step(rate)?;
-    Ok(SftReport { loss, tokens, update })
+    Ok(SftReport { loss: -sum / tokens as f64, tokens, update })
 }

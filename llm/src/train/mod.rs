@@ -47,14 +47,15 @@ use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config as Shape, Decoder, Error};
 use grpo_lambda_gpu::select::ComputeDevice;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::input::tokens::ModelTokenizer;
 use crate::problems::Problems;
 use crate::remote::{RemoteEngine, Server};
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, RunDir, stop};
-use crate::step::engine::{CpuEngine, Engine, GpuEngine};
+use crate::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
 use crate::step::evidence::EvidenceRequest;
+use crate::team::{Shards, Team, TeamEngine, TeamError};
 
 pub use divergence::unusual_rates;
 pub use error::TrainError;
@@ -73,7 +74,20 @@ use state::{Position, RunState};
 /// # Errors
 /// [`TrainError`]; everything up to the last checkpoint is kept.
 pub fn train(config: &Config, directory: &Path, command: &str) -> Result<RunSummary, TrainError> {
-    train_on(device(config)?, config, directory, command)
+    train_with(&Team::default(), config, directory, command)
+}
+
+/// [`train`] with a team, of which this process is the leader.
+///
+/// # Errors
+/// As [`train`].
+pub fn train_with(
+    team: &Team,
+    config: &Config,
+    directory: &Path,
+    command: &str,
+) -> Result<RunSummary, TrainError> {
+    train_in(team, device(config)?, config, directory, command)
 }
 
 /// [`train`] on this device, whatever the configuration says of devices.
@@ -86,6 +100,17 @@ pub fn train_on(
     directory: &Path,
     command: &str,
 ) -> Result<RunSummary, TrainError> {
+    train_in(&Team::default(), chosen, config, directory, command)
+}
+
+fn train_in(
+    team: &Team,
+    chosen: ComputeDevice,
+    config: &Config,
+    directory: &Path,
+    command: &str,
+) -> Result<RunSummary, TrainError> {
+    check_team(team, &chosen, config)?;
     stop::listen();
     let started = Instant::now();
     let config = &with_located_model(config)?;
@@ -100,14 +125,29 @@ pub fn train_on(
     run.announce(&chosen);
     run.note_device(&chosen);
     match chosen {
+        ComputeDevice::Cpu if config.shards == 1 => run.sampled(parameters, checkpoint, &cpu_engine),
         ComputeDevice::Cpu => run.sampled(parameters, checkpoint, &|shape, parameters, start| {
-            CpuEngine::new(Decoder::new(shape.clone(), parameters)?, start)
+            TeamEngine::new(cpu_engine(shape, parameters, start)?, team, config.shards)
         }),
         ComputeDevice::Cuda(card, dtype) => {
             run.sampled(parameters, checkpoint, &|shape, parameters, start| {
                 GpuEngine::new(&card, dtype, shape, &parameters, start)
             })
         }
+    }
+}
+
+fn cpu_engine(shape: &Shape, parameters: Parameters<f32>, start: TrainingSetup) -> Result<CpuEngine, Error> {
+    CpuEngine::new(Decoder::new(shape.clone(), parameters)?, start)
+}
+
+/// Refuses a team that cannot share the run's batches.
+fn check_team(team: &Team, chosen: &ComputeDevice, config: &Config) -> Result<(), TrainError> {
+    let refused = |e: TeamError| TrainError::Config(ConfigError::Conflict(e.to_string()));
+    Shards::new(config.shards, team.size()).map_err(refused)?;
+    match chosen {
+        ComputeDevice::Cuda(card, _) if config.shards > 1 => Err(refused(TeamError::OnCard(card.name()))),
+        _ => Ok(()),
     }
 }
 

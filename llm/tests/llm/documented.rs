@@ -24,7 +24,8 @@ fn plan(command: &str) -> Plan {
     if command.contains("gpu-check") || command.contains("device=cuda") || command.contains("--device cuda") {
         return Plan::Not("needs a card");
     }
-    if command.contains("rollout.url=") || command.starts_with("llm-train serve") {
+    if command.contains("rollout.url=") || command.contains("--url") || command.starts_with("llm-train serve")
+    {
         return Plan::Not("needs a server beside it, as llm/tests/llm/engines.rs has one");
     }
     if command.contains("--dry-run") || command.contains("--print-config") {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use grpo_lambda_decoder::model::weights;
 use serde_json::{Value, json};
 
 use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
@@ -251,6 +252,57 @@ fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
     let url = through(&fixed.url);
     let words: Vec<&str> = url.iter().map(String::as_str).collect();
     train(folder.path(), "run", &words).refused(1, &["--reload-from"]);
+}
+
+/// `eval` and `generate` of the checkpoint in `folder`, with more arguments; what they printed and recorded.
+fn asked_of(folder: &Path, name: &str, more: &[&str]) -> [String; 2] {
+    let (model, out) = (folder.join("model"), folder.join(name));
+    let (model, out) = (model.to_str().unwrap(), out.to_str().unwrap());
+    let eval = ["eval", "--model", model, "--benchmarks", "tiny:addition", "--limit", "5", "--out", out];
+    let settings = ["--samples", "3", "--temperature", "0.7", "--max-new-tokens", "6", "--seed", "4"];
+    llm_train(&[&eval[..], &settings, more].concat(), "").output();
+    let find = |at: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let mut records: Vec<PathBuf> =
+        find(Path::new(out)).into_iter().flat_map(|p| if p.is_dir() { find(&p) } else { vec![p] }).collect();
+    records.retain(|p| p.to_str().unwrap().contains("completions"));
+    records.sort();
+    assert!(!records.is_empty(), "{:?}", find(Path::new(out)));
+    let recorded = records.iter().map(|p| std::fs::read_to_string(p).unwrap()).collect();
+    let generate = ["generate", "--model", model, "--prompt", "1+2=", "--prompt", "3+4=", "--top-k", "5"];
+    let generated = llm_train(&[&generate[..], &["--max-new-tokens", "6"], more].concat(), "");
+    [recorded, generated.output().to_owned()]
+}
+
+#[test]
+fn evaluations_and_generations_through_our_own_server_are_those_of_this_program() {
+    let (folder, serve) = setting();
+    let local = asked_of(folder.path(), "local", &[]);
+    assert_eq!(asked_of(folder.path(), "served", &["--engine", "vllm", "--url", &serve.url]), local);
+    let dropped = flaky(&serve.url, "/v1/completions", |k| (k % 3 == 2).then_some(Reply::Drop));
+    assert_eq!(asked_of(folder.path(), "dropped", &["--engine", "vllm", "--url", &dropped.url]), local);
+}
+
+#[test]
+fn a_server_of_another_model_and_options_that_name_none_are_refused() {
+    let (_folder, serve) = setting();
+    let other = tempfile::tempdir().unwrap();
+    checkpoint(&other.path().join("model"), &shape(), usize::MAX);
+    let model = other.path().join("model");
+    let parameters = weights::initialise(&shape(), 4, 0.3);
+    weights::save(&model, &shape(), &parameters, weights::SaveDtype::F32, usize::MAX).unwrap();
+    let ask = |more: &[&str]| {
+        let generate = ["generate", "--model", model.to_str().unwrap(), "--prompt", "1+2="];
+        llm_train(&[&generate[..], more].concat(), "")
+    };
+    ask(&["--engine", "vllm", "--url", &serve.url])
+        .refused(1, &["other weights than the model of --model", "start the server with that checkpoint"]);
+    ask(&["--engine", "vllm"]).refused(2, &["--engine vllm: --url is missing"]);
+    ask(&["--url", "http://127.0.0.1:9"]).refused(2, &["--url http://127.0.0.1:9", "--engine vllm"]);
+    ask(&["--engine", "vllm", "--url", "http://127.0.0.1:9"]).refused(2, &["--url http://127.0.0.1:9"]);
+    ask(&["--engine", "vllm", "--url", &serve.url, "--served-model", "x"])
+        .refused(2, &["--served-model x: the server has model"]);
 }
 
 /// Status and JSON of a request.

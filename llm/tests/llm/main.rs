@@ -4,7 +4,6 @@
 
 mod bad_data;
 mod bad_input;
-mod collective;
 mod commands;
 mod common;
 mod compare;
@@ -37,6 +36,7 @@ mod reward;
 mod reward_program;
 mod shell;
 mod stop_extend;
+mod team;
 mod train;
 mod train_data;
 mod trl_step;

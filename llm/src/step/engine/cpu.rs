@@ -55,6 +55,19 @@ impl CpuEngine {
         &mut self.gradients
     }
 
+    /// Replaces the accumulated gradient of one parameter, by one that was added up elsewhere.
+    ///
+    /// # Panics
+    /// When the parameter is not trained, or has another size.
+    pub fn set_gradient(&mut self, name: &str, values: &[f32]) {
+        self.gradients()
+            .parameters()
+            .get_mut(name)
+            .expect("a trained parameter")
+            .data
+            .copy_from_slice(values);
+    }
+
     /// Copies the optimiser's weights into the decoder.
     fn take_weights(&mut self) {
         let optimiser = &self.optimiser;
@@ -66,7 +79,7 @@ impl CpuEngine {
 }
 
 /// Copies an optimiser's weights into a model.
-pub fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
+fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
     model.update(|parameters| {
         for (name, weights) in optimiser.parameters() {
             if let Some(tensor) = parameters.get_mut(name) {

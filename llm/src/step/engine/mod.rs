@@ -9,7 +9,7 @@ mod gpu;
 use std::borrow::Cow;
 use std::io::Write;
 
-pub use cpu::{CpuEngine, take_weights};
+pub use cpu::CpuEngine;
 pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
 
 use grpo_lambda_decoder::lora::LoraSettings;
@@ -48,6 +48,11 @@ pub trait Engine: Sampler + Sized {
 
     /// Whether sampler and trainer give a token the same bits; if not, they differ by rounding.
     fn exact(&self) -> bool;
+
+    /// How many processes share a pass, so that it may have as many times the tokens of one.
+    fn processes(&self) -> usize {
+        1
+    }
 
     /// Log-probabilities of the scored tokens, with the tape to differentiate them.
     ///

@@ -1,0 +1,98 @@
+//! Options of commands whose responses a server may sample.
+
+use std::borrow::Borrow;
+use std::time::Duration;
+
+use grpo_lambda_decoder::model::Decoder;
+
+use super::Failure;
+use crate::config::{EngineKind, RolloutConfig, rollout_url};
+use crate::remote::{RemoteSampler, Server};
+
+/// The mean factor between two engines' probabilities that rounding explains, as `rl.max_logp_error` has it by default.
+const ROUNDING: f64 = 1.05;
+
+/// Who samples.
+#[derive(Clone, Debug, clap::Args)]
+pub struct EngineArgs {
+    /// What samples: local is this program, vllm and sglang are servers with the checkpoint of --model, which is compared (docs/engines.md)
+    #[arg(long, value_name = "ENGINE", default_value = "local", value_parser = EngineKind::NAMES)]
+    pub engine: String,
+    /// Address of that server, as in http://127.0.0.1:8000
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// The name under which it serves the model, where it has several
+    #[arg(long, value_name = "NAME")]
+    pub served_model: Option<String>,
+}
+
+impl Default for EngineArgs {
+    fn default() -> Self {
+        EngineArgs { engine: "local".to_owned(), url: None, served_model: None }
+    }
+}
+
+impl EngineArgs {
+    /// The server that samples, if one does, with what an evaluation records of it.
+    ///
+    /// # Errors
+    /// When the options contradict each other, or there is no such server.
+    pub(super) fn server(&self, vocabulary: usize) -> Result<Option<(Server, String)>, Failure> {
+        let Some(engine) = EngineKind::parse(&self.engine) else {
+            let idle = [("--url", &self.url), ("--served-model", &self.served_model)];
+            return match idle.iter().find_map(|(option, value)| Some((option, value.as_ref()?))) {
+                Some((option, value)) => Err(Failure::refused(format!(
+                    "{option} {value}: this program samples; name the server's kind with --engine vllm or --engine sglang"
+                ))),
+                None => Ok(None),
+            };
+        };
+        let url = rollout_url(&self.engine, self.url.as_deref().unwrap_or("none"));
+        let settings = RolloutConfig {
+            engine,
+            url: url.map_err(|e| Failure::refused(in_options(&e.to_string())))?,
+            model: self.served_model.clone(),
+            weights: None,
+            timeout: Duration::from_secs(600),
+            retries: 3,
+            concurrency: 64,
+        };
+        let server = Server::connect(&settings, vocabulary);
+        let server = server.map_err(|e| Failure::refused(in_options(&e.to_string())))?;
+        let recorded = format!("{} serving {}", self.engine, server.model());
+        Ok(Some((server, recorded)))
+    }
+}
+
+/// A message about the settings of `train` in the words of these options.
+fn in_options(message: &str) -> String {
+    [
+        ("rollout.engine = ", "--engine "),
+        ("rollout.url=", "--url "),
+        ("rollout.url = ", "--url "),
+        ("rollout.url", "--url"),
+        ("rollout.model = ", "--served-model "),
+        ("rollout.model=", "--served-model "),
+    ]
+    .iter()
+    .fold(message.to_owned(), |text, (setting, option)| text.replace(setting, option))
+}
+
+/// A server as the sampler of a model that is here as well.
+pub(super) fn remote<D: Borrow<Decoder<f32>>>(server: Server, own: D) -> RemoteSampler<D> {
+    RemoteSampler::new(server, own, ROUNDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_speak_of_options() {
+        let said = in_options(
+            "rollout.engine = vllm: rollout.url is missing; give the address, as in rollout.url=http://h:1",
+        );
+        assert_eq!(said, "--engine vllm: --url is missing; give the address, as in --url http://h:1");
+        assert_eq!(in_options("rollout.model = x: the server has y"), "--served-model x: the server has y");
+    }
+}

@@ -1,0 +1,32 @@
+//! [`Link`]: what moves bytes between the processes of a team.
+
+/// A process that cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("process {rank} {reason}")]
+pub struct LinkError {
+    /// The process at the other end.
+    pub rank: usize,
+    /// What is wrong with it, as the rest of a sentence.
+    pub reason: String,
+}
+
+/// One process's end of a team. Messages between two processes arrive in the order in which they were sent, to the bit.
+pub trait Link {
+    /// Which process this is, from 0.
+    fn rank(&self) -> usize;
+
+    /// How many there are.
+    fn size(&self) -> usize;
+
+    /// Sends `message` to process `to`.
+    ///
+    /// # Errors
+    /// When that process is gone.
+    fn send(&mut self, to: usize, message: &[u8]) -> Result<(), LinkError>;
+
+    /// The next message from process `from`.
+    ///
+    /// # Errors
+    /// When that process is gone.
+    fn receive(&mut self, from: usize) -> Result<Vec<u8>, LinkError>;
+}

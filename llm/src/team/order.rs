@@ -1,0 +1,260 @@
+//! What the leader asks of a worker, and how rows and responses travel.
+
+use grpo_lambda_decoder::model::{ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::rng::Address;
+use grpo_lambda_decoder::rollout::{
+    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+};
+use grpo_lambda_decoder::truncation::Truncation;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::shards::SamplingShare;
+
+/// One order. Tensors follow an order as messages of their own, sorted by name.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) enum Order {
+    /// A stage begins with a model of this shape (the JSON of its configuration), whose every tensor follows.
+    Begin {
+        shape: String,
+        /// Sorted names of the tensors that get a gradient.
+        trained: Vec<String>,
+        shards: usize,
+    },
+    /// The trained tensors have moved, and follow.
+    Weights,
+    /// Every tensor of the frozen reference follows.
+    Reference,
+    Sample(SampleOrder),
+    /// Log-probabilities under the reference.
+    Score {
+        batches: Vec<WireRows>,
+        options: WireOptions,
+    },
+    /// Log-probabilities of rows by shard; the tapes are kept until the next of these orders.
+    Forward {
+        ticket: u64,
+        parts: Vec<(usize, WireRows)>,
+        options: WireOptions,
+    },
+    /// The gradient through the tapes of that ticket.
+    Backward {
+        ticket: u64,
+        dlogps: Vec<Vec<Vec<f64>>>,
+    },
+    /// The subtrees of every trained tensor's gradient are sent, and the gradients begin anew.
+    Reduce,
+    /// The leader has no more to ask.
+    End,
+}
+
+pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_extend(message, Vec::new()).expect("a message in memory has a binary form")
+}
+
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    postcard::from_bytes(bytes).map_err(|e| format!("sent what cannot be read as a message: {e}"))
+}
+
+/// Log-probabilities and entropies.
+pub(super) type WireScores = (Vec<Vec<f64>>, Vec<Vec<f64>>);
+
+pub(super) fn wire_scores(scores: TokenScores) -> WireScores {
+    (scores.logps, scores.entropies)
+}
+
+/// [`ForwardOptions`].
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(super) struct WireOptions {
+    temperature: f64,
+    entropy: bool,
+    checkpoint: bool,
+}
+
+impl From<ForwardOptions> for WireOptions {
+    fn from(options: ForwardOptions) -> Self {
+        let ForwardOptions { temperature, entropy, checkpoint } = options;
+        WireOptions { temperature, entropy, checkpoint }
+    }
+}
+
+impl From<WireOptions> for ForwardOptions {
+    fn from(options: WireOptions) -> Self {
+        let WireOptions { temperature, entropy, checkpoint } = options;
+        ForwardOptions { temperature, entropy, checkpoint }
+    }
+}
+
+/// Some rows of a batch, with the prefixes that they share.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(super) struct WireRows {
+    prefixes: Vec<Vec<u32>>,
+    rows: Vec<WireRow>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct WireRow {
+    prefix: Option<usize>,
+    tokens: Vec<u32>,
+    scored_from: usize,
+}
+
+impl WireRows {
+    /// The rows `which` of `rows`, in this order.
+    pub(super) fn of(rows: &Rows, which: &[usize]) -> Self {
+        let mut out = WireRows::default();
+        let mut last = None;
+        for &i in which {
+            let prefix = rows.prefix(i);
+            if let Some(p) = prefix.filter(|_| last != prefix) {
+                out.prefixes.push(rows.prefixes()[p].clone());
+            }
+            last = prefix;
+            let tokens = rows.tokens()[rows.offsets()[i]..rows.offsets()[i + 1]].to_vec();
+            let scored_from = tokens.len() - rows.scored(i);
+            out.rows.push(WireRow { prefix: prefix.map(|_| out.prefixes.len() - 1), tokens, scored_from });
+        }
+        out
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) fn rows(&self) -> Rows {
+        let mut rows = Rows::new();
+        let mut last = None;
+        for row in &self.rows {
+            if row.prefix != last {
+                rows.share(row.prefix.map_or(&[], |p| self.prefixes[p].as_slice()));
+            }
+            last = row.prefix;
+            rows.push(&row.tokens, row.scored_from);
+        }
+        rows
+    }
+}
+
+/// A share of a request for responses.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct SampleOrder {
+    /// Numbers of the first prompt and the first response in the whole request, for errors.
+    first: (usize, usize),
+    prompts: Vec<Vec<u32>>,
+    group: usize,
+    eos: Vec<u32>,
+    lengths: (usize, usize),
+    temperature: f64,
+    top_k: Option<usize>,
+    top_p: Option<f64>,
+    /// Length limits by prompt, where there are some.
+    limits: Vec<usize>,
+    /// Of every response, prompt by prompt.
+    addresses: Vec<Address>,
+}
+
+impl SampleOrder {
+    /// `share` of a request that no test of completion ends, which could not travel.
+    pub(super) fn of(request: &SamplingRequest<'_>, share: &SamplingShare) -> Self {
+        let SamplingShare { prompts, responses } = share.clone();
+        let mut addresses = Vec::new();
+        for prompt in prompts.clone() {
+            addresses.extend(responses.clone().map(|response| (request.address)(prompt, response)));
+        }
+        let limits = request.stopping.max_lengths;
+        SampleOrder {
+            first: (prompts.start, responses.start),
+            prompts: request.prompts[prompts.clone()].iter().map(|ids| ids.to_vec()).collect(),
+            group: responses.len(),
+            eos: request.eos.to_vec(),
+            lengths: (request.sampling.min_new_tokens, request.sampling.max_new_tokens),
+            temperature: request.sampling.temperature,
+            top_k: request.truncation.top_k,
+            top_p: request.truncation.top_p,
+            limits: limits.get(prompts).unwrap_or_default().to_vec(),
+            addresses,
+        }
+    }
+
+    /// The responses, by prompt.
+    pub(super) fn run(&self, sampler: &dyn Sampler) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        if self.prompts.is_empty() || self.group == 0 {
+            return Ok(vec![Vec::new(); self.prompts.len()]);
+        }
+        let prompts: Vec<&[u32]> = self.prompts.iter().map(Vec::as_slice).collect();
+        let (min_new_tokens, max_new_tokens) = self.lengths;
+        let address = |p: usize, r: usize| self.addresses[p * self.group + r];
+        let request = SamplingRequest {
+            prompts: &prompts,
+            group: self.group,
+            eos: &self.eos,
+            sampling: SamplingParams { max_new_tokens, min_new_tokens, temperature: self.temperature },
+            truncation: Truncation { top_k: self.top_k, top_p: self.top_p },
+            stopping: StoppingCriteria { max_lengths: &self.limits, complete: None },
+            address: &address,
+        };
+        sampler.generate(&request).map_err(|e| match e {
+            RolloutError::Scores { prompt, response, position, source } => RolloutError::Scores {
+                prompt: prompt + self.first.0,
+                response: response + self.first.1,
+                position,
+                source,
+            },
+            other => other,
+        })
+    }
+}
+
+/// A response on its way: tokens, log-probabilities, entropies, whether it was cut off.
+pub(super) type WireResponse = (Vec<u32>, Vec<f64>, Vec<f64>, bool);
+
+pub(super) fn wire_response(response: SampledResponse) -> WireResponse {
+    let SampledResponse { tokens, logps, entropies, truncated } = response;
+    (tokens, logps, entropies, truncated)
+}
+
+pub(super) fn response((tokens, logps, entropies, truncated): WireResponse) -> SampledResponse {
+    SampledResponse { tokens, logps, entropies, truncated }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_their_prefixes_when_some_are_chosen() {
+        let mut rows = Rows::new();
+        rows.push(&[9, 8], 1);
+        rows.share(&[1, 2]);
+        rows.push(&[3, 4, 5], 1);
+        rows.push(&[3, 6], 2);
+        rows.share(&[7]);
+        rows.push(&[3, 4], 1);
+        let all: Vec<usize> = (0..4).collect();
+        assert_eq!(WireRows::of(&rows, &all).rows(), rows);
+        let mut some = Rows::new();
+        some.share(&[1, 2]);
+        some.push(&[3, 6], 2);
+        some.share(&[7]);
+        some.push(&[3, 4], 1);
+        let chosen: WireRows = decode(&encode(&WireRows::of(&rows, &[2, 3]))).expect("its own form");
+        assert_eq!(chosen.rows(), some);
+        let mut first_last = Rows::new();
+        first_last.push(&[9, 8], 1);
+        first_last.share(&[7]);
+        first_last.push(&[3, 4], 1);
+        assert_eq!(WireRows::of(&rows, &[0, 3]).rows(), first_last);
+    }
+
+    /// Numbers that a detour through text or `f32` would not survive.
+    #[test]
+    fn numbers_travel_to_the_bit() {
+        let odd =
+            vec![-0.0, f64::MIN_POSITIVE / 8.0, f64::from_bits(0x7ff8_0000_0000_1234), f64::NEG_INFINITY];
+        let back: WireScores =
+            decode(&encode(&(vec![odd.clone()], Vec::<Vec<f64>>::new()))).expect("its own form");
+        let bits = |list: &[f64]| list.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&back.0[0]), bits(&odd));
+        assert!(decode::<WireScores>(&[255]).is_err());
+    }
+}

@@ -1,0 +1,278 @@
+//! Several processes are one: bit for bit whatever their number, and none waits for one that is gone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
+use grpo_lambda_llm::config::Config;
+use grpo_lambda_llm::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_llm::team::threads::{self, Threads};
+use grpo_lambda_llm::team::{Link, LinkError, Team, TeamEngine, worker};
+use grpo_lambda_llm::train::train_with;
+
+const VOCABULARY: u32 = 23;
+
+fn shape() -> Shape {
+    Shape {
+        intermediate_size: 24,
+        tie_word_embeddings: true,
+        ..Shape::qwen2(VOCABULARY as usize, 16, 2, 4, 2)
+    }
+}
+
+fn model() -> Decoder<f32> {
+    Decoder::new(shape(), weights::initialise(&shape(), 1, 0.3)).unwrap()
+}
+
+fn adam() -> AdamWSettings {
+    AdamWSettings { weight_decay: 0.01, max_grad_norm: Some(0.5), ..AdamWSettings::default() }
+}
+
+fn engine(lora: bool) -> CpuEngine {
+    let mut setup = TrainingSetup::new(adam());
+    setup.lora = lora.then(|| LoraSettings {
+        rank: 2,
+        alpha: 4.0,
+        targets: vec!["q_proj".to_owned(), "down_proj".to_owned()],
+    });
+    CpuEngine::new(model(), setup).unwrap()
+}
+
+/// Row `i` of a batch: ragged, and different from every other. Pairs of rows share a prompt.
+fn row(i: usize) -> (Vec<u32>, Vec<u32>) {
+    let token = |t: usize| ((i * 7 + t * t + 3 * t) % VOCABULARY as usize) as u32;
+    let prompt = (0..3).map(|t| (i / 2 * 5 + t) as u32 % VOCABULARY).collect();
+    (prompt, (0..2 + i % 4).map(token).collect())
+}
+
+fn rows(which: impl IntoIterator<Item = usize>) -> Rows {
+    let (mut rows, mut last) = (Rows::new(), None);
+    for i in which {
+        let (prompt, own) = row(i);
+        if last != Some(i / 2) {
+            rows.share(&prompt);
+        }
+        last = Some(i / 2);
+        rows.push(&own, 1);
+    }
+    rows
+}
+
+fn slopes(which: impl IntoIterator<Item = usize>) -> Vec<Vec<f64>> {
+    which.into_iter().map(|i| vec![0.3 - i as f64 / 7.0; row(i).1.len() - 1]).collect()
+}
+
+/// Moves an engine on rows 0..7, in passes that end at these rows.
+fn stepped<E: Engine>(engine: &mut E, ends: &[usize]) -> (StepOutcome, Parameters<f32>) {
+    let mut start = 0;
+    for &end in ends {
+        let (scores, tape) = engine.forward(&rows(start..end), ForwardOptions::default()).unwrap();
+        assert_eq!(scores.logps.len(), end - start);
+        engine.backward(tape, &slopes(start..end)).unwrap();
+        start = end;
+    }
+    let outcome = engine.step(1e-2).unwrap();
+    (outcome, engine.parameters().unwrap().into_owned())
+}
+
+/// `T(a, n)` of the module's page, written out.
+fn tree(leaves: &[Parameters<f32>]) -> Parameters<f32> {
+    if let [leaf] = leaves {
+        return leaf.clone();
+    }
+    let (left, right) = leaves.split_at(leaves.len() / 2);
+    let (mut sum, right) = (tree(left), tree(right));
+    for (name, tensor) in &mut sum {
+        tensor.data.iter_mut().zip(&right[name].data).for_each(|(l, r)| *l += r);
+    }
+    sum
+}
+
+#[test]
+fn a_step_moves_against_the_tree_over_the_shards_gradients_whoever_computes_which() {
+    let shard = |s: usize| {
+        let mut alone = engine(false);
+        let which = || (0..7).filter(move |i| i % 4 == s);
+        let (_, tape) = alone.forward(&rows(which()), ForwardOptions::default()).unwrap();
+        alone.backward(tape, &slopes(which())).unwrap();
+        alone.gradients().parameters().clone()
+    };
+    let sum = tree(&(0..4).map(shard).collect::<Vec<_>>());
+    let mut optimiser =
+        AdamW::new(adam(), model().parameters().iter().map(|(n, t)| (n.clone(), t.data.clone())));
+    let by_name: Vec<(&str, &[f32])> = sum.iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
+    let outcome = optimiser.step(1e-2, &by_name).unwrap();
+    for (processes, ends) in [(1, &[7][..]), (2, &[7]), (3, &[7]), (4, &[3, 7]), (3, &[1, 2, 6, 7])] {
+        let (told, parameters) = threads::run(processes, |team| {
+            stepped(&mut TeamEngine::new(engine(false), team, 4).unwrap(), ends)
+        });
+        assert_eq!(told, outcome, "{processes}");
+        for (name, tensor) in &parameters {
+            assert_eq!(Some(tensor.data.as_slice()), optimiser.weights(name), "{processes} {ends:?} {name}");
+        }
+    }
+    // The shards are part of the result: this batch tells them apart.
+    let plain = stepped(&mut engine(false), &[7]);
+    assert_ne!(plain.0, outcome);
+    assert_eq!(stepped(&mut TeamEngine::new(engine(false), &Team::default(), 1).unwrap(), &[7]), plain);
+    let adapter = stepped(&mut engine(true), &[7]);
+    assert_eq!(stepped(&mut TeamEngine::new(engine(true), &Team::default(), 1).unwrap(), &[7]), adapter);
+}
+
+/// Both stages, a reference, several passes to a step, an evaluation in between.
+const SMALL: &[&str] = &[
+    "model.hidden=32",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=48",
+    "memory.micro_batch_tokens=64",
+    "task.kind=addition",
+    "sft.steps=2",
+    "sft.batch=7",
+    "sft.lr=0.02",
+    "sft.warmup=0",
+    "rl.steps=2",
+    "rl.prompts_per_step=3",
+    "rl.group_size=4",
+    "rl.inner_updates=2",
+    "rl.lr=0.01",
+    "rl.warmup=0",
+    "rl.max_new_tokens=12",
+    "reward.accuracy=0",
+    "reward.overlong=1",
+    "reward.overlong_cache=11",
+    "eval.n=3",
+    "eval.every=1",
+    "checkpoint.every=1",
+    "checkpoint.keep=1000",
+    "method.name=grpo_lambda",
+    "method.beta=0.04",
+    "device=cpu",
+];
+const ADAPTER: &[&str] = &["lora.rank=4", "lora.alpha=8"];
+
+fn config(more: &[&str]) -> Config {
+    Config::resolve("tiny", &[SMALL, &["shards=4"], more].concat()).unwrap()
+}
+
+/// What a run leaves that is the same on every machine: its log, and the files of its last checkpoint.
+fn result(run: &Path) -> BTreeMap<String, Vec<u8>> {
+    let last = run.join("checkpoints/step-00000004");
+    let read = |path: &Path| {
+        (path.display().to_string().replace(&run.display().to_string(), ""), std::fs::read(path).unwrap())
+    };
+    let metrics = std::fs::read(run.join("metrics.jsonl")).unwrap();
+    let mut all = BTreeMap::from([("metrics.jsonl".to_owned(), metrics)]);
+    for below in ["", "adapter", "reference"] {
+        let files = std::fs::read_dir(last.join(below)).into_iter().flatten().map(|e| e.unwrap().path());
+        all.extend(files.filter(|p| p.is_file() && !p.ends_with("manifest.json")).map(|p| read(&p)));
+    }
+    all
+}
+
+fn trained(team: &Team, config: &Config) -> BTreeMap<String, Vec<u8>> {
+    let at = tempfile::tempdir().unwrap();
+    train_with(team, config, at.path(), "test").unwrap();
+    result(at.path())
+}
+
+#[test]
+fn a_run_of_any_number_of_processes_ends_in_the_bytes_of_one() {
+    let alone = trained(&Team::default(), &config(&[]));
+    for processes in [2, 3, 4] {
+        assert!(threads::run(processes, |team| trained(team, &config(&[]))) == alone, "{processes}");
+    }
+    let adapted = trained(&Team::default(), &config(ADAPTER));
+    assert!(adapted.keys().any(|name| name.contains("adapter")));
+    assert!(threads::run(3, |team| trained(team, &config(ADAPTER))) == adapted);
+    // Other passes, the same result.
+    let larger = config(&[]).with(&["memory.micro_batch_tokens=500"]).unwrap();
+    assert!(threads::run(2, |team| trained(team, &larger)) == alone);
+}
+
+/// A process that dies at the message after so many.
+struct Dying(Threads, usize);
+
+impl Link for Dying {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+    fn send(&mut self, to: usize, message: &[u8]) -> Result<(), LinkError> {
+        self.0.send(to, message)
+    }
+    fn receive(&mut self, from: usize) -> Result<Vec<u8>, LinkError> {
+        self.1 = self.1.checked_sub(1).ok_or(LinkError { rank: 2, reason: "died".to_owned() })?;
+        self.0.receive(from)
+    }
+}
+
+#[test]
+fn a_process_that_dies_ends_the_run_by_name_and_another_number_goes_on_to_the_same_bytes() {
+    let alone = trained(&Team::default(), &config(&[]));
+    // In the beginning, in supervised learning, in RL.
+    for (messages, again) in [(3, 4), (70, 1), (150, 2)] {
+        let at = tempfile::tempdir().unwrap();
+        let mut ends = Threads::team(3);
+        let (dying, mut good) = (ends.pop().unwrap(), ends.pop().unwrap());
+        let leader = Team::new(Box::new(ends.pop().unwrap()));
+        let error = std::thread::scope(|scope| {
+            scope.spawn(move || worker::work(&mut good));
+            scope.spawn(move || worker::work(&mut Dying(dying, messages)));
+            let error = train_with(&leader, &config(&[]), at.path(), "test").unwrap_err();
+            drop(leader);
+            error.to_string()
+        });
+        assert!(error.contains("process 2 has ended"), "{messages}: {error}");
+        threads::run(again, |team| train_with(team, &config(&[]), at.path(), "test")).unwrap();
+        assert!(result(at.path()) == alone, "{messages} {again}");
+    }
+}
+
+/// A token outside the vocabulary is met by the leader; a reference that no worker got cannot be.
+#[test]
+fn what_a_model_refuses_is_refused_before_anybody_is_asked() {
+    let error = threads::run(2, |team| {
+        let engine = TeamEngine::new(engine(false), team, 2).unwrap();
+        let mut rows = Rows::new();
+        rows.push(&[1, 2], 1);
+        rows.push(&[1, VOCABULARY], 1);
+        engine.forward(&rows, ForwardOptions::default()).map(drop).unwrap_err().to_string()
+    });
+    assert!(error.starts_with("row 1: ") && error.contains("outside the vocabulary"), "{error}");
+}
+
+#[test]
+fn more_processes_than_shards_are_refused_with_the_setting_to_change() {
+    let at = tempfile::tempdir().unwrap();
+    let run = at.path().join("run");
+    let too_few = config(&[]).with(&["shards=2"]).unwrap();
+    let error = threads::run(3, |team| train_with(team, &too_few, &run, "test")).unwrap_err();
+    assert!(
+        error.refused() && error.to_string().starts_with("shards = 2 with 3 processes: must be"),
+        "{error}"
+    );
+    assert!(!run.exists());
+}
+
+#[test]
+fn a_build_without_mpi_does_not_train_one_run_several_times() {
+    if cfg!(feature = "mpi") {
+        return;
+    }
+    for variable in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"] {
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_llm-train")).arg("train").env(variable, "2").output().unwrap();
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("{variable}=2: this process was started as one of 2")), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
