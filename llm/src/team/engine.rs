@@ -11,7 +11,8 @@ use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, T
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
-use super::leader::{Team, TeamError};
+use super::error::TeamError;
+use super::leader::Team;
 use super::order::{Order, SampleOrder, WireResponse, WireRows, WireScores, response, wire_scores};
 use super::shards::{Shards, sampling_shares};
 use super::share::Share;

@@ -4,27 +4,9 @@ use std::cell::RefCell;
 
 use serde::de::DeserializeOwned;
 
+use super::error::TeamError;
 use super::link::{Link, LinkError};
-use super::order::{Order, decode, encode};
-
-/// Why a team cannot work, or go on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TeamError {
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    #[error("process {rank} failed: {reason}")]
-    Failed { rank: usize, reason: String },
-    /// The shards are no complete tree, or a process would have none.
-    #[error(
-        "shards = {shards} with {processes} processes: must be a power of two of at least {processes}; the shards belong to the result, like the \
-         seed, and the number of processes does not"
-    )]
-    Shards { shards: usize, processes: usize },
-    #[error(
-        "device = {0}: several processes, and shards other than 1, are for the CPU; set device=cpu, or shards=1"
-    )]
-    OnCard(String),
-}
+use super::order::{Order, decode, encode, numbers};
 
 /// The processes that share a run's work, as its leader has them; by default it is alone. Dropped, it sends them home.
 #[derive(Default)]
@@ -104,9 +86,4 @@ impl Drop for Team {
             drop(self.send(rank, &encode(&Order::End)));
         }
     }
-}
-
-/// The numbers of a tensor that arrived.
-pub(super) fn numbers(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|number| f32::from_ne_bytes(*number)).collect()
 }

@@ -6,6 +6,7 @@
 //! | [`link`] | what a transport has to do: move bytes between two processes |
 //! | [`threads`] | processes that are threads, for tests |
 //! | `mpi` (feature `mpi`) | processes of MPI |
+//! | [`error`] | why a team cannot work, or go on |
 //! | [`leader`] | the leader's side of the conversation |
 //! | [`engine`] | the engine of a run whose work the team shares |
 //! | [`worker`] | what a worker does, order by order |
@@ -48,6 +49,7 @@
 //! One that hangs is given up after a while (`--patience`), by name. The run continues from its last checkpoint, with any `N`.
 
 pub mod engine;
+pub mod error;
 mod launch;
 pub mod leader;
 pub mod link;
@@ -61,7 +63,8 @@ pub mod tree;
 pub mod worker;
 
 pub use engine::TeamEngine;
+pub use error::TeamError;
 pub use launch::{LaunchError, Seat, join};
-pub use leader::{Team, TeamError};
+pub use leader::Team;
 pub use link::{Link, LinkError};
 pub use shards::Shards;

@@ -56,6 +56,11 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     postcard::from_bytes(bytes).map_err(|e| format!("sent what cannot be read as a message: {e}"))
 }
 
+/// The numbers of a tensor that arrived.
+pub(super) fn numbers(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|number| f32::from_ne_bytes(*number)).collect()
+}
+
 /// Log-probabilities and entropies.
 pub(super) type WireScores = (Vec<Vec<f64>>, Vec<Vec<f64>>);
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::leader::TeamError;
+use super::error::TeamError;
 
 /// `S` shards over `N` processes: `S` a power of two, `N <= S`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows};
 
-use super::leader::numbers;
 use super::link::{Link, LinkError};
-use super::order::{Order, WireRows, decode, encode, wire_response, wire_scores};
+use super::order::{Order, WireRows, decode, encode, numbers, wire_response, wire_scores};
 use super::shards::Shards;
 use super::share::Share;
 

@@ -18,6 +18,7 @@ train=$PWD/$target/$mode/llm-train
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 exec > >(tee "$work/result") 2>&1
+writer=$!
 
 # Open MPI refuses root and more processes than cores unless told; bound to one core each, two processes of one machine would starve.
 launch=(mpirun --oversubscribe --bind-to none)
@@ -30,8 +31,9 @@ run() { # PROCESSES DIRECTORY
   "${launch[@]}" -n "$1" "$train" train --quiet --run "$2" "${settings[@]}" >"$work/out" 2>"$work/err" || { cat "$work/err"; return 1; }
 }
 sums() { # the log and the last checkpoint, without the manifest, which counts the bytes of timing.csv
-  (cd "$1" && sha256sum metrics.jsonl samples.jsonl "checkpoints/$last"/*.safetensors "checkpoints/$last"/reference/* "checkpoints/$last/state.json")
+  (cd "$1" && sha256sum metrics.jsonl samples.jsonl "checkpoints/$last"/{*.safetensors,optimiser.state,state.json,reference/*})
 }
+steps_of() { if [ -e "$1/metrics.jsonl" ]; then wc -l <"$1/metrics.jsonl"; else echo 0; fi; }
 say() { printf '%s\n' "$*"; }
 fail() { say "FAILED: $*"; exit 1; }
 
@@ -49,13 +51,12 @@ done
 
 say
 say "== a process that is killed ends all, named; the same command with another number goes on"
-victim() { pgrep -P "$(pgrep -P "$1" mpirun || echo "$1")" llm-train | sed -n "$2p"; }
 for pair in "2 2 3" "3 1 2" "4 3 1"; do
   read -r n which again <<<"$pair"
   dir=$work/killed$n$which
   STEPS_DONE=$((22 + n))
   "${launch[@]}" -n "$n" "$train" train --quiet --run "$dir" "${settings[@]}" >"$work/out" 2>"$work/err" & team=$!
-  until [ -d "$dir/checkpoints" ] && [ "$(wc -l <"$dir/metrics.jsonl" 2>/dev/null || echo 0)" -ge "$STEPS_DONE" ]; do
+  until [ -d "$dir/checkpoints" ] && [ "$(steps_of "$dir")" -ge "$STEPS_DONE" ]; do
     kill -0 $team 2>/dev/null || fail "the run was over before its process could be killed; set STEPS higher"
     sleep 0.05
   done
@@ -74,7 +75,7 @@ say
 say "== a process that hangs is given up by name"
 dir=$work/hangs
 "${launch[@]}" -n 2 "$train" train --quiet --patience 3 --run "$dir" "${settings[@]}" >"$work/out" 2>"$work/err" & team=$!
-until [ "$(wc -l <"$dir/metrics.jsonl" 2>/dev/null || echo 0)" -ge 23 ]; do sleep 0.05; done
+until [ "$(steps_of "$dir")" -ge 23 ]; do sleep 0.05; done
 hung=$(pgrep -P "$team" llm-train | sed -n 2p)
 kill -STOP "$hung"
 start=$(date +%s.%N); code=0; wait "$team" || code=$?; end=$(date +%s.%N)
@@ -91,4 +92,6 @@ refused env WORLD_SIZE=2 "$train" train --run "$work/no" "${settings[@]}"
 
 say
 say "all passed"
+exec >/dev/null 2>&1
+wait "$writer"
 cp "$work/result" "$result"
