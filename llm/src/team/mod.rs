@@ -40,7 +40,7 @@
 //!
 //! # Memory
 //!
-//! A process holds `S/N` buffers of the gradient's size, and the leader one more with the optimiser. A worker has no optimiser; the reference comes to it
+//! A process holds `S/N` buffers of the gradient's size, and the leader one more with the optimiser. A worker has no optimiser (`docs/processes.md` says why); the reference comes to it
 //! when it is first asked for.
 //!
 //! # Failures
