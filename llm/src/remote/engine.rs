@@ -14,7 +14,7 @@ use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, Sampl
 use super::answer::Ask;
 use super::check::Weights;
 use super::error::EngineError;
-use super::sampler::{Answers, merge};
+use super::sampler::{Answers, Attempted, merge};
 use super::server::Server;
 use super::weights::HandOver;
 use crate::run::progress::say;
@@ -61,7 +61,7 @@ impl<E: Engine> RemoteEngine<E> {
         request: &SamplingRequest<'_>,
         asks: &[Ask<'_>],
         answers: &mut Answers,
-    ) -> (bool, Result<(), EngineError>) {
+    ) -> Attempted {
         let asked = self.bring_up_to_date(request).and_then(|version| {
             let (fresh, failure) = self.server.ask_open(asks, answers);
             let now = self.server.version()?;

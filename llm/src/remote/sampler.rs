@@ -17,6 +17,9 @@ const PROBE: (usize, usize) = (64, 8);
 /// The answers to the questions of a request, as far as they are there.
 pub(super) type Answers = Vec<Option<Vec<Answered>>>;
 
+/// Whether an attempt brought more answers, and what ended it.
+pub(super) type Attempted = (bool, Result<(), EngineError>);
+
 impl Server {
     /// The responses to `request`. `attempt` asks for answers that are missing, and says whether there are more of them afterwards; it is
     /// repeated while the server was away. Seeds are those of the request, so that a repetition asks for the same responses.
@@ -24,7 +27,7 @@ impl Server {
         &self,
         request: &SamplingRequest<'_>,
         own_context: usize,
-        attempt: &dyn Fn(&[Ask<'_>], &mut Answers) -> (bool, Result<(), EngineError>),
+        attempt: &dyn Fn(&[Ask<'_>], &mut Answers) -> Attempted,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         request.check(self.context().map_or(own_context, |theirs| own_context.min(theirs)))?;
         if request.responses() == 0 {
@@ -106,7 +109,7 @@ impl<D: Borrow<Decoder<f32>>> RemoteSampler<D> {
         request: &SamplingRequest<'_>,
         asks: &[Ask<'_>],
         answers: &mut Answers,
-    ) -> (bool, Result<(), EngineError>) {
+    ) -> Attempted {
         let own: &Decoder<f32> = self.own.borrow();
         let score = |rows: &Rows, options: ForwardOptions| Ok::<_, Error>(own.score(rows, options)?.logps);
         if let Err(e) = self.server.check_weights(request, Weights::Named(self.max_logp_error), &score) {
