@@ -56,12 +56,7 @@ impl<E: Engine> RemoteEngine<E> {
 
     /// Asks for the answers that are missing, from the weights as they are now; whether there are more of them afterwards. Answers count only if
     /// the server has the same weights before and after.
-    fn attempt(
-        &self,
-        request: &SamplingRequest<'_>,
-        asks: &[Ask<'_>],
-        answers: &mut Answers,
-    ) -> Attempted {
+    fn attempt(&self, request: &SamplingRequest<'_>, asks: &[Ask<'_>], answers: &mut Answers) -> Attempted {
         let asked = self.bring_up_to_date(request).and_then(|version| {
             let (fresh, failure) = self.server.ask_open(asks, answers);
             let now = self.server.version()?;

@@ -104,12 +104,7 @@ impl<D: Borrow<Decoder<f32>>> RemoteSampler<D> {
         RemoteSampler { server, own, max_logp_error }
     }
 
-    fn attempt(
-        &self,
-        request: &SamplingRequest<'_>,
-        asks: &[Ask<'_>],
-        answers: &mut Answers,
-    ) -> Attempted {
+    fn attempt(&self, request: &SamplingRequest<'_>, asks: &[Ask<'_>], answers: &mut Answers) -> Attempted {
         let own: &Decoder<f32> = self.own.borrow();
         let score = |rows: &Rows, options: ForwardOptions| Ok::<_, Error>(own.score(rows, options)?.logps);
         if let Err(e) = self.server.check_weights(request, Weights::Named(self.max_logp_error), &score) {

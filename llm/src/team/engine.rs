@@ -13,7 +13,9 @@ use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, Sampl
 
 use super::error::TeamError;
 use super::leader::Team;
-use super::order::{Order, SampleOrder, WireResponse, WireRows, WireScores, response, wire_scores};
+use super::order::{
+    Order, SampleOrder, WireRows, WireSampled, WireScores, all_or_first_failure, sampled, wire_scores,
+};
 use super::shards::{Shards, sampling_shares};
 use super::share::Share;
 use super::tree::{Forest, Node, blocks};
@@ -143,13 +145,10 @@ impl Sampler for TeamEngine<'_> {
         let order = |rank: usize| SampleOrder::of(request, &shares[rank]);
         self.team.tell_each(|rank| Order::Sample(order(rank))).map_err(external)?;
         let own = order(0).run(&self.inner);
-        let theirs = self.team.hear_all::<Vec<Vec<WireResponse>>>();
+        let theirs = self.team.hear_all::<WireSampled>().map_err(external)?;
+        let all = std::iter::once(own).chain(theirs.into_iter().map(sampled)).collect();
         let mut out = vec![vec![SampledResponse::default(); request.group]; request.prompts.len()];
-        let received = theirs.map_err(external)?.into_iter();
-        let received =
-            received.map(|all| all.into_iter().map(|g| g.into_iter().map(response).collect()).collect());
-        for (share, groups) in shares.iter().zip(std::iter::once(own?).chain(received)) {
-            let groups: Vec<Vec<SampledResponse>> = groups;
+        for (share, groups) in shares.iter().zip(all_or_first_failure(all)?) {
             for (prompt, group) in share.prompts.clone().zip(groups) {
                 share.responses.clone().zip(group).for_each(|(r, one)| out[prompt][r] = one);
             }

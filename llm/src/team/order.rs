@@ -1,7 +1,7 @@
 //! What the leader asks of a worker, and how rows and responses travel.
 
 use grpo_lambda_decoder::model::{ForwardOptions, Rows, TokenScores};
-use grpo_lambda_decoder::rng::Address;
+use grpo_lambda_decoder::rng::{Address, ScoreError};
 use grpo_lambda_decoder::rollout::{
     RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
 };
@@ -182,7 +182,7 @@ impl SampleOrder {
     }
 
     /// The responses, by prompt.
-    pub(super) fn run(&self, sampler: &dyn Sampler) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    pub(super) fn run(&self, sampler: &dyn Sampler) -> Sampled {
         if self.prompts.is_empty() || self.group == 0 {
             return Ok(vec![Vec::new(); self.prompts.len()]);
         }
@@ -213,18 +213,82 @@ impl SampleOrder {
 /// A response on its way: tokens, log-probabilities, entropies, whether it was cut off.
 pub(super) type WireResponse = (Vec<u32>, Vec<f64>, Vec<f64>, bool);
 
-pub(super) fn wire_response(response: SampledResponse) -> WireResponse {
+fn wire_response(response: SampledResponse) -> WireResponse {
     let SampledResponse { tokens, logps, entropies, truncated } = response;
     (tokens, logps, entropies, truncated)
 }
 
-pub(super) fn response((tokens, logps, entropies, truncated): WireResponse) -> SampledResponse {
+fn response((tokens, logps, entropies, truncated): WireResponse) -> SampledResponse {
     SampledResponse { tokens, logps, entropies, truncated }
+}
+
+/// Responses by prompt.
+pub(super) type Sampled = Result<Vec<Vec<SampledResponse>>, RolloutError>;
+
+/// [`Sampled`] on its way. Scores that are no numbers stay what they are, because a run says then that it diverged: prompt, response, position.
+pub(super) type WireSampled = Result<Vec<Vec<WireResponse>>, (usize, usize, usize, ScoreError)>;
+
+/// A worker's answer to a [`SampleOrder`], or what else failed.
+pub(super) fn wire_sampled(sampled: Sampled) -> Result<WireSampled, String> {
+    match sampled {
+        Ok(groups) => {
+            Ok(Ok(groups.into_iter().map(|g| g.into_iter().map(wire_response).collect()).collect()))
+        }
+        Err(RolloutError::Scores { prompt, response, position, source }) => {
+            Ok(Err((prompt, response, position, source)))
+        }
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+/// [`wire_sampled`] arrived.
+pub(super) fn sampled(wire: WireSampled) -> Sampled {
+    match wire {
+        Ok(groups) => Ok(groups.into_iter().map(|g| g.into_iter().map(response).collect()).collect()),
+        Err((prompt, response, position, source)) => {
+            Err(RolloutError::Scores { prompt, response, position, source })
+        }
+    }
+}
+
+/// All shares, or the failure that one process would have met first: it samples position by position.
+pub(super) fn all_or_first_failure(
+    shares: Vec<Sampled>,
+) -> Result<Vec<Vec<Vec<SampledResponse>>>, RolloutError> {
+    let place = |error: &RolloutError| match error {
+        RolloutError::Scores { prompt, response, position, .. } => (*position, *prompt, *response),
+        _ => (0, 0, 0),
+    };
+    let (done, failed): (Vec<Sampled>, Vec<Sampled>) = shares.into_iter().partition(Result::is_ok);
+    match failed.into_iter().filter_map(Result::err).min_by_key(place) {
+        Some(first) => Err(first),
+        None => done.into_iter().collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_failures_the_one_counts_that_one_process_meets_first() {
+        let at = |position: usize, prompt: usize| -> Sampled {
+            let source = ScoreError::NotANumber(3);
+            let sent = wire_sampled(Err(RolloutError::Scores { prompt, response: 0, position, source }));
+            sampled(
+                decode::<Result<WireSampled, String>>(&encode(&sent))
+                    .expect("its own form")
+                    .expect("travels"),
+            )
+        };
+        let told = all_or_first_failure(vec![Ok(Vec::new()), at(4, 0), at(2, 2), at(2, 1)]).unwrap_err();
+        let expected = "prompt 1, response 0, token 2: the score of token 3 is NaN or +infinity; the weights hold NaN or infinity";
+        assert_eq!(told.to_string(), expected);
+        assert_eq!(
+            all_or_first_failure(vec![Ok(Vec::new()), Ok(vec![Vec::new()])]).expect("no failure").len(),
+            2
+        );
+    }
 
     #[test]
     fn rows_keep_their_prefixes_when_some_are_chosen() {

@@ -6,7 +6,7 @@ use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows};
 
 use super::link::{Link, LinkError};
-use super::order::{Order, WireRows, decode, encode, numbers, wire_response, wire_scores};
+use super::order::{Order, WireRows, decode, encode, numbers, wire_sampled, wire_scores};
 use super::shards::Shards;
 use super::share::Share;
 
@@ -68,12 +68,7 @@ impl Replica {
                 let reference = Decoder::new(shape.clone(), receive_model(link, &shape)?);
                 encode(&reference.map(|r| self.reference = Some(r)).map_err(|e| e.to_string()))
             }
-            Order::Sample(order) => {
-                let wire = |group: Vec<_>| group.into_iter().map(wire_response).collect::<Vec<_>>();
-                let sampled = order.run(&self.model);
-                let wired = sampled.map(|groups| groups.into_iter().map(wire).collect::<Vec<_>>());
-                encode(&wired.map_err(|e| e.to_string()))
-            }
+            Order::Sample(order) => encode(&wire_sampled(order.run(&self.model))),
             Order::Score { batches, options } => {
                 let reference = self.reference.as_ref().expect("the reference comes before its rows");
                 let score = |rows: &WireRows| reference.score(&rows.rows(), options.into()).map(wire_scores);

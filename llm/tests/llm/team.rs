@@ -123,7 +123,7 @@ fn a_step_moves_against_the_tree_over_the_shards_gradients_whoever_computes_whic
     assert_eq!(stepped(&mut TeamEngine::new(engine(true), &Team::default(), 1).unwrap(), &[7]), adapter);
 }
 
-/// Both stages, a reference, several passes to a step, an evaluation in between.
+/// Both stages, rewards that differ within every group, a reference, several passes to a step, an evaluation in between.
 const SMALL: &[&str] = &[
     "model.hidden=32",
     "model.layers=2",
@@ -144,8 +144,7 @@ const SMALL: &[&str] = &[
     "rl.warmup=0",
     "rl.max_new_tokens=12",
     "reward.accuracy=0",
-    "reward.overlong=1",
-    "reward.overlong_cache=11",
+    "reward.coin=1",
     "eval.n=3",
     "eval.every=1",
     "checkpoint.every=1",
@@ -233,6 +232,21 @@ fn a_process_that_dies_ends_the_run_by_name_and_another_number_goes_on_to_the_sa
         assert!(error.contains("process 2 has ended"), "{messages}: {error}");
         threads::run(again, |team| train_with(team, &config(&[]), at.path(), "test")).unwrap();
         assert!(result(at.path()) == alone, "{messages} {again}");
+    }
+}
+
+/// Weights that are no numbers are met where responses are sampled, by some process or other.
+#[test]
+fn a_run_that_diverges_says_so_in_the_same_words_whatever_the_number_of_processes() {
+    let thrown = config(&[]).with(&["rl.lr=1e30"]).unwrap();
+    let error = |team: &Team| {
+        let at = tempfile::tempdir().unwrap();
+        train_with(team, &thrown, at.path(), "test").unwrap_err().to_string()
+    };
+    let alone = error(&Team::default());
+    assert!(alone.contains("training has diverged; lower the learning rate (rl.lr = 1e30)"), "{alone}");
+    for processes in [2, 3] {
+        assert_eq!(threads::run(processes, error), alone, "{processes}");
     }
 }
 

@@ -25,7 +25,7 @@ launch=(mpirun --oversubscribe --bind-to none)
 [ "$(id -u)" = 0 ] && launch+=(--allow-run-as-root)
 settings=(shards=4 threads=1 model.hidden=32 model.layers=2 model.heads=2 model.kv_heads=1 model.intermediate=48 task.kind=addition
   sft.steps=20 sft.batch=12 rl.steps="${STEPS:-30}" rl.prompts_per_step=4 rl.group_size=6 rl.max_new_tokens=24 rl.inner_updates=2
-  method.name=grpo_lambda method.beta=0.04 eval.n=8 eval.every=10 checkpoint.every=5 checkpoint.keep=2 device=cpu)
+  reward.accuracy=0 reward.coin=1 method.name=grpo_lambda method.beta=0.04 eval.n=8 eval.every=10 checkpoint.every=5 checkpoint.keep=2 device=cpu)
 last=$(printf 'step-%08d' $((20 + ${STEPS:-30})))
 run() { # PROCESSES DIRECTORY
   "${launch[@]}" -n "$1" "$train" train --quiet --run "$2" "${settings[@]}" >"$work/out" 2>"$work/err" || { cat "$work/err"; return 1; }
