@@ -111,6 +111,7 @@ impl ValueKind {
         match self {
             ValueKind::OptionalInteger { .. } if value != "none" => value.to_owned(),
             ValueKind::Integer { .. } | ValueKind::Setting(Kind::Flag) => value.to_owned(),
+            ValueKind::Setting(Kind::Choice(_)) if value.parse::<u64>().is_ok() => value.to_owned(),
             ValueKind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),
             ValueKind::Words(_) => {
                 let quoted: Vec<String> = value.split(',').map(|w| format!("\"{w}\"")).collect();

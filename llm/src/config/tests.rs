@@ -69,6 +69,7 @@ fn a_resolved_configuration_is_a_preset_that_repeats_it() {
         assert_eq!(again.to_toml(), text);
         assert_eq!(config.differences(&again), []);
     }
+    assert!(tiny(&["shards=4"]).to_toml().contains("\nshards = 4\n"), "a whole number is written as one");
     assert_eq!(tiny(&["rl.lr=1e-6"]), tiny(&["rl.lr=0.000001"]));
     assert_eq!(tiny(&["method.beta=1e-6"]), tiny(&["method.beta=0.000001"]));
 }
