@@ -82,9 +82,7 @@ pub fn assumed(kind: EvidenceKind) -> Option<&'static str> {
         EvidenceKind::TeacherLogps => Some("the teacher agrees with the policy at every token"),
         EvidenceKind::SamplerLogps => Some("the sampler computes what the trainer computes"),
         EvidenceKind::RewardParts => Some("every response has the same further rewards"),
-        EvidenceKind::Hidden => {
-            Some("hidden states are the same in both responses, which leaves nothing to weigh")
-        }
+        EvidenceKind::Hidden => Some("hidden states are the same in both responses at every token"),
         // The KL term is left out, and a penalty in the reward is 0 where the policy is the reference.
         EvidenceKind::RefLogps => None,
     }
@@ -146,6 +144,7 @@ mod tests {
             ("spo_chain", "sure=0.3", 3, vec![0.0; 3]), // e^-1 is more
             ("rlsd_reconstructed", "", 3, vec![1.0; 3]),
             ("shear_reconstructed", "", 3, vec![0.0; 3]),
+            ("ridge_rloo", "", 3, vec![3.0; 3]), // groups of two: RLOO
             // The KL term pulls on tokens of its own accord; k1 does so at every distance.
             ("grpo", "beta=0.7 kl=k1", 2, vec![1.0; 2]),
         ] {

@@ -14,6 +14,7 @@
 //! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
 //! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
 //! | [`PrefixControl`] | `r_i` minus values of prefix and token from the other responses, handed back | prefix RLOO |
+//! | [`StateRidge`] | `r_i` minus a value of the prefix, regressed on hidden states of the other responses | ridge RLOO |
 //! | [`TreeAdvantage`] | `A_i` and differences of prefix-tree values | TEMPO, SPO-tree, TreeRPO, TreeRL |
 //! | [`Reshaped`] | another one times bi-level weights of token scores | OAR-P, OAR-G |
 //! | [`Gae`] | generalised advantage estimation over values | PPO |
@@ -41,6 +42,7 @@ mod returns;
 mod selection;
 mod sinkhorn;
 mod spans;
+mod state_ridge;
 mod steps;
 mod teacher;
 mod token_baseline;
@@ -64,6 +66,7 @@ pub use returns::ReturnsToGo;
 pub use selection::{EntropySelection, Scope};
 pub use sinkhorn::Sinkhorn;
 pub use spans::SpanWeighted;
+pub use state_ridge::StateRidge;
 pub use steps::StepDifference;
 pub use teacher::TeacherWeighted;
 pub use token_baseline::TokenBaseline;

@@ -228,7 +228,7 @@ declare_evidence! {
     /// reward (GDPO), or the reward of the greedy response to the same prompt (ReMax).
     RewardParts => reward_parts: PerReward, "a grader that reports the parts of a reward";
 
-    /// The policy's last hidden state once it has read a token (SHEAR).
+    /// The policy's last hidden state once it has read a token (SHEAR, ridge RLOO).
     Hidden => hidden: StatePerToken, "a policy that keeps its last hidden state at every token";
 }
 

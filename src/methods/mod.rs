@@ -33,6 +33,7 @@ mod prefix_rloo;
 mod reinforce_pp;
 mod reinforce_pp_baseline;
 mod remax;
+mod ridge_rloo;
 mod rloo;
 mod rlsd;
 mod s_trace;
@@ -83,6 +84,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &high_entropy::SPEC,
     &optimal_token_baseline::SPEC,
     &prefix_rloo::SPEC,
+    &ridge_rloo::SPEC,
     &tempo::SPEC,
     &p_trace::SPEC,
     &s_trace::SPEC,

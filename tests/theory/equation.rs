@@ -258,6 +258,15 @@ fn the_numbers_shown_are_the_settings() {
         ),
         ("prefix_rloo", "control=state", &["= r_i - V_i(s_t); 0 where all rewards of the group agree"]),
         (
+            "ridge_rloo",
+            "shrinkage=6",
+            &[
+                "= r_i - V_i(s_t); 0 where",
+                "(r_j - m_i - w.phi_j)^2 + 6 |w|^2 over the responses j != i",
+                "phi_j = h / |h|",
+            ],
+        ),
+        (
             "tree_rl",
             "leaf_weight=true fill_zeros=true",
             &[

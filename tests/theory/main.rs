@@ -31,6 +31,7 @@ mod length_bonus;
 mod long;
 mod oracle;
 mod prefix_values;
+mod ridge_values;
 mod strategies;
 mod theorem_1;
 mod tolerance;

@@ -110,6 +110,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("optimal_token_baseline", "tail=zero"),
     ("prefix_rloo", ""),
     ("prefix_rloo", "control=state shrinkage=0 lambda=0.5"),
+    ("ridge_rloo", ""),
+    ("ridge_rloo", "shrinkage=0.1 reduction=response_mean"),
     ("tempo", ""),
     ("p_trace_reconstructed", ""),
     ("p_trace_reconstructed", "form=history lambda=0.8"),

@@ -287,6 +287,10 @@ mod tests {
         ("vespo", "on-policy GRPO"),
         ("dppo", "on-policy GRPO"),
         ("dro", "on-policy GRPO"),
+        (
+            "ridge_rloo",
+            "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
+        ),
         ("remax", "a table has no greedy response beside the samples"),
         ("gdpo", "rewards of the tasks have one part"),
     ];

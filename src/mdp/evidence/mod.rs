@@ -7,12 +7,14 @@
 //! | values | the exact critic, or a noisy or constant one | [`critic`] |
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
+//! | hidden | a fixed function of the prefix, where it is asked for | [`features`] |
 //!
 //! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`MaskableEvidence`](super::MaskableEvidence)
-//! gives them for [`Maskable`](super::Maskable).
+//! gives them for [`Maskable`](super::Maskable). A method that takes any function of the prefix for a state gets one by [`Exact::with_states`].
 
 pub mod collisions;
 pub mod critic;
+pub mod features;
 pub mod rollouts;
 pub mod teacher;
 
@@ -44,6 +46,8 @@ enum Numbers {
 pub struct Exact {
     /// What it provides: a kind that stands here is given, in the form that its declaration says.
     given: Vec<(EvidenceKind, Numbers)>,
+    /// What stands for the hidden state after each edge, where something does.
+    states: Option<Vec<Vec<f64>>>,
     edge_node: Vec<usize>,
 }
 
@@ -64,6 +68,7 @@ impl Exact {
         ];
         Exact {
             given: always.into_iter().chain(teacher).collect(),
+            states: None,
             edge_node: tree.edges().map(|e| tree.edge_node(e)).collect(),
         }
     }
@@ -82,6 +87,16 @@ impl Exact {
         self
     }
 
+    /// The same with hidden states: one vector per edge, of the prefix that ends with it. [`features`] has some.
+    ///
+    /// # Panics
+    /// If there is not one vector per edge.
+    pub fn with_states(mut self, states: Vec<Vec<f64>>) -> Exact {
+        assert_eq!(states.len(), self.edge_node.len(), "one state per edge");
+        self.states = Some(states);
+        self
+    }
+
     /// What a table of this tree provides.
     pub fn kinds_on(tree: &Tree) -> Vec<EvidenceKind> {
         Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
@@ -95,7 +110,9 @@ impl Provider for Exact {
     }
 
     fn kinds(&self) -> Vec<EvidenceKind> {
-        std::iter::once(EvidenceKind::Tokens).chain(self.given.iter().map(|(kind, _)| *kind)).collect()
+        let given = self.given.iter().map(|(kind, _)| *kind);
+        let hidden = self.states.iter().map(|_| EvidenceKind::Hidden);
+        std::iter::once(EvidenceKind::Tokens).chain(given).chain(hidden).collect()
     }
 }
 
@@ -121,6 +138,7 @@ impl EvidenceSource for AlongPath<'_> {
     }
 
     fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
-        Ok(None) // a table has no hidden states
+        let states = self.exact.states.as_ref();
+        Ok(states.map(|states| self.path.iter().map(|&e| states[e].clone()).collect()))
     }
 }

@@ -12,8 +12,8 @@ const MASKED: [(&str, &str); 4] =
     [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1"), ("drop_sure", "false")];
 
 /// Methods that compare a response with the tokens, states or further rewards of those that carry weight, so that a mask changes the advantages of the others.
-const BASELINE_OF_TOKENS: [&str; 4] =
-    ["optimal_token_baseline", "prefix_rloo", "shear_reconstructed", "gdpo"];
+const BASELINE_OF_TOKENS: [&str; 5] =
+    ["optimal_token_baseline", "prefix_rloo", "ridge_rloo", "shear_reconstructed", "gdpo"];
 
 /// The weight of a response's tokens, some of which may have been dropped; 1 where all have.
 fn weight_of(credit: &Credit) -> f64 {

@@ -166,7 +166,9 @@ fn a_tabular_learner_with_evidence_trains_every_method_a_table_can_feed() {
         let configured = methods::configure(spec.name, &[]).expect("defaults");
         if configured.require(&kinds).is_err() {
             let parts = ["remax", "gdpo"].contains(&spec.name);
-            let lacks = spec.name.starts_with("oar_") || spec.name == "shear_reconstructed" || parts;
+            let lacks = spec.name.starts_with("oar_")
+                || ["shear_reconstructed", "ridge_rloo"].contains(&spec.name)
+                || parts;
             assert!(lacks, "{}: a table lacks scores, hidden states and parts of rewards only", spec.name);
             continue;
         }
@@ -198,6 +200,7 @@ fn missing_evidence_is_refused_with_what_provides_it() {
         ("optimal_token_baseline", "collisions", "squared probabilities"),
         ("rlsd_reconstructed", "teacher_logps", "reference answer"),
         ("shear_reconstructed", "hidden", "last hidden state"),
+        ("ridge_rloo", "hidden", "last hidden state"),
     ] {
         let configured = methods::parse(name, "").expect("defaults");
         let refused = configured.require(&[]).expect_err(name).to_string();

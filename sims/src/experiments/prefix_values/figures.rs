@@ -1,6 +1,6 @@
 //! The figure.
 
-use super::measure::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, PREFIX, STATE};
+use super::measure::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, PREFIX, RIDGE, STATE};
 use crate::experiments::common::vectors::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
 
@@ -17,10 +17,10 @@ fn figure(n: &Numbers) -> Figure {
     let mut variance = Panel::new("Variance of one update")
         .x(Axis::new("responses per group").categories(GROUPS.map(|g| g.to_string())))
         .y(Axis::new("share of RLOO's variance").range(0.3, 1.15));
-    for method in [PREFIX, STATE, EXACT_VALUES] {
+    for (place, method) in [PREFIX, STATE, RIDGE, EXACT_VALUES].into_iter().enumerate() {
         let points = GROUPS.iter().enumerate().map(|(k, &g)| {
             let values = share(g, method);
-            let x = k as f64 + 0.18 * (method as f64 - 2.0);
+            let x = k as f64 + 0.18 * (place as f64 - 1.5);
             (x, quantile(&values, 0.05), mean(&values), quantile(&values, 0.95))
         });
         variance = variance.intervals(METHODS[method].0, points);

@@ -4,8 +4,10 @@
 //! RLOO           A_t = r_i - m_i                                       m_i: mean of the other responses
 //! prefix only    A_t = r_i - V_i(s_t)                                  V_i: mean of the others that pass s_t, shrunk towards m_i
 //! Prefix RLOO    A_t = r_i - Q_i(s_t,a_t), and π(a|s) (Q_i - V_i) to every token that the others took      (exactly handed back)
+//! Ridge RLOO     A_t = r_i - V_i(s_t)                                  V_i: ridge regression of the others' rewards on features of their prefixes
 //! ```
-//! All three have expected update ∇J on-policy, at every group size (`tests/theory/prefix_values.rs`).
+//! All four have expected update ∇J on-policy, at every group size (`tests/theory/{prefix_values,ridge_values}.rs`). On a transformer the features are
+//! hidden states; here, where there are none, which token stands at which position.
 
 mod figures;
 mod findings;

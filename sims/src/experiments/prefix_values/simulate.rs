@@ -1,7 +1,7 @@
 //! Moments of updates over simulated groups, the same groups for every method.
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::mdp::evidence::{Exact, Provider};
+use grpo_lambda::mdp::evidence::{Exact, Provider, features};
 use grpo_lambda::mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
 use grpo_lambda::methods::{self, Method};
 
@@ -56,7 +56,8 @@ pub(super) fn simulate(
     seed: u64,
 ) -> Vec<Draws> {
     let oracle = Oracle::new(tree, policy);
-    let (exact, sampler, gradient) = (Exact::new(&oracle), Sampler::new(tree, policy), oracle.grad_j());
+    let exact = Exact::new(&oracle).with_states(features::tokens_by_position(tree));
+    let (sampler, gradient) = (Sampler::new(tree, policy), oracle.grad_j());
     let square = dot(&gradient, &gradient);
     let mut all = vec![Draws { draws: Vec::with_capacity(groups), gradient: square }; methods.len()];
     let mut rng = stream(seed, size as u64);

@@ -1,0 +1,32 @@
+//! RLOO with values of prefixes regressed on hidden states of the other responses.
+
+use super::{MethodSpec, Provenance, shared};
+use crate::assignment::StateRidge;
+use crate::group::EvidenceKind;
+use crate::settings::Param;
+
+/// RLOO whose baseline reads the policy's hidden state; see [`StateRidge`] for the formulas and why it is unbiased.
+///
+/// With a very large `shrinkage` it is RLOO, and with groups of two it always is.
+pub(super) static SPEC: MethodSpec = MethodSpec {
+    name: "ridge_rloo",
+    title: "Ridge RLOO",
+    about: "rewards minus leave-one-out values of prefixes, a ridge regression of the other responses' rewards on hidden states: unbiased; no clip, sum over tokens",
+    source: "ours; after RLOO, ridge regression (Hoerl and Kennard 1970) and its leave-one-out residual (Allen 1974)",
+    provenance: Provenance::Ours,
+    params: || {
+        let own = Param::number(
+            "shrinkage",
+            1.0,
+            0.01,
+            f64::INFINITY,
+            "weight of the ridge: how many responses in the same state the mean of all others counts for; below 0.01 rounding would show",
+        );
+        [vec![own], shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat()
+    },
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
+    build: |settings| {
+        let ridge = StateRidge { shrinkage: settings.number("shrinkage") };
+        shared::plain(settings, Box::new(ridge))
+    },
+};
