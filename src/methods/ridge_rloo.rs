@@ -17,7 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     params: || {
         let own = Param::number(
             "shrinkage",
-            1.0,
+            4.0,
             0.01,
             f64::INFINITY,
             "weight of the ridge: how many responses in the same state the mean of all others counts for; below 0.01 rounding would show",

@@ -5,6 +5,7 @@ use crate::experiment::Experiment;
 mod bound_in_advantage;
 mod clamp;
 mod clamp_gain;
+mod clamp_parts;
 mod clip_form;
 pub(crate) mod common;
 mod credit_profile;
@@ -36,6 +37,7 @@ pub static REGISTRY: &[&Experiment] = &[
     &clip_form::EXPERIMENT,
     &clamp::EXPERIMENT,
     &clamp_gain::EXPERIMENT,
+    &clamp_parts::EXPERIMENT,
     &length_bias::EXPERIMENT,
     &length_bonus::EXPERIMENT,
     &noise_rewards::EXPERIMENT,

@@ -14,14 +14,17 @@ use crate::experiments::common::mdp::{Mdp, random_mdps};
 use crate::experiments::common::methods::method;
 use crate::store::Rows;
 
-/// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; and an unbiased one whose values are regressed on features.
-pub(super) const METHODS: [(&str, &str, &str); 6] = [
+/// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; and an unbiased one whose values are regressed on features,
+/// with its own shrinkage first.
+pub(super) const METHODS: [(&str, &str, &str); 8] = [
     ("RLOO", "rloo", ""),
     ("Prefix RLOO", "prefix_rloo", ""),
     ("prefix only", "prefix_rloo", "control=state"),
     ("exact values", "ppo", "whiten=false lambda=1 clip=none reduction=response_sum"),
     ("TEMPO, no std", "tempo", "scale=none clip=none reduction=response_sum"),
     ("Ridge RLOO", "ridge_rloo", ""),
+    ("Ridge RLOO, κ = 1", "ridge_rloo", "shrinkage=1"),
+    ("Ridge RLOO, κ = 16", "ridge_rloo", "shrinkage=16"),
 ];
 /// The places of the methods in [`METHODS`].
 pub(super) const PREFIX: usize = 1;
@@ -29,6 +32,7 @@ pub(super) const STATE: usize = 2;
 pub(super) const EXACT_VALUES: usize = 3;
 pub(super) const TEMPO: usize = 4;
 pub(super) const RIDGE: usize = 5;
+pub(super) const OTHER_RIDGES: [usize; 2] = [6, 7];
 
 /// Group sizes; the first is the paper's.
 pub(super) const GROUPS: [usize; 3] = [8, 16, 32];
