@@ -1,4 +1,4 @@
-//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp FILE SEEDS [key=value ..]`.
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`.
 //!
 //! The file is written row by row; the same command goes on where it was stopped.
 
@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_llm::study::control::{LabError, clamp, noise};
+use grpo_lambda_llm::study::control::{LabError, baseline, clamp, noise};
 
-const USAGE: &str = "usage: control noise|clamp FILE SEEDS [key=value ..]";
+const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         return refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}"));
     };
     match experiment(which, Path::new(file), seeds, overrides) {
-        None => refused(&format!("{which}: must be noise or clamp; {USAGE}")),
+        None => refused(&format!("{which}: must be noise, clamp or baseline; {USAGE}")),
         Some(Ok(())) => ExitCode::SUCCESS,
         Some(Err(error)) => refused(&error.to_string()),
     }
@@ -34,6 +34,7 @@ fn experiment(which: &str, file: &Path, seeds: u64, overrides: &[String]) -> Opt
     let command = command(which, seeds, overrides);
     match which {
         "noise" => Some(noise::run(file, &command, seeds, overrides)),
+        "baseline" => Some(baseline::run(file, &command, seeds, overrides)),
         "clamp" => {
             let (ratios, parts) = (clamp::RATIOS.to_vec(), ClampPart::ALL.to_vec());
             let grid = clamp::Grid { seeds: 0..seeds, ratios, parts, overrides: overrides.to_vec() };

@@ -37,7 +37,7 @@ pub fn reference_rate(optimiser: Optimiser) -> f64 {
     }
 }
 
-const SETTINGS: [&str; 17] = [
+pub(super) const SETTINGS: [&str; 17] = [
     "task.kind=addition",
     "model.hidden=64",
     "model.layers=2",

@@ -92,15 +92,22 @@ fn gradient(lab: &Lab, engine: &mut CpuEngine, rollout: &Rollout, lambda: f64) -
     let weights: Vec<Vec<f64>> =
         rollout.groups.iter().flat_map(|g| weights(&Recent { q: lambda }, &lengths(g))).collect();
     let n = weights.len() as f64;
+    let pull: Vec<Vec<f64>> = weights.iter().map(|row| row.iter().map(|w| w / n).collect()).collect();
+    pulled(lab, engine, Batch::new(&prompts, &rollout.groups), &pull)
+}
+
+/// `Σ_i Σ_k pull_ik ∇log π_ik` of a batch, with respect to all parameters in their order.
+pub(super) fn pulled(
+    lab: &Lab,
+    engine: &mut CpuEngine,
+    batch: Batch,
+    pull: &[Vec<f64>],
+) -> Result<Vec<f32>, LabError> {
     let options = ForwardOptions { temperature: lab.config.rl.temperature, ..ForwardOptions::default() };
     engine.gradients().clear();
-    let packed = Batch::new(&prompts, &rollout.groups);
-    for part in packed.parts(lab.config.memory.micro_batch_tokens) {
-        let rows = packed.rows(part.clone());
-        let (_, tape) = engine.forward(&rows, options)?;
-        let pull: Vec<Vec<f64>> =
-            weights[part].iter().map(|row| row.iter().map(|w| w / n).collect()).collect();
-        engine.backward(tape, &pull)?;
+    for part in batch.parts(lab.config.memory.micro_batch_tokens) {
+        let (_, tape) = engine.forward(&batch.rows(part.clone()), options)?;
+        engine.backward(tape, &pull[part])?;
     }
     Ok(engine.gradients().by_name().into_iter().flat_map(|(_, g)| g.iter().copied()).collect())
 }

@@ -11,8 +11,9 @@ use crate::config::{Config, ConfigError};
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::problems::{Problems, TaskError};
 use crate::step::engine::{CpuEngine, TrainingSetup};
+use crate::step::evidence::{EvidenceRequest, EvidenceSettingError};
 use crate::step::sft::{self, SftError};
-use crate::step::{PolicyError, Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
+use crate::step::{EvidenceSource, PolicyError, Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
 use crate::train::{TrainError, examples, initial_model, training_prompt};
 
 /// Why an experiment stopped.
@@ -34,6 +35,8 @@ pub enum LabError {
     Rollout(#[from] RolloutError),
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Evidence(#[from] EvidenceSettingError),
     #[error(transparent)]
     Store(#[from] super::StoreFileError),
     #[error("step {step}: the gradient is not finite")]
@@ -132,12 +135,20 @@ impl Lab {
         group: usize,
         step: u64,
     ) -> Result<Rollout, LabError> {
-        let settings = StepSettings::new(&self.config, self.tokens.eos());
+        let settings = self.settings()?;
         let rewards = self.rewards();
         let method = self.config.configured().method;
         let trainer =
             Trainer { settings: &settings, method: method.as_ref(), rewards: &rewards, observer: &() };
         Ok(trainer.sample(engine, prompts, group, step)?)
+    }
+
+    /// The settings of a step, with the evidence that the configured method needs.
+    fn settings(&self) -> Result<StepSettings, LabError> {
+        let vocabulary = self.start.config().vocab_size;
+        let request = EvidenceRequest::of(&self.config.configured(), &self.tokens, vocabulary)?;
+        let evidence = request.map(|request| EvidenceSource { request, tokens: self.tokens.clone() });
+        Ok(StepSettings { evidence, ..StepSettings::new(&self.config, self.tokens.eos()) })
     }
 
     fn rewards(&self) -> TextReward<'_> {
@@ -157,7 +168,7 @@ impl Lab {
     ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
         let (mut engine, factor) = self.engine(optimiser)?;
         let rl = &self.config.rl;
-        let settings = StepSettings::new(&self.config, self.tokens.eos());
+        let settings = self.settings()?;
         let rewards = self.rewards();
         let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
         let mut records = Vec::new();
