@@ -1,4 +1,4 @@
-//! SHEAR: the last layer's state, behind the final norm, at every token.
+//! SHEAR and ridge RLOO: the last layer's state, behind the final norm, at every token.
 
 use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::Group;

@@ -3,7 +3,7 @@
 //! | evidence | question | cost | file |
 //! | --- | --- | --- | --- |
 //! | `shifts` (OAR-P) | how far does the answer move when this token is masked? | a forward pass per reasoning token | [`shifts`] |
-//! | `hidden` (SHEAR) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
+//! | `hidden` (SHEAR, ridge RLOO) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
 //! The answer is what stands in the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
