@@ -11,7 +11,7 @@ use crate::method::Coupling;
 /// ```text
 /// m_i    = mean_{j != i} r_j
 /// phi    = h / |h|,   h the last hidden state once the tokens before t have been read; 0 at t = 0, where all responses stand at the prompt
-/// V_i(s_t) = m_i + w.phi_{i,t},   w = argmin  sum_j (r_j - m_i - w.phi_{j,t})^2 + kappa |w|^2      over the j != i with more than t tokens
+/// V_i(s_t) = m_i + u.phi_{i,t},   u = argmin  sum_j (r_j - m_i - u.phi_{j,t})^2 + kappa |u|^2      over the j != i with more than t tokens
 /// A_{i,t}  = r_i - V_i(s_t)
 /// ```
 /// `V_i(s_t)` depends on the other responses and on the tokens of response `i` before `t`, never on `a_t` or `r_i`: a baseline, and on-policy the
@@ -141,12 +141,12 @@ impl Assignment for StateRidge {
     fn equation(&self, token: &str) -> Vec<Part> {
         let kappa = number(self.shrinkage);
         let fit = format!(
-            "w_i = argmin_w sum_j (r_j - m_i - w.phi_j)^2 + {kappa} |w|^2 over the responses j != i of the group with more than t tokens"
+            "u_i = argmin_u sum_j (r_j - m_i - u.phi_j)^2 + {kappa} |u|^2 over the responses j != i of the group with more than t tokens"
         );
         let state = "phi_j = h / |h| of the last hidden state h of j once it has read the tokens before t, 0 at the first token";
         vec![
             ("credit", format!("{token} = r_i - V_i(s_t); 0 where all rewards of the group agree")),
-            ("value", "V_i(s_t) = m_i + w_i.phi_i, m_i = mean_{j != i} r_j".to_owned()),
+            ("value", "V_i(s_t) = m_i + u_i.phi_i, m_i = mean_{j != i} r_j".to_owned()),
             ("fit", fit),
             ("state", state.to_owned()),
         ]

@@ -262,7 +262,7 @@ fn the_numbers_shown_are_the_settings() {
             "shrinkage=6",
             &[
                 "= r_i - V_i(s_t); 0 where",
-                "(r_j - m_i - w.phi_j)^2 + 6 |w|^2 over the responses j != i",
+                "(r_j - m_i - u.phi_j)^2 + 6 |u|^2 over the responses j != i",
                 "phi_j = h / |h|",
             ],
         ),
