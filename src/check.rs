@@ -41,9 +41,9 @@ pub enum BatchError {
     Steps { field: &'static str, response: usize, len: usize },
     /// States of different widths.
     #[error(
-        "{field}[{response}][{token}] has {found} numbers, {field}[{response}][0] has {expected}; all states of a response have one width"
+        "{field}[{response}][{token}] has {found} numbers, {field}[{first}][0] has {expected}; all states of a group have one width"
     )]
-    Width { field: &'static str, response: usize, token: usize, found: usize, expected: usize },
+    Width { field: &'static str, response: usize, token: usize, found: usize, first: usize, expected: usize },
     /// Lists of which some are empty, or longer than others, where all responses have as many numbers.
     #[error(
         "{field}[{response}] has {found} entries, {field}[0] has {expected}; every response has as many, at least one"
@@ -100,7 +100,22 @@ pub fn responses(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> R
     for (i, (response, logps)) in group.responses.iter().zip(logps).enumerate() {
         check_response(i, response, logps, needs)?;
     }
-    check_parts(group)
+    check_parts(group)?;
+    check_widths(group)
+}
+
+/// Hidden states as wide as those of the first response that has any; each response's own are known to agree.
+fn check_widths(group: &Group) -> Result<(), BatchError> {
+    let width = |(i, r): (usize, &Response)| Some((i, r.evidence.hidden.as_ref()?.first()?.len()));
+    let mut widths = group.responses.iter().enumerate().filter_map(width);
+    let Some((first, expected)) = widths.next() else { return Ok(()) };
+    match widths.find(|(_, found)| *found != expected) {
+        None => Ok(()),
+        Some((response, found)) => {
+            let (field, token) = (EvidenceKind::Hidden.name(), 0);
+            Err(BatchError::Width { field, response, token, found, first, expected })
+        }
+    }
 }
 
 /// As many numbers for every response, at least one.
@@ -182,7 +197,8 @@ fn check_states(i: usize, field: &'static str, states: &[Vec<f64>], len: usize) 
     let expected = states.first().map_or(0, Vec::len);
     for (token, state) in states.iter().enumerate() {
         if state.len() != expected {
-            return Err(BatchError::Width { field, response: i, token, found: state.len(), expected });
+            let (response, found) = (i, state.len());
+            return Err(BatchError::Width { field, response, token, found, first: i, expected });
         }
         if let Some(&value) = state.iter().find(|x| !x.is_finite()) {
             return Err(BatchError::NotFinite { field, response: i, token, value });
@@ -235,7 +251,7 @@ mod tests {
     #[test]
     fn each_defect_is_named_with_its_place() {
         type Spoil = fn(&mut Group, &mut Vec<Vec<f64>>);
-        let cases: [(Spoil, &str); 19] = [
+        let cases: [(Spoil, &str); 20] = [
             (|_, l| drop(l.pop()), "logps: 1 entries for 2 rewards"),
             (
                 |g, l| {
@@ -278,6 +294,13 @@ mod tests {
                 "hidden[0][1] has 0 numbers, hidden[0][0] has 1",
             ),
             (|g, _| g.responses[1].evidence.hidden = Some(vec![vec![f64::NAN]]), "hidden[1][0] = NaN"),
+            (
+                |g, _| {
+                    g.responses[0].evidence.hidden = Some(vec![vec![0.5]; 2]);
+                    g.responses[1].evidence.hidden = Some(vec![vec![0.5; 3]]);
+                },
+                "hidden[1][0] has 3 numbers, hidden[0][0] has 1; all states of a group",
+            ),
             (
                 |g, _| g.responses[0].ref_logps = Some(vec![-1.0; 2]),
                 "ref_logps: missing for response 1; beta",

@@ -69,6 +69,7 @@ fn unit_states(response: &Response) -> Vec<Vec<f64>> {
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len(), "states of one width");
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
