@@ -3,8 +3,12 @@
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::train::train;
 
+use crate::long;
+
 #[test]
 fn grpo_lambda_teaches_single_digit_addition() {
+    // Seeds 1 to 3 end at 0.76, 0.88 and 0.97 after 200 steps; seeds 1 to 4 at 1.0 after 500. All began between 0.15 and 0.49.
+    let (steps, least) = long::of(("rl.steps=200", 0.6), ("rl.steps=500", 0.9));
     let settings = [
         "seed=1",
         "task.kind=addition",
@@ -15,7 +19,7 @@ fn grpo_lambda_teaches_single_digit_addition() {
         "model.intermediate=128",
         "sft.steps=120",
         "sft.worked_share=1",
-        "rl.steps=500",
+        steps,
         "rl.prompts_per_step=32",
         "rl.group_size=8",
         "rl.lr=1e-3",
@@ -28,8 +32,8 @@ fn grpo_lambda_teaches_single_digit_addition() {
     let config = Config::resolve("tiny", &settings).expect("a valid configuration");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let summary = train(&config, directory.path(), "the learning test").expect("a run");
-    // All hundred sums are asked, greedily: no sampling error. Seeds 1 to 4 ended at 1.0, from 0.15 to 0.49.
+    // All hundred sums are asked, greedily: no sampling error.
     assert_eq!(summary.n, 100);
     assert!(summary.accuracy_before < 0.3, "before RL {}", summary.accuracy_before);
-    assert!(summary.accuracy_after > 0.9, "after RL {}", summary.accuracy_after);
+    assert!(summary.accuracy_after > least, "after RL {}", summary.accuracy_after);
 }

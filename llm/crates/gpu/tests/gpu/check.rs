@@ -9,6 +9,7 @@ use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
 
 use crate::emulator::Emulated;
+use crate::long;
 
 const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 
@@ -261,8 +262,9 @@ fn a_kernel_that_does_nothing_fails_in_both_dtypes() {
 
 #[test]
 fn one_wrong_number_of_any_output_of_any_kernel_is_found() {
-    for name in NAMES {
-        for dtype in DTYPES {
+    for (i, name) in NAMES.into_iter().enumerate() {
+        // Both types of numbers, or the two by turns.
+        for dtype in DTYPES.into_iter().skip(long::of(i % 2, 0)).take(long::of(1, 2)) {
             for argument in outputs(name, dtype).0 {
                 let Some(findings) = with(Fault::Corrupts(name, *argument), dtype, name) else { return };
                 let failed = findings.iter().filter(|f| !f.passed()).count();
