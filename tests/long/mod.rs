@@ -2,6 +2,6 @@
 
 /// `part` of something long, or `all` of it.
 pub(crate) fn of<T>(part: T, all: T) -> T {
-    let long = std::env::var_os("LONG_TESTS").is_some_and(|value| value != "" && value != "0");
+    let long = std::env::var_os("LONG_TESTS").is_some_and(|value| !value.is_empty() && value != "0");
     if long { all } else { part }
 }
