@@ -132,11 +132,12 @@ mod x86 {
                     sum[i][1] = _mm512_loadu_ps(c.add(i * stride + 16));
                 }
             }
-            for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
-                let b0 = _mm512_loadu_ps(b.as_ptr());
-                let b1 = _mm512_loadu_ps(b.as_ptr().add(16));
+            for k in 0..b.len() / NR {
+                let (a, b) = (a.as_ptr().add(k * M), b.as_ptr().add(k * NR));
+                let b0 = _mm512_loadu_ps(b);
+                let b1 = _mm512_loadu_ps(b.add(16));
                 for i in 0..M {
-                    let x = _mm512_set1_ps(a[i]);
+                    let x = _mm512_set1_ps(*a.add(i));
                     sum[i][0] = _mm512_fmadd_ps(x, b0, sum[i][0]);
                     sum[i][1] = _mm512_fmadd_ps(x, b1, sum[i][1]);
                 }
@@ -176,14 +177,11 @@ mod x86 {
                         }
                     }
                 }
-                for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
-                    let x = [
-                        _mm256_set1_ps(a[index[0]]),
-                        _mm256_set1_ps(a[index[1]]),
-                        _mm256_set1_ps(a[index[2]]),
-                    ];
+                for k in 0..b.len() / NR {
+                    let (a, b) = (a.as_ptr().add(k * M), b.as_ptr().add(k * NR));
+                    let x = index.map(|i| _mm256_set1_ps(*a.add(i)));
                     for j in 0..4 {
-                        let b = _mm256_loadu_ps(b.as_ptr().add(8 * j));
+                        let b = _mm256_loadu_ps(b.add(8 * j));
                         for i in 0..3 {
                             sum[i][j] = _mm256_fmadd_ps(x[i], b, sum[i][j]);
                         }

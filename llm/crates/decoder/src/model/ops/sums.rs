@@ -39,17 +39,16 @@ pub(crate) fn sum_by<T: Real>(n: usize, f: impl Fn(usize) -> T) -> T {
 /// `sum_i a[i] b[i]`, with fused multiply-adds, in the order of [`sum_by`].
 #[inline(always)]
 pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
-    let n = a.len();
-    let b = &b[..n];
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
     let mut lanes = [T::ZERO; LANES];
-    let whole = n - n % LANES;
-    for (a, b) in a[..whole].chunks_exact(LANES).zip(b[..whole].chunks_exact(LANES)) {
+    for (a, b) in a.iter().zip(b) {
         for l in 0..LANES {
             lanes[l] = a[l].mul_add(b[l], lanes[l]);
         }
     }
-    for l in 0..n - whole {
-        lanes[l] = a[whole + l].mul_add(b[whole + l], lanes[l]);
+    for l in 0..a_rest.len() {
+        lanes[l] = a_rest[l].mul_add(b_rest[l], lanes[l]);
     }
     tree_sum(lanes)
 }
@@ -65,13 +64,13 @@ fn larger<T: Real>(m: T, x: T) -> T {
 #[inline(always)]
 pub(crate) fn max_of<T: Real>(x: &[T]) -> T {
     let mut lanes = [T::NEG_INFINITY; LANES];
-    let whole = x.len() - x.len() % LANES;
-    for x in x[..whole].chunks_exact(LANES) {
+    let (x, rest) = x.as_chunks::<LANES>();
+    for x in x {
         for l in 0..LANES {
             lanes[l] = larger(lanes[l], x[l]);
         }
     }
-    for (l, &x) in x[whole..].iter().enumerate() {
+    for (l, &x) in rest.iter().enumerate() {
         lanes[l] = larger(lanes[l], x);
     }
     lanes.into_iter().fold(T::NEG_INFINITY, larger)
