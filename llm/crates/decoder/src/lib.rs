@@ -9,5 +9,6 @@ pub mod optim;
 pub mod pack;
 pub mod rng;
 pub mod rollout;
+pub mod slots;
 pub mod tensor_file;
 pub mod truncation;

@@ -1,12 +1,16 @@
-//! Sampling: all responses to all prompts of a step are decoded as one ragged batch.
+//! Sampling: the responses of a request are decoded as one ragged batch, all at once or so many at a time ([`slots`](crate::slots)).
 //!
-//! Each prompt is prefilled once, and its responses share its pages of the KV cache. A finished response leaves the batch. A token's random
-//! number is addressed by (step, prompt, response, position), and its scores do not depend on the other rows. A response therefore does not
-//! depend on the batch, the number of threads or an interruption.
+//! Each prompt is prefilled once, when its first response starts, and its responses share its pages of the KV cache. A finished response
+//! leaves the batch, and the next that waits takes its place. A token's random number is addressed by (step, prompt, response, position),
+//! and its scores do not depend on the other rows. A response therefore does not depend on the batch, the number of slots, the number of
+//! threads or an interruption.
+
+mod cpu;
 
 use crate::device::DeviceError;
-use crate::model::{Decoder, Decoding, Error as ModelError, NextTokens, RowId};
+use crate::model::Error as ModelError;
 use crate::rng::{Address, ScoreError, categorical, greedy};
+use crate::slots::{Slots, most_pages};
 use crate::truncation::Truncation;
 
 /// The lowest temperature above 0; dividing logits by less could overflow f32.
@@ -98,6 +102,8 @@ pub struct SamplingRequest<'a> {
     pub truncation: Truncation,
     /// Further stopping criteria.
     pub stopping: StoppingCriteria<'a>,
+    /// How many responses are decoded at a time, at least 1; none for all. Changes no response, but for rounding on a card.
+    pub slots: Option<usize>,
     /// The address of a response's random numbers: `address(prompt, response)`.
     pub address: &'a dyn Fn(usize, usize) -> Address,
 }
@@ -112,7 +118,7 @@ impl<'a> SamplingRequest<'a> {
         address: &'a dyn Fn(usize, usize) -> Address,
     ) -> Self {
         let (truncation, stopping) = (Truncation::default(), StoppingCriteria::default());
-        SamplingRequest { prompts, group, eos, sampling, truncation, stopping, address }
+        SamplingRequest { prompts, group, eos, sampling, truncation, stopping, slots: None, address }
     }
 }
 
@@ -125,22 +131,18 @@ pub trait Sampler {
     fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError>;
 }
 
-impl Sampler for Decoder<f32> {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
-        request.check(self.config().max_position_embeddings)?;
-        request.run(&mut CpuBackend::start(self, request)?)
-    }
-}
-
 /// Decodes the responses of a rollout; response `r` to prompt `p` has the index `p * group + r`.
 pub trait DecodeBackend {
+    /// Starts these responses, in ascending order and after all that started before.
+    fn start(&mut self, responses: &[usize]) -> Result<(), RolloutError>;
+
     /// Log-probabilities of the next token of an unfinished response, at the sampling temperature.
     fn scores(&self, response: usize) -> &[f32];
 
     /// Marks a response as finished; it is not used any more.
     fn end(&mut self, response: usize);
 
-    /// Appends a token to each of these responses: all that are unfinished, in ascending order.
+    /// Appends a token to each of these responses: all that have started and are unfinished.
     fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError>;
 }
 
@@ -172,39 +174,61 @@ impl SamplingRequest<'_> {
         Ok(())
     }
 
+    /// The most pages of `page` tokens that its responses hold at a time: see [`most_pages`].
+    pub fn pages(&self, page: usize) -> usize {
+        let prompts = self.prompts.iter().enumerate().map(|(prompt, ids)| (ids.len(), self.limit(prompt)));
+        most_pages(prompts, self.group, self.slots, page)
+    }
+
     /// Samples tokens until every response is finished.
     pub fn run(&self, decode: &mut impl DecodeBackend) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let mut out = vec![vec![SampledResponse::default(); self.group]; self.prompts.len()];
-        let mut live: Vec<usize> = (0..self.responses()).collect();
-        while !live.is_empty() {
+        let mut slots = Slots::new(self.responses(), self.slots);
+        loop {
+            let started: Vec<usize> = slots.fill().into_iter().map(|(_, response)| response).collect();
+            if !started.is_empty() {
+                decode.start(&started)?;
+            }
+            let running: Vec<(usize, usize)> = slots.running().collect();
+            if running.is_empty() {
+                return Ok(out);
+            }
             let (mut still, mut tokens) = (Vec::new(), Vec::new());
-            for one in live {
+            for (slot, one) in running {
                 let (prompt, response) = (one / self.group, one % self.group);
-                let scores = decode.scores(one);
-                let made = &mut out[prompt][response];
-                let position = made.tokens.len();
-                let (token, logp) = self
-                    .choose(scores, (self.address)(prompt, response), position)
-                    .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
-                made.tokens.push(token as u32);
-                made.logps.push(logp);
-                made.entropies.push(entropy(scores));
-                let ended = self.eos.contains(&(token as u32))
-                    || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
-                made.truncated = !ended && position + 1 == self.limit(prompt);
-                if ended || made.truncated {
+                if self.extend(prompt, response, decode.scores(one), &mut out[prompt][response])? {
                     decode.end(one);
+                    slots.free(slot);
                 } else {
                     still.push(one);
-                    tokens.push(token as u32);
+                    tokens.extend(out[prompt][response].tokens.last());
                 }
             }
             if !still.is_empty() {
                 decode.read(&still, &tokens)?;
             }
-            live = still;
         }
-        Ok(out)
+    }
+
+    /// Draws the next token of a response. Whether it is the last.
+    fn extend(
+        &self,
+        prompt: usize,
+        response: usize,
+        scores: &[f32],
+        made: &mut SampledResponse,
+    ) -> Result<bool, RolloutError> {
+        let position = made.tokens.len();
+        let (token, logp) = self
+            .choose(scores, (self.address)(prompt, response), position)
+            .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
+        made.tokens.push(token as u32);
+        made.logps.push(logp);
+        made.entropies.push(entropy(scores));
+        let ended = self.eos.contains(&(token as u32))
+            || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
+        made.truncated = !ended && position + 1 == self.limit(prompt);
+        Ok(ended || made.truncated)
     }
 
     /// The next token with its log-probability.
@@ -231,49 +255,6 @@ impl SamplingRequest<'_> {
         } else {
             greedy(scores)
         }
-    }
-}
-
-/// Decodes on the CPU; finished sequences leave the batch.
-struct CpuBackend<'m> {
-    decoding: Decoding<'m, f32>,
-    next: NextTokens<f32>,
-    temperature: f64,
-    /// For each response: its row, and the row of `next` that it samples from, which is at first that of its prompt.
-    rows: Vec<RowId>,
-    lines: Vec<usize>,
-}
-
-impl<'m> CpuBackend<'m> {
-    fn start(model: &'m Decoder<f32>, request: &SamplingRequest<'_>) -> Result<Self, RolloutError> {
-        let mut decoding = Decoding::new(model);
-        let (prompts, mut next) = decoding.prefill(request.prompts)?;
-        let (mut rows, mut lines) = (Vec::new(), Vec::new());
-        for (prompt, &row) in prompts.iter().enumerate() {
-            for response in 0..request.group {
-                rows.push(if response + 1 == request.group { row } else { decoding.fork(row) });
-                lines.push(prompt);
-            }
-        }
-        let temperature = request.temperature();
-        next.log_softmax(temperature);
-        Ok(CpuBackend { decoding, next, temperature, rows, lines })
-    }
-}
-
-impl DecodeBackend for CpuBackend<'_> {
-    fn scores(&self, response: usize) -> &[f32] {
-        self.next.row(self.lines[response])
-    }
-    fn end(&mut self, response: usize) {
-        self.decoding.finish(self.rows[response]);
-    }
-    fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError> {
-        let rows: Vec<RowId> = responses.iter().map(|&r| self.rows[r]).collect();
-        self.next = self.decoding.step(&rows, tokens)?;
-        self.next.log_softmax(self.temperature);
-        responses.iter().enumerate().for_each(|(line, &r)| self.lines[r] = line);
-        Ok(())
     }
 }
 

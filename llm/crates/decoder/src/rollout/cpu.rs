@@ -1,0 +1,186 @@
+//! The CPU's sampler.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::{DecodeBackend, RolloutError, SampledResponse, Sampler, SamplingRequest};
+use crate::model::rows::check_tokens;
+use crate::model::{Decoder, Decoding, NextTokens, RowId};
+
+impl Sampler for Decoder<f32> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        request.check(self.config().max_position_embeddings)?;
+        for (prompt, ids) in request.prompts.iter().enumerate() {
+            check_tokens(prompt, ids, self.config())?;
+        }
+        request.run(&mut CpuBackend::new(self, request))
+    }
+}
+
+/// Decodes on the CPU; finished sequences leave the batch.
+struct CpuBackend<'r, 'm> {
+    request: &'r SamplingRequest<'r>,
+    decoding: Decoding<'m, f32>,
+    /// The prompt of which some responses started and others wait, with the scores of their first token.
+    prompt: Option<(RowId, Rc<[f32]>)>,
+    /// The rows of the responses that run.
+    rows: BTreeMap<usize, RowId>,
+    /// The scores of those that have just started.
+    first: BTreeMap<usize, Rc<[f32]>>,
+    /// Those of the others, and where.
+    next: Option<NextTokens<f32>>,
+    lines: BTreeMap<usize, usize>,
+}
+
+impl<'r, 'm> CpuBackend<'r, 'm> {
+    fn new(model: &'m Decoder<f32>, request: &'r SamplingRequest<'r>) -> Self {
+        CpuBackend {
+            request,
+            decoding: Decoding::new(model),
+            prompt: None,
+            rows: BTreeMap::new(),
+            first: BTreeMap::new(),
+            next: None,
+            lines: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the prompts of these responses that no earlier response has.
+    fn prefill(&mut self, responses: &[usize]) -> Result<Vec<(RowId, Rc<[f32]>)>, RolloutError> {
+        let opening = responses.iter().filter(|&r| r.is_multiple_of(self.request.group));
+        let prompts: Vec<&[u32]> = opening.map(|r| self.request.prompts[r / self.request.group]).collect();
+        if prompts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (rows, mut scores) = self.decoding.prefill(&prompts)?;
+        scores.log_softmax(self.request.temperature());
+        Ok(rows.into_iter().enumerate().map(|(i, row)| (row, scores.row(i).into())).collect())
+    }
+}
+
+impl DecodeBackend for CpuBackend<'_, '_> {
+    fn start(&mut self, responses: &[usize]) -> Result<(), RolloutError> {
+        let mut fresh = self.prefill(responses)?.into_iter();
+        for &response in responses {
+            // Responses start in order: the first of a prompt comes after the last of the one before.
+            let place = response % self.request.group;
+            let Some((prompt, scores)) = self.prompt.take().or_else(|| fresh.next()) else { continue };
+            let last = place + 1 == self.request.group;
+            self.rows.insert(response, if last { prompt } else { self.decoding.fork(prompt) });
+            self.first.insert(response, scores.clone());
+            self.prompt = (!last).then_some((prompt, scores));
+        }
+        Ok(())
+    }
+
+    fn scores(&self, response: usize) -> &[f32] {
+        match (self.first.get(&response), &self.next) {
+            (Some(scores), _) => scores,
+            (None, Some(next)) => next.row(self.lines[&response]),
+            (None, None) => &[],
+        }
+    }
+
+    fn end(&mut self, response: usize) {
+        self.first.remove(&response);
+        if let Some(row) = self.rows.remove(&response) {
+            self.decoding.finish(row);
+        }
+    }
+
+    fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Result<(), RolloutError> {
+        let rows: Vec<RowId> = responses.iter().map(|r| self.rows[r]).collect();
+        self.first.clear();
+        let mut next = self.decoding.step(&rows, tokens)?;
+        next.log_softmax(self.request.temperature());
+        self.next = Some(next);
+        self.lines = responses.iter().enumerate().map(|(line, &r)| (r, line)).collect();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::ops::attention::PAGE;
+    use crate::model::{Config, weights};
+    use crate::rng::{Address, Purpose};
+    use crate::rollout::{SamplingParams, StoppingCriteria};
+    use crate::truncation::Truncation;
+
+    const EOS: [u32; 4] = [3, 30, 44, 60];
+
+    fn model() -> Decoder<f32> {
+        let config = Config::qwen2(67, 16, 2, 2, 1);
+        let parameters = weights::initialise(&config, 4, 0.3);
+        Decoder::new(config, parameters).unwrap()
+    }
+
+    /// The responses, and the bytes of all pages there ever were.
+    fn decoded(model: &Decoder<f32>, request: &SamplingRequest<'_>) -> (Vec<Vec<SampledResponse>>, usize) {
+        let mut backend = CpuBackend::new(model, request);
+        let responses = request.run(&mut backend).unwrap();
+        assert!(backend.rows.is_empty() && backend.prompt.is_none() && backend.first.is_empty());
+        (responses, backend.decoding.bytes())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+        #[test]
+        fn responses_have_the_same_bits_in_any_number_of_slots_and_pages_keep_their_bound(
+            lengths in prop::collection::vec(1usize..80, 1..5),
+            limits in prop::collection::vec(1usize..50, 4),
+            (group, top_k) in (1usize..6, prop::option::of(1usize..9)),
+            (greedy, ends, few) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        ) {
+            let model = model();
+            let prompts: Vec<Vec<u32>> =
+                lengths.iter().map(|&n| (0..n).map(|t| ((t * t + n * 7) % 67) as u32).collect()).collect();
+            let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+            let address = |p: usize, r: usize| {
+                Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64)
+            };
+            let temperature = if greedy { 0.0 } else { 1.0 };
+            let sampling = SamplingParams { max_new_tokens: 40, min_new_tokens: usize::from(few) * 3, temperature };
+            let complete = |tokens: &[u32]| tokens.iter().filter(|t| **t % 5 == 0).count() == 6;
+            let request = SamplingRequest {
+                truncation: Truncation { top_k, top_p: few.then_some(0.9) },
+                stopping: StoppingCriteria {
+                    max_lengths: &limits[..prompts.len()],
+                    complete: if ends { Some(&complete) } else { None },
+                },
+                ..SamplingRequest::new(&prompts, group, if few { &EOS } else { &[] }, sampling, &address)
+            };
+            let page = model.config().heads().page() * model.config().num_key_value_heads
+                * model.config().num_hidden_layers * size_of::<f32>();
+            let all = decoded(&model, &request);
+            prop_assert!(all.1 <= page * request.pages(PAGE));
+            for slots in [1, 2, 3, 7] {
+                let request = SamplingRequest { slots: Some(slots), ..request };
+                let some = decoded(&model, &request);
+                prop_assert_eq!(&some.0, &all.0);
+                prop_assert!(some.1 <= page * request.pages(PAGE), "{} slots", slots);
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_takes_the_pages_of_its_slots_and_a_late_prompt_is_refused_before_anything_starts() {
+        let model = model();
+        let address = |p: usize, _: usize| Address::new(5, Purpose::Rollout).prompt(p as u64);
+        let sampling = SamplingParams { max_new_tokens: 70, min_new_tokens: 0, temperature: 1.0 };
+        let prompt = [9u32; 33];
+        let prompts = [&prompt[..]; 6];
+        let request =
+            SamplingRequest { slots: Some(2), ..SamplingRequest::new(&prompts, 1, &[], sampling, &address) };
+        // 33 + 69 tokens are read: 4 pages in each of the 2 slots.
+        let page = 2 * model.config().heads().page() * size_of::<f32>();
+        assert_eq!((decoded(&model, &request).1, request.pages(PAGE)), (2 * 4 * page, 2 * 4));
+        let prompts = [&prompt[..], &[1], &[67]];
+        let request = SamplingRequest { prompts: &prompts, slots: Some(1), ..request };
+        let refused = model.generate(&request).unwrap_err().to_string();
+        assert!(refused.contains("row 2: token 67 at 0"), "{refused}");
+    }
+}
