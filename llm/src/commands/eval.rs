@@ -121,7 +121,7 @@ pub struct EvalArgs {
     /// Seed of the sampler
     #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Responses decoded together; changes no result on the CPU, and on a card its rounding
+    /// Responses decoded at a time; when one ends, the next takes its slot. Changes no result on the CPU, and on a card its rounding
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = count, allow_negative_numbers = true)]
     pub batch: usize,
     /// What is printed; everything is written into the directory all the same

@@ -14,7 +14,7 @@ use super::asked::{Asked, Choice};
 use super::engine::{EngineArgs, remote};
 use super::lines::lines;
 use super::{
-    Failure, check_temperature, checkpoint, input, load_model, load_tokens, print, use_threads, whole,
+    Failure, check_temperature, checkpoint, count, input, load_model, load_tokens, print, use_threads, whole,
 };
 use crate::config::Config;
 use crate::eval::completion::RecordedFinish;
@@ -65,6 +65,9 @@ pub struct GenerateArgs {
     /// No end token among the first so many tokens
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub min_new_tokens: usize,
+    /// Responses decoded at a time; when one ends, the next takes its slot. Changes no result
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count, allow_negative_numbers = true)]
+    pub batch: usize,
     /// Seed of the sampler
     #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
@@ -81,9 +84,6 @@ struct Generated {
     text: String,
     finish: RecordedFinish,
 }
-
-/// Prompts decoded together.
-const BATCH: usize = 64;
 
 /// Generates a response to each prompt, one JSON line each, in order.
 ///
@@ -240,24 +240,23 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
     let complete: Option<&CompletionTest<'_>> = if stops.texts.is_empty() { None } else { Some(&complete) };
     let stopping = StoppingCriteria { max_lengths: &[], complete };
     let base = Address::new(args.seed, Purpose::Evaluation);
+    let ids: Vec<&[u32]> = all.iter().map(PromptTokens::ids).collect();
+    let address = |prompt: usize, _| base.prompt(prompt as u64);
+    let request = SamplingRequest {
+        truncation,
+        stopping,
+        slots: Some(args.batch),
+        ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
+    };
+    let responses = sampler.generate(&request).map_err(Failure::broke)?;
     let mut out = String::new();
-    for (k, batch) in all.chunks(BATCH).enumerate() {
-        let ids: Vec<&[u32]> = batch.iter().map(PromptTokens::ids).collect();
-        let address = |prompt: usize, _| base.prompt((k * BATCH + prompt) as u64);
-        let request = SamplingRequest {
-            truncation,
-            stopping,
-            ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
-        };
-        let responses = sampler.generate(&request).map_err(Failure::broke)?;
-        for response in responses.into_iter().flatten() {
-            let mut text = tokens.text(&response.tokens).map_err(Failure::broke)?;
-            stops.cut(&mut text);
-            let finish = RecordedFinish::of(&response, tokens.eos());
-            out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
-                .map_err(Failure::broke)?;
-            out.push('\n');
-        }
+    for response in responses.into_iter().flatten() {
+        let mut text = tokens.text(&response.tokens).map_err(Failure::broke)?;
+        stops.cut(&mut text);
+        let finish = RecordedFinish::of(&response, tokens.eos());
+        out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
+            .map_err(Failure::broke)?;
+        out.push('\n');
     }
     print(&out)
 }

@@ -195,6 +195,7 @@ pub static FIELDS: &[Field] = &[
     field("dtype", choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32"),
     field("shards", choice(&SHARDS), "1", "parts of a batch whose gradients are added in a fixed order, a power of two: at least as many as the processes of mpirun; belongs to the result, as the number of processes does not"),
     resumable(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
+    resumable(field("memory.slots", integer(0, 1 << 20), "0", "responses decoded at a time, in steps and evaluations; when one ends, the next takes its slot in the cache of keys and values; 0: all of a step, 128 of an evaluation; changes no result on the CPU, and on a card its rounding")),
     resumable(field("memory.recompute_layers", choice(&["auto", "true", "false"]), "auto", "compute activations again in the backward pass instead of keeping them; auto: only where a step that keeps them is counted to exceed the memory; changes no result")),
     field("model.checkpoint", ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),

@@ -40,7 +40,7 @@ pub struct SftConfig {
     pub adam: AdamWSettings,
 }
 
-/// Trades memory for time, in both stages; changes no result.
+/// Trades memory for time; changes no result on the CPU, and on a card its rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryConfig {
     /// Tokens per forward pass; a longer row is a pass of its own.
@@ -48,6 +48,8 @@ pub struct MemoryConfig {
     /// Whether a layer's activations are computed again in the backward pass instead of kept; true, which takes less memory, also for `auto`
     /// until [`Config::deciding_recomputation`](super::Config::deciding_recomputation).
     pub recompute_layers: bool,
+    /// Responses decoded at a time, in every process; none: all of a step, and [`EVAL_BATCH`](crate::eval::EVAL_BATCH) of an evaluation.
+    pub slots: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

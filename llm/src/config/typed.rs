@@ -33,6 +33,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         memory: MemoryConfig {
             micro_batch_tokens: v.size("memory.micro_batch_tokens"),
             recompute_layers: v.word("memory.recompute_layers") != "false",
+            slots: Some(v.size("memory.slots")).filter(|slots| *slots > 0),
         },
         model: v.model()?,
         eval: v.eval()?,

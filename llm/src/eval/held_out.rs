@@ -12,8 +12,17 @@ use crate::input::tokens::{ModelTokenizer, TokenError};
 /// Level of every interval.
 pub const CONFIDENCE_LEVEL: f64 = 0.95;
 
-/// Problems decoded together, at most.
+/// Responses decoded at a time, at most.
 pub const EVAL_BATCH: usize = 128;
+
+/// Responses of a request for each of its slots: most slots of an evaluation are then busy until their next response. What a request gives is
+/// written down when all of it is there.
+pub const QUEUE: usize = 4;
+
+/// Slots of an evaluation during a run, of a configuration's [`MemoryConfig::slots`](crate::config::MemoryConfig::slots).
+pub fn eval_slots(slots: Option<usize>) -> usize {
+    slots.map_or(EVAL_BATCH, |slots| slots.min(EVAL_BATCH))
+}
 
 /// An accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -51,25 +60,29 @@ pub enum EvalError {
     Token(#[from] TokenError),
 }
 
-/// Accuracy of `model` on `problems`; `seed` is where the sampler's random numbers are.
+/// Accuracy of `model` on `problems`, decoded in so many `slots`; `seed` is where the sampler's random numbers are.
 ///
 /// `on_progress(done)` is told how many problems are done.
 pub fn evaluate(
     model: &dyn Sampler,
     tokens: &ModelTokenizer,
     (problems, seed): (&[Problem], u64),
-    sampling: SamplingParams,
+    (sampling, slots): (SamplingParams, usize),
     on_progress: &mut dyn FnMut(usize),
 ) -> Result<Evaluation, EvalError> {
     let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
     let base = Address::new(seed, Purpose::Evaluation);
     let n = problems.len();
-    for (chunk, problems) in problems.chunks(EVAL_BATCH).enumerate() {
-        let start = chunk * EVAL_BATCH;
+    let together = QUEUE * slots.max(1);
+    for (chunk, problems) in problems.chunks(together).enumerate() {
+        let start = chunk * together;
         let prompts = problems.iter().map(|p| p.encode(tokens)).collect::<Result<Vec<_>, _>>()?;
         let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
         let address = |prompt: usize, _| base.prompt((start + prompt) as u64);
-        let responses = model.generate(&SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address))?;
+        let responses = model.generate(&SamplingRequest {
+            slots: Some(slots),
+            ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
+        })?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;

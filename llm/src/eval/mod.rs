@@ -35,4 +35,4 @@ pub mod store;
 pub mod summary;
 pub mod vote;
 
-pub use held_out::{CONFIDENCE_LEVEL, EVAL_BATCH, EvalError, Evaluation, evaluate};
+pub use held_out::{CONFIDENCE_LEVEL, EVAL_BATCH, EvalError, Evaluation, QUEUE, eval_slots, evaluate};

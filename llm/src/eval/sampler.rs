@@ -21,6 +21,8 @@ pub struct BenchmarkSampler<'a> {
     pub settings: &'a Settings,
     /// Texts that end a response.
     pub stops: &'a [String],
+    /// Responses decoded at a time.
+    pub slots: usize,
 }
 
 impl BenchmarkSampler<'_> {
@@ -80,6 +82,7 @@ impl BenchmarkSampler<'_> {
                 sampling,
                 truncation,
                 stopping,
+                slots: Some(self.slots),
                 address: &address,
             })?
         };

@@ -7,6 +7,7 @@ use grpo_lambda_decoder::model::decoder::numbers_per_token;
 use grpo_lambda_decoder::model::ops::attention::PAGE;
 use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::ops::matmul::packed_len;
+use grpo_lambda_decoder::slots;
 
 use crate::config::Config as RunConfig;
 
@@ -35,6 +36,8 @@ pub struct StepShape {
     pub prompt_tokens: usize,
     /// Length limit of a response.
     pub new_tokens: usize,
+    /// Responses decoded at a time; none: all.
+    pub slots: Option<usize>,
     /// Tokens per forward pass.
     pub micro_batch_tokens: usize,
     /// Whether a frozen reference model scores the responses (beta is not 0).
@@ -52,6 +55,7 @@ impl StepShape {
             group: rl.group_size,
             prompt_tokens,
             new_tokens: rl.max_new_tokens,
+            slots: config.memory.slots,
             micro_batch_tokens: config.memory.micro_batch_tokens,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
             compensated: rl.adam.compensated,
@@ -133,9 +137,12 @@ pub fn tape_bytes(c: &Config, tokens: usize, shared: usize, scored: usize, check
 
 /// Bytes of the pages that hold keys and values when every response has full length.
 pub fn cache_bytes(c: &Config, step: &StepShape) -> usize {
-    let shared = step.prompt_tokens / PAGE;
-    let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
-    F32 * page(c) * step.prompts * (shared + step.group * own)
+    F32 * page(c) * pages(step)
+}
+
+fn pages(step: &StepShape) -> usize {
+    let prompts = std::iter::repeat_n((step.prompt_tokens, step.new_tokens), step.prompts);
+    slots::most_pages(prompts, step.group, step.slots, PAGE)
 }
 
 fn page(c: &Config) -> usize {
@@ -203,14 +210,13 @@ fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<Memor
 
 /// What is held while responses are sampled.
 fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
-    let responses = step.prompts * step.group;
+    let responses = slots::count(step.prompts * step.group, step.slots);
     let shared = step.prompt_tokens / PAGE;
     let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
     let pages = format!(
-        "{} bytes a page of {PAGE} tokens; {} prompts x ({shared} shared + {} x {own}) pages",
+        "{} bytes a page of {PAGE} tokens x {} pages: {responses} responses at a time, {shared} pages of a prompt shared, {own} each",
         F32 * page(c),
-        step.prompts,
-        step.group
+        pages(step),
     );
     let logits = format!("4 x {responses} responses x {} tokens of the vocabulary", c.vocab_size);
     vec![
@@ -355,6 +361,7 @@ mod tests {
                 group: 4,
                 prompt_tokens,
                 new_tokens,
+                slots: None,
                 micro_batch_tokens: 1,
                 reference: false,
                 compensated: true,
@@ -384,6 +391,7 @@ mod tests {
                 group: 2,
                 prompt_tokens: 5,
                 new_tokens: 5,
+                slots: None,
                 micro_batch_tokens: 1,
                 reference: true,
                 compensated: true,
@@ -419,6 +427,7 @@ mod tests {
             group: 2,
             prompt_tokens: 5,
             new_tokens: 5,
+            slots: None,
             micro_batch_tokens: 1,
             reference: true,
             compensated: true,

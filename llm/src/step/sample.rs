@@ -11,6 +11,7 @@ use super::micro_batch;
 use super::observer::{Phase, observed};
 use super::prompt::{TrainingPrompt, ids};
 use super::rollout::Rollout;
+use super::settings::StepSettings;
 use super::trainer::Trainer;
 use crate::reward::RewardBreakdown;
 
@@ -66,13 +67,11 @@ impl Trainer<'_> {
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let ids = ids(prompts);
         let address = self.settings.address(Purpose::Rollout, step, prompts);
-        engine.generate(&SamplingRequest::new(
-            &ids,
-            group_size,
-            &self.settings.eos,
-            self.settings.sampling,
-            &address,
-        ))
+        let StepSettings { eos, sampling, memory, .. } = self.settings;
+        engine.generate(&SamplingRequest {
+            slots: memory.slots,
+            ..SamplingRequest::new(&ids, group_size, eos, *sampling, &address)
+        })
     }
 
     /// Groups with their rewards.

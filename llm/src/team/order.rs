@@ -154,6 +154,7 @@ pub(super) struct SampleOrder {
     top_p: Option<f64>,
     /// Length limits by prompt, where there are some.
     limits: Vec<usize>,
+    slots: Option<usize>,
     /// Of every response, prompt by prompt.
     addresses: Vec<Address>,
 }
@@ -177,6 +178,7 @@ impl SampleOrder {
             top_k: request.truncation.top_k,
             top_p: request.truncation.top_p,
             limits: limits.get(prompts).unwrap_or_default().to_vec(),
+            slots: request.slots,
             addresses,
         }
     }
@@ -196,6 +198,7 @@ impl SampleOrder {
             sampling: SamplingParams { max_new_tokens, min_new_tokens, temperature: self.temperature },
             truncation: Truncation { top_k: self.top_k, top_p: self.top_p },
             stopping: StoppingCriteria { max_lengths: &self.limits, complete: None },
+            slots: self.slots,
             address: &address,
         };
         sampler.generate(&request).map_err(|e| match e {

@@ -48,7 +48,7 @@ impl Run<'_> {
     }
 
     pub(super) fn evaluate(&mut self, model: &dyn Sampler) -> Result<Evaluation, TrainError> {
-        let Config { seed, rl, eval, .. } = self.config;
+        let Config { seed, rl, eval, memory, .. } = self.config;
         let sampling = SamplingParams {
             max_new_tokens: rl.max_new_tokens,
             min_new_tokens: 0,
@@ -57,8 +57,9 @@ impl Run<'_> {
         // The problems are distinct, so that no answer counts twice.
         let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
         let mut progress = Progress::new("evaluation", 0, problems.len() as u64);
+        let slots = eval::eval_slots(memory.slots);
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);
-        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), sampling, &mut watch)
+        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), (sampling, slots), &mut watch)
             .map_err(|source| self.evaluation_failed(source))?;
         progress.finish();
         Ok(done)

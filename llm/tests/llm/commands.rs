@@ -321,6 +321,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         group: 8,
         prompt_tokens: 16,
         new_tokens: 64,
+        slots: None,
         micro_batch_tokens: usize::MAX,
         reference: false,
         compensated: false,

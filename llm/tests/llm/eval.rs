@@ -560,6 +560,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         tokens: &tokens,
         settings: &settings,
         stops: std::slice::from_ref(&stop),
+        slots: 3,
     };
     let prompts = [tokens.prompt("What is $1+1$?").unwrap()];
     let found = sampler.generate(&problems[0], 0, &prompts).unwrap().remove(0).remove(0);

@@ -238,11 +238,15 @@ fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
 fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
     let (model, tokens) = (decoder(&shape()), ModelTokenizer::tiny());
     let sampling = SamplingParams { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
-    let evaluate = |seed| {
+    let in_slots = |seed, slots| {
         let problems = Task::Addition.distinct(seed, Split::Test, 30);
-        eval::evaluate(&model, &tokens, (&problems, seed), sampling, &mut |_| ()).unwrap()
+        eval::evaluate(&model, &tokens, (&problems, seed), (sampling, slots), &mut |_| ()).unwrap()
     };
+    let evaluate = |seed| in_slots(seed, 128);
     let first = evaluate(4);
+    for slots in [1, 3] {
+        assert_eq!(first, in_slots(4, slots), "{slots} slots");
+    }
     assert_eq!(first, evaluate(4));
     assert_ne!(first.mean_length, evaluate(5).mean_length);
     // Nothing of n: Wilson's upper end is z^2 / (n + z^2).

@@ -10,7 +10,7 @@ mod cpu;
 use crate::device::DeviceError;
 use crate::model::Error as ModelError;
 use crate::rng::{Address, ScoreError, categorical, greedy};
-use crate::slots::{Slots, most_pages};
+use crate::slots::{self, Slots, most_pages};
 use crate::truncation::Truncation;
 
 /// The lowest temperature above 0; dividing logits by less could overflow f32.
@@ -172,6 +172,11 @@ impl SamplingRequest<'_> {
             }
         }
         Ok(())
+    }
+
+    /// How many responses are decoded at a time.
+    pub fn at_a_time(&self) -> usize {
+        slots::count(self.responses(), self.slots)
     }
 
     /// The most pages of `page` tokens that its responses hold at a time: see [`most_pages`].

@@ -146,6 +146,18 @@ impl<T: Plain> Array<T> {
         self.buffer.write(0, data)
     }
 
+    /// Overwrites elements from element `from` on.
+    ///
+    /// # Errors
+    /// When the device fails.
+    ///
+    /// # Panics
+    /// When it has fewer.
+    pub fn write_from(&self, from: usize, data: &[T]) -> Result<(), DeviceError> {
+        assert!(from + data.len() <= self.len, "{} elements from {from} of {}", data.len(), self.len);
+        self.buffer.write(from * self.stored.bytes(), data)
+    }
+
     /// All elements.
     ///
     /// # Errors

@@ -1,13 +1,14 @@
 //! Decoding on a device with a KV cache: a step reads one token of every row.
 //!
-//! Rows are the responses of a rollout, `group` to a prompt, in order. A prompt is computed once, by the layers of training, and its keys
-//! and values are copied to the rows of its group. A step is a fixed sequence of launches on fixed addresses, whichever rows have
-//! ended: it can be captured once and replayed.
+//! Rows are slots, in which the responses of a rollout are decoded one after the other. A prompt is computed once, by the layers of training,
+//! and its keys and values are copied to the pages of the rows that begin with it. A step is a fixed sequence of launches on fixed
+//! addresses, whichever rows have ended: it can be captured once and replayed. What changes when a response starts is the content of a table,
+//! [`crate::pages`], through which the kernels find the pages of a row.
 //!
 //! # Memory
 //!
-//! Per layer, keys and values are each `[rows, key heads, capacity, dim]`, with `capacity` the longest prompt and its most new tokens:
-//! see [`cache_bytes`]. All of it is freed when a [`Decoding`] is dropped, before an update begins.
+//! Per layer, keys and values are each `[pages, key heads, 32, dim]`: see [`cache_bytes`]. All of it is freed when a [`Decoding`] is dropped,
+//! before an update begins.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,12 +24,13 @@ use super::gemm::{Gemm, Matrix};
 use super::heads::{self, head_shape};
 use super::kernels::{
     AddBias, DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, Embed, FillCache, GatherRows, Kernels,
-    RmsNorm, Swiglu,
+    PAGE, RmsNorm, Swiglu,
 };
 use super::layer::Pass;
 use super::layout::Packed;
 use super::ledger::ACTIVATIONS;
 use super::lm_head::LOGITS;
+use super::pages::{Admission, PageTable};
 use super::projection::{Network, Projection};
 use super::ptr::{Ptr, PtrMut, Real};
 use super::rotary::RotaryTable;
@@ -39,46 +41,63 @@ type Result<T = ()> = std::result::Result<T, DeviceError>;
 const CACHE: &str = "keys and values";
 const STEP: &str = "decoding";
 
-/// Bytes of the keys and values of all layers: `2 layers rows (key heads) capacity dim` elements.
-pub fn cache_bytes(config: &Config, dtype: Dtype, rows: usize, capacity: usize) -> usize {
-    2 * config.num_hidden_layers * layer_elements(config, rows, capacity) * dtype.bytes()
+/// Bytes of the keys and values of all layers: `2 layers pages (key heads) 32 dim` elements.
+pub fn cache_bytes(config: &Config, dtype: Dtype, pages: usize) -> usize {
+    2 * config.num_hidden_layers * pages * page_elements(config) * dtype.bytes()
 }
 
-/// Elements of the keys, or the values, of one layer.
-fn layer_elements(config: &Config, rows: usize, capacity: usize) -> usize {
-    rows * config.num_key_value_heads * capacity * config.head_dim
+/// Elements of the keys, or the values, of a page in one layer.
+fn page_elements(config: &Config) -> usize {
+    config.num_key_value_heads * PAGE as usize * config.head_dim
 }
 
-/// The KV cache: keys and values of some rows in every layer.
+/// The KV cache: keys and values of some pages in every layer.
 #[derive(Debug)]
 struct Cache {
     /// Of every layer: keys, then values.
     layers: Vec<Array<Real>>,
-    /// Tokens that a row holds.
-    capacity: usize,
-    /// Elements of a row's keys in a layer.
-    row: usize,
+    /// `[rows + 1, width]`: the pages of every row, and of a prompt.
+    table: Array<u32>,
+    width: u32,
+    /// Elements of a page's keys in a layer.
+    page: usize,
 }
 
 impl Cache {
-    fn new(k: &Kernels, config: &Config, rows: usize, capacity: usize) -> Result<Self> {
-        let elements = 2 * layer_elements(config, rows, capacity);
-        let layers = (0..config.num_hidden_layers).map(|_| k.array(CACHE, elements));
+    fn new(k: &Kernels, config: &Config, pages: &PageTable) -> Result<Self> {
+        let page = page_elements(config);
+        let layers = (0..config.num_hidden_layers).map(|_| k.array(CACHE, 2 * pages.pages() * page));
+        let lines = (pages.slots() + 1) * pages.width();
         Ok(Cache {
             layers: layers.collect::<Result<_>>()?,
-            capacity,
-            row: layer_elements(config, 1, capacity),
+            table: Array::zeros(&k.device, STEP, lines)?,
+            width: pages.width() as u32,
+            page,
         })
     }
 
-    /// Keys of layer `l` from row `row` on.
-    fn keys(&self, l: usize, row: usize) -> PtrMut<Real> {
-        self.layers[l].at_mut(row * self.row)
+    /// Keys of layer `l`.
+    fn keys(&self, l: usize) -> PtrMut<Real> {
+        self.layers[l].ptr_mut()
     }
 
-    /// Values of layer `l` from row `row` on.
-    fn values(&self, l: usize, row: usize) -> PtrMut<Real> {
-        self.layers[l].at_mut(self.layers[l].len() / 2 + row * self.row)
+    /// Values of layer `l`.
+    fn values(&self, l: usize) -> PtrMut<Real> {
+        self.layers[l].at_mut(self.layers[l].len() / 2)
+    }
+
+    /// Copies pages in every layer.
+    fn copy(&self, copies: &[(u32, u32)]) -> Result {
+        for layer in &self.layers {
+            let device = layer.buffer().device();
+            for start in [0, layer.len() / 2] {
+                for &(from, to) in copies {
+                    let [from, to] = [from, to].map(|page| layer.at(start + page as usize * self.page));
+                    device.copy(to.address(), from.address(), from.bytes(self.page) as usize)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -93,6 +112,8 @@ pub struct Decoding<'a> {
     lengths: Array<u32>,
     next: Array<u32>,
     hidden: Array<Real>,
+    /// `[width]`: the hidden state at the end of the prompt that responses wait for.
+    kept: Array<Real>,
     normed: Array<Real>,
     qkv: Array<Real>,
     query: Array<Real>,
@@ -107,12 +128,13 @@ pub struct Decoding<'a> {
 }
 
 impl<'a> Decoding<'a> {
-    /// Memory for `rows` rows of `capacity` tokens; nothing is read yet.
+    /// Memory for the rows and the pages of `pages`; nothing is read yet.
     ///
     /// # Errors
     /// When there is too little memory or the device fails.
-    pub fn new(decoder: &'a GpuDecoder, network: Network<'a>, rows: usize, capacity: usize) -> Result<Self> {
+    pub fn new(decoder: &'a GpuDecoder, network: Network<'a>, pages: &PageTable) -> Result<Self> {
         let (k, c, heads) = (decoder.kernels(), decoder.config(), decoder.config().heads());
+        let (rows, capacity) = (pages.slots(), pages.width() * PAGE as usize);
         let of = |width: usize| k.array(STEP, rows * width);
         let index = || Array::zeros(&k.device, STEP, rows);
         let splits = DecodeAttention::splits(rows as u32, head_shape(c), capacity as u32);
@@ -122,11 +144,12 @@ impl<'a> Decoding<'a> {
             decoder,
             network,
             rows,
-            cache: Cache::new(k, c, rows, capacity)?,
-            table: decoder.table(capacity)?,
+            cache: Cache::new(k, c, pages)?,
+            table: decoder.table(pages.tokens())?,
             lengths: index()?,
             next: index()?,
             hidden: of(c.hidden_size)?,
+            kept: k.array(STEP, c.hidden_size)?,
             normed: of(c.hidden_size)?,
             qkv: of(heads.stride())?,
             query: of(heads.width())?,
@@ -160,41 +183,54 @@ impl<'a> Decoding<'a> {
         &self.next
     }
 
-    /// `[rows, vocabulary]`: after [`Decoding::step`] a line per row, after [`Decoding::prefill`] one per prompt.
+    /// `[rows, vocabulary]`: after [`Decoding::step`] a line per row, after [`Decoding::start`] one per prompt, that which waited first.
     pub fn logits(&self) -> &Array<f32> {
         &self.logits
     }
 
-    /// Reads the prompts, `rows / prompts` rows to each, about `budget` tokens at a time.
+    /// Carries out the plan of responses that start, with their pages: reads their prompts, about `budget` tokens at a time, and leaves the logits
+    /// of first tokens. Rows in which nothing starts stay as they are.
     ///
     /// # Errors
     /// When there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When the rows are no multiple of the prompts, or a prompt is empty or longer than the capacity.
-    pub fn prefill(&self, prompts: &[&[u32]], budget: usize) -> Result {
-        let group = self.rows / prompts.len();
-        assert_eq!(group * prompts.len(), self.rows, "rows of {} prompts", prompts.len());
-        let capacity = self.cache.capacity;
-        let fits = |p: &&[u32]| (1..=capacity).contains(&p.len());
-        assert!(prompts.iter().all(fits), "prompts of 1 to {capacity} tokens");
-        for range in pack(prompts.iter().map(|p| p.len()), budget) {
-            self.read_prompts(prompts, range, group)?;
+    /// When a prompt is empty or longer than the longest row.
+    pub fn start(&self, prompts: &[&[u32]], pages: &PageTable, plan: &Admission, budget: usize) -> Result {
+        self.cache.table.write(&pages.entries())?;
+        self.cache.copy(&plan.copies)?;
+        let (device, width) = (&self.kernels().device, self.config().hidden_size);
+        let line = |n: usize| self.hidden.at(n * width);
+        let (kept, bytes) = (self.kept.ptr(), self.kept.buffer().bytes());
+        if plan.resumed {
+            device.copy(line(0).address(), kept.address(), bytes)?;
         }
-        let lengths: Vec<u32> = prompts.iter().flat_map(|p| vec![p.len() as u32; group]).collect();
-        self.lengths.write(&lengths)?;
-        self.head(prompts.len())
+        let fresh: Vec<&[u32]> = plan.prompts.iter().map(|prompt| prompts[*prompt]).collect();
+        let fits = |p: &&[u32]| (1..=pages.tokens()).contains(&p.len());
+        assert!(fresh.iter().all(fits), "prompts of 1 to {} tokens", pages.tokens());
+        for range in pack(fresh.iter().map(|p| p.len()), budget) {
+            self.read_prompts(&fresh, range, plan)?;
+        }
+        if let Some(n) = plan.kept {
+            device.copy(kept.address(), line(n).address(), bytes)?;
+        }
+        self.head(fresh.len() + usize::from(plan.resumed))
     }
 
-    /// The layers over these prompts, packed: their keys and values go to the rows of their groups, and the hidden states at their last
-    /// tokens to the lines of the prompts.
-    fn read_prompts(&self, prompts: &[&[u32]], range: Range<usize>, group: usize) -> Result {
+    /// The layers over these prompts, packed: their keys and values go to the pages of the plan, and the hidden states at their last tokens to
+    /// the lines of the prompts.
+    fn read_prompts(&self, prompts: &[&[u32]], range: Range<usize>, plan: &Admission) -> Result {
         let (k, c, width) = (self.kernels(), self.config(), self.config().hidden_size);
         let mut rows = Rows::new();
         prompts[range.clone()].iter().for_each(|prompt| rows.push(prompt, prompt.len()));
-        let source = (0..range.len() as u32).flat_map(|prompt| vec![prompt; group]).collect();
+        let fills = plan.fills.iter().filter(|fill| range.contains(&fill.0));
+        let fills: Vec<(usize, usize, usize)> = fills.copied().collect();
+        let tokens: usize = fills.iter().map(|&(prompt, _, begin)| prompts[prompt].len() - begin).sum();
+        let source = fills.iter().map(|fill| (fill.0 - range.start) as u32).collect();
+        let lines = fills.iter().map(|fill| fill.1 as u32).collect();
+        let begins = fills.iter().map(|fill| fill.2 as u32).collect();
         let last = rows.offsets()[1..].iter().map(|end| *end as u32 - 1).collect();
-        let lists = IndexLists::new(&k.device, &[source, last])?;
+        let lists = IndexLists::new(&k.device, &[source, lines, begins, last])?;
         let batch = Batch::new(&k.device, &rows)?;
         let pass = Pass::new(k, self.network, &batch, self.table.ptr())?;
         let mut x: Array<Real> = k.array(ACTIVATIONS, batch.tokens() * width)?;
@@ -206,17 +242,21 @@ impl<'a> Decoding<'a> {
                 qkv: qkv.ptr(),
                 offsets: batch.offsets(),
                 source: lists.at(0),
-                keys: self.cache.keys(l, range.start * group),
-                values: self.cache.values(l, range.start * group),
-                rows: (range.len() * group) as u32,
+                keys: self.cache.keys(l),
+                values: self.cache.values(l),
+                pages: self.cache.table.ptr(),
+                lines: lists.at(1),
+                begins: lists.at(2),
+                copies: fills.len() as u32,
+                tokens: tokens as u32,
                 heads: head_shape(c),
-                capacity: self.cache.capacity as u32,
+                width: self.cache.width,
             })?;
             x = next;
         }
-        let out = self.hidden.at_mut(range.start * width);
+        let out = self.hidden.at_mut((range.start + usize::from(plan.resumed)) * width);
         let (rows, width) = (range.len() as u32, width as u32);
-        k.launch(GatherRows { x: x.ptr(), index: lists.at(1), out, rows, width })
+        k.launch(GatherRows { x: x.ptr(), index: lists.at(3), out, rows, width })
     }
 
     fn embed(&self, ids: Ptr<u32>, out: PtrMut<Real>, tokens: usize) -> Result {
@@ -243,8 +283,7 @@ impl<'a> Decoding<'a> {
     fn attend(&self, l: usize) -> Result {
         let (k, c, rows, heads) =
             (self.kernels(), self.config(), self.rows as u32, head_shape(self.config()));
-        let capacity = self.cache.capacity as u32;
-        let (keys, values) = (self.cache.keys(l, 0), self.cache.values(l, 0));
+        let (keys, values) = (self.cache.keys(l), self.cache.values(l));
         self.read_heads(l, keys, values)?;
         k.launch(DecodeAttention {
             q: self.query.ptr(),
@@ -253,10 +292,11 @@ impl<'a> Decoding<'a> {
             lengths: self.lengths.ptr(),
             out: self.attended.ptr_mut(),
             parts: self.parts.as_ref().map(Array::ptr_mut),
+            pages: self.cache.table.ptr(),
             splits: self.splits,
             rows,
             heads,
-            capacity,
+            width: self.cache.width,
             scale: (1.0 / (c.head_dim as f64).sqrt()) as f32,
         })?;
         self.combine(rows * heads.query, heads.dim)?;
@@ -269,7 +309,8 @@ impl<'a> Decoding<'a> {
     fn read_heads(&self, l: usize, keys: PtrMut<Real>, values: PtrMut<Real>) -> Result {
         let (k, c, weights) = (self.kernels(), self.config(), self.network.weights);
         let (table, lengths, q) = (self.table.ptr(), self.lengths.ptr(), self.query.ptr_mut());
-        let (rows, heads, capacity) = (self.rows as u32, head_shape(c), self.cache.capacity as u32);
+        let (rows, heads) = (self.rows as u32, head_shape(c));
+        let (pages, table_width) = (self.cache.table.ptr(), self.cache.width);
         let (layer, at) = (weights.layer(l), (self.qkv.ptr(), self.qkv.ptr_mut()));
         let head_norm = heads::head_norm(weights, l, at, rows);
         let bias = self.bias(l, Packed::Qkv);
@@ -284,10 +325,11 @@ impl<'a> Decoding<'a> {
                 q,
                 keys,
                 values,
+                pages,
                 rows,
                 width: c.hidden_size as u32,
                 heads,
-                capacity,
+                table_width,
                 eps: c.rms_norm_eps as f32,
             });
         }
@@ -297,7 +339,8 @@ impl<'a> Decoding<'a> {
         let bias = if head_norm.is_some() { None } else { bias };
         head_norm.map_or(Ok(()), |norm| k.launch(norm))?;
         let qkv = self.qkv.ptr();
-        k.launch(DecodeHeads { qkv, bias, table, lengths, q, keys, values, rows, heads, capacity })
+        let width = table_width;
+        k.launch(DecodeHeads { qkv, bias, table, lengths, q, keys, values, pages, rows, heads, width })
     }
 
     /// Attention's output from that of its splits, where there are several.

@@ -53,6 +53,7 @@ pub mod ledger;
 mod lm_head;
 pub mod lora;
 pub mod optim;
+pub mod pages;
 pub mod probe;
 mod projection;
 pub mod ptr;

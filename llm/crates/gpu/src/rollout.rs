@@ -1,8 +1,9 @@
 //! Sampling on a device: the twin of [`grpo_lambda_decoder::rollout`].
 //!
 //! Tokens are drawn on the device, and no logits leave it: a step of decoding, the sampler included, is captured once and replayed, its
-//! random numbers are uploaded beforehand, and the host asks only now and then whether a row is still active. Finished rows keep
-//! their slot in the batch: they are computed like the others, and the sampler leaves them as they are.
+//! random numbers are uploaded beforehand, and the host asks only now and then which rows are still active. The next responses that wait
+//! take the slots of those that ended ([`grpo_lambda_decoder::slots`]). Until then, and where none waits, a finished row is computed like the
+//! others, and the sampler leaves it as it is.
 //!
 //! Whether a response is complete without an end token (a stop string) is asked of its tokens on the host, at the same times: what a row
 //! sampled beyond its end until then is dropped.
@@ -13,7 +14,7 @@
 mod on_device;
 mod options;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use grpo_lambda_decoder::model::rows::check_tokens;
 use grpo_lambda_decoder::rollout::SamplingRequest;
@@ -21,6 +22,7 @@ use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse};
 
 use super::decode::Decoding;
 use super::decoder::GpuDecoder;
+use super::pages::PageTable;
 use super::projection::Network;
 pub use options::RolloutOptions;
 
@@ -31,7 +33,7 @@ pub struct Times {
     pub prefill: Duration,
     /// Everything after.
     pub decode: Duration,
-    /// Steps of decoding: tokens read after the prompts by the longest response.
+    /// Steps of decoding: where all responses start together, the tokens read after the prompts by the longest.
     pub steps: usize,
 }
 
@@ -53,18 +55,7 @@ pub fn run(
     if request.responses() == 0 {
         return Ok((vec![Vec::new(); request.prompts.len()], Times::default()));
     }
-    let clock = Instant::now();
-    let decoding = Decoding::new(decoder, network, request.responses(), capacity(request))?;
-    decoding.prefill(request.prompts, options.prefill_tokens)?;
-    decoder.kernels().device.synchronize()?;
-    let prefill = clock.elapsed();
-    let clock = Instant::now();
-    let (responses, steps) = on_device::sample(&decoding, request, options)?;
-    Ok((responses, Times { prefill, decode: clock.elapsed(), steps }))
-}
-
-/// Tokens that a row of the KV cache must hold: the longest prompt with its most new tokens.
-pub fn capacity(request: &SamplingRequest<'_>) -> usize {
-    let row = |(i, prompt): (usize, &&[u32])| prompt.len() + request.limit(i);
-    request.prompts.iter().enumerate().map(row).max().unwrap_or(0)
+    let pages = PageTable::of(request);
+    let decoding = Decoding::new(decoder, network, &pages)?;
+    on_device::sample(&decoding, request, pages, options)
 }

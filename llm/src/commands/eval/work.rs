@@ -4,6 +4,7 @@ use grpo_lambda_decoder::rollout::Sampler;
 
 use super::store_failure;
 use crate::commands::Failure;
+use crate::eval::QUEUE;
 use crate::eval::benchmark::{self, Benchmark};
 use crate::eval::completion::{CompletionRecord, ResponseOutcome};
 use crate::eval::sampler::{BenchmarkSampler, SamplerError};
@@ -83,9 +84,15 @@ impl EvalJob<'_> {
         if benchmark.embedded {
             (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
         }
-        let sampler = BenchmarkSampler { model: self.model, tokens: self.tokens, settings: &settings, stops };
+        let sampler = BenchmarkSampler {
+            model: self.model,
+            tokens: self.tokens,
+            settings: &settings,
+            stops,
+            slots: self.batch,
+        };
         let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
-        let together = (self.batch / settings.samples).max(1);
+        let together = (QUEUE * self.batch / settings.samples).max(1);
         while all.len() < problems.len() {
             // Only where training listens for signals: by itself an evaluation ends at once, and resumes.
             if let Some(signal) = stop::requested() {

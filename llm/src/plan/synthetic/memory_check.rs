@@ -1,8 +1,10 @@
 //! Whether a run fits a card, and what to change where it does not.
 
+use grpo_lambda_decoder::slots;
+
 use super::predict::StepPrediction;
 use crate::config::Config;
-use crate::eval::EVAL_BATCH;
+use crate::eval::eval_slots;
 
 /// Memory of a card that is not counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
@@ -21,8 +23,10 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
     let rl = &config.rl;
     let mut ways = Vec::new();
     // The setting with the largest effect is named first.
-    let responses = rl.prompts_per_step * rl.group_size;
-    let (evaluated, half) = (config.eval.n.min(EVAL_BATCH), |n: usize| (n / 2).max(1));
+    let slots = config.memory.slots;
+    let evaluated = config.eval.n.min(eval_slots(slots));
+    let at_a_time = slots::count(rl.prompts_per_step * rl.group_size, slots).max(evaluated);
+    let half = |n: usize| (n / 2).max(1);
     let sampling = *peak == predicted.sampling.0;
     let stage = if sampling {
         "sampling"
@@ -32,8 +36,8 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
         "a supervised step"
     };
     if sampling {
-        if evaluated > responses {
-            ways.push(format!("eval.n={responses}"));
+        if at_a_time > 1 {
+            ways.push(format!("memory.slots={}", half(at_a_time)));
         }
         ways.push(format!("rl.max_new_tokens={}", half(rl.max_new_tokens)));
     } else {

@@ -11,7 +11,7 @@ use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 use super::SyntheticStepError;
 use super::step::{RATE, generate, prompts, run, synthetic_engine};
 use crate::config::Config;
-use crate::eval::EVAL_BATCH;
+use crate::eval::{QUEUE, eval_slots};
 use crate::problems::MaxLengths;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::sft::{self, Example};
@@ -137,8 +137,11 @@ pub fn predict(
     dry.ledger().forget_peak();
     let rl = &config.rl;
     if config.eval.n > 0 {
-        let evaluated = prompts(config.eval.n.min(EVAL_BATCH), prompt_tokens, shape.vocab_size, 0);
-        generate(&engine, config, &evaluated, (1, rl.max_new_tokens), 0)?;
+        let slots = eval_slots(config.memory.slots);
+        let mut evaluation = config.clone();
+        evaluation.memory.slots = Some(slots);
+        let evaluated = prompts(config.eval.n.min(QUEUE * slots), prompt_tokens, shape.vocab_size, 0);
+        generate(&engine, &evaluation, &evaluated, (1, rl.max_new_tokens), 0)?;
     }
     let count = Count { dry: &dry, began: Cell::default(), work: Cell::default(), peak: RefCell::default() };
     run(&mut engine, config, Some(&device), (prompt_tokens, 0), &count)?;

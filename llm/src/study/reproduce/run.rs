@@ -330,7 +330,13 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
         let mut watch = |done: usize| progress.step(done as u64, &[], 0);
         // One test for all models: another seed would be another set of problems.
         let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items as usize);
-        let found = eval::evaluate(&decoder, &tokens, (&problems, TEST_SEED), sampling, &mut watch);
+        let found = eval::evaluate(
+            &decoder,
+            &tokens,
+            (&problems, TEST_SEED),
+            (sampling, eval::EVAL_BATCH),
+            &mut watch,
+        );
         let found = found.map_err(|e| GridError::Eval {
             name: cell.to_string(),
             problem: e.to_string(),

@@ -1,9 +1,25 @@
-// One token of every row against the KV cache; keys and values are [rows][key heads][capacity][dim] each.
+// One token of every row against the KV cache. Keys and values are [pages][key heads][PAGE][dim] each; a table [rows][width] names the pages
+// of every row in the order of its tokens.
+
+// Tokens of a page; as in decode.rs.
+#define PAGE 32u
+
+// The pages of a row, in keys or in values.
+struct Paged {
+  const u32* pages;
+  u32 key, dim;
+
+  // Where the numbers of a head at a position begin.
+  __device__ inline size_t at(u32 head, u32 position) const {
+    return (((size_t)pages[position / PAGE] * key + head) * PAGE + position % PAGE) * dim;
+  }
+};
 
 KERNEL(256, decode_heads)(const REAL* qkv, const REAL* bias, const float* table, const u32* lengths, REAL* q, REAL* keys,
-                          REAL* values, u32 query, u32 key, u32 dim, u32 capacity) {
+                          REAL* values, const u32* pages, u32 query, u32 key, u32 dim, u32 width) {
   const u32 row = blockIdx.x, position = lengths[row];
-  if (position >= capacity) return;
+  if (position / PAGE >= width) return;
+  const Paged paged = {pages + (size_t)row * width, key, dim};
   const u32 half = dim / 2, quads = (half + 3) / 4, heads = query + 2 * key;
   const bool wide = half % 4 == 0 && aligned(qkv) && aligned(bias) && aligned(q) && aligned(keys) && aligned(values);
   const REAL* token = qkv + (size_t)row * heads * dim;
@@ -18,7 +34,7 @@ KERNEL(256, decode_heads)(const REAL* qkv, const REAL* bias, const float* table,
     } else {
       REAL* cache = h < query + key ? keys : values;
       const u32 head = h < query + key ? h - query : h - query - key;
-      put_pairs(cache + (((size_t)row * key + head) * capacity + position) * dim, i, half, wide, pair);
+      put_pairs(cache + paged.at(head, position), i, half, wide, pair);
     }
   }
 }
@@ -117,17 +133,21 @@ __device__ inline void combine_warps(unsigned char* room, float (&o)[W / 8][4], 
 
 template <u32 W>
 __device__ inline void attend_cached(unsigned char* room, const REAL* q, const REAL* keys, const REAL* values, const u32* lengths,
-                                     REAL* out, float* parts, const Shape s, u32 capacity, u32 splits, float scale) {
+                                     REAL* out, float* parts, const u32* pages, const Shape s, u32 width, u32 splits, float scale) {
   REAL(*queries)[W + PER] = (REAL(*)[W + PER])room, (*kv)[W + PER] = queries + HEADS;
   REAL(*p)[16 + GAP] = (REAL(*)[16 + GAP])(kv + SPAN);
   static_assert(sizeof(*kv) * (HEADS + SPAN) + sizeof(*p) * SPAN <= ROOM, "tiles");
   const u32 pieces = s.parts(W), chunks = (s.group() + HEADS - 1) / HEADS, row = blockIdx.x, mine = threadIdx.x / 32 * 16;
   const u32 split = blockIdx.y % splits, piece = blockIdx.y / splits % pieces, chunk = blockIdx.y / splits / pieces % chunks;
   const u32 g = blockIdx.y / splits / pieces / chunks, first = chunk * HEADS, heads = min(HEADS, s.group() - first);
-  const u32 end = lengths[row] < capacity ? lengths[row] + 1 : capacity, span = ((end + SPAN - 1) / SPAN + splits - 1) / splits * SPAN;
+  const u32 end = min(lengths[row] + 1, width * PAGE), span = ((end + SPAN - 1) / SPAN + splits - 1) / splits * SPAN;
   const u32 stop = min(end, (split + 1) * span);
-  const size_t head = (size_t)row * s.query + g * s.group() + first, cache = ((size_t)row * s.key + g) * capacity * s.dim;
-  const Lines lines = {q + head * s.dim, s.dim}, k = {keys + cache, s.dim}, v = {values + cache, s.dim};
+  const size_t head = (size_t)row * s.query + g * s.group() + first;
+  const Lines lines = {q + head * s.dim, s.dim};
+  const Paged paged = {pages + (size_t)row * width, s.key, s.dim};
+  const auto line = [&](const REAL* cache, u32 position, u32 at) {
+    return position < stop ? cache + paged.at(g, position) + at : nullptr;
+  };
   const bool wide = wide_lines(s.dim, q, keys) && wide_lines(s.dim, values, values);
   float o[W / 8][4] = {}, top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
   for (u32 from = split * span; from < stop; from += SPAN) {
@@ -137,13 +157,13 @@ __device__ inline void attend_cached(unsigned char* room, const REAL* q, const R
       __syncthreads();
       if (pieces > 1 || from == split * span)
         fetch<HEADS, W>(queries, s.dim - at, wide, [&](u32 i) { return lines.at(i, i < heads, at); });
-      fetch<SPAN, W>(kv, s.dim - at, wide, [&](u32 i) { return k.at(from + i, from + i < stop, at); });
+      fetch<SPAN, W>(kv, s.dim - at, wide, [&](u32 i) { return line(keys, from + i, at); });
       __syncthreads();
       product<W, 16, true>(x, queries[0], W + PER, kv[mine], W + PER);
     }
     online_softmax<16, W>(x, scale, top, total, o, p + mine, [&](u32, u32 key) { return from + mine + key < stop; });
     __syncthreads();
-    fetch<SPAN, W>(kv, s.dim - piece * W, wide, [&](u32 i) { return v.at(from + i, from + i < stop, piece * W); });
+    fetch<SPAN, W>(kv, s.dim - piece * W, wide, [&](u32 i) { return line(values, from + i, piece * W); });
     __syncthreads();
     product<16, W, false>(o, p[mine], 16 + GAP, kv[mine], W + PER);
   }
@@ -151,14 +171,14 @@ __device__ inline void attend_cached(unsigned char* room, const REAL* q, const R
 }
 
 KERNEL(256, decode_attention)(const REAL* q, const REAL* keys, const REAL* values, const u32* lengths, REAL* out, float* parts,
-                              u32 query, u32 key, u32 dim, u32 capacity, u32 splits, float scale) {
+                              const u32* pages, u32 query, u32 key, u32 dim, u32 width, u32 splits, float scale) {
   alignas(16) __shared__ unsigned char room[ROOM];
   const Shape s = {query, key, dim};
 #if BF16
-  if (dim > 64) attend_cached<128>(room, q, keys, values, lengths, out, parts, s, capacity, splits, scale);
+  if (dim > 64) attend_cached<128>(room, q, keys, values, lengths, out, parts, pages, s, width, splits, scale);
   else
 #endif
-    attend_cached<64>(room, q, keys, values, lengths, out, parts, s, capacity, splits, scale);
+    attend_cached<64>(room, q, keys, values, lengths, out, parts, pages, s, width, splits, scale);
 }
 
 // The splits of every head in their order.
@@ -179,15 +199,18 @@ KERNEL(128, decode_combine)(const float* parts, REAL* out, u32 splits, u32 dim) 
   }
 }
 
-KERNEL(256, fill_cache)(const REAL* qkv, const u32* offsets, const u32* source, REAL* keys, REAL* values, u32 query, u32 key, u32 dim,
-                        u32 capacity) {
-  const u32 row = blockIdx.x, head = blockIdx.y, prompt = source[row], start = offsets[prompt], len = offsets[prompt + 1] - start;
-  const u32 quads = (dim + 3) / 4, n = (len < capacity ? len : capacity) * quads, stride = (query + 2 * key) * dim;
+// The keys and values of a prompt from a position on, into the pages that a line of the table names.
+KERNEL(256, fill_cache)(const REAL* qkv, const u32* offsets, const u32* source, REAL* keys, REAL* values, const u32* pages,
+                        const u32* lines, const u32* begins, u32 query, u32 key, u32 dim, u32 width) {
+  const u32 copy = blockIdx.x, head = blockIdx.y, prompt = source[copy], start = offsets[prompt];
+  const u32 len = min(offsets[prompt + 1] - start, width * PAGE), begin = min(begins[copy], len);
+  const u32 quads = (dim + 3) / 4, n = (len - begin) * quads, stride = (query + 2 * key) * dim;
   const bool wide = dim % 4 == 0 && aligned(qkv) && aligned(keys) && aligned(values);
+  const Paged paged = {pages + (size_t)lines[copy] * width, key, dim};
   for (u32 at = threadIdx.x; at < n; at += blockDim.x) {
-    const u32 position = at / quads, i = at % quads * 4;
+    const u32 position = begin + at / quads, i = at % quads * 4;
     const REAL* token = qkv + (size_t)(start + position) * stride + (query + head) * dim;
-    const size_t to = (((size_t)row * key + head) * capacity + position) * dim;
+    const size_t to = paged.at(head, position);
     put(keys + to, i, dim, wide, get(token, i, dim, wide));
     put(values + to, i, dim, wide, get(token + key * dim, i, dim, wide));
   }

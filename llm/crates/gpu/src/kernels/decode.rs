@@ -1,6 +1,7 @@
 //! Decoding: one token of every row against the KV cache, and filling the cache with prompts.
 //!
-//! Keys and values of a layer are `[rows, key, capacity, dim]` each.
+//! Keys and values of a layer are `[pages, key, PAGE, dim]` each, and a table `[lines, width]` names the pages of every row in the order of
+//! its tokens: of a row beyond its tokens whatever is there is not read.
 
 use grpo_lambda_decoder::device::DeviceError;
 
@@ -9,6 +10,9 @@ use super::heads::HeadShape;
 use super::launch::{Kernel, ROW};
 use crate::device::Device;
 use crate::ptr::{Arg, Ptr, PtrMut, Real};
+
+/// Tokens of a page of the cache.
+pub const PAGE: u32 = 32;
 
 /// Queries, keys and values of one token of every row, plus their bias, queries and keys rotated by the token's position: keys and
 /// values go into the cache. A row that is full stays as it is.
@@ -28,12 +32,14 @@ pub struct DecodeHeads {
     pub keys: PtrMut<Real>,
     /// Cached values.
     pub values: PtrMut<Real>,
+    /// `[rows, width]`: the pages of every row.
+    pub pages: Ptr<u32>,
     /// Rows.
     pub rows: u32,
     /// How many heads of which size.
     pub heads: HeadShape,
-    /// Tokens that a row of the cache holds.
-    pub capacity: u32,
+    /// Pages that a line of the table names.
+    pub width: u32,
 }
 
 impl Kernel for DecodeHeads {
@@ -53,10 +59,11 @@ impl Kernel for DecodeHeads {
             self.q.into(),
             self.keys.into(),
             self.values.into(),
+            self.pages.into(),
             self.heads.query.into(),
             self.heads.key.into(),
             self.heads.dim.into(),
-            self.capacity.into(),
+            self.width.into(),
         ]
     }
 
@@ -84,14 +91,16 @@ pub struct DecodeAttention {
     /// `[rows, query, splits, dim + 2]`, where there are several: the largest score of a split, the sum of `e^(score - largest)`, and the
     /// sum of the values by them. [`DecodeCombine`] makes the output of it.
     pub parts: Option<PtrMut<f32>>,
+    /// `[rows, width]`: the pages of every row.
+    pub pages: Ptr<u32>,
     /// Parts of the positions, at least 1.
     pub splits: u32,
     /// Rows.
     pub rows: u32,
     /// How many heads of which size, at most [`HeadShape::WIDEST`].
     pub heads: HeadShape,
-    /// Tokens that a row of the cache holds.
-    pub capacity: u32,
+    /// Pages that a line of the table names.
+    pub width: u32,
     /// Factor of the scores.
     pub scale: f32,
 }
@@ -129,10 +138,11 @@ impl Kernel for DecodeAttention {
             self.lengths.into(),
             self.out.into(),
             self.parts.into(),
+            self.pages.into(),
             self.heads.query.into(),
             self.heads.key.into(),
             self.heads.dim.into(),
-            self.capacity.into(),
+            self.width.into(),
             self.splits.into(),
             self.scale.into(),
         ]
@@ -141,7 +151,7 @@ impl Kernel for DecodeAttention {
     fn bytes(&self) -> f64 {
         let HeadShape { query, key, dim } = self.heads;
         let (rows, line) = (self.rows as usize, (query * dim) as usize);
-        let cached = self.keys.bytes(2 * rows * key as usize * self.capacity as usize * dim as usize);
+        let cached = self.keys.bytes(2 * rows * key as usize * (self.width * PAGE) as usize * dim as usize);
         let parts = self.parts.map_or(self.out.bytes(rows * line), |parts| {
             parts.bytes(rows * query as usize * self.splits as usize * (dim as usize + 2))
         });
@@ -186,25 +196,34 @@ impl Kernel for DecodeCombine {
     }
 }
 
-/// Copies the keys and values of a prompt into every row of the cache.
+/// Copies the keys and values of prompts into pages of the cache: each copy is of a prompt from a position on, into the pages of a line of
+/// the table.
 #[derive(Clone, Copy, Debug)]
 pub struct FillCache {
     /// `[tokens, (query + 2 key) dim]` of the prompts, queries and keys rotated.
     pub qkv: Ptr<Real>,
     /// `[prompts + 1]`: the token at which each prompt begins.
     pub offsets: Ptr<u32>,
-    /// `[rows]`: the prompt of a row of the cache.
+    /// `[copies]`: the prompt.
     pub source: Ptr<u32>,
     /// Cached keys.
     pub keys: PtrMut<Real>,
     /// Cached values.
     pub values: PtrMut<Real>,
-    /// Rows of the cache.
-    pub rows: u32,
+    /// `[lines, width]`: pages.
+    pub pages: Ptr<u32>,
+    /// `[copies]`: the line of the table.
+    pub lines: Ptr<u32>,
+    /// `[copies]`: the first position that is copied.
+    pub begins: Ptr<u32>,
+    /// Copies.
+    pub copies: u32,
+    /// Tokens of all copies.
+    pub tokens: u32,
     /// How many heads of which size.
     pub heads: HeadShape,
-    /// Tokens that a row of the cache holds.
-    pub capacity: u32,
+    /// Pages that a line of the table names.
+    pub width: u32,
 }
 
 impl Kernel for FillCache {
@@ -212,7 +231,7 @@ impl Kernel for FillCache {
     const BLOCK: u32 = ROW;
 
     fn grid(&self) -> (u32, u32) {
-        (self.rows, self.heads.key)
+        (self.copies, self.heads.key)
     }
 
     fn args(&self) -> Vec<Arg> {
@@ -222,16 +241,19 @@ impl Kernel for FillCache {
             self.source.into(),
             self.keys.into(),
             self.values.into(),
+            self.pages.into(),
+            self.lines.into(),
+            self.begins.into(),
             self.heads.query.into(),
             self.heads.key.into(),
             self.heads.dim.into(),
-            self.capacity.into(),
+            self.width.into(),
         ]
     }
 
     fn bytes(&self) -> f64 {
         let HeadShape { key, dim, .. } = self.heads;
-        2.0 * self.keys.bytes(2 * self.rows as usize * self.capacity as usize * (key * dim) as usize)
+        2.0 * self.keys.bytes(2 * self.tokens as usize * (key * dim) as usize)
     }
 }
 
@@ -257,10 +279,11 @@ mod tests {
                 lengths: Ptr::new(0, kernels.dtype),
                 out: write,
                 parts: None,
+                pages: Ptr::new(0, kernels.dtype),
                 splits: 1,
                 rows: 1,
                 heads: HeadShape { query: 1, key: 1, dim },
-                capacity: 1,
+                width: 1,
                 scale: 1.0,
             };
             kernels.launch(attention).map_err(|e| e.to_string())

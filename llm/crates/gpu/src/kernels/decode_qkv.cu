@@ -36,7 +36,8 @@ __device__ inline void row_scales(const REAL* x, float* scales, u32 rows, u32 wi
 }
 
 KERNEL(512, decode_qkv)(const REAL* x, const REAL* norm, const REAL* weight, const REAL* bias, const float* table, const u32* lengths,
-                        REAL* q, REAL* keys, REAL* values, u32 rows, u32 width, u32 query, u32 key, u32 dim, u32 capacity, float eps) {
+                        REAL* q, REAL* keys, REAL* values, const u32* pages, u32 rows, u32 width, u32 query, u32 key, u32 dim,
+                        u32 table_width, float eps) {
   constexpr u32 DEPTH = 512 / sizeof(REAL), LINE = DEPTH + PER, FOURS = DEPTH / 4;
   constexpr size_t TILES = (ROWS + 2 * PAIRS) * LINE * sizeof(REAL), PARTS = SUMS * ROWS * 2 * PAIRS * sizeof(float);
   alignas(16) __shared__ unsigned char room[TILES > PARTS ? TILES : PARTS];
@@ -80,7 +81,8 @@ KERNEL(512, decode_qkv)(const REAL* x, const REAL* norm, const REAL* weight, con
   const u32 row = threadIdx.x / PAIRS, i = first + threadIdx.x % PAIRS;
   if (row >= rows || i >= half) return;
   const u32 position = lengths[from + row];
-  if (position >= capacity) return;
+  if (position / PAGE >= table_width) return;
+  const Paged paged = {pages + (size_t)(from + row) * table_width, key, dim};
   float low = 0.0f, high = 0.0f;
 #pragma unroll
   for (u32 n = 0; n < SUMS; n++) {
@@ -100,7 +102,7 @@ KERNEL(512, decode_qkv)(const REAL* x, const REAL* norm, const REAL* weight, con
   }
   const u32 cached = h < query + key ? h - query : h - query - key;
   REAL* to = h < query ? q + ((size_t)(from + row) * query + h) * dim
-                       : (h < query + key ? keys : values) + (((size_t)(from + row) * key + cached) * capacity + position) * dim;
+                       : (h < query + key ? keys : values) + paged.at(cached, position);
   store(to + i, low);
   store(to + i + half, high);
 }

@@ -26,14 +26,16 @@ pub struct DecodeQkv {
     pub keys: PtrMut<Real>,
     /// Cached values.
     pub values: PtrMut<Real>,
+    /// `[rows, table_width]`: the pages of every row.
+    pub pages: Ptr<u32>,
     /// Rows.
     pub rows: u32,
     /// Elements of a hidden state.
     pub width: u32,
     /// How many heads of which size.
     pub heads: HeadShape,
-    /// Tokens that a row of the cache holds.
-    pub capacity: u32,
+    /// Pages that a line of the table names.
+    pub table_width: u32,
     /// Added to the mean square.
     pub eps: f32,
 }
@@ -65,12 +67,13 @@ impl Kernel for DecodeQkv {
             self.q.into(),
             self.keys.into(),
             self.values.into(),
+            self.pages.into(),
             self.rows.into(),
             self.width.into(),
             self.heads.query.into(),
             self.heads.key.into(),
             self.heads.dim.into(),
-            self.capacity.into(),
+            self.table_width.into(),
             self.eps.into(),
         ]
     }

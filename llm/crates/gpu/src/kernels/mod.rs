@@ -23,7 +23,7 @@ mod swiglu;
 
 pub use adamw::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 pub use attention::{Attention, AttentionKeys, AttentionQueries, Segments, TILE};
-pub use decode::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache};
+pub use decode::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, PAGE};
 pub use decode_qkv::DecodeQkv;
 pub use embed::{Embed, EmbedBackward, GatherRows, ScatterRows};
 pub use head_norm::{HeadNorm, HeadNormBackward, HeadNormWeight};

@@ -6,6 +6,9 @@
 #define TRUNCATED 2u
 #define NOT_NUMBERS 3u
 
+// The line of a row that draws nothing; as in sample.rs.
+#define NO_LINE 0xffffffffu
+
 // A place in the order of scores: larger for a larger score, and never 0.
 __device__ inline u32 place_of(float score) {
   const u32 bits = __float_as_uint(score);
@@ -183,7 +186,8 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
                      const u32* limits, u32* next, const double* uniforms, u32* tokens, float* logps, float* entropies, const u32* eos,
                      u32 eos_len) {
   __shared__ u32 state[2];
-  const u32 row = blockIdx.x;
+  const u32 row = blockIdx.x, from = source ? source[row] : row;
+  if (from == NO_LINE) return;
   if (threadIdx.x == 0) {
     state[0] = status[row];
     state[1] = produced[row];
@@ -196,7 +200,7 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
     if (threadIdx.x == 0) status[row] = TRUNCATED;
     return;
   }
-  const float* line = logits + (size_t)(source ? source[row] : row) * vocabulary;
+  const float* line = logits + (size_t)from * vocabulary;
   const OnlineSoftmax all = normaliser(line, vocabulary, inverse_temperature);
   if (!(all.sum > 0.0f)) {  // a NaN, plus infinity, or nothing but minus infinity
     if (threadIdx.x == 0) status[row] = NOT_NUMBERS;

@@ -59,7 +59,7 @@ pub struct SampleState {
 pub struct Sample {
     /// `[rows, vocabulary]`; with `source`, as many rows as it names.
     pub logits: Ptr<f32>,
-    /// `[rows]`: the row of logits that each row draws from, where that is not its own.
+    /// `[rows]`: the row of logits that each row draws from, where that is not its own; [`Sample::NO_LINE`] where it draws nothing.
     pub source: Option<Ptr<u32>>,
     /// Elements of a row of logits.
     pub vocabulary: u32,
@@ -77,6 +77,11 @@ pub struct Sample {
     pub top_p: Option<Ptr<f64>>,
     /// The rows.
     pub state: SampleState,
+}
+
+impl Sample {
+    /// The source of a row that draws nothing and stays as it is.
+    pub const NO_LINE: u32 = u32::MAX;
 }
 
 impl Kernel for Sample {

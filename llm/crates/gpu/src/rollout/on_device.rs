@@ -1,25 +1,32 @@
 //! Sampling where the logits are: a step of decoding with the sampler in it is captured once and replayed.
 
+use std::time::{Duration, Instant};
+
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::decoder::inverse;
 use grpo_lambda_decoder::rng::{ScoreError, unit};
 use grpo_lambda_decoder::rollout::{CompletionTest, SamplingRequest};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse};
+use grpo_lambda_decoder::slots::Slots;
 use rand_chacha::rand_core::Rng;
 
+use super::Times;
 use super::options::RolloutOptions;
 use crate::array::Array;
 use crate::decode::Decoding;
+use crate::device::Graph;
 use crate::kernels::{Sample, SampleState, Status};
-use crate::ptr::Ptr;
+use crate::pages::PageTable;
+use crate::ptr::Plain;
 
 /// Its use in the ledger.
 const SAMPLER: &str = "sampler";
 
-/// Arrays that the sampling kernels work on.
+/// Arrays that the sampling kernels work on, a row for each slot.
 struct DeviceSampler<'d> {
     decoding: &'d Decoding<'d>,
     rows: usize,
+    source: Array<u32>,
     max_new_tokens: usize,
     produced: Array<u32>,
     status: Array<u32>,
@@ -40,22 +47,24 @@ struct DeviceSampler<'d> {
 impl<'d> DeviceSampler<'d> {
     fn new(decoding: &'d Decoding<'d>, request: &SamplingRequest<'_>) -> Result<Self, DeviceError> {
         let device = &decoding.kernels().device;
-        let limits = limits(request);
-        let rows = limits.len();
-        let max_new_tokens = limits.iter().max().map_or(1, |&most| most.max(1) as usize);
+        let rows = request.at_a_time();
+        let limits = (0..request.prompts.len()).map(|prompt| request.limit(prompt));
+        let max_new_tokens = limits.max().map_or(1, |most| most.max(1));
         let greedy = request.sampling.temperature <= 0.0;
-        let uniforms = if greedy { vec![0.0; max_new_tokens] } else { uniforms(request, max_new_tokens) };
+        let each = || Array::zeros(device, SAMPLER, rows);
+        let cells = rows * max_new_tokens;
         Ok(DeviceSampler {
             decoding,
             rows,
+            source: each()?,
             max_new_tokens,
-            produced: Array::zeros(device, SAMPLER, rows)?,
-            status: Array::zeros(device, SAMPLER, rows)?,
-            tokens: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
-            logps: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
-            entropies: Array::zeros(device, SAMPLER, rows * max_new_tokens)?,
-            limits: Array::of(device, SAMPLER, &limits)?,
-            uniforms: Array::of(device, SAMPLER, &uniforms)?,
+            produced: each()?,
+            status: each()?,
+            tokens: Array::zeros(device, SAMPLER, cells)?,
+            logps: Array::zeros(device, SAMPLER, cells)?,
+            entropies: Array::zeros(device, SAMPLER, cells)?,
+            limits: each()?,
+            uniforms: Array::zeros(device, SAMPLER, if greedy { max_new_tokens } else { cells })?,
             eos: Array::of(device, SAMPLER, request.eos)?,
             eos_len: request.eos.len(),
             inverse_temperature: inverse(request.temperature()),
@@ -84,15 +93,16 @@ impl<'d> DeviceSampler<'d> {
         }
     }
 
-    /// Draws a token of every row from its line of the logits, whose step read one token, or from the line of a prompt that `source` names.
-    fn draw(&self, source: Option<Ptr<u32>>) -> Result<(), DeviceError> {
+    /// Draws a token of every row from its line of the logits, whose step read one token; of the first tokens, those from the lines of prompts
+    /// that `source` names.
+    fn draw(&self, first: bool) -> Result<(), DeviceError> {
         self.decoding.kernels().launch(Sample {
             logits: self.decoding.logits().ptr(),
-            source,
+            source: first.then(|| self.source.ptr()),
             vocabulary: self.decoding.config().vocab_size as u32,
             inverse_temperature: self.inverse_temperature,
             greedy: self.greedy,
-            advance: source.is_none(),
+            advance: !first,
             min_new_tokens: self.min_new_tokens,
             top_k: self.top_k,
             top_p: self.top_p.as_ref().map(Array::ptr),
@@ -102,55 +112,144 @@ impl<'d> DeviceSampler<'d> {
 
     fn step(&self) -> Result<(), DeviceError> {
         self.decoding.step()?;
-        self.draw(None)
+        self.draw(false)
     }
 
-    /// Ends the rows that are complete by now, and says whether any goes on.
-    fn is_active(&self, endings: &mut Endings<'_>) -> Result<bool, DeviceError> {
-        let mut status = self.status.read()?;
-        if endings.find(self)? {
-            endings.mark(&mut status);
-            self.status.write(&status)?;
+    /// Makes the rows of these slots those of responses that have their prompts and no token yet.
+    fn begin(&self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Result<(), DeviceError> {
+        let (arrays, lengths) = ([&self.produced, &self.status, &self.limits], self.decoding.lengths());
+        let [mut produced, mut status, mut limits] =
+            [arrays[0].read()?, arrays[1].read()?, arrays[2].read()?];
+        let mut read = lengths.read()?;
+        for &(slot, response) in started {
+            let prompt = response / request.group;
+            (produced[slot], status[slot]) = (0, Status::Active as u32);
+            limits[slot] = request.limit(prompt) as u32;
+            read[slot] = request.prompts[prompt].len() as u32;
+            if !self.greedy {
+                let numbers = uniforms(request, response, self.max_new_tokens);
+                self.uniforms.write_from(slot * self.max_new_tokens, &numbers)?;
+            }
         }
-        Ok(status.contains(&(Status::Active as u32)))
+        arrays.iter().zip([produced, status, limits]).try_for_each(|(array, now)| array.write(&now))?;
+        lengths.write(&read)
     }
 
-    fn responses(
+    /// `len` numbers of a row.
+    fn row<T: Plain>(&self, of: &Array<T>, row: usize, len: usize) -> Result<Vec<T>, DeviceError> {
+        of.read_from(row * self.max_new_tokens, len)
+    }
+}
+
+/// A request on its way.
+struct Rollout<'r, 'd> {
+    request: &'r SamplingRequest<'r>,
+    options: RolloutOptions,
+    sampler: DeviceSampler<'d>,
+    slots: Slots,
+    pages: PageTable,
+    endings: Endings<'r>,
+    /// For every slot the step at which its response has its most tokens.
+    due: Vec<usize>,
+    /// Steps so far, and at the last question.
+    steps: usize,
+    asked: usize,
+    prefill: Duration,
+    graph: Option<Box<dyn Graph>>,
+    out: Vec<SampledResponse>,
+}
+
+impl Rollout<'_, '_> {
+    /// Starts waiting responses in free slots. Whether there were any.
+    fn refill(&mut self) -> Result<bool, DeviceError> {
+        let started = self.slots.fill();
+        if started.is_empty() {
+            return Ok(false);
+        }
+        let clock = Instant::now();
+        let plan = self.pages.admit(self.request, &started);
+        self.sampler.begin(self.request, &started)?;
+        let decoding = self.sampler.decoding;
+        decoding.start(self.request.prompts, &self.pages, &plan, self.options.prefill_tokens)?;
+        self.sampler.source.write(&plan.source)?;
+        self.sampler.draw(true)?;
+        decoding.kernels().device.synchronize()?;
+        self.prefill += clock.elapsed();
+        for (slot, response) in started {
+            self.endings.forget(slot);
+            self.due[slot] = self.steps + self.request.limit(response / self.request.group).max(1) - 1;
+        }
+        Ok(true)
+    }
+
+    /// Frees the slots of responses that ended, where it is time to ask or a response has its most tokens.
+    fn settle(&mut self) -> Result<(), RolloutError> {
+        // With nothing that ends it every response runs to its limit.
+        let asks = (!self.request.eos.is_empty() || self.endings.complete.is_some())
+            && self.steps > self.asked
+            && self.steps.is_multiple_of(self.options.poll_every.max(1));
+        let running: Vec<(usize, usize)> = self.slots.running().collect();
+        if !asks && !running.iter().any(|(slot, _)| self.due[*slot] <= self.steps) {
+            return Ok(());
+        }
+        self.asked = self.steps;
+        let mut status = self.sampler.status.read()?;
+        if self.endings.find(&self.sampler, &running)? {
+            self.endings.mark(&mut status);
+            self.sampler.status.write(&status)?;
+        }
+        let produced = self.sampler.produced.read()?;
+        for (slot, response) in running {
+            if status[slot] != Status::Active as u32 || self.due[slot] <= self.steps {
+                self.out[response] = self.response(slot, response, status[slot], produced[slot])?;
+                self.slots.free(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// The response in a slot, which ended.
+    fn response(
         &self,
-        request: &SamplingRequest<'_>,
-        mut endings: Endings<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
-        endings.find(self)?;
-        let (mut status, mut produced) = (self.status.read()?, self.produced.read()?);
-        endings.mark(&mut status);
-        let broken = |row: usize| RolloutError::Scores {
-            prompt: row / request.group,
-            response: row % request.group,
-            position: produced[row] as usize,
-            source: ScoreError::Somewhere,
-        };
-        if let Some(row) = status.iter().position(|&status| status == Status::NotNumbers as u32) {
-            return Err(broken(row));
+        slot: usize,
+        response: usize,
+        status: u32,
+        produced: u32,
+    ) -> Result<SampledResponse, RolloutError> {
+        let (prompt, response) = (response / self.request.group, response % self.request.group);
+        if status == Status::NotNumbers as u32 {
+            let (position, source) = (produced as usize, ScoreError::Somewhere);
+            return Err(RolloutError::Scores { prompt, response, position, source });
         }
         // With no end token it is known, also where nothing was computed.
-        if request.eos.is_empty() {
-            produced = limits(request);
+        let most = if self.request.eos.is_empty() { self.request.limit(prompt) } else { produced as usize };
+        let len = self.endings.ended[slot].map_or(most, |ended| ended as usize);
+        let wide = |numbers: Vec<f32>| numbers.into_iter().map(f64::from).collect();
+        let sampler = &self.sampler;
+        Ok(SampledResponse {
+            tokens: sampler.row(&sampler.tokens, slot, len)?,
+            logps: wide(sampler.row(&sampler.logps, slot, len)?),
+            entropies: wide(sampler.row(&sampler.entropies, slot, len)?),
+            truncated: status == Status::Truncated as u32,
+        })
+    }
+
+    fn step(&mut self) -> Result<(), DeviceError> {
+        // The first step is launched: what a library loads at first use must not fall into the capture.
+        if self.options.capture && self.steps == 1 {
+            let device = &self.sampler.decoding.kernels().device;
+            device.begin_capture()?;
+            let launched = self.sampler.step();
+            // Ended in any case; the first failure is the one reported.
+            let ended = device.end_capture();
+            launched?;
+            self.graph = Some(ended?);
         }
-        endings.cut(&mut produced);
-        let (tokens, logps, entropies) = (self.tokens.read()?, self.logps.read()?, self.entropies.read()?);
-        let wide = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect();
-        let response = |row: usize| {
-            let start = row * self.max_new_tokens;
-            let range = start..start + produced[row] as usize;
-            SampledResponse {
-                tokens: tokens[range.clone()].to_vec(),
-                logps: wide(&logps[range.clone()]),
-                entropies: wide(&entropies[range]),
-                truncated: status[row] == Status::Truncated as u32,
-            }
-        };
-        let all: Vec<SampledResponse> = (0..self.rows).map(response).collect();
-        Ok(all.chunks(request.group).map(<[SampledResponse]>::to_vec).collect())
+        self.steps += 1;
+        match &self.graph {
+            Some(graph) => graph.replay(),
+            None => self.sampler.step(),
+        }
     }
 }
 
@@ -166,21 +265,25 @@ struct Endings<'r> {
 
 impl<'r> Endings<'r> {
     fn new(request: &SamplingRequest<'r>) -> Self {
-        let rows = request.responses();
+        let rows = request.at_a_time();
         Endings { complete: request.stopping.complete, asked: vec![0; rows], ended: vec![None; rows] }
     }
 
+    /// Another response begins in a row.
+    fn forget(&mut self, row: usize) {
+        (self.asked[row], self.ended[row]) = (0, None);
+    }
+
     /// Asks about what was sampled since it was last asked. Whether another row is complete.
-    fn find(&mut self, sampler: &DeviceSampler<'_>) -> Result<bool, DeviceError> {
+    fn find(&mut self, sampler: &DeviceSampler<'_>, running: &[(usize, usize)]) -> Result<bool, DeviceError> {
         let Some(complete) = self.complete else { return Ok(false) };
-        let (produced, tokens) = (sampler.produced.read()?, sampler.tokens.read()?);
+        let produced = sampler.produced.read()?;
         let mut found = false;
-        for (row, tokens) in tokens.chunks_exact(sampler.max_new_tokens).enumerate() {
+        for &(row, _) in running {
             let (asked, now) = (self.asked[row], produced[row] as usize);
-            if self.ended[row].is_none() {
-                self.ended[row] = (asked + 1..=now).find(|&n| complete(&tokens[..n])).map(|n| n as u32);
-                found |= self.ended[row].is_some();
-            }
+            let tokens = sampler.row(&sampler.tokens, row, now)?;
+            self.ended[row] = (asked + 1..=now).find(|&n| complete(&tokens[..n])).map(|n| n as u32);
+            found |= self.ended[row].is_some();
             self.asked[row] = now;
         }
         Ok(found)
@@ -191,70 +294,51 @@ impl<'r> Endings<'r> {
         let complete = status.iter_mut().zip(&self.ended).filter(|(_, ended)| ended.is_some());
         complete.for_each(|(status, _)| *status = Status::Ended as u32);
     }
-
-    /// Gives complete rows their length.
-    fn cut(&self, produced: &mut [u32]) {
-        for (produced, ended) in produced.iter_mut().zip(&self.ended) {
-            *produced = ended.unwrap_or(*produced);
-        }
-    }
 }
 
 fn whole(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// The random numbers of every response, `[rows, max_new_tokens]`.
-fn uniforms(request: &SamplingRequest<'_>, max_new_tokens: usize) -> Vec<f64> {
-    let row = |row: usize| {
-        let mut rng = (request.address)(row / request.group, row % request.group).generator(0);
-        (0..max_new_tokens).map(move |_| unit(rng.next_u64()))
-    };
-    (0..request.responses()).flat_map(row).collect()
+/// The random numbers of a response, which do not depend on its slot.
+fn uniforms(request: &SamplingRequest<'_>, response: usize, max_new_tokens: usize) -> Vec<f64> {
+    let mut rng = (request.address)(response / request.group, response % request.group).generator(0);
+    (0..max_new_tokens).map(|_| unit(rng.next_u64())).collect()
 }
 
-/// The length limit of every response.
-fn limits(request: &SamplingRequest<'_>) -> Vec<u32> {
-    (0..request.responses()).map(|row| request.limit(row / request.group) as u32).collect()
-}
-
-/// The responses, by prompt, and how many steps of decoding they took.
+/// The responses, by prompt, and where the time went.
 pub(super) fn sample(
     decoding: &Decoding<'_>,
     request: &SamplingRequest<'_>,
+    pages: PageTable,
     options: RolloutOptions,
-) -> Result<(Vec<Vec<SampledResponse>>, usize), RolloutError> {
-    let device = &decoding.kernels().device;
-    let sampler = DeviceSampler::new(decoding, request)?;
-    let source: Vec<u32> = (0..request.responses()).map(|row| (row / request.group) as u32).collect();
-    let source = Array::of(device, SAMPLER, &source)?;
-    let mut endings = Endings::new(request);
-    sampler.draw(Some(source.ptr()))?;
-    let mut steps = 0;
-    let mut graph = None;
-    while steps + 1 < sampler.max_new_tokens {
-        // The first step is launched: what a library loads at first use must not fall into the capture.
-        if options.capture && steps == 1 {
-            device.begin_capture()?;
-            let launched = sampler.step();
-            // Ended in any case; the first failure is the one reported.
-            let ended = device.end_capture();
-            launched?;
-            graph = Some(ended?);
+) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
+    let clock = Instant::now();
+    let mut rollout = Rollout {
+        request,
+        options,
+        sampler: DeviceSampler::new(decoding, request)?,
+        slots: Slots::new(request.responses(), request.slots),
+        due: vec![0; request.at_a_time()],
+        pages,
+        endings: Endings::new(request),
+        steps: 0,
+        asked: 0,
+        prefill: Duration::ZERO,
+        graph: None,
+        out: vec![SampledResponse::default(); request.responses()],
+    };
+    loop {
+        rollout.settle()?;
+        if rollout.refill()? {
+            continue;
         }
-        match &graph {
-            Some(graph) => graph.replay()?,
-            None => sampler.step()?,
-        }
-        steps += 1;
-        // With nothing that ends it every response runs to its limit.
-        if (!request.eos.is_empty() || endings.complete.is_some())
-            && steps.is_multiple_of(options.poll_every.max(1))
-            && !sampler.is_active(&mut endings)?
-        {
+        if rollout.slots.running().next().is_none() {
             break;
         }
+        rollout.step()?;
     }
-    device.synchronize()?;
-    Ok((sampler.responses(request, endings)?, steps))
+    let Rollout { steps, prefill, out, .. } = rollout;
+    let times = Times { prefill, decode: clock.elapsed().saturating_sub(prefill), steps };
+    Ok((out.chunks(request.group).map(<[SampledResponse]>::to_vec).collect(), times))
 }

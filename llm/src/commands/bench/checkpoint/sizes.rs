@@ -54,7 +54,7 @@ impl Sizes {
             eos: Vec::new(),
             seed: 0,
             inner_updates: 1,
-            memory: MemoryConfig { micro_batch_tokens: usize::MAX, recompute_layers: false },
+            memory: MemoryConfig { micro_batch_tokens: usize::MAX, recompute_layers: false, slots: None },
             reference: false,
             evidence: None,
             max_logp_error: f64::INFINITY,

@@ -3,9 +3,9 @@
 use grpo_lambda_decoder::device::Dtype;
 
 use super::super::array::{TestArray, rounded};
-use super::super::case::{BF16, Checker, F32, Term};
+use super::super::case::{BF16, Case, Checker, F32, Term};
 use super::{angles, biased_number, label, parts, rotated};
-use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape};
+use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape, PAGE};
 
 /// Added to a mean square.
 const EPS: f64 = 1e-6;
@@ -21,17 +21,58 @@ pub(super) fn check(checker: &mut Checker, shape: HeadShape, timed: bool) {
         decode_attention(checker, shape, lengths, capacity, splits, timed && splits == 1);
     }
     decode_combine(checker, shape, timed);
-    let (prompts, source): (&[usize], &[usize]) = if timed {
-        (&[256, 256], &[0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
+    let (prompts, copies): (&[usize], &[Copied]) = if timed {
+        (&[512; 16], &std::array::from_fn::<_, 16, _>(|prompt| (prompt, prompt, 0)))
     } else {
-        (&[5, 1, 140], &[2, 0, 0, 1])
+        (&[5, 1, 140], &[(2, 3, 0), (0, 1, 0), (0, 0, 2), (1, 2, 0), (2, 4, 128)])
     };
-    fill_cache(checker, shape, prompts, source, capacity, timed);
+    fill_cache(checker, shape, prompts, copies, capacity, timed);
 }
 
-/// Where position `p` of a cache `[rows][key][capacity][dim]` begins.
-fn cached(row: usize, key: usize, g: usize, capacity: usize, p: usize, dim: usize) -> usize {
-    ((row * key + g) * capacity + p) * dim
+/// A copy of a prompt: its number, the line of the table, the first position.
+type Copied = (usize, usize, usize);
+
+/// Tokens of a page.
+const TOKENS: usize = PAGE as usize;
+
+/// A table of pages in random order, and one page that no row has.
+struct Table {
+    key: usize,
+    dim: usize,
+    width: usize,
+    pages: Vec<usize>,
+    /// The place of every page in `pages`.
+    places: Vec<Option<usize>>,
+}
+
+impl Table {
+    fn new(c: &mut Case<'_>, s: HeadShape, rows: usize, capacity: usize) -> Self {
+        let (_, key, dim) = parts(s);
+        let width = capacity.div_ceil(TOKENS);
+        let pages: Vec<usize> =
+            c.distinct(rows * width, rows * width + 1).into_iter().map(|page| page as usize).collect();
+        let mut places = vec![None; pages.len() + 1];
+        pages.iter().enumerate().for_each(|(place, page)| places[*page] = Some(place));
+        Table { key, dim, width, pages, places }
+    }
+
+    /// Numbers of the keys, or the values.
+    fn size(&self) -> usize {
+        (self.pages.len() + 1) * self.key * TOKENS * self.dim
+    }
+
+    /// Where the numbers of key head `g` at position `p` of a row begin.
+    fn at(&self, row: usize, g: usize, p: usize) -> usize {
+        ((self.pages[row * self.width + p / TOKENS] * self.key + g) * TOKENS + p % TOKENS) * self.dim
+    }
+
+    /// The row, the key head and the position of number `i`; none of a page that no row has.
+    fn of(&self, i: usize) -> Option<(usize, usize, usize)> {
+        let page = i / (self.key * TOKENS * self.dim);
+        let at = self.places[page]?;
+        let (g, p) = (i / (TOKENS * self.dim) % self.key, at % self.width * TOKENS + i / self.dim % TOKENS);
+        Some((at / self.width, g, p))
+    }
 }
 
 fn decode_heads(
@@ -48,7 +89,9 @@ fn decode_heads(
         let (qkv, bias, table) = (c.reals(rows * width)?, c.reals(width)?, angles(c, capacity, dim)?);
         let before = c.integers(lengths.iter().copied())?;
         let q = c.blank(rows * query * dim)?;
-        let (keys, values) = (c.reals(rows * key * capacity * dim)?, c.reals(rows * key * capacity * dim)?);
+        let pages = Table::new(c, s, rows, capacity);
+        let on_device = c.integers(pages.pages.iter().copied())?;
+        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
         let kernel = DecodeHeads {
             qkv: qkv.ptr(),
             bias: biased.then(|| bias.ptr()),
@@ -57,9 +100,10 @@ fn decode_heads(
             q: q.ptr_mut(),
             keys: keys.ptr_mut(),
             values: values.ptr_mut(),
+            pages: on_device.ptr(),
             rows: rows as u32,
             heads: s,
-            capacity: capacity as u32,
+            width: pages.width as u32,
         };
         c.launch(kernel)?;
         let bias = biased.then_some(&bias);
@@ -70,8 +114,7 @@ fn decode_heads(
         c.expect(&q, 1, |i| Some(head(i / (query * dim), i / dim % query, i % dim, true)))?;
         for (cache, from, rotates) in [(&keys, query, true), (&values, query + key, false)] {
             let place = |i: usize| {
-                let (row, g, p) =
-                    (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
+                let (row, g, p) = pages.of(i)?;
                 (p == lengths[row]).then_some((row, from + g))
             };
             c.expect(cache, 1, |i| place(i).map(|(row, h)| head(row, h, i % dim, rotates)))?;
@@ -111,7 +154,9 @@ fn decode_qkv(
         let weight = c.random(line * width, 1.0 / (width as f64).sqrt())?;
         let (table, before) = (angles(c, capacity, dim)?, c.integers(lengths.iter().copied())?);
         let q = c.blank(rows * query * dim)?;
-        let (keys, values) = (c.reals(rows * key * capacity * dim)?, c.reals(rows * key * capacity * dim)?);
+        let pages = Table::new(c, s, rows, capacity);
+        let on_device = c.integers(pages.pages.iter().copied())?;
+        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
         let kernel = DecodeQkv {
             x: x.ptr(),
             norm: norm.ptr(),
@@ -122,10 +167,11 @@ fn decode_qkv(
             q: q.ptr_mut(),
             keys: keys.ptr_mut(),
             values: values.ptr_mut(),
+            pages: on_device.ptr(),
             rows: rows as u32,
             width: width as u32,
             heads: s,
-            capacity: capacity as u32,
+            table_width: pages.width as u32,
             eps: EPS as f32,
         };
         c.launch(kernel)?;
@@ -145,8 +191,7 @@ fn decode_qkv(
         })?;
         for (cache, from, rotates) in [(&keys, query, true), (&values, query + key, false)] {
             let place = |i: usize| {
-                let (row, g, p) =
-                    (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
+                let (row, g, p) = pages.of(i)?;
                 (p == lengths[row]).then_some((row, from + g))
             };
             c.expect_after(cache, serial, stored, |i| {
@@ -174,11 +219,13 @@ fn decode_attention(
     timed: bool,
 ) {
     checker.case("decode_attention", label(s, &format!("over {capacity} in {splits}")), |c| {
-        let (query, key, dim) = parts(s);
+        let (query, _, dim) = parts(s);
         let rows = lengths.len();
         let scale = 1.0 / (s.dim as f32).sqrt();
         let q = c.reals(rows * query * dim)?;
-        let (keys, values) = (c.reals(rows * key * capacity * dim)?, c.reals(rows * key * capacity * dim)?);
+        let pages = Table::new(c, s, rows, capacity);
+        let on_device = c.integers(pages.pages.iter().copied())?;
+        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
         let before = c.integers(lengths.iter().copied())?;
         let out = c.blank(rows * query * dim)?;
         let each: TestArray<f32> = c.blank(rows * query * splits * (dim + 2))?;
@@ -189,15 +236,16 @@ fn decode_attention(
             lengths: before.ptr(),
             out: out.ptr_mut(),
             parts: (splits > 1).then(|| each.ptr_mut()),
+            pages: on_device.ptr(),
             splits: splits as u32,
             rows: rows as u32,
             heads: s,
-            capacity: capacity as u32,
+            width: pages.width as u32,
             scale,
         };
         c.launch(kernel)?;
         let cache =
-            Cached { heads: s, capacity, q: &q.initial, keys: &keys.initial, values: &values.initial };
+            Cached { heads: s, table: &pages, q: &q.initial, keys: &keys.initial, values: &values.initial };
         let expected = cache.splits(lengths, splits);
         let stored = if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
         let unit = F32 * (8.0 + (capacity as f64).sqrt() + dim as f64);
@@ -228,7 +276,7 @@ fn decode_attention(
 /// Queries of some rows, and a cache.
 struct Cached<'a> {
     heads: HeadShape,
-    capacity: usize,
+    table: &'a Table,
     q: &'a [f64],
     keys: &'a [f64],
     values: &'a [f64],
@@ -243,7 +291,7 @@ impl Cached<'_> {
         for (row, len) in lengths.iter().enumerate() {
             for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
                 let mine = &self.q[(row * query + h) * dim..][..dim];
-                let at = |p: usize| cached(row, key, h / (query / key), self.capacity, p, dim);
+                let at = |p: usize| self.table.at(row, h / (query / key), p);
                 let seen = positions(len + 1, split, splits).map(|p| {
                     let products = mine.iter().zip(&self.keys[at(p)..][..dim]).map(|(a, b)| a * b * scale);
                     let score: Term = products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
@@ -315,7 +363,7 @@ fn fill_cache(
     checker: &mut Checker,
     s: HeadShape,
     prompts: &[usize],
-    source: &[usize],
+    copies: &[Copied],
     capacity: usize,
     timed: bool,
 ) {
@@ -325,32 +373,38 @@ fn fill_cache(
         let width = (query + 2 * key) * dim;
         let qkv = c.reals(first[prompts.len()] * width)?;
         let offsets = c.integers(first.iter().copied())?;
-        let size = source.len() * key * capacity * dim;
-        let (keys, values) = (c.reals(size)?, c.reals(size)?);
-        let from = c.integers(source.iter().copied())?;
+        let pages = Table::new(c, s, copies.len(), capacity);
+        let on_device = c.integers(pages.pages.iter().copied())?;
+        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
+        let source = c.integers(copies.iter().map(|copy| copy.0))?;
+        let lines = c.integers(copies.iter().map(|copy| copy.1))?;
+        let begins = c.integers(copies.iter().map(|copy| copy.2))?;
+        let tokens: usize = copies.iter().map(|copy| prompts[copy.0] - copy.2).sum();
         let kernel = FillCache {
             qkv: qkv.ptr(),
             offsets: offsets.ptr(),
-            source: from.ptr(),
+            source: source.ptr(),
             keys: keys.ptr_mut(),
             values: values.ptr_mut(),
-            rows: source.len() as u32,
+            pages: on_device.ptr(),
+            lines: lines.ptr(),
+            begins: begins.ptr(),
+            copies: copies.len() as u32,
+            tokens: tokens as u32,
             heads: s,
-            capacity: capacity as u32,
+            width: pages.width as u32,
         };
         c.launch(kernel)?;
         for (cache, from) in [(&keys, query), (&values, query + key)] {
             c.exact(cache, |i| {
-                let (row, g, p) =
-                    (i / (key * capacity * dim), i / (capacity * dim) % key, i / dim % capacity);
-                let prompt = source[row];
-                Some(match p < prompts[prompt] {
-                    true => qkv.initial[(first[prompt] + p) * width + (from + g) * dim + i % dim],
-                    false => rounded(cache.initial[i], cache.stored),
-                })
+                let copied = pages.of(i).and_then(|(row, g, p)| {
+                    let &(prompt, _, begin) = copies.iter().find(|copy| copy.1 == row)?;
+                    let there = (begin..prompts[prompt]).contains(&p);
+                    there.then(|| qkv.initial[(first[prompt] + p) * width + (from + g) * dim + i % dim])
+                });
+                Some(copied.unwrap_or_else(|| rounded(cache.initial[i], cache.stored)))
             })?;
         }
-        let moved: usize = source.iter().map(|p| prompts[*p] * key * dim).sum();
-        c.time(timed, 4.0 * moved as f64 * qkv.bytes() / qkv.initial.len() as f64, kernel)
+        c.time(timed, crate::kernels::Kernel::bytes(&kernel), kernel)
     });
 }
