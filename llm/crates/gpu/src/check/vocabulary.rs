@@ -204,7 +204,7 @@ fn draw(c: &mut Case<'_>, line: &Line<'_>) -> (usize, f64) {
     }
 }
 
-/// What active rows draw, through lines in another order.
+/// What active rows draw, through lines in another order, and what stays of one that has no line.
 fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, timed: bool) {
     let sizes = format!("{n} x {vocabulary}{}", if greedy { " greedy" } else { "" });
     checker.case("sample", sizes, |c| {
@@ -218,9 +218,9 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
                 false => draw(c, &lines[*line]),
             })
             .collect();
-        let uniforms: Vec<f64> = drawn.iter().map(|d| d.1).collect();
-        let state = Rows::new(c, &vec![(2, Status::Active, MOST); n], &uniforms, &[])?;
-        let from = c.integers(source.iter().copied())?;
+        let uniforms: Vec<f64> = drawn.iter().map(|d| d.1).chain([0.5]).collect();
+        let state = Rows::new(c, &vec![(2, Status::Active, MOST); n + 1], &uniforms, &[])?;
+        let from = c.integers(source.iter().copied().chain([Sample::NO_LINE as usize]))?;
         let kernel = Sample {
             logits: logits.ptr(),
             source: Some(from.ptr()),
@@ -234,11 +234,11 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
             state: state.state(),
         };
         c.launch(kernel)?;
-        let here = |i: usize| (i % MOST == 2).then_some(i / MOST);
+        let here = |i: usize| (i % MOST == 2 && i / MOST < n).then_some(i / MOST);
         c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |row| drawn[row].0 as f64)))?;
-        c.exact(&state.next, |row| Some(drawn[row].0 as f64))?;
-        c.exact(&state.produced, |_| Some(3.0))?;
-        c.exact(&state.lengths, |row| Some(8.0 + row as f64))?;
+        c.exact(&state.next, |row| Some(drawn.get(row).map_or(state.next.initial[row], |d| d.0 as f64)))?;
+        c.exact(&state.produced, |row| Some(if row < n { 3.0 } else { 2.0 }))?;
+        c.exact(&state.lengths, |row| Some(state.lengths.initial[row] + f64::from(u8::from(row < n))))?;
         c.exact(&state.status, |_| Some(0.0))?;
         let serial = vocabulary.div_ceil(1024);
         c.expect(&state.logps, serial, |i| {

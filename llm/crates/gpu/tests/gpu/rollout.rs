@@ -279,6 +279,33 @@ fn a_limit_of_one_token_and_limits_of_their_own_are_kept() {
     assert!(model.generate(&one).iter().flatten().all(|s| s.tokens.len() == 1));
 }
 
+/// Prompts of one token to more than two pages, groups that start in parts, and limits and endings of every kind.
+#[test]
+fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        let Some(model) = model(dtype) else { return };
+        let cpu = cpu(&shape());
+        let prompts: [&[u32]; 4] = [&[3; 40], &[27], &[18; 64], &[60; 70]];
+        let complete = |tokens: &[u32]| tokens.iter().filter(|t| **t % 3 == 0).count() == 2;
+        let base = ask(&prompts, 3, 1.0);
+        let own = StoppingCriteria { max_lengths: &[5, 1, 30, 2], complete: Some(&complete) };
+        for ask in [base, SamplingRequest { eos: &[], ..base }, SamplingRequest { stopping: own, ..base }] {
+            let whole = if dtype == Dtype::F32 { cpu.generate(&ask).unwrap() } else { model.generate(&ask) };
+            for (slots, poll_every, capture) in [(1, 1, true), (2, 3, true), (5, 2, false), (7, 100, true)] {
+                let options = RolloutOptions { poll_every, capture, prefill_tokens: 60 };
+                let found = model.run(&SamplingRequest { slots: Some(slots), ..ask }, options).unwrap().0;
+                agree(&found, &whole, 1e-5);
+            }
+        }
+        // The cache of one slot is that of the longest row alone.
+        model.device.ledger().forget_peak();
+        model.generate(&SamplingRequest { slots: Some(1), ..base });
+        let cache = cache_bytes(&shape(), dtype, 4);
+        let held = model.device.ledger().peak().1["keys and values"];
+        assert_eq!(held, 2 * Ledger::rounded(cache / 2));
+    }
+}
+
 #[test]
 fn without_an_end_token_every_response_has_full_length() {
     let Some(model) = model(Dtype::F32) else { return };

@@ -323,6 +323,22 @@ fn a_row_that_has_only_end_tokens_too_early_draws_nothing() {
 }
 
 #[test]
+fn a_row_without_a_line_stays_as_it_is() {
+    in_every_order(|b| {
+        let (x, state) = (b.raw(&[0.0f32, 3.0, 5.0, 1.0]), Rows::new(&b, 2, &[0.5; 6], &[]));
+        let source = b.raw(&[1u32, Sample::NO_LINE, 0]);
+        let source = Some(source.ptr());
+        b.k.launch(Sample { source, greedy: true, advance: true, ..state.sample(&x, 2) }).unwrap();
+        assert_eq!(b.get_raw::<u32>(&state.next), [0, UNTOUCHED, 1]);
+        let none = UNTOUCHED;
+        assert_eq!(b.get_raw::<u32>(&state.tokens), [0, none, none, none, 1, none]);
+        assert_eq!(b.get_raw::<u32>(&state.produced), [1, 0, 1]);
+        assert_eq!(b.get_raw::<u32>(&state.lengths), [6, 5, 6]);
+        assert_eq!(b.get_raw::<u32>(&state.status), [0, 0, 0]);
+    });
+}
+
+#[test]
 fn frequencies_follow_the_distribution() {
     let Some(b) = Harness::new(Order::Forward, Dtype::F32) else { return };
     let probabilities = [0.5f32, 0.25, 0.0, 0.2, 0.05];
