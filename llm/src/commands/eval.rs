@@ -121,9 +121,10 @@ pub struct EvalArgs {
     /// Seed of the sampler
     #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Responses decoded at a time; when one ends, the next takes its slot. Changes no result on the CPU, and on a card its rounding
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = count, allow_negative_numbers = true)]
-    pub batch: usize,
+    /// Responses decoded at a time; when one ends, the next takes its slot. When not given 128, or the most that the memory of the card
+    /// is counted to hold. Changes no result on the CPU, and on a card its rounding
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub batch: Option<usize>,
     /// What is printed; everything is written into the directory all the same
     #[arg(long, value_enum, default_value_t)]
     pub output: OutputFormat,
@@ -165,7 +166,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
     let benchmarks = benchmarks::benchmarks(args, origin.as_ref(), &directory)?;
     let Asked { template, system, from } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
     let (template, shots) = with_shots(args, template, &benchmarks)?;
-    let Loaded { model, shape, tokens, numbers } =
+    let Loaded { model, shape, tokens, numbers, card } =
         load(&directory, (args.device.as_str(), args.dtype.as_str()), &args.engine)?;
     let (max_new_tokens, context) = args.protocol.lengths();
     let longest = shape.max_position_embeddings;
@@ -196,7 +197,8 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         tokens: &tokens,
         settings: &settings,
         template: &template,
-        batch: args.batch,
+        card: card.map(|(dtype, free)| (&shape, dtype, free)),
+        asked: args.batch,
     };
     generate(&work, &benchmarks, &pass_at, args)
 }
@@ -240,6 +242,7 @@ fn generate(
     args: &EvalArgs,
 ) -> Result<(EvalSummary, String), Failure> {
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
+    let slots = work.slots(asked.iter().flat_map(|(_, prompts)| prompts))?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
     announce(work.settings, benchmarks, &path);
     let heads: Vec<BenchmarkHeader> =
@@ -247,7 +250,7 @@ fn generate(
     let dir = EvalDir::open(&path, work.settings, &heads).map_err(store_failure)?;
     let mut completions = Vec::new();
     for (benchmark, (problems, prompts)) in benchmarks.iter().zip(&asked) {
-        completions.push(work.responses(&dir, benchmark, problems, prompts)?);
+        completions.push(work.responses(&dir, benchmark, problems, prompts, slots)?);
     }
     let parts: Vec<ReportBenchmark<'_>> = benchmarks
         .iter()

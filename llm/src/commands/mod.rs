@@ -30,6 +30,7 @@ use std::sync::{Mutex, PoisonError};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
+use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
 use crate::input::tokens::ModelTokenizer;
@@ -163,6 +164,8 @@ struct Loaded {
     tokens: ModelTokenizer,
     /// `f32` on the CPU, the card's type and name, or the server.
     numbers: String,
+    /// On a card: its type, and the bytes that were free before the model was there.
+    card: Option<(Dtype, u64)>,
 }
 
 /// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose, or on a server.
@@ -176,7 +179,7 @@ fn load(
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     if let Some((server, numbers)) = engine.server(shape.vocab_size)? {
         let model = Box::new(engine::remote(server, load_model(directory)?));
-        return Ok(Loaded { model, shape, tokens, numbers });
+        return Ok(Loaded { model, shape, tokens, numbers, card: None });
     }
     let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
     let (chosen, told) =
@@ -186,16 +189,18 @@ fn load(
         say(&line);
     }
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
-    let (model, numbers): (Box<dyn Sampler>, String) = match chosen {
+    match chosen {
         ComputeDevice::Cpu => {
-            (Box::new(Decoder::new(shape.clone(), parameters).map_err(Failure::refused)?), "f32".to_owned())
+            let model = Box::new(Decoder::new(shape.clone(), parameters).map_err(Failure::refused)?);
+            Ok(Loaded { model, shape, tokens, numbers: "f32".to_owned(), card: None })
         }
         ComputeDevice::Cuda(card, dtype) => {
-            let model = GpuModel::new(&card, dtype, &shape, &parameters).map_err(Failure::broke)?;
-            (Box::new(model), format!("{} on {}", dtype.name(), card.name()))
+            let (free, _) = card.memory().map_err(Failure::broke)?;
+            let model = Box::new(GpuModel::new(&card, dtype, &shape, &parameters).map_err(Failure::broke)?);
+            let numbers = format!("{} on {}", dtype.name(), card.name());
+            Ok(Loaded { model, shape, tokens, numbers, card: Some((dtype, free)) })
         }
-    };
-    Ok(Loaded { model, shape, tokens, numbers })
+    }
 }
 
 /// The tokenizer of a checkpoint directory, checked against its model.

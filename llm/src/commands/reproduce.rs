@@ -232,7 +232,7 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         max_new_tokens: None,
         context: None,
         seed: 0,
-        batch: 128,
+        batch: None,
         output: OutputFormat::Text,
         threads: 0,
         device: "auto".to_owned(),

@@ -1,17 +1,20 @@
 //! Problems become prompts, and prompts responses.
 
+use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_gpu::Dtype;
 
 use super::store_failure;
 use crate::commands::Failure;
-use crate::eval::QUEUE;
 use crate::eval::benchmark::{self, Benchmark};
 use crate::eval::completion::{CompletionRecord, ResponseOutcome};
 use crate::eval::sampler::{BenchmarkSampler, SamplerError};
 use crate::eval::settings::Settings;
 use crate::eval::store::{EvalDir, ProblemRecord};
+use crate::eval::{EVAL_BATCH, QUEUE};
 use crate::input::prompt::{RenderedPrompt, Template};
 use crate::input::tokens::{ModelTokenizer, PromptTokens};
+use crate::plan::synthetic::EvaluationShape;
 use crate::run::progress::{Progress, say};
 use crate::run::stop;
 
@@ -21,10 +24,28 @@ pub(super) struct EvalJob<'a> {
     pub(super) tokens: &'a ModelTokenizer,
     pub(super) settings: &'a Settings,
     pub(super) template: &'a Template,
-    pub(super) batch: usize,
+    /// On a card: the model's shape, its type, and the bytes that were free before it was there.
+    pub(super) card: Option<(&'a Shape, Dtype, u64)>,
+    /// The slots that are asked for.
+    pub(super) asked: Option<usize>,
 }
 
 impl EvalJob<'_> {
+    /// How many responses are decoded at a time: on a card no more than its memory holds.
+    pub(super) fn slots<'p>(
+        &self,
+        prompts: impl Iterator<Item = &'p PromptTokens>,
+    ) -> Result<usize, Failure> {
+        let Some((shape, dtype, free)) = self.card else { return Ok(self.asked.unwrap_or(EVAL_BATCH)) };
+        let context = self.settings.context;
+        let lengths = prompts.map(|prompt| prompt.ids().len()).filter(|tokens| *tokens < context);
+        let Some(prompt_tokens) = lengths.max() else { return Ok(1) };
+        let new_tokens = self.settings.max_new_tokens.min(context - prompt_tokens);
+        let longest = EvaluationShape { shape, dtype, prompt_tokens, new_tokens };
+        let slots = longest.slots(self.asked, EVAL_BATCH, free).map_err(Failure::broke)?;
+        slots.map_err(Failure::refused)
+    }
+
     /// Every problem as it is asked.
     pub(super) fn prompts(
         &self,
@@ -74,6 +95,7 @@ impl EvalJob<'_> {
         benchmark: &Benchmark,
         problems: &[ProblemRecord],
         prompts: &[PromptTokens],
+        slots: usize,
     ) -> Result<Vec<Vec<CompletionRecord>>, Failure> {
         let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;
         if all.len() == problems.len() {
@@ -84,15 +106,10 @@ impl EvalJob<'_> {
         if benchmark.embedded {
             (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
         }
-        let sampler = BenchmarkSampler {
-            model: self.model,
-            tokens: self.tokens,
-            settings: &settings,
-            stops,
-            slots: self.batch,
-        };
+        let sampler =
+            BenchmarkSampler { model: self.model, tokens: self.tokens, settings: &settings, stops, slots };
         let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
-        let together = (QUEUE * self.batch / settings.samples).max(1);
+        let together = (QUEUE * slots / settings.samples).max(1);
         while all.len() < problems.len() {
             // Only where training listens for signals: by itself an evaluation ends at once, and resumes.
             if let Some(signal) = stop::requested() {

@@ -4,6 +4,7 @@
 //! observed. Only prompts and rewards are synthetic, and there is no end token, so every response has full length: the most that a step can
 //! take.
 
+mod evaluation;
 mod memory_check;
 mod predict;
 mod recompute;
@@ -17,6 +18,7 @@ use grpo_lambda_gpu::DeviceError;
 use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
+pub use evaluation::{EvaluationPrediction, EvaluationShape};
 pub use memory_check::{ALLOWANCE, memory_check};
 pub use predict::{StepPrediction, StepWork, predict};
 pub use recompute::decided;

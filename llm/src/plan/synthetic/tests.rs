@@ -98,7 +98,11 @@ fn what_does_not_fit_is_refused_in_one_line_that_names_what_decides() {
     assert!(line.contains("memory.micro_batch_tokens=4096") && line.contains("lora.rank=16"), "{line}");
     let many = ["eval.n=100", "lora.rank=2", "memory.micro_batch_tokens=16"];
     let line = fits(&many, 0).expect_err("refused");
-    assert!(line.contains("sampling") && line.contains("eval.n=12") && !line.contains("lora"), "{line}");
+    assert!(
+        line.contains("sampling") && line.contains("memory.slots=50") && !line.contains("lora"),
+        "{line}"
+    );
+    assert!(predicted(&[&many[..], &["memory.slots=50"]].concat()).sampling.0 < predicted(&many).sampling.0);
     assert!(!line.contains('\n'));
 }
 

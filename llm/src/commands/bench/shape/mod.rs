@@ -44,7 +44,7 @@ pub struct ShapeArgs {
     /// With --model-shape: f32 or bf16 on a card and dry
     #[arg(long, value_name = "DTYPE", default_value = "bf16", value_parser = ["f32", "bf16"], requires = "model_shape")]
     pub dtype: String,
-    /// With --model-shape: free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto
+    /// With --model-shape: free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto and the slots of an evaluation
     #[arg(long, value_name = "GIB", default_value_t = 78.0, requires = "model_shape")]
     pub card_memory: f64,
     /// With --model-shape: train an adapter, that of the preset or of rank 16
@@ -77,7 +77,8 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
         return Err(Failure::refused(format!("--card-memory {gib}: must be a number of GiB greater than 0")));
     }
     let bench = Bench::new(args, name)?;
-    let counted = |bench: Bench| dry(&bench.decided((gib * f64::from(1 << 30)) as u64)?);
+    let free = (gib * f64::from(1 << 30)) as u64;
+    let counted = |bench: Bench| dry(&bench.decided(free)?, free);
     use_threads(args.threads.unwrap_or(0))?;
     match args.shape.device {
         Some(BenchDevice::Dry) => print(&counted(bench)?),

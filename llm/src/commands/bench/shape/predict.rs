@@ -10,14 +10,18 @@ use serde_json::{Map, Value, json};
 use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
 use super::plan::{Bench, failed};
-use crate::plan::synthetic::{StepPrediction, predict};
+use crate::eval::EVAL_BATCH;
+use crate::plan::synthetic::{EvaluationShape, StepPrediction, predict};
 
 pub(super) fn predicted(bench: &Bench, dtype: Dtype) -> Result<StepPrediction, Failure> {
     predict(&bench.shape, &bench.config, dtype, bench.longest()).map_err(failed)
 }
 
-/// Counts without computing.
-pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
+/// New tokens of the evaluation that is counted, where the context has room for them.
+const EVALUATED: usize = 32_768;
+
+/// Counts without computing, for a card with `free` bytes.
+pub(super) fn dry(bench: &Bench, free: u64) -> Result<String, Failure> {
     let (p, counts) = (predicted(bench, bench.dtype)?, bench.counts(bench.dtype));
     let rl = &bench.config.rl;
     let per_step = counts.decode_bytes / (rl.max_new_tokens as f64 - 1.0).max(1.0);
@@ -40,6 +44,20 @@ pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
     p.peak().1.iter().filter(|(_, bytes)| **bytes > 0).for_each(|(use_, bytes)| {
         let _ = writeln!(text, "  {use_:20}{:>12}", gib(*bytes));
     });
+    let new_tokens = EVALUATED.min(bench.shape.max_position_embeddings - bench.prompt_tokens);
+    let Bench { shape, dtype, prompt_tokens, .. } = bench;
+    let long = EvaluationShape { shape, dtype: *dtype, prompt_tokens: *prompt_tokens, new_tokens };
+    let evaluation = long.most(EVAL_BATCH, free).map_err(failed)?;
+    let _ = match evaluation {
+        Some(found) => writeln!(
+            text,
+            "an evaluation of {new_tokens} new tokens: {} responses at a time, {} of {}",
+            found.slots,
+            gib(found.peak),
+            gib(free)
+        ),
+        None => writeln!(text, "an evaluation of {new_tokens} new tokens does not fit {}", gib(free)),
+    };
     let line = json!({
         "impl": "grpo-lambda",
         "settings": bench.settings("dry", bench.dtype),
@@ -51,6 +69,11 @@ pub(super) fn dry(bench: &Bench) -> Result<String, Failure> {
         "sampled_tokens": counts.sampled,
         "updated_tokens": counts.updated,
         "memory": memory(&p),
+        "evaluation": {
+            "new_tokens": new_tokens,
+            "slots": evaluation.map_or(0, |found| found.slots),
+            "peak_bytes": evaluation.map(|found| found.peak),
+        },
     });
     Ok(format!("{text}{line}\n"))
 }

@@ -188,10 +188,10 @@ fn settings_come_from_the_preset_unless_given() {
 fn a_dry_bench_counts_the_phases_of_a_step() {
     let args = sized("40", &["--prompt-tokens", "30", "memory.recompute_layers=auto"]);
     let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted");
-    let found = json(&dry(&bench.decided(0).expect("counted")).expect("counted"));
+    let found = json(&dry(&bench.decided(0).expect("counted"), 0).expect("counted"));
     assert_eq!(found["settings"]["recompute_layers"], true);
     let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted").decided(u64::MAX).expect("counted");
-    let found = json(&dry(&bench).expect("counted"));
+    let found = json(&dry(&bench, u64::MAX).expect("counted"));
     assert_eq!(found["settings"]["recompute_layers"], false);
     let phases = found["predicted"]["phases"].as_object().expect("phases");
     let seconds: f64 = phases.values().map(|phase| phase["seconds"].as_f64().expect("a number")).sum();

@@ -32,6 +32,23 @@ impl SyntheticWeights {
     }
 }
 
+impl GpuModel {
+    /// A model without weights, for dry runs, which compute nothing.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(crate) fn uninitialised(
+        device: &Arc<dyn Device>,
+        dtype: Dtype,
+        shape: &Config,
+    ) -> Result<Self, Error> {
+        let layout = Arc::new(Layout::new(shape));
+        let weights = Weights::zeros(device, "weights", &layout, dtype)?;
+        let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
+        Ok(GpuModel { decoder, weights, adapter: None })
+    }
+}
+
 impl GpuEngine {
     /// An engine whose weights are generated on the device, for measuring time and memory; a dry run leaves them uninitialised. `reference`
     /// says whether there is a reference model; that of `setup` is ignored.

@@ -1,0 +1,138 @@
+//! How many responses of an evaluation a card decodes at a time.
+
+use std::sync::Arc;
+
+use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_gpu::dry::Dry;
+use grpo_lambda_gpu::{Device, Dtype};
+
+use super::SyntheticStepError;
+use super::memory_check::ALLOWANCE;
+use crate::step::engine::GpuModel;
+
+/// An evaluation of a model of this shape, every row as long as the longest.
+#[derive(Clone, Copy, Debug)]
+pub struct EvaluationShape<'a> {
+    pub shape: &'a Shape,
+    pub dtype: Dtype,
+    pub prompt_tokens: usize,
+    /// Length limit of a response.
+    pub new_tokens: usize,
+}
+
+/// What was counted for an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvaluationPrediction {
+    /// Responses decoded at a time.
+    pub slots: usize,
+    /// The most bytes held, the weights included.
+    pub peak: u64,
+}
+
+impl EvaluationShape<'_> {
+    /// Counts an evaluation that decodes so many responses at a time.
+    ///
+    /// # Errors
+    /// [`SyntheticStepError`], when a row exceeds the context.
+    pub fn predict(&self, slots: usize) -> Result<EvaluationPrediction, SyntheticStepError> {
+        let device: Arc<dyn Device> = Arc::new(Dry::default());
+        let model = GpuModel::uninitialised(&device, self.dtype, self.shape)?;
+        let prompt = vec![0; self.prompt_tokens];
+        let prompts = vec![prompt.as_slice(); slots];
+        let sampling =
+            SamplingParams { max_new_tokens: self.new_tokens, min_new_tokens: 0, temperature: 1.0 };
+        let address = |_: usize, _: usize| Address::new(0, Purpose::Evaluation);
+        model.generate(&SamplingRequest::new(&prompts, 1, &[], sampling, &address))?;
+        Ok(EvaluationPrediction { slots, peak: device.ledger().peak().0 })
+    }
+
+    /// The evaluation with the most slots, at most `most`, whose peak and [`ALLOWANCE`] take at most `free` bytes; none where one response is
+    /// too much.
+    ///
+    /// # Errors
+    /// [`SyntheticStepError`], when a row exceeds the context.
+    pub fn most(&self, most: usize, free: u64) -> Result<Option<EvaluationPrediction>, SyntheticStepError> {
+        let (mut fits, mut too_many) = (None, most + 1);
+        // All of them, then by halves.
+        let mut next = most;
+        while next > 0 {
+            let one = self.predict(next)?;
+            if one.peak.saturating_add(ALLOWANCE) <= free {
+                fits = Some(one);
+            } else {
+                too_many = next;
+            }
+            let least = fits.map_or(0, |one| one.slots);
+            next = if too_many - least > 1 { least + (too_many - least) / 2 } else { 0 };
+        }
+        Ok(fits)
+    }
+
+    /// The slots of an evaluation on a card with `free` bytes: those asked for, or the most up to `otherwise`.
+    ///
+    /// # Errors
+    /// One line that says what to change, where they do not fit.
+    pub fn slots(
+        &self,
+        asked: Option<usize>,
+        otherwise: usize,
+        free: u64,
+    ) -> Result<Result<usize, String>, SyntheticStepError> {
+        let most = asked.unwrap_or(otherwise);
+        let found = self.most(most, free)?;
+        let slots = found.map_or(0, |found| found.slots);
+        if slots == most || (asked.is_none() && slots > 0) {
+            return Ok(Ok(slots));
+        }
+        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        let taken = self.predict(most.min(asked.unwrap_or(1)))?;
+        let instead = match slots {
+            0 => "even one is too much: lower --max-new-tokens".to_owned(),
+            slots => format!("give --batch {slots}, or leave it out"),
+        };
+        Ok(Err(format!(
+            "--batch {}: so many responses of {} tokens, prompts included, are counted to take {:.1} GiB with the weights, and {:.1} GiB are for \
+             driver and libraries; the card has {:.1} GiB free: {instead}",
+            taken.slots,
+            self.prompt_tokens + self.new_tokens,
+            gib(taken.peak),
+            gib(ALLOWANCE),
+            gib(free)
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::shapes;
+
+    /// R1-Distill-Qwen-1.5B with 32,768 new tokens on 80 GB: 28 layers of 2 key heads of 128 numbers, in bf16 28,672 bytes a token.
+    #[test]
+    fn an_evaluation_of_32k_tokens_fits_80_gb_in_as_many_slots_as_are_counted() {
+        let shape = shapes::named("r1-distill-qwen-1.5b").expect("known");
+        let long =
+            EvaluationShape { shape: &shape, dtype: Dtype::Bf16, prompt_tokens: 256, new_tokens: 32_768 };
+        let card = 80_000_000_000;
+        let found = long.most(128, card).expect("counted").expect("fits");
+        let row = 28_672 * (256 + 32_768);
+        let one_more = long.predict(found.slots + 1).expect("counted");
+        assert!(found.peak + ALLOWANCE <= card && one_more.peak + ALLOWANCE > card);
+        // What a slot takes beside its pages: logits, numbers of the sampler and the row of a step.
+        let each = one_more.peak - found.peak;
+        assert!((row..row + row / 500).contains(&each), "{each} bytes a slot, {row} of keys and values");
+        assert_eq!((found.slots, found.peak), (78, 78_122_606_080));
+        // What is asked for and does not fit is refused with what does; what is not asked for is chosen.
+        assert_eq!(long.slots(None, 128, card).expect("counted"), Ok(found.slots));
+        assert_eq!(long.slots(Some(9), 128, card).expect("counted"), Ok(9));
+        let line = long.slots(Some(128), 128, card).expect("counted").expect_err("refused");
+        assert!(
+            line.contains("--batch 128") && line.contains(&format!("give --batch {}", found.slots)),
+            "{line}"
+        );
+        let line = long.slots(None, 128, 4_000_000_000).expect("counted").expect_err("refused");
+        assert!(line.contains("--batch 1:") && line.contains("--max-new-tokens"), "{line}");
+    }
+}
