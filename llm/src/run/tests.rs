@@ -189,7 +189,7 @@ fn a_killed_process_continues_as_if_unbroken() {
 #[cfg(unix)]
 fn a_full_disk_is_reported_with_the_file_and_the_run_continues_once_there_is_room() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let limited = r#"trap "" XFSZ; ulimit -f 4; exec "$0" --exact run::tests::child --ignored --nocapture"#;
+    let limited = r#"trap "" XFSZ; ulimit -f 5; exec "$0" --exact run::tests::child --ignored --nocapture"#;
     let output = std::process::Command::new("sh")
         .args(["-c", limited])
         .arg(std::env::current_exe().expect("this test"))

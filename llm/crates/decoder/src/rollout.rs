@@ -201,39 +201,30 @@ impl SamplingRequest<'_> {
             let (mut still, mut tokens) = (Vec::new(), Vec::new());
             for (slot, one) in running {
                 let (prompt, response) = (one / self.group, one % self.group);
-                if self.extend(prompt, response, decode.scores(one), &mut out[prompt][response])? {
+                let scores = decode.scores(one);
+                let made = &mut out[prompt][response];
+                let position = made.tokens.len();
+                let (token, logp) = self
+                    .choose(scores, (self.address)(prompt, response), position)
+                    .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
+                made.tokens.push(token as u32);
+                made.logps.push(logp);
+                made.entropies.push(entropy(scores));
+                let ended = self.eos.contains(&(token as u32))
+                    || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
+                made.truncated = !ended && position + 1 == self.limit(prompt);
+                if ended || made.truncated {
                     decode.end(one);
                     slots.free(slot);
                 } else {
                     still.push(one);
-                    tokens.extend(out[prompt][response].tokens.last());
+                    tokens.push(token as u32);
                 }
             }
             if !still.is_empty() {
                 decode.read(&still, &tokens)?;
             }
         }
-    }
-
-    /// Draws the next token of a response. Whether it is the last.
-    fn extend(
-        &self,
-        prompt: usize,
-        response: usize,
-        scores: &[f32],
-        made: &mut SampledResponse,
-    ) -> Result<bool, RolloutError> {
-        let position = made.tokens.len();
-        let (token, logp) = self
-            .choose(scores, (self.address)(prompt, response), position)
-            .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
-        made.tokens.push(token as u32);
-        made.logps.push(logp);
-        made.entropies.push(entropy(scores));
-        let ended = self.eos.contains(&(token as u32))
-            || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
-        made.truncated = !ended && position + 1 == self.limit(prompt);
-        Ok(ended || made.truncated)
     }
 
     /// The next token with its log-probability.
