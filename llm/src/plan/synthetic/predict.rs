@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::slots;
 use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
@@ -137,16 +138,18 @@ pub fn predict(
     dry.ledger().forget_peak();
     let rl = &config.rl;
     if config.eval.n > 0 {
-        let slots = eval_slots(config.memory.slots);
+        let together = eval_slots(config.memory.slots);
         let mut evaluation = config.clone();
-        evaluation.memory.slots = Some(slots);
-        let evaluated = prompts(config.eval.n.min(QUEUE * slots), prompt_tokens, shape.vocab_size, 0);
+        evaluation.memory.slots = Some(together);
+        let evaluated = prompts(config.eval.n.min(QUEUE * together), prompt_tokens, shape.vocab_size, 0);
         generate(&engine, &evaluation, &evaluated, (1, rl.max_new_tokens), 0)?;
     }
     let count = Count { dry: &dry, began: Cell::default(), work: Cell::default(), peak: RefCell::default() };
     run(&mut engine, config, Some(&device), (prompt_tokens, 0), &count)?;
     let (sampling, update) = (count.peak.take(), device.ledger().peak());
-    let steps = rl.max_new_tokens.saturating_sub(1) as u64;
+    // Where they do not all run together, every slot has several responses after each other.
+    let turns = (rl.prompts_per_step * rl.group_size).div_ceil(at_a_time(config).max(1));
+    let steps = (turns * rl.max_new_tokens.saturating_sub(1)) as u64;
     let work = StepWork { prefill, decode: decode.times(steps), ..count.work.get() };
     Ok(StepPrediction { state, sampling, update, supervised, decode, work, ceilings: dry.ceilings() })
 }
@@ -159,15 +162,22 @@ fn sampling_work(
     prompt_tokens: usize,
 ) -> Result<(Work, Work), SyntheticStepError> {
     let rl = &config.rl;
-    let work_of = |prompt_tokens: usize, new: usize| {
-        let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, 0);
+    let work_of = |(n, prompt_tokens): (usize, usize), (group, new): (usize, usize)| {
+        let prompts = prompts(n, prompt_tokens, engine.shape().vocab_size, 0);
         let before = dry.work();
-        generate(engine, config, &prompts, (rl.group_size, new), 0)?;
+        generate(engine, config, &prompts, (group, new), 0)?;
         Ok::<_, SyntheticStepError>(dry.work() - before)
     };
+    let prefill = work_of((rl.prompts_per_step, prompt_tokens), (rl.group_size, 1))?;
     // A cache is counted as full. Two new tokens take one step more than one: none is recorded yet.
     let mean = (prompt_tokens + rl.max_new_tokens / 2).saturating_sub(2).max(1);
-    Ok((work_of(prompt_tokens, 1)?, work_of(mean, 2)? - work_of(mean, 1)?))
+    let rows = (at_a_time(config), mean);
+    Ok((prefill, work_of(rows, (1, 2))? - work_of(rows, (1, 1))?))
+}
+
+/// Responses of a step that are decoded at a time.
+fn at_a_time(config: &Config) -> usize {
+    slots::count(config.rl.prompts_per_step * config.rl.group_size, config.memory.slots)
 }
 
 /// Counts a supervised step on examples of this many tokens, as many together as a micro-batch takes.

@@ -69,6 +69,10 @@ fn settings_move_the_memory_they_are_said_to_move() {
 fn a_step_of_decoding_is_counted_launch_by_launch() {
     let decode = predicted(&[]).decode;
     assert_eq!((decode.launches, decode.products), (2 * 4 + 3, 2 * 3 + 1));
+    // Of 12 responses 5 run at a time: three after each other in a slot, of 8 steps each.
+    let slots = predicted(&["memory.slots=5"]);
+    assert_eq!((slots.decode.launches, slots.decode.products), (decode.launches, decode.products));
+    assert!(slots.decode.bytes < decode.bytes && slots.work.decode == slots.decode.times(3 * 8));
 }
 
 #[test]
