@@ -17,12 +17,15 @@ impl Sampler for Decoder<f32> {
     }
 }
 
+/// A prompt's row, and the scores of the first token after it.
+type Prompt = (RowId, Rc<[f32]>);
+
 /// Decodes on the CPU; finished sequences leave the batch.
 struct CpuBackend<'r, 'm> {
     request: &'r SamplingRequest<'r>,
     decoding: Decoding<'m, f32>,
-    /// The prompt of which some responses started and others wait, with the scores of their first token.
-    prompt: Option<(RowId, Rc<[f32]>)>,
+    /// The prompt of which some responses started and others wait.
+    prompt: Option<Prompt>,
     /// The rows of the responses that run.
     rows: BTreeMap<usize, RowId>,
     /// The scores of those that have just started.
@@ -46,7 +49,7 @@ impl<'r, 'm> CpuBackend<'r, 'm> {
     }
 
     /// Reads the prompts of these responses that no earlier response has.
-    fn prefill(&mut self, responses: &[usize]) -> Result<Vec<(RowId, Rc<[f32]>)>, RolloutError> {
+    fn prefill(&mut self, responses: &[usize]) -> Result<Vec<Prompt>, RolloutError> {
         let opening = responses.iter().filter(|&r| r.is_multiple_of(self.request.group));
         let prompts: Vec<&[u32]> = opening.map(|r| self.request.prompts[r / self.request.group]).collect();
         if prompts.is_empty() {

@@ -325,7 +325,7 @@ fn a_row_that_has_only_end_tokens_too_early_draws_nothing() {
 #[test]
 fn a_row_without_a_line_stays_as_it_is() {
     in_every_order(|b| {
-        let (x, state) = (b.raw(&[0.0f32, 3.0, 5.0, 1.0]), Rows::new(&b, 2, &[0.5; 6], &[]));
+        let (x, state) = (b.raw(&[0.0f32, 3.0, 5.0, 1.0]), Rows::new(b, 2, &[0.5; 6], &[]));
         let source = b.raw(&[1u32, Sample::NO_LINE, 0]);
         let source = Some(source.ptr());
         b.k.launch(Sample { source, greedy: true, advance: true, ..state.sample(&x, 2) }).unwrap();
