@@ -3,35 +3,38 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
+use std::iter::once;
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
-use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
+use grpo_lambda_decoder::optim::{
+    GradientSquares, OptimError, STATE_PARTS, SavedState, StepOutcome, WriteStateError, has_part, write_state,
+};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+use grpo_lambda_decoder::tensor_file::bytes_of;
 
 use super::error::TeamError;
 use super::leader::Team;
 use super::order::{
     Order, SampleOrder, WireRows, WireSampled, WireScores, all_or_first_failure, sampled, wire_scores,
 };
+use super::owners::Owners;
 use super::shards::{Shards, sampling_shares};
 use super::share::Share;
-use super::tree::{Forest, Node, blocks};
-use crate::step::engine::{CpuEngine, Engine};
+use super::spread::spread;
+use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
 
-/// The leader's engine. Workers have its weights whenever they compute.
+/// The leader's engine. Every process has the weights; each has the optimiser of its own tensors.
 pub struct TeamEngine<'t> {
-    inner: CpuEngine,
+    /// With gradient and optimiser of the leader's own tensors.
+    pub(super) inner: CpuEngine,
     team: &'t Team,
     shards: Shards,
     /// The leader's own.
     share: RefCell<Share>,
-    /// Names of the tensors that get a gradient, sorted.
-    trained: Vec<String>,
-    /// Whether the weights have moved since the workers got them.
-    stale: Cell<bool>,
+    owners: Owners,
     /// Whether the workers have the reference.
     referred: bool,
     /// Rows whose gradient is in the sum.
@@ -54,36 +57,59 @@ struct Part {
     rows: Vec<usize>,
 }
 
+/// A team that fails is to the loop a device that fails.
+fn gone(error: impl Into<TeamError>) -> DeviceError {
+    DeviceError::Missing(error.into().to_string())
+}
+
 fn failed(error: TeamError) -> Error {
-    Error::Device(DeviceError::Missing(error.to_string()))
+    Error::Device(gone(error))
 }
 
 impl<'t> TeamEngine<'t> {
-    /// `inner`, whose gradient is cut into `shards`, in a team.
+    /// `model` in training, with its gradient cut into `shards`, in a team.
+    ///
+    /// The optimiser is shared by tensors. That of an adapter, which is small, is the leader's alone, who merges it.
     ///
     /// # Errors
-    /// When the shards cannot be shared, or a worker is gone.
-    pub fn new(mut inner: CpuEngine, team: &'t Team, shards: usize) -> Result<Self, Error> {
+    /// When the adapter or the reference does not fit the model, the shards cannot be shared, or a worker is gone.
+    pub fn new(
+        model: Decoder<f32>,
+        setup: TrainingSetup,
+        team: &'t Team,
+        shards: usize,
+    ) -> Result<Self, Error> {
         let shards = Shards::new(shards, team.size()).map_err(failed)?;
-        let trained: Vec<String> = inner.gradients().parameters().keys().cloned().collect();
-        let share = RefCell::new(Share::new(inner.shape(), &trained, shards.of(0)));
+        let sizes = model.parameters().iter().map(|(name, tensor)| (name.clone(), tensor.data.len()));
+        let mut owners = Owners::balanced(sizes, if setup.lora.is_some() { 1 } else { team.size() });
+        let adam = setup.adam.clone();
+        let mut inner = CpuEngine::owning(model, setup, |name| owners.owner(name) == Some(0))?;
+        let gradients = inner.gradients();
+        owners.retain(|name, owner| owner != 0 || gradients.contains(name));
+        let share = RefCell::new(Share::new(inner.shape(), &owners, shards, 0));
         let shape = inner.shape().to_json();
-        let begin = Order::Begin { shape, trained: trained.clone(), shards: shards.count() };
+        let begin = Order::Begin { shape, owners: owners.clone(), adam, shards: shards.count() };
         team.tell_all(&begin).map_err(failed)?;
         inner.model.parameters().values().try_for_each(|t| team.send_tensor(&t.data)).map_err(failed)?;
         team.hear_all::<()>().map_err(failed)?;
-        let (stale, tickets) = (Cell::new(false), Cell::new(0));
-        Ok(TeamEngine { inner, team, shards, share, trained, stale, referred: false, rows: 0, tickets })
+        Ok(TeamEngine { inner, team, shards, share, owners, referred: false, rows: 0, tickets: Cell::new(0) })
     }
 
-    /// Sends the workers the weights, where these have moved.
-    fn refresh(&self) -> Result<(), TeamError> {
-        if !self.stale.replace(false) {
+    /// Name, size and owner of every tensor that an optimiser has: the leader's own, which may be an adapter's, and the others'.
+    fn optimised(&self) -> Vec<(&str, usize, usize)> {
+        let own = self.inner.optimiser.parameters().map(|(name, weights)| (name, weights.len(), 0));
+        let parameters = self.inner.model.parameters();
+        let others = self.owners.iter().filter(|(_, owner)| *owner != 0);
+        own.chain(others.map(|(name, owner)| (name, parameters[name].data.len(), owner))).collect()
+    }
+
+    /// All get the trained tensors as their owners have them.
+    fn spread(&mut self) -> Result<(), DeviceError> {
+        if self.team.size() == 1 {
             return Ok(());
         }
-        self.team.tell_all(&Order::Weights)?;
-        let parameters = self.inner.model.parameters();
-        self.trained.iter().try_for_each(|name| self.team.send_tensor(&parameters[name].data))
+        // The engine has put what it moved into its model.
+        spread(&mut self.inner.model, &mut **self.team.link(), &self.owners, |_| None).map_err(gone)
     }
 
     /// Sends the workers the reference, once.
@@ -107,26 +133,14 @@ impl<'t> TeamEngine<'t> {
         (0..self.shards.count()).map(part).filter(|part| !part.rows.is_empty()).collect()
     }
 
-    /// Adds up the gradients of all processes, in the one order, into the leader's engine.
+    /// Adds up the gradients of all processes, each tensor's at its owner.
     fn reduce(&mut self) -> Result<(), TeamError> {
         self.team.tell_all(&Order::Reduce)?;
-        let share = self.share.get_mut();
-        share.complete(&self.inner.model);
-        for name in &self.trained {
-            let mut forest = Forest::default();
-            share.nodes(name).into_iter().for_each(|node| forest.push(node));
-            for (sums, rank) in self.team.hear_tensors()?.iter().zip(1..) {
-                let blocks = blocks(self.shards.of(rank));
-                let each = sums.len() / blocks.len();
-                for (sum, (start, len)) in sums.chunks(each.max(1)).zip(blocks) {
-                    forest.push(Node { start, len, sum: sum.to_vec() });
-                }
-            }
-            if let [root] = forest.nodes() {
-                self.inner.set_gradient(name, &root.sum);
-            }
-        }
-        share.clear();
+        let CpuEngine { model, .. } = &self.inner;
+        let mut sums = Vec::new();
+        let keep = |name: &str, sum| sums.push((name.to_owned(), sum));
+        self.share.get_mut().reduce(model, &mut **self.team.link(), &self.owners, keep)?;
+        self.inner.set_gradients(sums);
         self.rows = 0;
         Ok(())
     }
@@ -140,7 +154,6 @@ impl Sampler for TeamEngine<'_> {
         }
         request.check(self.shape().max_position_embeddings)?;
         let external = |e: TeamError| RolloutError::External(e.to_string());
-        self.refresh().map_err(external)?;
         let shares = sampling_shares(request.prompts.len(), request.group, self.team.size());
         let order = |rank: usize| SampleOrder::of(request, &shares[rank]);
         self.team.tell_each(|rank| Order::Sample(order(rank))).map_err(external)?;
@@ -187,7 +200,6 @@ impl Engine for TeamEngine<'_> {
 
     fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, TeamTape), Error> {
         rows.check(self.shape())?;
-        self.refresh().map_err(failed)?;
         let ticket = self.tickets.get() + 1;
         self.tickets.set(ticket);
         let parts = self.parts(rows.len());
@@ -252,10 +264,25 @@ impl Engine for TeamEngine<'_> {
         Ok(())
     }
 
+    /// The leader adds the squares of all in the order of names, as one process does, and says what the step comes to.
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
-        self.reduce().map_err(|e| OptimError::Device(DeviceError::Missing(e.to_string())))?;
-        let outcome = self.inner.step(rate)?;
-        self.stale.set(true);
+        self.reduce().map_err(gone)?;
+        let team = self.team;
+        let outcome = self.inner.step_with(rate, |settings, own| {
+            let theirs = team.hear_all::<Vec<GradientSquares>>().map_err(gone)?;
+            let mut squares: Vec<GradientSquares> = once(own).chain(theirs).flatten().collect();
+            squares.sort_by(|a, b| a.name.cmp(&b.name));
+            let outcome = settings.outcome(&squares);
+            let scale = match outcome {
+                StepOutcome::Applied { scale, .. } => Some(scale),
+                StepOutcome::Skipped { .. } => None,
+            };
+            team.tell_all(&Order::Apply { rate, scale }).map_err(gone)?;
+            Ok(outcome)
+        })?;
+        if let StepOutcome::Applied { .. } = outcome {
+            self.spread()?;
+        }
         Ok(outcome)
     }
 
@@ -271,13 +298,37 @@ impl Engine for TeamEngine<'_> {
         self.inner.adapter()
     }
 
+    /// One array of a worker's is here at a time.
     fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
-        self.inner.write_optimiser(to)
+        let own = &self.inner.optimiser;
+        let optimised = self.optimised();
+        let array = |part: &str, name: &str, to: &mut dyn Write| {
+            if let Some(values) = own.array(part, name) {
+                return Ok(to.write_all(&bytes_of(values))?);
+            }
+            let owner = self.owners.owner(name).unwrap_or(0);
+            let len = self.inner.model.parameters()[name].data.len();
+            let order = Order::State { part: part.to_owned(), tensor: name.to_owned() };
+            Ok(to.write_all(&bytes_of(&self.team.ask(owner, &order, len).map_err(gone)?))?)
+        };
+        let sizes = optimised.iter().map(|(name, len, _)| (*name, *len));
+        write_state(own.steps(), sizes, own.settings().compensated, &array, to)
     }
 
+    /// Each owner gets its part, in the order of (tensor, part); then all get the weights.
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
-        self.stale.set(true);
-        self.inner.restore_optimiser(state)
+        let compensated = self.inner.optimiser.settings().compensated;
+        let optimised = self.optimised();
+        let sizes = optimised.iter().map(|(name, len, _)| (*name, *len));
+        let state = SavedState::open(state, sizes, compensated)?;
+        self.team.tell_all(&Order::Restore { steps: state.steps }).map_err(gone)?;
+        for (name, len, owner) in optimised.into_iter().filter(|(_, _, owner)| *owner != 0) {
+            for part in STATE_PARTS.into_iter().filter(|part| has_part(part, compensated, len)) {
+                self.team.send_tensor_to(owner, &state.values(part, name)).map_err(gone)?;
+            }
+        }
+        self.inner.take_state(&state)?;
+        Ok(self.spread()?)
     }
 
     fn cpu_decoder(&self) -> Option<&Decoder<f32>> {

@@ -1,28 +1,38 @@
 //! [`Team`]: the leader's side of the conversation.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 
 use serde::de::DeserializeOwned;
 
 use super::error::TeamError;
-use super::link::{Link, LinkError};
-use super::order::{Order, decode, encode, numbers};
+use super::link::{Alone, Link, LinkError};
+use super::order::{Order, decode, encode, receive_tensor};
 
 /// The processes that share a run's work, as its leader has them; by default it is alone. Dropped, it sends them home.
-#[derive(Default)]
 pub struct Team {
-    link: Option<RefCell<Box<dyn Link>>>,
+    link: RefCell<Box<dyn Link>>,
+}
+
+impl Default for Team {
+    fn default() -> Self {
+        Team::new(Box::new(Alone))
+    }
 }
 
 impl Team {
     /// The team that `link`, the end of process 0, reaches.
     pub fn new(link: Box<dyn Link>) -> Self {
-        Team { link: Some(RefCell::new(link)) }
+        Team { link: RefCell::new(link) }
     }
 
     /// How many processes there are, this one included.
     pub fn size(&self) -> usize {
-        self.link.as_ref().map_or(1, |link| link.borrow().size())
+        self.link.borrow().size()
+    }
+
+    /// The leader's end, for what all do together.
+    pub(super) fn link(&self) -> RefMut<'_, Box<dyn Link>> {
+        self.link.borrow_mut()
     }
 
     /// The ranks of the others.
@@ -31,12 +41,11 @@ impl Team {
     }
 
     fn send(&self, rank: usize, message: &[u8]) -> Result<(), LinkError> {
-        self.link.as_ref().map_or(Ok(()), |link| link.borrow_mut().send(rank, message))
+        self.link().send(rank, message)
     }
 
     fn receive(&self, rank: usize) -> Result<Vec<u8>, LinkError> {
-        let nobody = || LinkError { rank, reason: "does not exist".to_owned() };
-        self.link.as_ref().ok_or_else(nobody)?.borrow_mut().receive(rank)
+        self.link().receive(rank)
     }
 
     /// Gives an order to all.
@@ -59,7 +68,18 @@ impl Team {
 
     /// Sends a tensor to all.
     pub(super) fn send_tensor(&self, numbers: &[f32]) -> Result<(), TeamError> {
-        Ok(self.others().try_for_each(|rank| self.send(rank, bytemuck::cast_slice(numbers)))?)
+        self.others().try_for_each(|rank| self.send_tensor_to(rank, numbers))
+    }
+
+    /// Sends a tensor to one.
+    pub(super) fn send_tensor_to(&self, rank: usize, numbers: &[f32]) -> Result<(), TeamError> {
+        Ok(self.send(rank, bytemuck::cast_slice(numbers))?)
+    }
+
+    /// Asks one process for so many numbers.
+    pub(super) fn ask(&self, rank: usize, order: &Order, len: usize) -> Result<Vec<f32>, TeamError> {
+        self.send(rank, &encode(order))?;
+        Ok(receive_tensor(&mut **self.link(), rank, len)?)
     }
 
     /// What all answer, by rank from 1. Every answer is taken even after a failure, so that nobody is left talking.
@@ -71,11 +91,6 @@ impl Team {
     fn hear<T: DeserializeOwned>(&self, rank: usize) -> Result<T, TeamError> {
         let failed = |reason| TeamError::Failed { rank, reason };
         decode::<Result<T, String>>(&self.receive(rank)?).and_then(|answer| answer).map_err(failed)
-    }
-
-    /// The numbers of every process from 1 on.
-    pub(super) fn hear_tensors(&self) -> Result<Vec<Vec<f32>>, TeamError> {
-        self.others().map(|rank| Ok(numbers(&self.receive(rank)?))).collect()
     }
 }
 

@@ -11,14 +11,22 @@
 //! | [`engine`] | the engine of a run whose work the team shares |
 //! | [`worker`] | what a worker does, order by order |
 //! | `order` | the orders and their answers |
+//! | [`owners`] | which process has the optimiser of which tensor |
+//! | `share` | a process's part of the gradient, and how all parts are added up |
+//! | `spread` | how weights that have moved come to all |
 //! | [`shards`] | which row belongs to which shard, and which shard to which process |
 //! | [`tree`] | the one order of additions |
 //!
 //! # Who does what
 //!
-//! The leader, process 0, is the only one that reads the configuration's files, grades, evaluates, steps the optimiser and writes the run
-//! directory. Workers hold a copy of the weights and their shards' gradients. They sample their part of the responses, score their part under the
-//! policy and under the reference, and add up their part of the gradient. Between two orders a worker waits; it decides nothing.
+//! The leader, process 0, is the only one that reads the configuration's files, grades, evaluates, decides on a step and writes the run
+//! directory. Every process holds a copy of the weights, its shards' gradients, and the optimiser of the tensors that it owns. Workers sample their
+//! part of the responses, score their part under the policy and under the reference, and add up their part of the gradient. Between two orders a
+//! worker waits; it decides nothing.
+//!
+//! A step has three parts. The gradient of each tensor is added up at its owner. Owners tell the leader the squares of theirs; it adds them in the
+//! order of names, which is that of one process, clips or skips, and tells all. Owners move their tensors and send them to all. A checkpoint asks the
+//! owners for their state array by array, in the file's order.
 //!
 //! # The equation
 //!
@@ -30,7 +38,7 @@
 //! ```
 //!
 //! Of `N <= S` processes, process `r` owns the shards `r S/N .. (r+1) S/N`, rounded down. It adds up the complete subtrees among them and sends these;
-//! the leader adds the rest. Hence `G` has the same bits for every `N`, and with it the norm it is clipped by, the optimiser and the weights.
+//! the tensor's owner adds the rest. Hence `G` has the same bits for every `N`, and with it the norm it is clipped by, the optimiser and the weights.
 //!
 //! **`S` (the setting `shards`) belongs to the result, like a seed; `N` does not, like a number of threads.** A run continued on other hardware keeps
 //! `S` and chooses `N`. With `S = 1` the bits are those of a run without a team.
@@ -40,8 +48,8 @@
 //!
 //! # Memory
 //!
-//! A process holds `S/N` buffers of the gradient's size, and the leader one more with the optimiser. A worker has no optimiser (`docs/processes.md` says why); the reference comes to it
-//! when it is first asked for.
+//! A process holds `S/N` buffers of the gradient's size, and gradient and optimiser of its own tensors: at most an `N`-th of all and the largest
+//! tensor. An adapter's optimiser is the leader's alone. The reference comes to a worker when it is first asked for.
 //!
 //! # Failures
 //!
@@ -53,11 +61,15 @@ pub mod error;
 mod launch;
 pub mod leader;
 pub mod link;
+#[cfg(test)]
+mod memory_tests;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod order;
+pub mod owners;
 pub mod shards;
 mod share;
+mod spread;
 pub mod threads;
 pub mod tree;
 pub mod worker;

@@ -22,8 +22,7 @@ const NAP: Duration = Duration::from_micros(100);
 /// One process's end of a team of MPI.
 pub(super) struct Mpi {
     world: SimpleCommunicator,
-    /// How long the leader waits for a worker. A worker waits for ever: the leader may evaluate or write for long, and when it dies `mpirun` ends all.
-    patience: Option<Duration>,
+    patience: Duration,
     // After the communicator: dropped, it ends MPI.
     _universe: Universe,
 }
@@ -33,8 +32,17 @@ impl Mpi {
     pub(super) fn join(patience: Duration) -> Option<Mpi> {
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
         let world = universe.world();
-        let patience = (world.rank() == 0).then_some(patience);
         Some(Mpi { world, patience, _universe: universe })
+    }
+
+    /// How long this process waits for `other`. For the leader a worker waits for ever: the leader may evaluate or write for long, and when it dies
+    /// `mpirun` ends all. For each other workers wait less long than the leader for them, so that the one that hangs is named, not one that waits for it.
+    fn patience(&self, other: usize) -> Option<Duration> {
+        match (self.world.rank(), other) {
+            (0, _) => Some(self.patience),
+            (_, 0) => None,
+            _ => Some(self.patience * 3 / 4),
+        }
     }
 
     /// Waits until a transfer with `other` is done.
@@ -45,7 +53,7 @@ impl Mpi {
                 Ok(_) => return,
                 Err(open) => request = open,
             }
-            if self.patience.is_some_and(|patience| since.elapsed() > patience) {
+            if self.patience(other).is_some_and(|patience| since.elapsed() > patience) {
                 let seconds = since.elapsed().as_secs_f64();
                 say(&format!(
                     "llm-train: error: process {other} has not answered for {seconds:.0} s, so all end; the same command goes on from the last checkpoint"

@@ -1,6 +1,7 @@
 //! What the leader asks of a worker, and how rows and responses travel.
 
 use grpo_lambda_decoder::model::{ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_decoder::rng::{Address, ScoreError};
 use grpo_lambda_decoder::rollout::{
     RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
@@ -9,20 +10,20 @@ use grpo_lambda_decoder::truncation::Truncation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::link::{Link, LinkError};
+use super::owners::Owners;
 use super::shards::SamplingShare;
 
-/// One order. Tensors follow an order as messages of their own, sorted by name.
+/// One order. Tensors are messages of their own, sorted by name.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum Order {
     /// A stage begins with a model of this shape (the JSON of its configuration), whose every tensor follows.
     Begin {
         shape: String,
-        /// Sorted names of the tensors that get a gradient.
-        trained: Vec<String>,
+        owners: Owners,
+        adam: AdamWSettings,
         shards: usize,
     },
-    /// The trained tensors have moved, and follow.
-    Weights,
     /// Every tensor of the frozen reference follows.
     Reference,
     Sample(SampleOrder),
@@ -42,8 +43,23 @@ pub(super) enum Order {
         ticket: u64,
         dlogps: Vec<Vec<Vec<f64>>>,
     },
-    /// The subtrees of every trained tensor's gradient are sent, and the gradients begin anew.
+    /// The gradient is added up at the owners of its tensors. Answered with the squares of each, once it begins anew.
     Reduce,
+    /// The owners move their tensors at this learning rate against the gradient times `scale`, and all get the new weights; without `scale` the
+    /// gradient is dropped.
+    Apply {
+        rate: f64,
+        scale: Option<f64>,
+    },
+    /// One array of the optimiser's state is wanted; answered with its numbers.
+    State {
+        part: String,
+        tensor: String,
+    },
+    /// The optimiser continues after so many steps. Every part of the state of every tensor that the worker owns follows; then all get the weights.
+    Restore {
+        steps: u64,
+    },
     /// The leader has no more to ask.
     End,
 }
@@ -56,9 +72,15 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     postcard::from_bytes(bytes).map_err(|e| format!("sent what cannot be read as a message: {e}"))
 }
 
-/// The numbers of a tensor that arrived.
-pub(super) fn numbers(bytes: &[u8]) -> Vec<f32> {
-    bytes.as_chunks().0.iter().map(|number| f32::from_ne_bytes(*number)).collect()
+/// The `len` numbers of a tensor that process `from` sends.
+pub(super) fn receive_tensor(link: &mut dyn Link, from: usize, len: usize) -> Result<Vec<f32>, LinkError> {
+    let bytes = link.receive(from)?;
+    if bytes.len() != len * size_of::<f32>() {
+        // A leader that has failed says goodbye to those who still wait for its numbers.
+        let reason = format!("sent {} bytes where {len} numbers were expected", bytes.len());
+        return Err(LinkError { rank: from, reason });
+    }
+    Ok(bytes.as_chunks().0.iter().map(|number| f32::from_ne_bytes(*number)).collect())
 }
 
 /// Log-probabilities and entropies.

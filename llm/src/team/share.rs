@@ -6,10 +6,16 @@ use grpo_lambda_decoder::model::{
     Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
 };
 
-use super::tree::{Forest, Node};
+use super::link::{Link, LinkError};
+use super::order::receive_tensor;
+use super::owners::Owners;
+use super::shards::Shards;
+use super::tree::{Forest, Node, blocks};
 
 /// The gradients of a process's own shards.
 pub(super) struct Share {
+    /// Those of all, and its own.
+    all: Shards,
     shards: Range<usize>,
     gradients: Vec<Gradients<f32>>,
     /// Whether the passes of this gradient compute layers again.
@@ -20,11 +26,12 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Zeros for the shards of a model of this shape.
-    pub(super) fn new(shape: &Config, trained: &[String], shards: Range<usize>) -> Self {
-        let trained = |name: &str| trained.iter().any(|t| t == name);
+    /// Zeros for the shards of process `rank`, for the tensors of a model of this shape that have an owner.
+    pub(super) fn new(shape: &Config, owners: &Owners, all: Shards, rank: usize) -> Self {
+        let shards = all.of(rank);
+        let trained = |name: &str| owners.owner(name).is_some();
         let gradients = shards.clone().map(|_| Gradients::new(shape, trained)).collect();
-        Share { shards, gradients, recomputes: false, ticket: 0, tapes: Vec::new() }
+        Share { all, shards, gradients, recomputes: false, ticket: 0, tapes: Vec::new() }
     }
 
     /// Scores rows by shard, and keeps what their gradient needs.
@@ -57,24 +64,61 @@ impl Share {
         }
     }
 
-    /// Ends the sums over rows.
-    pub(super) fn complete(&mut self, model: &Decoder<f32>) {
+    /// Adds up the gradient of every tensor, in the one order, at its owner, which hands those of its own to `keep`; then begins anew.
+    ///
+    /// Every process calls it. Tensor by tensor, each sends the complete subtrees among its shards to the owner, who takes them by rank. So each makes
+    /// its transfers in the order of (tensor, sender), and the first of all that are still open has both its ends at it: nobody waits in a circle, even
+    /// where a message waits for its receiver.
+    pub(super) fn reduce(
+        &mut self,
+        model: &Decoder<f32>,
+        link: &mut dyn Link,
+        owners: &Owners,
+        mut keep: impl FnMut(&str, Vec<f32>),
+    ) -> Result<(), LinkError> {
         self.gradients.iter_mut().for_each(|g| model.complete(g, self.recomputes));
-    }
-
-    /// The complete subtrees of one tensor's gradient.
-    pub(super) fn nodes(&mut self, tensor: &str) -> Vec<Node> {
-        let mut forest = Forest::default();
-        for (start, gradient) in self.shards.clone().zip(&mut self.gradients) {
-            let sum = gradient.parameters().get(tensor).map_or_else(Vec::new, |t| t.data.clone());
-            forest.push(Node { start, len: 1, sum });
+        let leaves: Vec<_> =
+            self.shards.clone().zip(self.gradients.iter_mut().map(|g| &*g.parameters())).collect();
+        for (name, owner) in owners.iter() {
+            let mut own = Forest::default();
+            for (start, gradient) in &leaves {
+                let sum = gradient.get(name).map_or_else(Vec::new, |t| t.data.clone());
+                own.push(Node { start: *start, len: 1, sum });
+            }
+            if owner == link.rank() {
+                keep(name, completed(own, link, self.all)?);
+            } else {
+                let sums = own.into_nodes().into_iter().flat_map(|node| node.sum).collect::<Vec<f32>>();
+                link.send(owner, bytemuck::cast_slice(&sums))?;
+            }
         }
-        forest.into_nodes()
+        self.clear();
+        Ok(())
     }
 
     /// Begins a gradient anew.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.gradients.iter_mut().for_each(Gradients::clear);
         self.tapes.clear();
     }
+}
+
+/// The sum over all shards: this process's subtrees with those that the others send.
+fn completed(own: Forest, link: &mut dyn Link, shards: Shards) -> Result<Vec<f32>, LinkError> {
+    let mut all = Forest::default();
+    let mut own = own.into_nodes();
+    // Every process has a shard.
+    let each = own.first().map_or(0, |node| node.sum.len());
+    for rank in 0..link.size() {
+        if rank == link.rank() {
+            own.drain(..).for_each(|node| all.push(node));
+            continue;
+        }
+        let blocks = blocks(shards.of(rank));
+        let sums = receive_tensor(link, rank, each * blocks.len())?;
+        for (sum, (start, len)) in sums.chunks(each.max(1)).zip(blocks) {
+            all.push(Node { start, len, sum: sum.to_vec() });
+        }
+    }
+    Ok(all.into_nodes().into_iter().next().map_or_else(Vec::new, |root| root.sum))
 }

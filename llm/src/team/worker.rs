@@ -4,22 +4,29 @@ use std::collections::BTreeMap;
 
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, OptimError};
 
 use super::link::{Link, LinkError};
-use super::order::{Order, WireRows, decode, encode, numbers, wire_sampled, wire_scores};
+use super::order::{Order, WireRows, decode, encode, receive_tensor, wire_sampled, wire_scores};
+use super::owners::Owners;
 use super::shards::Shards;
 use super::share::Share;
+use super::spread::spread;
+use crate::step::engine::owned;
 
 /// The leader's rank.
 const LEADER: usize = 0;
 
-/// A worker's copy of the model, and its share of the gradient.
-struct Replica {
+/// A worker's copy of the model, its share of the gradient, and what it owns.
+pub(super) struct Replica {
     model: Decoder<f32>,
     reference: Option<Decoder<f32>>,
-    /// Sorted.
-    trained: Vec<String>,
     share: Share,
+    owners: Owners,
+    /// Of the tensors that are its own.
+    pub(super) optimiser: AdamW,
+    /// The gradient of these, between its sum and the step.
+    sums: BTreeMap<String, Vec<f32>>,
 }
 
 /// Follows the leader's orders; returns when it is sent home.
@@ -27,14 +34,18 @@ struct Replica {
 /// # Errors
 /// When the leader is gone, or says what is no order.
 pub fn work(link: &mut dyn Link) -> Result<(), LinkError> {
-    let mut replica: Option<Replica> = None;
+    serve(link, &mut None)
+}
+
+/// [`work`], with what it holds.
+pub(super) fn serve(link: &mut dyn Link, replica: &mut Option<Replica>) -> Result<(), LinkError> {
     loop {
         let order = link.receive(LEADER)?;
-        match (decode(&order).map_err(unread)?, &mut replica) {
+        match (decode(&order).map_err(unread)?, &mut *replica) {
             (Order::End, _) => return Ok(()),
-            (Order::Begin { shape, trained, shards }, replica) => {
+            (Order::Begin { shape, owners, adam, shards }, replica) => {
                 *replica = None;
-                let begun = Replica::begin(link, (&shape, shards), trained)?;
+                let begun = Replica::begin(link, (&shape, shards), owners, adam)?;
                 let answer = begun.map(|begun| *replica = Some(begun));
                 link.send(LEADER, &encode(&answer.map_err(|e| e.to_string())))?;
             }
@@ -48,21 +59,24 @@ impl Replica {
     fn begin(
         link: &mut dyn Link,
         (shape, shards): (&str, usize),
-        trained: Vec<String>,
+        owners: Owners,
+        adam: AdamWSettings,
     ) -> Result<Result<Self, Error>, LinkError> {
         let shape = Config::parse(shape, "the leader's configuration");
         let shape = shape.map_err(|e| unread(format!("begins with a model that cannot be read: {e}")))?;
         let shards = Shards::new(shards, link.size()).map_err(|e| unread(format!("begins wrongly: {e}")))?;
         let parameters = receive_model(link, &shape)?;
-        let share = Share::new(&shape, &trained, shards.of(link.rank()));
+        let own = owned(&parameters, |name| owners.owner(name) == Some(link.rank()));
+        let optimiser = AdamW::new(adam, own);
+        let share = Share::new(&shape, &owners, shards, link.rank());
         let model = Decoder::new(shape, parameters);
-        Ok(model.map(|model| Replica { model, reference: None, trained, share }))
+        let sums = BTreeMap::new();
+        Ok(model.map(|model| Replica { model, reference: None, share, owners, optimiser, sums }))
     }
 
     fn follow(&mut self, link: &mut dyn Link, order: Order) -> Result<(), LinkError> {
         let answer = match order {
             Order::Begin { .. } | Order::End => return Ok(()),
-            Order::Weights => return self.take_weights(link),
             Order::Reference => {
                 let shape = self.model.config().clone();
                 let reference = Decoder::new(shape.clone(), receive_model(link, &shape)?);
@@ -85,35 +99,49 @@ impl Replica {
                 self.share.backward(&self.model, ticket, &dlogps);
                 encode(&Ok::<(), String>(()))
             }
-            Order::Reduce => return self.send_gradient(link),
+            Order::Reduce => {
+                let sums = &mut self.sums;
+                let keep = |name: &str, sum| drop(sums.insert(name.to_owned(), sum));
+                self.share.reduce(&self.model, link, &self.owners, keep)?;
+                encode(&self.optimiser.squares(&by_name(&self.sums)).map_err(|e| e.to_string()))
+            }
+            Order::Apply { rate, scale } => return self.apply(link, rate, scale),
+            Order::State { part, tensor } => {
+                let values = self.optimiser.array(&part, &tensor).unwrap_or_default();
+                bytemuck::cast_slice(values).to_vec()
+            }
+            Order::Restore { steps } => return self.restore(link, steps),
         };
         link.send(LEADER, &answer)
     }
 
-    fn take_weights(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
-        let mut fresh = BTreeMap::new();
-        for name in &self.trained {
-            fresh.insert(name.clone(), numbers(&link.receive(LEADER)?));
-        }
-        self.model.update(|parameters| {
-            for (name, data) in fresh {
-                if let Some(tensor) = parameters.get_mut(&name) {
-                    tensor.data = data;
-                }
-            }
-        });
-        Ok(())
+    fn apply(&mut self, link: &mut dyn Link, rate: f64, scale: Option<f64>) -> Result<(), LinkError> {
+        let sums = std::mem::take(&mut self.sums);
+        let Some(scale) = scale else { return Ok(()) };
+        self.optimiser.apply(rate, &by_name(&sums), scale).map_err(|e| unread(e.to_string()))?;
+        self.spread(link)
     }
 
-    fn send_gradient(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
-        self.share.complete(&self.model);
-        for name in &self.trained {
-            let sums = self.share.nodes(name).into_iter().flat_map(|node| node.sum).collect::<Vec<f32>>();
-            link.send(LEADER, bytemuck::cast_slice(&sums))?;
-        }
-        self.share.clear();
-        Ok(())
+    fn restore(&mut self, link: &mut dyn Link, steps: u64) -> Result<(), LinkError> {
+        let mut lost = None;
+        let array = |_: &str, _: &str, len: usize| {
+            receive_tensor(link, LEADER, len).map_err(|e| OptimError::State(lost.insert(e).to_string()))
+        };
+        let taken = self.optimiser.take_state(steps, array);
+        taken.map_err(|e| lost.unwrap_or_else(|| unread(e.to_string())))?;
+        self.spread(link)
     }
+
+    /// Takes its own tensors from its optimiser, and all others from theirs.
+    fn spread(&mut self, link: &mut dyn Link) -> Result<(), LinkError> {
+        let optimiser = &self.optimiser;
+        let own = |name: &str| optimiser.weights(name);
+        spread(&mut self.model, link, &self.owners, own)
+    }
+}
+
+fn by_name(sums: &BTreeMap<String, Vec<f32>>) -> Vec<(&str, &[f32])> {
+    sums.iter().map(|(name, sum)| (name.as_str(), sum.as_slice())).collect()
 }
 
 /// What the leader sent is not what a worker can follow.
@@ -124,7 +152,9 @@ fn unread(reason: String) -> LinkError {
 /// Every tensor of a model, sorted by name.
 fn receive_model(link: &mut dyn Link, shape: &Config) -> Result<Parameters<f32>, LinkError> {
     let shapes: BTreeMap<String, Vec<usize>> = shape.parameter_shapes().into_iter().collect();
-    let tensor =
-        |(name, shape)| Ok::<_, LinkError>((name, Tensor { shape, data: numbers(&link.receive(LEADER)?) }));
+    let tensor = |(name, shape): (String, Vec<usize>)| {
+        let data = receive_tensor(link, LEADER, shape.iter().product())?;
+        Ok::<_, LinkError>((name, Tensor { shape, data }))
+    };
     shapes.into_iter().map(tensor).collect()
 }

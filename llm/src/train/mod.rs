@@ -127,7 +127,7 @@ fn train_in(
     match chosen {
         ComputeDevice::Cpu if config.shards == 1 => run.sampled(parameters, checkpoint, &cpu_engine),
         ComputeDevice::Cpu => run.sampled(parameters, checkpoint, &|shape, parameters, start| {
-            TeamEngine::new(cpu_engine(shape, parameters, start)?, team, config.shards)
+            TeamEngine::new(Decoder::new(shape.clone(), parameters)?, start, team, config.shards)
         }),
         ComputeDevice::Cuda(card, dtype) => {
             run.sampled(parameters, checkpoint, &|shape, parameters, start| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
@@ -32,14 +33,22 @@ fn adam() -> AdamWSettings {
     AdamWSettings { weight_decay: 0.01, max_grad_norm: Some(0.5), ..AdamWSettings::default() }
 }
 
-fn engine(lora: bool) -> CpuEngine {
+fn setup(lora: bool) -> TrainingSetup {
     let mut setup = TrainingSetup::new(adam());
     setup.lora = lora.then(|| LoraSettings {
         rank: 2,
         alpha: 4.0,
         targets: vec!["q_proj".to_owned(), "down_proj".to_owned()],
     });
-    CpuEngine::new(model(), setup).unwrap()
+    setup
+}
+
+fn engine(lora: bool) -> CpuEngine {
+    CpuEngine::new(model(), setup(lora)).unwrap()
+}
+
+fn team_engine(lora: bool, team: &Team, shards: usize) -> TeamEngine<'_> {
+    TeamEngine::new(model(), setup(lora), team, shards).unwrap()
 }
 
 /// Row `i` of a batch: ragged, and different from every other. Pairs of rows share a prompt.
@@ -107,9 +116,8 @@ fn a_step_moves_against_the_tree_over_the_shards_gradients_whoever_computes_whic
     let by_name: Vec<(&str, &[f32])> = sum.iter().map(|(n, t)| (n.as_str(), t.data.as_slice())).collect();
     let outcome = optimiser.step(1e-2, &by_name).unwrap();
     for (processes, ends) in [(1, &[7][..]), (2, &[7]), (3, &[7]), (4, &[3, 7]), (3, &[1, 2, 6, 7])] {
-        let (told, parameters) = threads::run(processes, |team| {
-            stepped(&mut TeamEngine::new(engine(false), team, 4).unwrap(), ends)
-        });
+        let (told, parameters) =
+            threads::run(processes, |team| stepped(&mut team_engine(false, team, 4), ends));
         assert_eq!(told, outcome, "{processes}");
         for (name, tensor) in &parameters {
             assert_eq!(Some(tensor.data.as_slice()), optimiser.weights(name), "{processes} {ends:?} {name}");
@@ -118,9 +126,9 @@ fn a_step_moves_against_the_tree_over_the_shards_gradients_whoever_computes_whic
     // The shards are part of the result: this batch tells them apart.
     let plain = stepped(&mut engine(false), &[7]);
     assert_ne!(plain.0, outcome);
-    assert_eq!(stepped(&mut TeamEngine::new(engine(false), &Team::default(), 1).unwrap(), &[7]), plain);
+    assert_eq!(stepped(&mut team_engine(false, &Team::default(), 1), &[7]), plain);
     let adapter = stepped(&mut engine(true), &[7]);
-    assert_eq!(stepped(&mut TeamEngine::new(engine(true), &Team::default(), 1).unwrap(), &[7]), adapter);
+    assert_eq!(stepped(&mut team_engine(true, &Team::default(), 1), &[7]), adapter);
 }
 
 /// Both stages, rewards that differ within every group, a reference, several passes to a step, an evaluation in between.
@@ -194,10 +202,79 @@ fn a_run_of_any_number_of_processes_ends_in_the_bytes_of_one() {
     assert!(threads::run(2, |team| trained(team, &larger)) == alone);
 }
 
-/// A process that dies at the message after so many.
-struct Dying(Threads, usize);
+/// The state that an engine writes.
+fn state<E: Engine>(engine: &E) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    engine.write_optimiser(&mut bytes).unwrap();
+    bytes
+}
 
-impl Link for Dying {
+/// A step, one whose gradient is not finite, and another; what they came to, and the weights and the optimiser's state after each.
+fn three_steps(engine: &mut TeamEngine<'_>) -> Vec<(StepOutcome, Parameters<f32>, Vec<u8>)> {
+    let step = |bad: bool| {
+        let (_, tape) = engine.forward(&rows(0..7), ForwardOptions::default()).unwrap();
+        let mut slopes = slopes(0..7);
+        if bad {
+            slopes[4][0] = f64::NAN;
+        }
+        engine.backward(tape, &slopes).unwrap();
+        let outcome = engine.step(1e-2).unwrap();
+        (outcome, engine.parameters().unwrap().into_owned(), state(engine))
+    };
+    [false, true, false].map(step).into()
+}
+
+#[test]
+fn steps_and_skipped_steps_are_those_of_one_process_even_where_every_sender_waits_for_its_receiver() {
+    for lora in [false, true] {
+        let alone = three_steps(&mut team_engine(lora, &Team::default(), 4));
+        let [first, skipped, last] = alone.as_slice() else { panic!("three") };
+        assert!(matches!(&skipped.0, StepOutcome::Skipped { not_finite, .. } if *not_finite > 0));
+        assert!((&first.1, &first.2) == (&skipped.1, &skipped.2) && first.1 != last.1);
+        for processes in 2..=4 {
+            let together = threads::run_over(Threads::handing(processes), |team| {
+                three_steps(&mut team_engine(lora, team, 4))
+            });
+            assert!(together == alone, "{processes} {lora}");
+        }
+    }
+}
+
+/// As a run is continued: by a new engine that begins with the weights of the checkpoint, or those under its adapter.
+#[test]
+fn a_state_goes_on_with_any_other_number_of_processes_and_with_the_engine_of_one() {
+    for lora in [false, true] {
+        let (_, at, saved) = three_steps(&mut team_engine(lora, &Team::default(), 4)).swap_remove(1);
+        let mut one = engine(lora);
+        one.restore_optimiser(&saved).unwrap();
+        assert!(state(&one) == saved && *one.parameters().unwrap() == at, "{lora}");
+        let on = |team: &Team| {
+            let mut engine = team_engine(lora, team, 4);
+            engine.restore_optimiser(&saved).unwrap();
+            assert!(state(&engine) == saved && *engine.parameters().unwrap() == at);
+            (stepped(&mut engine, &[3, 7]), state(&engine))
+        };
+        let alone = on(&Team::default());
+        for processes in 2..=4 {
+            assert!(threads::run(processes, on) == alone, "{processes} {lora}");
+        }
+        let other =
+            threads::run(3, |team| team_engine(!lora, team, 4).restore_optimiser(&saved).unwrap_err());
+        assert!(other.to_string().starts_with("optimiser state: "), "{other}");
+    }
+}
+
+/// A process that dies at the transfer after so many, and counts them.
+struct Dying<'c>(Threads, usize, &'c AtomicUsize);
+
+impl Dying<'_> {
+    fn live(&self) -> Result<(), LinkError> {
+        let alive = self.2.fetch_add(1, Ordering::Relaxed) < self.1;
+        if alive { Ok(()) } else { Err(LinkError { rank: self.0.rank(), reason: "died".to_owned() }) }
+    }
+}
+
+impl Link for Dying<'_> {
     fn rank(&self) -> usize {
         self.0.rank()
     }
@@ -205,11 +282,53 @@ impl Link for Dying {
         self.0.size()
     }
     fn send(&mut self, to: usize, message: &[u8]) -> Result<(), LinkError> {
+        self.live()?;
         self.0.send(to, message)
     }
     fn receive(&mut self, from: usize) -> Result<Vec<u8>, LinkError> {
-        self.1 = self.1.checked_sub(1).ok_or(LinkError { rank: 2, reason: "died".to_owned() })?;
+        self.live()?;
         self.0.receive(from)
+    }
+}
+
+/// Leads a team of three whose last process dies at the transfer after `transfers`. With what it returns, how many there were.
+fn with_a_death<T>(transfers: usize, lead: impl FnOnce(&Team) -> T) -> (T, usize) {
+    let mut ends = Threads::team(3);
+    let (dying, mut good) = (ends.pop().unwrap(), ends.pop().unwrap());
+    let leader = Team::new(Box::new(ends.pop().unwrap()));
+    let count = AtomicUsize::new(0);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(move || worker::work(&mut good));
+        scope.spawn(|| worker::work(&mut Dying(dying, transfers, &count)));
+        let result = lead(&leader);
+        drop(leader);
+        result
+    });
+    (result, count.into_inner())
+}
+
+/// All that a process is asked in a run: to begin, a pass, a step, its state, to go on from one, another pass.
+fn conversation(team: &Team) -> Result<(), String> {
+    let text = |e: &dyn std::error::Error| e.to_string();
+    let mut engine = TeamEngine::new(model(), setup(false), team, 4).map_err(|e| text(&e))?;
+    let pass = |engine: &TeamEngine<'_>| engine.forward(&rows(0..7), ForwardOptions::default());
+    let (_, tape) = pass(&engine).map_err(|e| text(&e))?;
+    engine.backward(tape, &slopes(0..7)).map_err(|e| text(&e))?;
+    engine.step(1e-2).map_err(|e| text(&e))?;
+    let mut state = Vec::new();
+    engine.write_optimiser(&mut state).map_err(|e| text(&e))?;
+    engine.restore_optimiser(&state).map_err(|e| text(&e))?;
+    pass(&engine).map(drop).map_err(|e| text(&e))
+}
+
+#[test]
+fn a_process_that_dies_at_any_transfer_whatever_is_named_and_nobody_is_left_waiting() {
+    let (whole, transfers) = with_a_death(usize::MAX, conversation);
+    assert_eq!(whole, Ok(()));
+    // The last one is the goodbye.
+    for lived in 0..transfers - 1 {
+        let told = with_a_death(lived, conversation).0.unwrap_err();
+        assert!(told.contains("process 2 has ended"), "{lived} of {transfers}: {told}");
     }
 }
 
@@ -217,18 +336,10 @@ impl Link for Dying {
 fn a_process_that_dies_ends_the_run_by_name_and_another_number_goes_on_to_the_same_bytes() {
     let alone = trained(&Team::default(), &config(&[]));
     // In the beginning, in supervised learning, in RL.
-    for (messages, again) in [(3, 4), (70, 1), (150, 2)] {
+    for (messages, again) in [(3, 4), (300, 1), (700, 2)] {
         let at = tempfile::tempdir().unwrap();
-        let mut ends = Threads::team(3);
-        let (dying, mut good) = (ends.pop().unwrap(), ends.pop().unwrap());
-        let leader = Team::new(Box::new(ends.pop().unwrap()));
-        let error = std::thread::scope(|scope| {
-            scope.spawn(move || worker::work(&mut good));
-            scope.spawn(move || worker::work(&mut Dying(dying, messages)));
-            let error = train_with(&leader, &config(&[]), at.path(), "test").unwrap_err();
-            drop(leader);
-            error.to_string()
-        });
+        let run = |team: &Team| train_with(team, &config(&[]), at.path(), "test").map(drop);
+        let error = with_a_death(messages, run).0.unwrap_err().to_string();
         assert!(error.contains("process 2 has ended"), "{messages}: {error}");
         threads::run(again, |team| train_with(team, &config(&[]), at.path(), "test")).unwrap();
         assert!(result(at.path()) == alone, "{messages} {again}");
@@ -254,7 +365,7 @@ fn a_run_that_diverges_says_so_in_the_same_words_whatever_the_number_of_processe
 #[test]
 fn what_a_model_refuses_is_refused_before_anybody_is_asked() {
     let error = threads::run(2, |team| {
-        let engine = TeamEngine::new(engine(false), team, 2).unwrap();
+        let engine = team_engine(false, team, 2);
         let mut rows = Rows::new();
         rows.push(&[1, 2], 1);
         rows.push(&[1, VOCABULARY], 1);

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use safetensors::Dtype;
+use serde::{Deserialize, Serialize};
 
 use crate::tensor_file::{self, TensorEntry, bytes_of};
 
 /// Which parameters decay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub enum Decay {
     /// All but biases and norms: names that end in `bias` or contain `norm` are spared, as in the transformers library.
     #[default]
@@ -27,7 +28,7 @@ impl Decay {
 }
 
 /// Settings of [`AdamW`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct AdamWSettings {
     /// Decay of the mean of gradients.
     pub beta1: f64,
@@ -68,6 +69,39 @@ impl AdamWSettings {
     pub fn scale(&self, grad_norm: f64) -> f64 {
         // torch.nn.utils.clip_grad_norm_ adds the same 1e-6.
         self.max_grad_norm.map_or(1.0, |max| (max / (grad_norm + 1e-6)).min(1.0))
+    }
+
+    /// What a step comes to whose gradients have these squares: those of every parameter, in the order of names, in which they are added.
+    pub fn outcome<'s>(&self, squares: impl IntoIterator<Item = &'s GradientSquares>) -> StepOutcome {
+        let mut sum = 0.0;
+        for GradientSquares { name, sum: squares, not_finite } in squares {
+            if *not_finite > 0 {
+                return StepOutcome::Skipped { parameter: name.clone(), not_finite: *not_finite };
+            }
+            sum += squares;
+        }
+        let grad_norm = sum.sqrt();
+        StepOutcome::Applied { grad_norm, scale: self.scale(grad_norm) }
+    }
+}
+
+/// What a step has to know of one parameter's gradient before any parameter moves.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct GradientSquares {
+    /// The parameter.
+    pub name: String,
+    /// The sum of the squares, which is finite where every number is.
+    pub sum: f64,
+    /// How many numbers are not finite.
+    pub not_finite: usize,
+}
+
+impl GradientSquares {
+    fn of(name: &str, gradient: &[f32]) -> Self {
+        let sum = sum_of_squares(gradient);
+        // Squares of f32 fit f64, however many: only a number that is not finite makes their sum so.
+        let not_finite = if sum.is_finite() { 0 } else { gradient.iter().filter(|g| !g.is_finite()).count() };
+        GradientSquares { name: name.to_owned(), sum, not_finite }
     }
 }
 
@@ -126,6 +160,13 @@ struct ParameterState {
     second: Vec<f32>,
 }
 
+impl ParameterState {
+    /// In the order of [`STATE_PARTS`].
+    fn arrays(&self) -> [&[f32]; 4] {
+        [&self.weights, &self.residual, &self.first, &self.second]
+    }
+}
+
 /// AdamW with decoupled weight decay and bias correction.
 ///
 /// ```text
@@ -161,6 +202,24 @@ impl AdamW {
         self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.as_slice()))
     }
 
+    /// The settings.
+    pub fn settings(&self) -> &AdamWSettings {
+        &self.settings
+    }
+
+    /// Bytes of all weights, residuals and moments.
+    pub fn bytes(&self) -> usize {
+        let numbers = |slot: &ParameterState| slot.arrays().iter().map(|values| values.len()).sum::<usize>();
+        self.slots.values().map(numbers).sum::<usize>() * size_of::<f32>()
+    }
+
+    /// One of the [`STATE_PARTS`] of a parameter; none when it is no parameter, or has no such part.
+    pub fn array(&self, part: &str, name: &str) -> Option<&[f32]> {
+        let arrays = STATE_PARTS.into_iter().zip(self.slots.get(name)?.arrays());
+        let (_, values) = arrays.into_iter().find(|(p, _)| *p == part)?;
+        (part != "residual" || !values.is_empty()).then_some(values)
+    }
+
     /// The f32 weights of a parameter.
     pub fn weights(&self, name: &str) -> Option<&[f32]> {
         self.slots.get(name).map(|slot| slot.weights.as_slice())
@@ -171,46 +230,75 @@ impl AdamW {
     /// # Errors
     /// [`OptimError`] when a gradient is missing, unknown or of the wrong size. Nothing has changed then.
     pub fn step(&mut self, lr: f64, gradients: &[(&str, &[f32])]) -> Result<StepOutcome, OptimError> {
-        let by_name: BTreeMap<&str, &[f32]> = gradients.iter().copied().collect();
-        if let Some(name) = by_name.keys().find(|name| !self.slots.contains_key(**name)) {
-            return Err(OptimError::Unknown((*name).to_owned()));
+        self.step_with(lr, gradients, |settings, squares| Ok(settings.outcome(&squares)))
+    }
+
+    /// [`AdamW::step`] where `decide` says what it comes to, from the squares of these gradients: they may be a part of all.
+    ///
+    /// # Errors
+    /// As [`AdamW::step`], and when `decide` fails. Nothing has changed then.
+    pub fn step_with(
+        &mut self,
+        lr: f64,
+        gradients: &[(&str, &[f32])],
+        decide: impl FnOnce(&AdamWSettings, Vec<GradientSquares>) -> Result<StepOutcome, OptimError>,
+    ) -> Result<StepOutcome, OptimError> {
+        let outcome = decide(&self.settings, self.squares(gradients)?)?;
+        if let StepOutcome::Applied { scale, .. } = outcome {
+            self.apply(lr, gradients, scale)?;
         }
-        let mut squares = 0.0;
-        for (name, slot) in &self.slots {
-            let gradient = by_name.get(name.as_str()).ok_or_else(|| OptimError::Missing(name.clone()))?;
-            if gradient.len() != slot.weights.len() {
-                let (expected, found) = (slot.weights.len(), gradient.len());
-                return Err(OptimError::Length { name: name.clone(), expected, found });
-            }
-            squares += sum_of_squares(gradient);
-        }
-        if !squares.is_finite() {
-            let not_finite = |name: &str| by_name[name].iter().filter(|g| !g.is_finite()).count();
-            let (name, not_finite) = self
-                .slots
-                .keys()
-                .map(|n| (n, not_finite(n)))
-                .find(|(_, n)| *n > 0)
-                .expect("f32 squares fit f64");
-            return Ok(StepOutcome::Skipped { parameter: name.clone(), not_finite });
-        }
-        let grad_norm = squares.sqrt();
-        let scale = self.settings.scale(grad_norm);
+        Ok(outcome)
+    }
+
+    /// The squares of each gradient, in the order of names.
+    ///
+    /// # Errors
+    /// As [`AdamW::step`].
+    pub fn squares(&self, gradients: &[(&str, &[f32])]) -> Result<Vec<GradientSquares>, OptimError> {
+        let by_name = self.matched(gradients)?;
+        Ok(by_name.into_iter().map(|(name, gradient)| GradientSquares::of(name, gradient)).collect())
+    }
+
+    /// Moves every parameter against its gradient times `scale`.
+    ///
+    /// # Errors
+    /// As [`AdamW::step`].
+    pub fn apply(&mut self, lr: f64, gradients: &[(&str, &[f32])], scale: f64) -> Result<(), OptimError> {
+        let by_name = self.matched(gradients)?;
         self.steps += 1;
         let rates = StepConstants::new(&self.settings, lr, self.steps, scale);
         for (name, slot) in &mut self.slots {
             let decay = if self.settings.decay.applies(name) { lr * self.settings.weight_decay } else { 0.0 };
             rates.update(slot, by_name[name.as_str()], decay as f32);
         }
-        Ok(StepOutcome::Applied { grad_norm, scale })
+        Ok(())
+    }
+
+    /// One gradient for every parameter, by name.
+    fn matched<'g>(
+        &self,
+        gradients: &[(&'g str, &'g [f32])],
+    ) -> Result<BTreeMap<&'g str, &'g [f32]>, OptimError> {
+        let by_name: BTreeMap<&str, &[f32]> = gradients.iter().copied().collect();
+        if let Some(name) = by_name.keys().find(|name| !self.slots.contains_key(**name)) {
+            return Err(OptimError::Unknown((*name).to_owned()));
+        }
+        for (name, slot) in &self.slots {
+            let gradient = by_name.get(name.as_str()).ok_or_else(|| OptimError::Missing(name.clone()))?;
+            if gradient.len() != slot.weights.len() {
+                let (expected, found) = (slot.weights.len(), gradient.len());
+                return Err(OptimError::Length { name: name.clone(), expected, found });
+            }
+        }
+        Ok(by_name)
     }
 
     /// CRC-32C of step count, names, weights and moments: replicas with equal digests are equal.
     pub fn digest(&self) -> u32 {
         let mut sum = crc32c::crc32c(&self.steps.to_le_bytes());
-        for (name, ParameterState { weights, residual, first, second }) in &self.slots {
+        for (name, slot) in &self.slots {
             sum = crc32c::crc32c_append(sum, name.as_bytes());
-            for values in [weights, residual, first, second] {
+            for values in slot.arrays() {
                 sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(values));
             }
         }
@@ -229,27 +317,15 @@ impl AdamW {
     /// # Errors
     /// When `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> io::Result<()> {
-        let steps = self.steps;
-        let mut tensors = vec![TensorEntry {
-            name: "steps".to_owned(),
-            dtype: Dtype::U64,
-            shape: vec![1],
-            write: Box::new(move |to| to.write_all(&steps.to_le_bytes())),
-        }];
-        for (name, slot) in &self.slots {
-            let ParameterState { weights, residual, first, second } = slot;
-            for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
-                if !values.is_empty() || part != "residual" {
-                    tensors.push(TensorEntry {
-                        name: format!("{part}/{name}"),
-                        dtype: Dtype::F32,
-                        shape: vec![values.len()],
-                        write: Box::new(move |to| to.write_all(&bytes_of(values))),
-                    });
-                }
-            }
-        }
-        tensor_file::write(tensors, None, to)
+        let array = |part: &str, name: &str, to: &mut dyn Write| {
+            to.write_all(&bytes_of(self.array(part, name).unwrap_or_default()))
+        };
+        write_state(self.steps, self.sizes(), self.settings.compensated, &array, to)
+    }
+
+    /// Names and sizes.
+    fn sizes(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.len()))
     }
 
     /// Restores a state that [`AdamW::to_bytes`] wrote, to the bit.
@@ -257,20 +333,72 @@ impl AdamW {
     /// # Errors
     /// [`OptimError::State`] when the bytes are not such a file, or are of other parameters. Nothing has changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), OptimError> {
-        let sizes = self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.len()));
-        let state = SavedState::open(bytes, sizes, self.settings.compensated)?;
-        let steps = state.steps;
-        for (name, slot) in &mut self.slots {
-            let ParameterState { weights, residual, first, second } = slot;
+        let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
+        self.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))
+    }
+
+    /// Takes over a step count and, of each parameter in the order of names, every part it has in the order of [`STATE_PARTS`]: `array` gives it for part,
+    /// name and size.
+    ///
+    /// # Errors
+    /// When `array` fails or gives another size; a part of the state has changed then.
+    pub fn take_state(
+        &mut self,
+        steps: u64,
+        mut array: impl FnMut(&str, &str, usize) -> Result<Vec<f32>, OptimError>,
+    ) -> Result<(), OptimError> {
+        for (name, ParameterState { weights, residual, first, second }) in &mut self.slots {
             for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
-                if !values.is_empty() || part != "residual" {
-                    *values = state.values(part, name);
+                if !has_part(part, self.settings.compensated, values.len()) {
+                    continue;
                 }
+                let (fresh, expected) = (array(part, name, values.len())?, values.len());
+                if fresh.len() != expected {
+                    let found = fresh.len();
+                    return Err(OptimError::State(format!(
+                        "`{part}/{name}` has {found} numbers, not {expected}"
+                    )));
+                }
+                *values = fresh;
             }
         }
         self.steps = steps;
         Ok(())
     }
+}
+
+/// Writes a state, in the bytes of [`AdamW::to_bytes`], whose arrays `array` writes (part, name, where to): it is called once for each, in the order of
+/// the file. So a state need not be in one place.
+///
+/// # Errors
+/// When `to` refuses or `array` fails.
+///
+/// # Panics
+/// When `array` writes another number of bytes than the parameter's size says.
+pub fn write_state<'n, E: From<io::Error>>(
+    steps: u64,
+    parameters: impl Iterator<Item = (&'n str, usize)>,
+    compensated: bool,
+    array: &dyn Fn(&str, &str, &mut dyn Write) -> Result<(), E>,
+    to: &mut dyn Write,
+) -> Result<(), E> {
+    let mut tensors = vec![TensorEntry {
+        name: "steps".to_owned(),
+        dtype: Dtype::U64,
+        shape: vec![1],
+        write: Box::new(move |to: &mut dyn Write| Ok(to.write_all(&steps.to_le_bytes())?)),
+    }];
+    for (name, len) in parameters {
+        for part in STATE_PARTS.into_iter().filter(|part| has_part(part, compensated, len)) {
+            tensors.push(TensorEntry {
+                name: format!("{part}/{name}"),
+                dtype: Dtype::F32,
+                shape: vec![len],
+                write: Box::new(move |to| array(part, name, to)),
+            });
+        }
+    }
+    tensor_file::write(tensors, None, to)
 }
 
 /// Why a state could not be written.
@@ -286,6 +414,11 @@ pub enum WriteStateError {
 
 /// Names of the arrays that a state holds per parameter; `residual` only when compensated.
 pub const STATE_PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
+
+/// Whether the state of a parameter of this size has this part; one of no numbers has no residual to keep.
+pub fn has_part(part: &str, compensated: bool, len: usize) -> bool {
+    part != "residual" || (compensated && len > 0)
+}
 
 /// A state that [`AdamW::to_bytes`] wrote, with checked names and sizes.
 pub struct SavedState<'a> {
@@ -311,9 +444,7 @@ impl<'a> SavedState<'a> {
             steps.data().try_into().map_err(|_| bad("`steps` is not one 64-bit number".to_owned()))?;
         let mut expected = 1;
         for (name, len) in parameters {
-            // A parameter of no numbers has no residual to keep.
-            for part in STATE_PARTS.into_iter().filter(|part| *part != "residual" || (compensated && len > 0))
-            {
+            for part in STATE_PARTS.into_iter().filter(|part| has_part(part, compensated, len)) {
                 expected += 1;
                 let tensor = file.tensor(&format!("{part}/{name}")).map_err(|e| bad(e.to_string()))?;
                 if tensor.dtype() != safetensors::Dtype::F32 || tensor.shape() != [len] {
@@ -506,6 +637,56 @@ mod tests {
         (5..10).for_each(|k| drop(step(&mut second, 1e-3, &gradient(k)).expect("fits")));
         assert_eq!(second.to_bytes(), unbroken.to_bytes());
         assert_eq!(second.steps(), 10);
+    }
+
+    /// The parameters of [`two`], each in an optimiser of its own.
+    fn halves() -> [AdamW; 2] {
+        let whole = two();
+        let half = |name: &str| {
+            let weights = whole.weights(name).expect("it").to_vec();
+            AdamW::new(whole.settings.clone(), [(name.to_owned(), weights)])
+        };
+        [half("a"), half("b.bias")]
+    }
+
+    #[test]
+    fn optimisers_of_parts_move_as_one_of_all_and_write_its_file() {
+        let (mut whole, mut parts) = (two(), halves());
+        let first: [(&str, &[f32]); 2] = [("a", &[1.0, 2.0]), ("b.bias", &[3.0, 4.0, 5.0])];
+        let bad: [(&str, &[f32]); 2] = [("a", &[1.0, 2.0]), ("b.bias", &[3.0, f32::NAN, 5.0])];
+        let small: [(&str, &[f32]); 2] = [("a", &[0.1, 0.0]), ("b.bias", &[0.0, 0.2, -0.1])];
+        for gradients in [first, bad, small] {
+            let squares: Vec<GradientSquares> = parts
+                .iter()
+                .zip(gradients)
+                .flat_map(|(part, gradient)| part.squares(&[gradient]).expect("fits"))
+                .collect();
+            let outcome = parts[0].settings.outcome(&squares);
+            assert_eq!(whole.step(0.1, &gradients).expect("fits"), outcome);
+            if let StepOutcome::Applied { scale, .. } = outcome {
+                for (part, gradient) in parts.iter_mut().zip(gradients) {
+                    part.apply(0.1, &[gradient], scale).expect("fits");
+                }
+            }
+        }
+        let array = |part: &str, name: &str, to: &mut dyn Write| {
+            let values = parts.iter().find_map(|p| p.array(part, name)).expect("one has it");
+            to.write_all(&bytes_of(values))
+        };
+        let (mut file, [a, b]) = (Vec::new(), &parts);
+        let sizes = [("a", 2), ("b.bias", 3)];
+        write_state(a.steps(), sizes.into_iter(), true, &array, &mut file).expect("memory takes it");
+        assert_eq!((file, whole.steps()), (whole.to_bytes(), 2));
+        // Four arrays of f32.
+        assert_eq!((a.bytes(), b.bytes(), whole.bytes()), (2 * 16, 3 * 16, 5 * 16));
+    }
+
+    #[test]
+    fn a_state_of_other_sizes_is_not_taken() {
+        let short = two().take_state(1, |_, name, _| Ok(vec![0.0; if name == "a" { 2 } else { 1 }]));
+        let told = short.expect_err("must be refused").to_string();
+        assert_eq!(told, "optimiser state: `weights/b.bias` has 1 numbers, not 3");
+        assert_eq!((two().array("residual", "c"), two().array("moment", "a")), (None, None));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
     Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
 };
-use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
+use grpo_lambda_decoder::optim::{
+    AdamW, AdamWSettings, GradientSquares, OptimError, SavedState, StepOutcome, WriteStateError,
+};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
 use super::{Engine, TrainingSetup};
@@ -31,20 +33,34 @@ impl CpuEngine {
     /// # Errors
     /// When the adapter does not fit the model, or the reference does not.
     pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
+        CpuEngine::owning(model, setup, |_| true)
+    }
+
+    /// [`CpuEngine::new`], with gradient and optimiser of the tensors alone that `owns` names; an adapter is owned whole.
+    ///
+    /// # Errors
+    /// As [`CpuEngine::new`].
+    pub fn owning(
+        model: Decoder<f32>,
+        setup: TrainingSetup,
+        owns: impl Fn(&str) -> bool,
+    ) -> Result<Self, Error> {
         let shape = model.config().clone();
         let reference = setup.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
         let lora = match setup.lora {
             Some(settings) => Some(Lora::new(settings, &model).map_err(Error::Adapter)?),
             None => None,
         };
-        let trained = match &lora {
-            Some(lora) => lora.settings().initialise(&shape, setup.seed).map_err(Error::Adapter)?,
-            None => model.parameters().clone(),
+        let optimiser = match &lora {
+            Some(lora) => {
+                let adapter = lora.settings().initialise(&shape, setup.seed).map_err(Error::Adapter)?;
+                AdamW::new(setup.adam, adapter.into_iter().map(|(name, t)| (name, t.data)))
+            }
+            None => AdamW::new(setup.adam, owned(model.parameters(), &owns)),
         };
-        let optimiser = AdamW::new(setup.adam, trained.into_iter().map(|(name, t)| (name, t.data)));
         let gradients = match &lora {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
-            None => Gradients::new(&shape, |_| true),
+            None => Gradients::new(&shape, owns),
         };
         Ok(CpuEngine { model, optimiser, gradients, recomputes: false, reference, lora })
     }
@@ -55,17 +71,52 @@ impl CpuEngine {
         &mut self.gradients
     }
 
-    /// Replaces the accumulated gradient of one parameter, by one that was added up elsewhere.
+    /// Replaces the accumulated gradients of these parameters, by those that were added up elsewhere.
     ///
     /// # Panics
-    /// When the parameter is not trained, or has another size.
-    pub fn set_gradient(&mut self, name: &str, values: &[f32]) {
-        self.gradients()
-            .parameters()
-            .get_mut(name)
-            .expect("a trained parameter")
-            .data
-            .copy_from_slice(values);
+    /// When a parameter is not trained.
+    pub fn set_gradients(&mut self, sums: Vec<(String, Vec<f32>)>) {
+        let gradients = self.gradients().parameters();
+        for (name, sum) in sums {
+            gradients.get_mut(&name).expect("a trained parameter").data = sum;
+        }
+    }
+
+    /// Takes an optimiser step, as [`Engine::step`], where `decide` says what it comes to: see [`AdamW::step_with`].
+    ///
+    /// # Errors
+    /// As [`Engine::step`], and when `decide` fails.
+    pub fn step_with(
+        &mut self,
+        rate: f64,
+        decide: impl FnOnce(&AdamWSettings, Vec<GradientSquares>) -> Result<StepOutcome, OptimError>,
+    ) -> Result<StepOutcome, OptimError> {
+        self.model.complete(&mut self.gradients, self.recomputes);
+        let outcome = match &self.lora {
+            Some(lora) => {
+                let optimiser = &self.optimiser;
+                let thin = lora.gradients(&mut self.gradients, &|name| optimiser.weights(name));
+                let thin: Vec<(&str, &[f32])> =
+                    thin.iter().map(|(name, t)| (name.as_str(), t.data.as_slice())).collect();
+                self.optimiser.step_with(rate, &thin, decide)?
+            }
+            None => self.optimiser.step_with(rate, &self.gradients.by_name(), decide)?,
+        };
+        if let StepOutcome::Applied { .. } = outcome {
+            self.take_weights();
+        }
+        self.gradients.clear();
+        Ok(outcome)
+    }
+
+    /// Continues from the part of a state that this engine owns.
+    ///
+    /// # Errors
+    /// When the state is of another model.
+    pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
+        self.optimiser.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))?;
+        self.take_weights();
+        Ok(())
     }
 
     /// Copies the optimiser's weights into the decoder.
@@ -76,6 +127,14 @@ impl CpuEngine {
             None => take_weights(&mut self.model, optimiser),
         }
     }
+}
+
+/// Names and numbers of the tensors that `owns` names, as an optimiser takes them.
+pub fn owned(
+    parameters: &Parameters<f32>,
+    owns: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (String, Vec<f32>)> {
+    parameters.iter().filter(move |(name, _)| owns(name)).map(|(name, t)| (name.clone(), t.data.clone()))
 }
 
 /// Copies an optimiser's weights into a model.
@@ -126,22 +185,7 @@ impl Engine for CpuEngine {
     }
 
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
-        self.model.complete(&mut self.gradients, self.recomputes);
-        let update = match &self.lora {
-            Some(lora) => {
-                let optimiser = &self.optimiser;
-                let thin = lora.gradients(&mut self.gradients, &|name| optimiser.weights(name));
-                let thin: Vec<(&str, &[f32])> =
-                    thin.iter().map(|(name, t)| (name.as_str(), t.data.as_slice())).collect();
-                self.optimiser.step(rate, &thin)?
-            }
-            None => self.optimiser.step(rate, &self.gradients.by_name())?,
-        };
-        if let StepOutcome::Applied { .. } = update {
-            self.take_weights();
-        }
-        self.gradients.clear();
-        Ok(update)
+        self.step_with(rate, |settings, squares| Ok(settings.outcome(&squares)))
     }
 
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {

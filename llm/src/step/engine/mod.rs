@@ -9,7 +9,7 @@ mod gpu;
 use std::borrow::Cow;
 use std::io::Write;
 
-pub use cpu::CpuEngine;
+pub use cpu::{CpuEngine, owned};
 pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
 
 use grpo_lambda_decoder::lora::LoraSettings;
