@@ -367,8 +367,11 @@ impl AdamW {
     }
 }
 
-/// Writes a state, in the bytes of [`AdamW::to_bytes`], whose arrays `array` writes (part, name, where to): it is called once for each, in the order of
-/// the file. So a state need not be in one place.
+/// Writes an array of a state: part, name of the parameter, where to.
+pub type StateWriter<'a, E> = dyn Fn(&str, &str, &mut dyn Write) -> Result<(), E> + 'a;
+
+/// Writes a state, in the bytes of [`AdamW::to_bytes`], whose arrays `array` writes: it is called once for each, in the order of the file. So a state
+/// need not be in one place.
 ///
 /// # Errors
 /// When `to` refuses or `array` fails.
@@ -379,7 +382,7 @@ pub fn write_state<'n, E: From<io::Error>>(
     steps: u64,
     parameters: impl Iterator<Item = (&'n str, usize)>,
     compensated: bool,
-    array: &dyn Fn(&str, &str, &mut dyn Write) -> Result<(), E>,
+    array: &StateWriter<'_, E>,
     to: &mut dyn Write,
 ) -> Result<(), E> {
     let mut tensors = vec![TensorEntry {
