@@ -73,15 +73,19 @@ done
 
 say
 say "== a process that hangs is given up by name"
-dir=$work/hangs
-"${launch[@]}" -n 2 "$train" train --quiet --patience 3 --run "$dir" "${settings[@]}" >"$work/out" 2>"$work/err" & team=$!
-until [ "$(steps_of "$dir")" -ge 23 ]; do sleep 0.05; done
-hung=$(pgrep -P "$team" llm-train | sed -n 2p)
-kill -STOP "$hung"
-since=$SECONDS; code=0; wait "$team" || code=$?
-grep -m1 'llm-train: error' "$work/err" || { cat "$work/err"; fail "nobody says which process hangs"; }
-kill -0 "$hung" 2>/dev/null && { kill -9 "$hung"; say "  (mpirun left the stopped process)"; }
-say "  ended within $((SECONDS - since + 1)) s after it stopped, exit code $code"
+for pair in "2 1" "4 2"; do
+  read -r n rank <<<"$pair"
+  dir=$work/hangs$n
+  "${launch[@]}" -n "$n" "$train" train --quiet --patience 4 --run "$dir" "${settings[@]}" >"$work/out" 2>"$work/err" & team=$!
+  until [ "$(steps_of "$dir")" -ge 23 ]; do sleep 0.05; done
+  hung=$(pgrep -P "$team" llm-train | sed -n "$((rank + 1))p")
+  kill -STOP "$hung"
+  since=$SECONDS; code=0; wait "$team" || code=$?
+  # The leader waits four seconds, a worker that waits for another three.
+  grep -m1 "llm-train: error: process $rank has not answered" "$work/err" || { cat "$work/err"; fail "nobody says which process hangs"; }
+  kill -0 "$hung" 2>/dev/null && { kill -9 "$hung"; say "  (mpirun left the stopped process)"; }
+  say "  $n processes, stopped rank $rank: ended within $((SECONDS - since + 1)) s after it stopped, exit code $code"
+done
 
 say
 say "== what is refused"
