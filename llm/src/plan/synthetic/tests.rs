@@ -134,7 +134,9 @@ fn the_work_of_a_step_is_that_of_its_shape_and_its_seconds_that_of_its_work() {
         if name == "reference" {
             continue;
         }
-        assert!(work.bytes > 0.0 && work.seconds >= moved.max(done) + gaps, "{name}: {work:?}");
+        // Decoding is a difference of two sums, so that its last digits are rounding.
+        let least = (moved.max(done) + gaps) * (1.0 - 1e-12);
+        assert!(work.bytes > 0.0 && work.seconds >= least, "{name}: {work:?}");
     }
 }
 
