@@ -68,17 +68,25 @@ pub fn most_pages(
     at_a_time: Option<usize>,
     page: usize,
 ) -> usize {
+    // Costs with how many responses have them: a step may ask for more responses than could be listed.
     let (mut costs, mut partial) = (Vec::new(), false);
     for (tokens, limit) in prompts {
         let shared = tokens / page;
         let own = (tokens + limit).div_ceil(page) - shared;
-        costs.extend((0..group).map(|response| own + if response == 0 { shared } else { 0 }));
+        costs.extend([(shared + own, group.min(1)), (own, group.saturating_sub(1))]);
         partial |= !tokens.is_multiple_of(page);
     }
-    let slots = count(costs.len(), at_a_time);
-    let kept = usize::from(partial && group > 1 && slots < costs.len());
+    let responses = costs.iter().map(|(_, how_many)| how_many).sum();
+    let mut free = count(responses, at_a_time);
+    let kept = usize::from(partial && group > 1 && free < responses);
     costs.sort_unstable_by(|a, b| b.cmp(a));
-    costs[..slots].iter().sum::<usize>() + kept
+    let mut pages = kept;
+    for (cost, how_many) in costs {
+        let running = free.min(how_many);
+        pages += cost * running;
+        free -= running;
+    }
+    pages
 }
 
 #[cfg(test)]
@@ -143,5 +151,9 @@ mod tests {
         // By hand: 2 prompts of 70 tokens, 4 responses of 60: 2 shared pages and 3 of each response's own, everything at once.
         assert_eq!(most_pages([(70, 60); 2].into_iter(), 4, None, 32), 2 * (2 + 4 * 3));
         assert_eq!(most_pages(std::iter::empty(), 4, None, 32), 0);
+        // More responses than could be listed: 2^20 prompts of 64 tokens, 2^20 responses of 32 each.
+        let many = std::iter::repeat_n((64, 32), 1 << 20);
+        assert_eq!(most_pages(many.clone(), 1 << 20, None, 32), (1 << 20) * (2 + (1 << 20)));
+        assert_eq!(most_pages(many, 1 << 20, Some(1 << 20), 32), (1 << 20) * 3);
     }
 }
