@@ -1,4 +1,4 @@
-//! Sampling: the responses of a request are decoded as one ragged batch, all at once or so many at a time ([`slots`](crate::slots)).
+//! Sampling: the responses of a request are decoded as one ragged batch, all at once or so many at a time ([`slots`]).
 //!
 //! Each prompt is prefilled once, when its first response starts, and its responses share its pages of the KV cache. A finished response
 //! leaves the batch, and the next that waits takes its place. A token's random number is addressed by (step, prompt, response, position),
