@@ -82,13 +82,14 @@ pub(crate) fn tile_portable<T: Real, const M: usize>(
     stride: usize,
     accumulate: bool,
 ) {
+    let (a, b) = (a.as_chunks::<M>().0, b.as_chunks::<NR>().0);
     for i in 0..M {
         let mut sum = [T::ZERO; NR];
         let row = &mut c[i * stride..i * stride + NR];
         if accumulate {
             sum.copy_from_slice(row);
         }
-        for (a, b) in a.chunks_exact(M).zip(b.chunks_exact(NR)) {
+        for (a, b) in a.iter().zip(b) {
             for j in 0..NR {
                 sum[j] = a[i].mul_add(b[j], sum[j]);
             }

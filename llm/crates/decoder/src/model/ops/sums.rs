@@ -39,8 +39,8 @@ pub(crate) fn sum_by<T: Real>(n: usize, f: impl Fn(usize) -> T) -> T {
 /// `sum_i a[i] b[i]`, with fused multiply-adds, in the order of [`sum_by`].
 #[inline(always)]
 pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    let (b, b_rest) = b[..a.len()].as_chunks::<LANES>();
     let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
     let mut lanes = [T::ZERO; LANES];
     for (a, b) in a.iter().zip(b) {
         for l in 0..LANES {
