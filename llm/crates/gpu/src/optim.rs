@@ -10,9 +10,9 @@ use std::io::Write;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::optim::{
-    AdamWSettings, Decay, OptimError, STATE_PARTS, SavedState, StepOutcome, WriteStateError,
+    AdamWSettings, Decay, OptimError, STATE_PARTS, SavedState, StepOutcome, WriteStateError, write_state,
 };
-use grpo_lambda_decoder::tensor_file::{self, TensorEntry, bytes_of};
+use grpo_lambda_decoder::tensor_file::bytes_of;
 
 use super::array::Array;
 use super::gradients::Gradients;
@@ -179,24 +179,18 @@ impl GpuAdamW {
     /// # Errors
     /// When the device fails or `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
-        let mut tensors: Vec<TensorEntry<'_, WriteStateError>> = vec![TensorEntry {
-            name: "steps".to_owned(),
-            dtype: safetensors::Dtype::U64,
-            shape: vec![1],
-            write: Box::new(|to: &mut dyn Write| Ok(to.write_all(&self.steps.to_le_bytes())?)),
-        }];
-        for (name, info) in self.master.flat().tensors() {
-            for (part, array) in STATE_PARTS.into_iter().zip(self.arrays()) {
-                let Some(array) = array else { continue };
-                tensors.push(TensorEntry {
-                    name: format!("{part}/{name}"),
-                    dtype: safetensors::Dtype::F32,
-                    shape: vec![info.elements()],
-                    write: Box::new(move |to| Ok(to.write_all(&bytes_of(&array.read_tensor(name)?))?)),
-                });
-            }
-        }
-        tensor_file::write(tensors, None, to)
+        let array = |part: &str, name: &str, to: &mut dyn Write| {
+            let mut parts = STATE_PARTS.into_iter().zip(self.arrays());
+            let found = parts.find(|(p, _)| *p == part).and_then(|(_, array)| array);
+            let values = found.map(|array| array.read_tensor(name)).transpose()?;
+            Ok(to.write_all(&bytes_of(&values.unwrap_or_default()))?)
+        };
+        write_state(self.steps, self.sizes(), self.settings.compensated, &array, to)
+    }
+
+    /// Names and sizes.
+    fn sizes(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.master.flat().tensors().map(|(name, tensor)| (name, tensor.elements()))
     }
 
     /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
@@ -206,8 +200,7 @@ impl GpuAdamW {
     /// fails.
     pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
         let flat = self.master.flat();
-        let sizes = flat.tensors().map(|(name, tensor)| (name, tensor.elements()));
-        let state = SavedState::open(bytes, sizes, self.settings.compensated)?;
+        let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
         for (name, _) in flat.tensors() {
             for (part, array) in STATE_PARTS.into_iter().zip(self.arrays()) {
                 if let Some(array) = array {

@@ -1,0 +1,111 @@
+//! The file of an optimiser's state: written array by array from wherever the arrays are, read with names and sizes checked.
+
+use std::io::{self, Write};
+
+use safetensors::{Dtype, SafeTensors};
+
+use super::OptimError;
+use crate::tensor_file::{self, TensorEntry};
+
+/// Writes an array of a state: part, name of the parameter, where to.
+pub type StateWriter<'a, E> = dyn Fn(&str, &str, &mut dyn Write) -> Result<(), E> + 'a;
+
+/// Writes a state, in the bytes of [`AdamW::to_bytes`](super::AdamW::to_bytes), whose arrays `array` writes: it is called once for each, in the order of the file. So a state
+/// need not be in one place.
+///
+/// # Errors
+/// When `to` refuses or `array` fails.
+///
+/// # Panics
+/// When `array` writes another number of bytes than the parameter's size says.
+pub fn write_state<'n, E: From<io::Error>>(
+    steps: u64,
+    parameters: impl Iterator<Item = (&'n str, usize)>,
+    compensated: bool,
+    array: &StateWriter<'_, E>,
+    to: &mut dyn Write,
+) -> Result<(), E> {
+    let mut tensors = vec![TensorEntry {
+        name: "steps".to_owned(),
+        dtype: Dtype::U64,
+        shape: vec![1],
+        write: Box::new(move |to: &mut dyn Write| Ok(to.write_all(&steps.to_le_bytes())?)),
+    }];
+    for (name, len) in parameters {
+        for part in STATE_PARTS.into_iter().filter(|part| has_part(part, compensated, len)) {
+            tensors.push(TensorEntry {
+                name: format!("{part}/{name}"),
+                dtype: Dtype::F32,
+                shape: vec![len],
+                write: Box::new(move |to| array(part, name, to)),
+            });
+        }
+    }
+    tensor_file::write(tensors, None, to)
+}
+
+/// Why a state could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteStateError {
+    /// Where it goes refused.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// The device that has it failed.
+    #[error(transparent)]
+    Device(#[from] crate::device::DeviceError),
+}
+
+/// Names of the arrays that a state holds per parameter; `residual` only when compensated.
+pub const STATE_PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
+
+/// Whether the state of a parameter of this size has this part; one of no numbers has no residual to keep.
+pub fn has_part(part: &str, compensated: bool, len: usize) -> bool {
+    part != "residual" || (compensated && len > 0)
+}
+
+/// A state that [`AdamW::to_bytes`](super::AdamW::to_bytes) wrote, with checked names and sizes.
+pub struct SavedState<'a> {
+    /// Steps taken.
+    pub steps: u64,
+    file: SafeTensors<'a>,
+}
+
+impl<'a> SavedState<'a> {
+    /// Reads a state of parameters with these names and sizes.
+    ///
+    /// # Errors
+    /// [`OptimError::State`] when it is none, or one of other parameters.
+    pub fn open<'n>(
+        bytes: &'a [u8],
+        parameters: impl Iterator<Item = (&'n str, usize)>,
+        compensated: bool,
+    ) -> Result<Self, OptimError> {
+        let bad = |problem: String| OptimError::State(problem);
+        let file = SafeTensors::deserialize(bytes).map_err(|e| bad(e.to_string()))?;
+        let steps = file.tensor("steps").map_err(|e| bad(e.to_string()))?;
+        let steps: [u8; 8] =
+            steps.data().try_into().map_err(|_| bad("`steps` is not one 64-bit number".to_owned()))?;
+        let mut expected = 1;
+        for (name, len) in parameters {
+            for part in STATE_PARTS.into_iter().filter(|part| has_part(part, compensated, len)) {
+                expected += 1;
+                let tensor = file.tensor(&format!("{part}/{name}")).map_err(|e| bad(e.to_string()))?;
+                if tensor.dtype() != Dtype::F32 || tensor.shape() != [len] {
+                    let (dtype, shape) = (tensor.dtype(), tensor.shape());
+                    return Err(bad(format!("`{part}/{name}` is {dtype:?} {shape:?}, not F32 [{len}]")));
+                }
+            }
+        }
+        if file.len() != expected {
+            return Err(bad(format!("{} tensors where this model has {expected}", file.len())));
+        }
+        Ok(SavedState { steps: u64::from_le_bytes(steps), file })
+    }
+
+    /// One array of a parameter's state; empty when absent.
+    pub fn values(&self, part: &str, name: &str) -> Vec<f32> {
+        let tensor = self.file.tensor(&format!("{part}/{name}"));
+        let bytes = tensor.as_ref().map_or(&[][..], |t| t.data());
+        bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    }
+}
