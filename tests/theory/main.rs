@@ -12,6 +12,7 @@ mod clamp;
 mod clamp_gain;
 mod clip_form;
 mod conformance;
+mod contracts;
 mod conventions;
 mod credit_profile;
 mod equation;

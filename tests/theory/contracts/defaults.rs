@@ -1,0 +1,73 @@
+//! What a method of one's own gets from the trait without writing it.
+
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::method::{Coupling, Credit, Loss, Method};
+use grpo_lambda::methods;
+
+/// Another method with nothing but what the trait asks for.
+#[derive(Debug)]
+struct Bare(Box<dyn Method>);
+
+impl Method for Bare {
+    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+        self.0.credit(batch)
+    }
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
+        self.0.loss_around(response, credit, logps, frozen)
+    }
+    fn coupling(&self) -> Coupling {
+        self.0.coupling()
+    }
+}
+
+fn batch() -> Vec<Group> {
+    let response = |old: [f64; 3], reward| Response::graded(old.to_vec(), reward);
+    vec![Group { responses: vec![response([-0.5, -1.0, -0.25], 1.0), response([-0.75, -0.5, -1.5], 0.0)] }]
+}
+
+#[test]
+fn the_terms_of_tokens_are_those_of_the_method_that_writes_them_itself() {
+    for (name, settings) in [("grpo_lambda", "lambda=0.5"), ("gspo", ""), ("cispo", "")] {
+        let method = methods::parse(name, settings).expect("a method").method;
+        let logps = [vec![-0.3, -1.5, -0.25], vec![-1.25, -0.5, -1.0]];
+        let batch = batch();
+        let credits = method.credit(&batch);
+        let advantages = vec![vec![0.5, -1.0, 2.0], vec![-0.25, 0.75, 1.0]];
+        let given = method.credit_given(&batch, advantages.clone());
+        let expected: Vec<_> = batch[0].responses.iter().zip(&credits).zip(&logps).collect();
+        let of = |m: &dyn Method| -> Vec<_> {
+            let terms = |((r, c), l): &((&Response, &Credit), &Vec<f64>)| {
+                (m.token_losses(r, c, l), m.token_terms(r, c, l))
+            };
+            expected.iter().map(terms).collect()
+        };
+        let own = of(method.as_ref());
+        let bare = Bare(method);
+        assert_eq!(of(&bare), own, "{name}");
+        assert!(own.iter().any(|(losses, _)| losses.iter().any(|x| *x != 0.0)), "{name}");
+        let bare_given = bare.credit_given(&batch, advantages.clone());
+        assert_eq!(
+            bare_given.iter().map(|c| &c.advantages).collect::<Vec<_>>(),
+            advantages.iter().collect::<Vec<_>>()
+        );
+        assert_eq!(
+            bare_given.iter().map(|c| &c.weights).collect::<Vec<_>>(),
+            given.iter().map(|c| &c.weights).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn a_bare_method_claims_nothing_that_the_oracle_could_shorten() {
+    let bare = Bare(methods::parse("grpo", "").expect("a method").method);
+    assert!(bare.compares_rewards() && bare.credit_reads_tokens());
+    assert_eq!(bare.max_len(), None);
+    let size = grpo_lambda::equation::BatchSize { groups: 1, group_size: 2, max_len: 3 };
+    assert!(bare.equation(&size).is_none());
+}
+
+#[test]
+fn a_response_is_empty_without_tokens() {
+    assert!(Response::graded(vec![], 1.0).is_empty());
+    assert!(!Response::graded(vec![-1.0], 1.0).is_empty());
+}
