@@ -186,6 +186,54 @@ mod tests {
     }
 
     #[test]
+    fn a_repaired_plan_moves_all_mass_of_both_sides() {
+        // Row 1 has too much and so has column 1; what is then missing is in row 2 (3/16 of it after the columns) and column 3.
+        let (n, m) = (2, 4);
+        let mut plan = [0.5, 0.25, 0.125, 0.125, 0.25, 0.0625, 0.0, 0.0];
+        repair(&mut plan, n, m);
+        // By hand: row 1 is halved; column 1 holds 1/2 and is halved; missing are 1/8 and 5/16 of the rows, 0, 1/16, 3/16, 3/16 of the columns.
+        let missing = [(0.5 - 0.125 - 0.125 - 0.0625 - 0.0625), (0.5 - 0.125 - 0.0625)];
+        let columns = [0.0, 0.0625, 0.1875, 0.1875];
+        let scaled = [0.125, 0.125, 0.0625, 0.0625, 0.125, 0.0625, 0.0, 0.0];
+        for (k, found) in plan.iter().enumerate() {
+            let expected = scaled[k] + missing[k / m] * columns[k % m] / 0.4375;
+            assert!((found - expected).abs() < 1e-15, "{k}: {found}, not {expected}");
+        }
+        assert!(plan.chunks(m).all(|row| (row.iter().sum::<f64>() - 0.5).abs() < 1e-15));
+        assert!((0..m).all(|j| ((0..n).map(|i| plan[i * m + j]).sum::<f64>() - 0.25).abs() < 1e-15));
+        let (exact, mut same) = ([0.125; 8], [0.125; 8]);
+        repair(&mut same, n, m);
+        assert_eq!(same, exact);
+    }
+
+    /// `P_ij = exp(f_i + g_j - C_ij / e) / (n m)` with the sums of rows right after convergence: the definition, iterated here in plain probabilities.
+    #[test]
+    fn the_plan_is_that_of_scaled_rows_and_columns() {
+        let (a, b) = (points(3, 7), points(4, 8));
+        let (n, m, e) = (3, 4, 0.5);
+        let costs: Vec<f64> = a.iter().flat_map(|a| b.iter().map(|b| distance(a, b))).collect();
+        let mean = costs.iter().sum::<f64>() / (n * m) as f64;
+        let kernel: Vec<f64> = costs.iter().map(|c| (-c / (mean * e)).exp()).collect();
+        for steps in [2, 5, 400] {
+            let (mut u, mut v) = (vec![1.0; n], vec![1.0; m]);
+            for _ in 0..steps {
+                for i in 0..n {
+                    u[i] = m as f64 / (0..m).map(|j| kernel[i * m + j] * v[j]).sum::<f64>();
+                }
+                for j in 0..m {
+                    v[j] = n as f64 / (0..n).map(|i| kernel[i * m + j] * u[i]).sum::<f64>();
+                }
+            }
+            let mut plan: Vec<f64> =
+                (0..n * m).map(|k| u[k / m] * kernel[k] * v[k % m] / (n * m) as f64).collect();
+            repair(&mut plan, n, m);
+            let expected: f64 = plan.iter().zip(&costs).map(|(p, c)| p * c).sum();
+            let found = Sinkhorn { regularisation: e, steps }.cost(&a, &b);
+            assert!((found - expected).abs() < 1e-9, "{steps}: {found}, not {expected}");
+        }
+    }
+
+    #[test]
     fn equal_points_cost_nothing_and_one_pair_its_distance() {
         let transport = Sinkhorn { regularisation: 0.1, steps: 10 };
         assert_eq!(transport.cost(&vec![vec![1.0, 2.0]; 5], &vec![vec![1.0, 2.0]; 3]), 0.0);

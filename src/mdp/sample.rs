@@ -83,9 +83,9 @@ impl<'t> Sampler<'t> {
             if edges.len() > 1 {
                 let sums = &self.cumulative[edges.clone()];
                 let total = sums[sums.len() - 1];
-                // An edge of probability 0 has its predecessor's sum and is never chosen.
-                // `u total` may round up to `total`, hence the bound just below it.
-                let point = (unit(rng) * total).min(total * (1.0 - f64::EPSILON));
+                // An edge of probability 0 has its predecessor's sum and is never chosen. The largest uniform number is 1 - 2^-53, at least half a unit of the
+                // last digit of `total` away from it, so that the product stays below `total`.
+                let point = unit(rng) * total;
                 edge += sums.partition_point(|&sum| sum <= point);
             }
             visit(edge);

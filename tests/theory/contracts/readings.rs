@@ -1,0 +1,164 @@
+//! Settings that decide how a method is built: each word leads to its own numbers.
+
+use grpo_lambda::group::{EvidenceKind, Group, Response};
+use grpo_lambda::methods::{self, BatchLoss, REGISTRY, batch_metrics};
+
+fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {
+    let response = |old: [f64; 2], reward| Response {
+        ref_logps: Some(vec![-1.0, -2.0]),
+        ..Response::graded(old.to_vec(), reward)
+    };
+    let responses =
+        vec![response([-0.5, -1.0], 1.0), response([-0.75, -0.5], 0.0), response([-2.0, -1.5], 0.0)];
+    (vec![Group { responses }], vec![vec![-0.25, -1.5], vec![-1.0, -0.25], vec![-1.5, -1.0]])
+}
+
+fn evaluate(method: &str, settings: &str) -> BatchLoss {
+    let (groups, logps) = batch();
+    methods::evaluate(methods::parse(method, settings).expect("settings").method.as_ref(), &groups, &logps)
+}
+
+#[test]
+fn each_degree_of_freedom_and_each_preset_has_its_standard_deviation() {
+    // Rewards 1, 0, 0: deviations 2/3, -1/3, -1/3, sum of squares 2/3.
+    let by = |settings: &str| 2.0 / 3.0 / evaluate("grpo", settings).advantages[0][0];
+    let (biased, unbiased) = ((2.0f64 / 9.0).sqrt(), (1.0f64 / 3.0).sqrt());
+    for (settings, divisor) in [
+        ("std_ddof=0 std_epsilon=0", biased),
+        ("std_ddof=1 std_epsilon=0", unbiased),
+        ("std_ddof=0 std_epsilon=0.5", biased + 0.5),
+        ("std_preset=trl", unbiased + 1e-4),
+        ("std_preset=trl std_ddof=0", biased + 1e-4),
+        ("std_preset=deepseekmath", biased),
+        ("std_preset=deepseekmath std_ddof=1", unbiased),
+        ("std_preset=openrlhf", unbiased + 1e-9),
+        ("std_preset=understand_r1_zero", unbiased + 1e-8),
+        ("scale=none", 1.0),
+    ] {
+        assert!((by(settings) - divisor).abs() < 1e-12, "{settings}: {}, not {divisor}", by(settings));
+    }
+}
+
+#[test]
+fn each_word_of_kl_is_its_estimator() {
+    let (groups, logps) = batch();
+    let of = |word: &str| evaluate("grpo", &format!("beta=1 kl={word}")).metrics.kl_sum;
+    let sum = |f: &dyn Fn(f64, f64) -> f64| {
+        let tokens = groups[0].responses.iter().zip(&logps).flat_map(|(r, l)| {
+            let reference = r.ref_logps.as_ref().expect("given");
+            l.iter().zip(reference).zip(&r.old_logps).map(|((l, reference), old)| (l - reference, l - old))
+        });
+        tokens.map(|(d, x)| f(d, x)).sum::<f64>()
+    };
+    let k3 = |d: f64| (-d).exp() - 1.0 + d;
+    for (word, expected) in [
+        ("k1", sum(&|d, _| d)),
+        ("k2", sum(&|d, _| d * d / 2.0)),
+        ("k3", sum(&|d, _| k3(d))),
+        ("abs", sum(&|d, _| d.abs())),
+        ("k1_k2", sum(&|d, _| d)),
+        ("k3_k2", sum(&|d, _| k3(d))),
+        ("ratio_k3", sum(&|d, x| x.exp() * k3(d))),
+    ] {
+        assert!((of(word) - expected).abs() < 1e-12, "{word}: {}, not {expected}", of(word));
+    }
+}
+
+#[test]
+fn a_reference_is_asked_for_where_a_kl_reads_it() {
+    let asks = |method: &str, settings: &str| {
+        let configured = methods::parse(method, settings).expect("settings");
+        (configured.spec.evidence)(&configured.settings).contains(&EvidenceKind::RefLogps)
+    };
+    assert!(asks("grpo", "beta=0.1") && !asks("grpo", "beta=0"));
+    assert!(asks("reinforce_pp", "beta=0 reward_beta=0.1") && !asks("reinforce_pp", "beta=0 reward_beta=0"));
+}
+
+#[test]
+fn a_cap_inside_the_clip_is_refused() {
+    let refused = |s: &str| methods::parse("grpo", s).err().map(|e| e.to_string());
+    let expected = "clip_max=1.2: must be at least 1 + epsilon_high = 1.25";
+    assert_eq!(refused("clip=two_sided epsilon_high=0.25 clip_max=1.2").as_deref(), Some(expected));
+    assert_eq!(refused("clip=two_sided epsilon_high=0.25 clip_max=1.25"), None);
+    assert_eq!(refused("clip=ppo epsilon_high=0.25 clip_max=1.2"), None);
+}
+
+#[test]
+fn every_reading_of_the_soft_clamp_differs() {
+    let of =
+        |word: &str| evaluate("grpo_lambda", &format!("update=weight lambda=0.9 soft_clamp={word}")).value;
+    let [inner, matrix, elementwise] = ["inner", "matrix", "elementwise"].map(of);
+    assert!(
+        inner != matrix && matrix != elementwise && inner != elementwise,
+        "{inner} {matrix} {elementwise}"
+    );
+}
+
+#[test]
+fn a_matrix_of_fixed_size_bounds_the_length_whatever_reads_it() {
+    let longest =
+        |settings: &str| methods::parse("grpo_lambda", settings).expect("settings").method.max_len();
+    for settings in ["", "normalise=rows", "update=weight", "update=trace"] {
+        for own in ["matrix=equation", "matrix=row_index", "matrix=as_printed"] {
+            assert_eq!(longest(&format!("{own} {settings}")), None, "{own} {settings}");
+        }
+        let bounded = format!("matrix=as_printed matrix_length=7 {settings}");
+        assert_eq!(longest(&bounded), Some(7), "{bounded}");
+    }
+    for spec in REGISTRY.iter().filter(|spec| spec.name != "grpo_lambda") {
+        assert_eq!(methods::parse(spec.name, "").expect("defaults").method.max_len(), None, "{}", spec.name);
+    }
+}
+
+#[test]
+fn the_metrics_of_groups_count_what_cannot_teach() {
+    let group = |rewards: &[Option<f64>]| Group {
+        responses: rewards
+            .iter()
+            .map(|r| Response { reward: *r, ..Response::graded(vec![-1.0], 0.0) })
+            .collect(),
+    };
+    let metrics = batch_metrics(&[
+        group(&[Some(1.0), Some(0.0), None]),
+        group(&[Some(1.0), Some(1.0), None]),
+        group(&[None, None]),
+        group(&[Some(0.5)]),
+    ]);
+    assert_eq!((metrics.groups, metrics.zero_variance_groups, metrics.ungraded), (4, 3, 4));
+}
+
+/// `credit_reads_tokens` is `false` exactly where tokens and evidence can be anything without a change of the credit.
+#[test]
+fn a_method_says_whether_it_reads_tokens() {
+    let reading: Vec<_> = REGISTRY
+        .iter()
+        .filter(|spec| methods::parse(spec.name, "").expect("defaults").method.credit_reads_tokens())
+        .map(|spec| spec.name)
+        .collect();
+    assert_eq!(reading, READING);
+}
+
+/// What looks at tokens or evidence by its definition: prefixes shared within a group, critics, steps, states, entropies, shifts, saliencies, a teacher,
+/// the sampler's probabilities.
+const READING: &[&str] = &[
+    "remax",
+    "gdpo",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
+    "high_entropy",
+    "optimal_token_baseline",
+    "prefix_rloo",
+    "ridge_rloo",
+    "tempo",
+    "s_trace_reconstructed",
+    "oar_p",
+    "oar_g",
+    "ppo",
+    "vine_ppo",
+    "spo_chain",
+    "spo_tree",
+    "tree_rl",
+    "tree_rpo_reconstructed",
+    "rlsd_reconstructed",
+    "shear_reconstructed",
+];
