@@ -1,6 +1,7 @@
 //! What small public functions promise, by hand values: each value was found by asking which mistake no other test would notice.
 
 mod defaults;
+mod expected;
 mod metrics;
 mod padded;
 mod paper;

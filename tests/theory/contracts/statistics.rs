@@ -1,4 +1,7 @@
-use grpo_lambda::stats::{Bootstrap, OverTasks, two_proportions};
+use grpo_lambda::stats::{
+    Bootstrap, OverTasks, linear_fit, paired_permutation, pass_at_k, probability_of_improvement,
+    sign_flip_test, spearman, t_interval, two_proportions,
+};
 
 #[test]
 fn the_standard_error_of_two_proportions_by_hand() {
@@ -26,4 +29,63 @@ fn a_mean_over_tasks_names_the_task_that_carries_it_and_holds_only_without_it() 
         assert!(!o.positive() && !o.negative(), "{values:?}: {o:?}");
     }
     assert_eq!(OverTasks::new(&[1.0], Bootstrap::default()), None);
+}
+
+/// More than 20 pairs are drawn: the p-value is then `(b + 1) / (draws + 1)`, and near that of the exact test.
+#[test]
+fn a_drawn_permutation_test_is_near_the_exact_one_and_counts_itself() {
+    let x: Vec<f64> = (0..24).map(|i| if i % 4 == 0 { -1.0 } else { 0.5 }).collect();
+    let zero = vec![0.0; 24];
+    let drawn = paired_permutation(&x, &zero, 20_000, 3).expect("pairs");
+    let exact = sign_flip_test(&x.iter().map(|v| (2.0 * v) as i64).collect::<Vec<_>>()).expect("small");
+    assert!(!drawn.exact && (drawn.difference - 0.125).abs() < 1e-15);
+    assert!(
+        (drawn.p - exact).abs() < 5.0 * (exact * (1.0 - exact) / 20_000.0).sqrt() + 1e-4,
+        "{} {exact}",
+        drawn.p
+    );
+    // All of one sign and size: none of 99 draws is as extreme but the data itself.
+    let far = paired_permutation(&[1.0; 24], &zero, 99, 1).expect("pairs");
+    assert!((far.p - 0.01).abs() < 1e-15, "{}", far.p);
+    // Sums equal on paper and not in floating point are ties: 0.1 + 0.2 against 0.3.
+    let tied = paired_permutation(&[0.1, 0.2, -0.3], &[0.0; 3], 0, 0).expect("pairs");
+    assert_eq!(tied.p, 1.0);
+    // Of 8 flips those with |sum| >= 4 are +++, ++-, --+ and ---.
+    let small = paired_permutation(&[3.0, 2.0, 1.0], &[0.0, 0.0, 1.0], 0, 0).expect("pairs");
+    assert_eq!((small.p, small.exact), (0.5, true));
+}
+
+#[test]
+fn intervals_and_lines_by_hand() {
+    // t with 2 degrees of freedom at 0.975 is 4.302653, the standard error of 1, 2, 6 is sqrt(7/3).
+    let i = t_interval(&[1.0, 2.0, 6.0], 0.95).expect("three values");
+    assert!((i.high - 3.0 - 4.302_652_729_9 * (7.0f64 / 3.0).sqrt()).abs() < 1e-8, "{i:?}");
+    // y = x but for 0, 0, 0, 1: slope 1.3, residuals 0.2, -0.1, -0.4, 0.3 of Sxx = 5.
+    let fit = linear_fit(&[0.0, 1.0, 2.0, 3.0], &[0.0, 1.0, 2.0, 4.0]).expect("a line");
+    assert!((fit.slope - 1.3).abs() < 1e-14 && (fit.intercept + 0.2).abs() < 1e-14);
+    assert!((fit.slope_se.expect("four points") - (0.3f64 / 2.0 / 5.0).sqrt()).abs() < 1e-14, "{fit:?}");
+    // Of the means of two draws from 0 and 1, a quarter are 0, half are 1/2, a quarter are 1: 90 % of them reach both ends, 40 % neither.
+    let of = |level| {
+        let mean = |s: &[Vec<f64>]| s[0].iter().sum::<f64>() / 2.0;
+        let found = Bootstrap { level, ..Bootstrap::default() }.interval(&[vec![0.0, 1.0]], mean);
+        found.map(|i| (i.low, i.high))
+    };
+    assert_eq!(of(0.9), Some((0.0, 1.0)));
+    assert_eq!(of(0.4), Some((0.5, 0.5)));
+}
+
+#[test]
+fn boundaries_of_counts_and_correlations() {
+    // 5 attempts, 3 successes: of the subsets of 2, one holds none; of 3, none does.
+    assert!((pass_at_k(5, 3, 2).expect("k <= n") - 0.9).abs() < 1e-15);
+    assert_eq!(pass_at_k(5, 3, 3), Some(1.0));
+    assert_eq!(pass_at_k(5, 0, 5), Some(0.0));
+    assert_eq!(probability_of_improvement(&[vec![]], &[vec![1.0]]), None);
+    assert_eq!(probability_of_improvement(&[vec![1.0]], &[vec![]]), None);
+    assert_eq!(probability_of_improvement(&[], &[]), None);
+    assert_eq!(spearman(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
+    assert_eq!(spearman(&[1.0, 2.0, 3.0], &[1.0, 1.0, 1.0]), None);
+    // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5 over sqrt(4.5 * 5).
+    let tied = spearman(&[1.0, 2.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).expect("varied");
+    assert!((tied - 4.5 / 22.5f64.sqrt()).abs() < 1e-15);
 }

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""run.py [--jobs N] [--slowest SECONDS] [--only TEXT]: every mutant of cargo-mutants in src/, against the tests that reach it.
+
+All mutants are compiled into one program, each behind a switch (tests/mutants/src), so that one build serves them all. A mutant is killed when a
+test fails, crashes, takes ten times its time or 6 GiB. Those that survive must stand in tests/mutants/survivors.toml with the reason; the script
+writes paper/data/mutants.csv and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; takes an hour of two processors.
+
+  --jobs N           tests run at once (2)
+  --slowest SECONDS  leave out tests that take longer (1.5); fewer tests kill fewer mutants, never more
+  --only TEXT        only mutants whose name contains TEXT; the table is not written
+"""
+import argparse, collections, csv, json, os, pathlib, re, resource, shutil, signal, subprocess, sys, time, tomllib
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORK = ROOT / "target" / "mutants"
+TREE, LIST, STATUS, SKIP = WORK / "tree", WORK / "list.json", WORK / "status.csv", WORK / "skip.txt"
+TABLE, REASONS = ROOT / "paper" / "data" / "mutants.csv", ROOT / "tests" / "mutants" / "survivors.toml"
+ENV = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), CARGO_INCREMENTAL="1")
+PACKAGES = ["grpo-lambda", "grpo-lambda-sims"]
+
+
+def run(command, **options):
+    return subprocess.run(command, text=True, capture_output=True, **options)
+
+
+def must(command, **options):
+    done = run(command, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def copy_sources():
+    """The files that git knows, as they stand."""
+    for name in must(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT).split("\0"):
+        source, target = ROOT / name, TREE / name
+        if not name or not source.is_file():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists() or target.read_bytes() != source.read_bytes():
+            shutil.copyfile(source, target)
+
+
+def mutant_of(text, at):
+    """The number of the innermost mutant whose text holds the offset."""
+    open_ones = []
+    for mark in re.finditer(rb"/\*([MW])(\d+)\*/", text[:at]):
+        if mark[1] == b"M":
+            open_ones.append(int(mark[2]))
+        else:
+            open_ones.remove(int(mark[2]))
+    return open_ones[-1] if open_ones else None
+
+
+def blamed(lines):
+    """The mutants that errors of the compiler lie in, and the errors that lie in none."""
+    found, others = set(), []
+    for message in map(json.loads, lines):
+        if message.get("reason") != "compiler-message" or message["message"]["level"] != "error":
+            continue
+        message = message["message"]
+        places = [s for s in message["spans"] if s["is_primary"]]
+        numbers = {mutant_of((TREE / s["file_name"]).read_bytes(), s["byte_start"]) for s in places} - {None}
+        found |= numbers
+        if places and not numbers:
+            others.append(message["rendered"])
+    return found, others
+
+
+def instrument():
+    """Puts the mutants behind switches and leaves out, round by round, those that do not compile."""
+    skip = set()
+    must(["cargo", "build", "--quiet", "-p", "grpo-lambda-mutants"], cwd=ROOT)
+    tool = ROOT / "target" / "debug" / "grpo-lambda-mutants"
+    for _ in range(20):
+        copy_sources()
+        SKIP.write_text("".join(f"{n}\n" for n in sorted(skip)))
+        must([tool, LIST, TREE, "src/lib.rs", STATUS, SKIP])
+        # `build`, not `check`: some lints look at constants that only code generation computes.
+        done = run(["cargo", "build", "-p", "grpo-lambda", "--message-format=json"], cwd=TREE, env=ENV)
+        if done.returncode == 0:
+            return
+        new, others = blamed(done.stdout.splitlines())
+        if not new:
+            sys.exit("the mutated sources do not compile:\n" + "\n".join(others)[:4000] + done.stderr[-2000:])
+        skip |= new
+    sys.exit("the mutated sources do not compile after 20 rounds")
+
+
+def tests():
+    """Every test: program, name, folder to run it in."""
+    found = []
+    for package in PACKAGES:
+        lines = must(["cargo", "test", "-p", package, "--no-run", "--message-format=json"], cwd=TREE, env=ENV).splitlines()
+        built = [m for m in map(json.loads, lines) if m.get("executable") and m.get("profile", {}).get("test")]
+        for message in built:
+            folder = pathlib.Path(message["manifest_path"]).parent
+            names = must([message["executable"], "--list"], cwd=folder).splitlines()
+            found += [dict(program=message["executable"], name=n[:-6], folder=str(folder)) for n in names if n.endswith(": test")]
+    return [*found, documentation()]
+
+
+def documentation():
+    """The examples in the documentation, one program."""
+    folder = WORK / "examples"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    # Keeping what rustdoc compiled counts as unstable.
+    env = dict(ENV, RUSTC_BOOTSTRAP="1", RUSTDOCFLAGS=f"-Zunstable-options --persist-doctests {folder}")
+    must(["cargo", "test", "--doc", "-p", "grpo-lambda"], cwd=TREE, env=env)
+    (program,) = folder.glob("merged_doctest_*/rust_out")
+    return dict(program=str(program), name="examples of the documentation", folder=str(TREE), whole=True)
+
+
+def reach(test, number):
+    """Runs a test once, and notes how long it takes and which mutants it reaches."""
+    file = WORK / "reached" / str(number)
+    file.unlink(missing_ok=True)
+    start = time.time()
+    code, _ = execute([test], dict(MUTANTS_REACHED=str(file)), 300)
+    reached = sorted(set(map(int, file.read_text().split()))) if file.exists() else []
+    return dict(test, seconds=time.time() - start, reached=reached, passes=code == 0)
+
+
+def limits():
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+
+
+def execute(batch, variables, seconds):
+    """Exit code (None: too slow) and output of tests of one program, up to the first failure."""
+    one_by_one = ["-Zunstable-options", "--exact", "--fail-fast", "--test-threads=1", *(t["name"] for t in batch)]
+    command = [batch[0]["program"], *([] if batch[0].get("whole") else one_by_one)]
+    # `--fail-fast` counts as unstable.
+    env = dict(os.environ, RUSTC_BOOTSTRAP="1", RUST_BACKTRACE="0", **variables)
+    process = subprocess.Popen(
+        command, env=env, cwd=batch[0]["folder"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=limits
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None, ""
+
+
+def batches(reaching):
+    """The fast tests first, together; the later ones in larger portions."""
+    batch, total, limit = [], 0.0, 0.15
+    for test in sorted(reaching, key=lambda t: t["seconds"]):
+        if batch and (total + test["seconds"] > limit or batch[0]["program"] != test["program"] or len(batch) == 40):
+            yield batch
+            batch, total, limit = [], 0.0, min(3 * limit, 4.0)
+        batch, total = [*batch, test], total + test["seconds"]
+    if batch:
+        yield batch
+
+
+def judge(number, reaching):
+    """`killed by NAME`, `too slow`, `survived` or `not reached`."""
+    for batch in batches(reaching):
+        code, output = execute(batch, dict(MUTANT=str(number)), 20 + 10 * sum(t["seconds"] for t in batch))
+        if code is None:
+            return "too slow", batch[0]["name"]
+        if code:
+            failed = [line.split()[1] for line in output.splitlines() if line.endswith("... FAILED")]
+            return "killed", (failed or [batch[0]["name"]])[0]
+    return ("survived" if reaching else "not reached"), ""
+
+
+def nameless(name):
+    """A mutant's name without line and column, which move."""
+    return re.sub(r"^(\S+?):\d+:\d+: ", r"\1: ", name)
+
+
+def reasons():
+    entries = tomllib.loads(REASONS.read_text()).get("survivor", [])
+    return {(e["mutant"], e.get("nth", 1)): e["why"] for e in entries}
+
+
+def keys(rows):
+    """Each mutant with which one it is of those with its name in its file."""
+    seen = collections.Counter()
+    for row in rows:
+        name = nameless(row["mutant"])
+        seen[name] += 1
+        yield row, (name, seen[name])
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--slowest", type=float, default=1.5)
+    options.add_argument("--only", default="")
+    options = options.parse_args()
+    for folder in (TREE, WORK / "reached"):
+        folder.mkdir(parents=True, exist_ok=True)
+    LIST.write_text(must(["cargo", "mutants", "--list", "--json", "-p", "grpo-lambda"], cwd=ROOT))
+    instrument()
+    print("built; now which test reaches which mutant", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        found = tests()
+        reached = list(pool.map(reach, found, range(len(found))))
+        # A test that reads the sources, which are not the real ones here, says nothing.
+        used = [t for t in reached if t["passes"] and t["seconds"] <= options.slowest]
+        print(f"{len(found)} tests, {len(used)} used", flush=True)
+        by_mutant = collections.defaultdict(list)
+        for test in used:
+            for number in test["reached"]:
+                by_mutant[number].append(test)
+        rows = list(csv.DictReader(STATUS.open()))
+        todo = [r for r in rows if r["status"] == "switch" and options.only in r["mutant"]]
+        start, done = time.time(), 0
+        for row, (result, by) in zip(todo, pool.map(lambda r: judge(int(r["number"]), by_mutant[int(r["number"])]), todo)):
+            row.update(result=result, by=by)
+            done += 1
+            if done % 200 == 0:
+                left = (time.time() - start) / done * (len(todo) - done)
+                print(f"{done} of {len(todo)}, {left / 60:.0f} min left", flush=True)
+    return report(rows, todo, options)
+
+
+def report(rows, todo, options):
+    count = collections.Counter(r["result"] for r in todo)
+    survivors = [r for r in todo if r["result"] in ("survived", "not reached")]
+    why, numbers, out = reasons(), {r["number"] for r in survivors}, []
+    for row, key in keys(rows):
+        if row["number"] in numbers:
+            out.append([key[0], key[1], row["result"], why.get(key, "")])
+    unexplained = [o for o in out if not o[3]]
+    killed = len(todo) - len(survivors)
+    status = collections.Counter(r["status"] for r in rows)
+    left = ", ".join(f"{n} {s}" for s, n in sorted(status.items()) if s != "switch")
+    head = f"tests/mutants/run.py --slowest {options.slowest}: {len(todo)} mutants, {killed} killed ({100 * killed / max(len(todo), 1):.2f} %); not run: {left}"
+    print(head, dict(count), sep="\n")
+    for name, nth, result, _ in unexplained:
+        print(f"{result}, unexplained: {name}" + (f" (number {nth})" if nth > 1 else ""))
+    (WORK / "results.json").write_text(json.dumps(todo))
+    if not options.only:
+        with TABLE.open("w", newline="") as file:
+            file.write(f"# {head}\n")
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["mutant", "nth", "result", "why"])
+            writer.writerows(out)
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
