@@ -2,6 +2,7 @@
 
 mod defaults;
 mod expected;
+mod families;
 mod metrics;
 mod padded;
 mod paper;

@@ -162,3 +162,23 @@ const READING: &[&str] = &[
     "rlsd_reconstructed",
     "shear_reconstructed",
 ];
+
+/// A method that compares rewards gives no policy gradient to a batch whose rewards all agree; these give one.
+#[test]
+fn a_method_says_whether_it_compares_rewards() {
+    let not: Vec<_> = REGISTRY
+        .iter()
+        .filter(|spec| !methods::parse(spec.name, "").expect("defaults").method.compares_rewards())
+        .map(|spec| spec.name)
+        .collect();
+    assert_eq!(not, NOT_COMPARING);
+    let compares = |name: &str, settings: &str| {
+        methods::parse(name, settings).expect("settings").method.compares_rewards()
+    };
+    assert!(
+        !compares("reinforce_pp", "gamma=0.9 whiten=false") && !compares("reinforce_pp", "reward_beta=0.1")
+    );
+}
+
+/// A baseline from one greedy response, several rewards of which one may vary, critics, values of steps.
+const NOT_COMPARING: &[&str] = &["remax", "gdpo", "ppo", "vine_ppo", "spo_chain"];
