@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""run.py [--jobs N] [--slowest SECONDS] [--only TEXT]: every mutant of cargo-mutants in src/, against the tests that reach it.
+"""run.py [--package NAME] [--files GLOB] ..: every mutant of cargo-mutants in a package, against the tests that reach it.
 
 All mutants are compiled into one program, each behind a switch (tests/mutants/src), so that one build serves them all. A mutant is killed when a
 test fails, crashes, takes ten times its time or 6 GiB. Those that survive must stand in tests/mutants/survivors.toml with the reason; the script
-writes paper/data/mutants.csv and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; takes an hour of two processors.
+writes a table to paper/data and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; the theory takes an hour of two processors.
 
+  --package NAME     grpo-lambda (the theory), grpo-lambda-grade or grpo-lambda-decoder
+  --files GLOB       only the files that match, as `llm/crates/decoder/src/optim*`
   --jobs N           tests run at once (2)
   --slowest SECONDS  leave out tests that take longer (1.5); fewer tests kill fewer mutants, never more
   --only TEXT        only mutants whose name contains TEXT; the table is not written
@@ -15,9 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "mutants"
 TREE, LIST, STATUS, SKIP = WORK / "tree", WORK / "list.json", WORK / "status.csv", WORK / "skip.txt"
-TABLE, REASONS = ROOT / "paper" / "data" / "mutants.csv", ROOT / "tests" / "mutants" / "survivors.toml"
+REASONS = ROOT / "tests" / "mutants" / "survivors.toml"
 ENV = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), CARGO_INCREMENTAL="1")
-PACKAGES = ["grpo-lambda", "grpo-lambda-sims"]
+# The root of a package, the packages whose tests are tried, and its table in paper/data.
+PACKAGES = {
+    "grpo-lambda": ("src/lib.rs", ["grpo-lambda", "grpo-lambda-sims"], "mutants.csv"),
+    "grpo-lambda-grade": ("llm/crates/grade/src/lib.rs", ["grpo-lambda-grade"], "mutants_grade.csv"),
+    "grpo-lambda-decoder": ("llm/crates/decoder/src/lib.rs", ["grpo-lambda-decoder"], "mutants_decoder.csv"),
+}
 
 
 def run(command, **options):
@@ -68,7 +75,7 @@ def blamed(lines):
     return found, others
 
 
-def instrument():
+def instrument(package):
     """Puts the mutants behind switches and leaves out, round by round, those that do not compile."""
     skip = set()
     must(["cargo", "build", "--quiet", "-p", "grpo-lambda-mutants"], cwd=ROOT)
@@ -76,9 +83,9 @@ def instrument():
     for _ in range(20):
         copy_sources()
         SKIP.write_text("".join(f"{n}\n" for n in sorted(skip)))
-        must([tool, LIST, TREE, "src/lib.rs", STATUS, SKIP])
+        must([tool, LIST, TREE, PACKAGES[package][0], STATUS, SKIP])
         # `build`, not `check`: some lints look at constants that only code generation computes.
-        done = run(["cargo", "build", "-p", "grpo-lambda", "--message-format=json"], cwd=TREE, env=ENV)
+        done = run(["cargo", "build", "--lib", "-p", package, "--message-format=json"], cwd=TREE, env=ENV)
         if done.returncode == 0:
             return
         new, others = blamed(done.stdout.splitlines())
@@ -88,29 +95,29 @@ def instrument():
     sys.exit("the mutated sources do not compile after 20 rounds")
 
 
-def tests():
-    """Every test: program, name, folder to run it in."""
+def tests(tested):
+    """Every test of `tested`: program, name, folder to run it in."""
     found = []
-    for package in PACKAGES:
+    for package in PACKAGES[tested][1]:
         lines = must(["cargo", "test", "-p", package, "--no-run", "--message-format=json"], cwd=TREE, env=ENV).splitlines()
         built = [m for m in map(json.loads, lines) if m.get("executable") and m.get("profile", {}).get("test")]
         for message in built:
             folder = pathlib.Path(message["manifest_path"]).parent
             names = must([message["executable"], "--list"], cwd=folder).splitlines()
             found += [dict(program=message["executable"], name=n[:-6], folder=str(folder)) for n in names if n.endswith(": test")]
-    return [*found, documentation()]
+    return [*found, *documentation(tested)]
 
 
-def documentation():
-    """The examples in the documentation, one program."""
+def documentation(package):
+    """The examples in the documentation, one program; none where there are none."""
     folder = WORK / "examples"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     # Keeping what rustdoc compiled counts as unstable.
     env = dict(ENV, RUSTC_BOOTSTRAP="1", RUSTDOCFLAGS=f"-Zunstable-options --persist-doctests {folder}")
-    must(["cargo", "test", "--doc", "-p", "grpo-lambda"], cwd=TREE, env=env)
-    (program,) = folder.glob("merged_doctest_*/rust_out")
-    return dict(program=str(program), name="examples of the documentation", folder=str(TREE), whole=True)
+    must(["cargo", "test", "--doc", "-p", package], cwd=TREE, env=env)
+    programs = sorted(folder.glob("merged_doctest_*/rust_out"))
+    return [dict(program=str(p), name="examples of the documentation", folder=str(TREE), whole=True) for p in programs]
 
 
 def reach(test, number):
@@ -194,14 +201,17 @@ def main():
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--slowest", type=float, default=1.5)
     options.add_argument("--only", default="")
+    options.add_argument("--package", choices=PACKAGES, default="grpo-lambda")
+    options.add_argument("--files")
     options = options.parse_args()
     for folder in (TREE, WORK / "reached"):
         folder.mkdir(parents=True, exist_ok=True)
-    LIST.write_text(must(["cargo", "mutants", "--list", "--json", "-p", "grpo-lambda"], cwd=ROOT))
-    instrument()
+    files = ["--file", options.files] if options.files else []
+    LIST.write_text(must(["cargo", "mutants", "--list", "--json", "-p", options.package, *files], cwd=ROOT))
+    instrument(options.package)
     print("built; now which test reaches which mutant", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        found = tests()
+        found = tests(options.package)
         reached = list(pool.map(reach, found, range(len(found))))
         # A test that reads the sources, which are not the real ones here, says nothing.
         used = [t for t in reached if t["passes"] and t["seconds"] <= options.slowest]
@@ -233,13 +243,14 @@ def report(rows, todo, options):
     killed = len(todo) - len(survivors)
     status = collections.Counter(r["status"] for r in rows)
     left = ", ".join(f"{n} {s}" for s, n in sorted(status.items()) if s != "switch")
-    head = f"tests/mutants/run.py --slowest {options.slowest}: {len(todo)} mutants, {killed} killed ({100 * killed / max(len(todo), 1):.2f} %); not run: {left}"
+    asked = f" --package {options.package}" * (options.package != "grpo-lambda") + f" --files {options.files}" * bool(options.files)
+    head = f"tests/mutants/run.py{asked} --slowest {options.slowest}: {len(todo)} mutants, {killed} killed ({100 * killed / max(len(todo), 1):.2f} %); not run: {left}"
     print(head, dict(count), sep="\n")
     for name, nth, result, _ in unexplained:
         print(f"{result}, unexplained: {name}" + (f" (number {nth})" if nth > 1 else ""))
     (WORK / "results.json").write_text(json.dumps(todo))
     if not options.only:
-        with TABLE.open("w", newline="") as file:
+        with (ROOT / "paper" / "data" / PACKAGES[options.package][2]).open("w", newline="") as file:
             file.write(f"# {head}\n")
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["mutant", "nth", "result", "why"])

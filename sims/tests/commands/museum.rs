@@ -113,3 +113,25 @@ fn the_page_lists_every_bug_with_the_test_that_dies_of_it() {
     let _ = writeln!(table, "\n{killed} of {all} mutants killed; {absent} bugs cannot exist here.");
     page::hold("museum.md", "mutants", &table);
 }
+
+#[test]
+fn the_page_counts_the_small_changes_that_survive_by_their_reasons() {
+    let text = read("paper/data/mutants.csv");
+    let head = text.lines().next().unwrap().trim_start_matches("# ");
+    let table = Table::from_csv(&text).unwrap();
+    let [mutant, why] = ["mutant", "why"].map(|name| table.column(name).unwrap());
+    let mut by_reason: BTreeMap<String, usize> = BTreeMap::new();
+    for row in &table.rows {
+        let name = row[mutant].format(4);
+        assert!(root().join(name.split(':').next().unwrap()).exists(), "{name}: no such file");
+        *by_reason.entry(row[why].format(4)).or_default() += 1;
+    }
+    assert!(!by_reason.contains_key(""), "each survivor has its reason in tests/mutants/survivors.toml");
+    let mut rows: Vec<_> = by_reason.into_iter().collect();
+    rows.sort_by_key(|(why, n)| (std::cmp::Reverse(*n), why.clone()));
+    let mut text = format!("`{head}`\n\n| survivors | reason |\n| --- | --- |\n");
+    for (why, n) in rows {
+        let _ = writeln!(text, "| {n} | {why} |");
+    }
+    page::hold("museum.md", "survivors", &text);
+}
