@@ -13,3 +13,4 @@ mod settings;
 mod statistics;
 mod surrogates;
 mod tables;
+mod words;

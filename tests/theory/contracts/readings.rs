@@ -182,3 +182,54 @@ fn a_method_says_whether_it_compares_rewards() {
 
 /// A baseline from one greedy response, several rewards of which one may vary, critics, values of steps.
 const NOT_COMPARING: &[&str] = &["remax", "gdpo", "ppo", "vine_ppo", "spo_chain"];
+
+/// As many further rewards in every response, and at least one; steps start at 0 and one after the other.
+#[test]
+fn evidence_of_the_wrong_form_is_refused_by_name() {
+    use grpo_lambda::check::{self, BatchError};
+    use grpo_lambda::group::StepValue;
+    let checked = |edit: &dyn Fn(&mut Group)| {
+        let (mut groups, logps) = batch();
+        edit(&mut groups[0]);
+        check::group(&groups[0], &logps, &[])
+    };
+    let parts = |counts: [usize; 3]| {
+        checked(&|g| {
+            for (r, n) in g.responses.iter_mut().zip(counts) {
+                r.evidence.reward_parts = Some(vec![0.5; n]);
+            }
+        })
+    };
+    let wrong = |response, found, expected| {
+        Err(BatchError::Parts { field: "reward_parts", response, found, expected })
+    };
+    assert_eq!(parts([2, 2, 2]), Ok(()));
+    assert_eq!(parts([2, 3, 2]), wrong(1, 3, 2));
+    assert_eq!(parts([2, 2, 0]), wrong(2, 0, 2));
+    assert_eq!(parts([0, 0, 0]), wrong(0, 0, 0));
+    let steps = |starts: &[usize]| {
+        let values = starts.iter().map(|&start| StepValue { start, value: 0.5 }).collect::<Vec<_>>();
+        checked(&|g| g.responses[1].evidence.steps = Some(values.clone())).is_ok()
+    };
+    assert!(steps(&[0]) && steps(&[0, 1]));
+    assert!(!steps(&[0, 0]) && !steps(&[1]) && !steps(&[0, 2]) && !steps(&[]));
+}
+
+/// Rewards in another range are moved to 0..1 first: the advantages are those of the moved rewards.
+#[test]
+fn a_range_of_rewards_is_moved_to_the_unit_interval() {
+    use grpo_lambda::assignment::{Assignment, BetaNormal};
+    let of = |low: f64, high: f64| {
+        let (mut groups, _) = batch();
+        groups.push(groups[0].clone());
+        groups[1].responses[1].reward = Some(1.0);
+        let moved = |r: f64| low + (high - low) * r;
+        groups.iter_mut().flat_map(|g| &mut g.responses).for_each(|r| r.reward = r.reward.map(moved));
+        BetaNormal { low, high, alpha: None, beta: None }.advantages(&groups, &[true; 6]).concat()
+    };
+    let plain = of(0.0, 1.0);
+    assert!(plain.iter().all(|a| *a != 0.0));
+    for (a, b) in plain.iter().zip(of(-2.0, 4.0)) {
+        assert!((a - b).abs() < 1e-12, "{a} {b}");
+    }
+}

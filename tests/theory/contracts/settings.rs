@@ -37,3 +37,20 @@ fn a_refused_setting_names_its_key_and_where_else_the_key_exists() {
     assert_eq!(refused("grpp", "").key(), "name");
     assert_eq!(refused("grpo", "beta=x").key(), "beta");
 }
+
+#[test]
+fn a_value_has_one_spelling() {
+    let number = Kind::Number { min: 0.0, max: 2.0 };
+    let all = |kind: Kind, texts: &[&str]| texts.iter().map(|t| kind.canonical(t)).collect::<Vec<_>>();
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        all(number, &[".90", "0", "2", "2.1", "-0.1", "NaN", "inf", "none", "x"]),
+        [some("0.9"), some("0"), some("2"), None, None, None, None, None, None]
+    );
+    let unbounded = Kind::Number { min: f64::NEG_INFINITY, max: f64::INFINITY };
+    assert_eq!(all(unbounded, &["inf", "-inf", "NaN", "1e3"]), [None, None, None, some("1000")]);
+    let optional = Kind::OptionalNumber { min: 0.0, max: 1.0 };
+    assert_eq!(all(optional, &["none", "1.0", "2", "some"]), [some("none"), some("1"), None, None]);
+    assert_eq!(all(Kind::Choice(&["a", "b"]), &["a", "c"]), [some("a"), None]);
+    assert_eq!(all(Kind::Flag, &["true", "false", "1"]), [some("true"), some("false"), None]);
+}

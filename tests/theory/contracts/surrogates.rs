@@ -1,5 +1,5 @@
 use grpo_lambda::kl::Kl;
-use grpo_lambda::surrogate::{Surrogate, TokenLogps};
+use grpo_lambda::surrogate::{Divergence, Region, Surrogate, TokenLogps};
 
 /// A surrogate of `log pi` has one slope, whether it is read in the log-ratio or in `log pi`.
 #[test]
@@ -40,4 +40,45 @@ fn k3_far_below_the_reference_follows_the_tangent() {
     let expected = limit.exp() * 3.0 - 1.0 - x;
     assert!((k3.value / expected - 1.0).abs() < 1e-14, "{k3:?}, not {expected}");
     assert!((k3.slope / (1.0 - limit.exp()) - 1.0).abs() < 1e-14, "{k3:?}");
+}
+
+/// At a kink the slope is that of the unclipped branch, and an advantage of 0 has no bound.
+#[test]
+fn a_ratio_on_its_bound_is_free_and_so_is_any_without_an_advantage() {
+    let (low, high) = (0.5, 0.5);
+    let clip = Surrogate::Clip { low, high };
+    let two_sided = Surrogate::TwoSided { low, high, delta: 4.0 };
+    let weight = Surrogate::Detached { low: 0.5, high: 1.5 };
+    let region =
+        Surrogate::TrustRegion { divergence: Divergence::TotalVariation, low: 0.1, high: 0.1, cap: 1.5 };
+    for (surrogate, rho, a) in [
+        (clip, 1.5, 1.0),
+        (clip, 0.5, -1.0),
+        (two_sided, 1.5, 1.0),
+        (two_sided, 0.5, -1.0),
+        (two_sided, 4.0, -1.0),
+        (Surrogate::Printed { high }, 1.5, 1.0),
+        (weight, 0.5, 1.0),
+        (weight, 1.5, 1.0),
+        (region, 1.5, 1.0),
+        (clip, 0.1, 0.0),
+        (clip, 9.0, 0.0),
+        (two_sided, 0.1, 0.0),
+        (two_sided, 9.0, 0.0),
+    ] {
+        assert_eq!(surrogate.region(rho, a), Region::Free, "{surrogate:?} at {rho}, {a}");
+    }
+    for (surrogate, rho, a, expected) in [
+        (two_sided, 4.25, -1.0, Region::High),
+        (two_sided, 0.25, -1.0, Region::Low),
+        (two_sided, 2.0, 1.0, Region::High),
+        (clip, 2.0, -1.0, Region::Free),
+        (clip, 0.25, 1.0, Region::Free),
+        (Surrogate::Unclipped, 100.0, 1.0, Region::Free),
+    ] {
+        assert_eq!(surrogate.region(rho, a), expected, "{surrogate:?} at {rho}, {a}");
+    }
+    // A token without an advantage that rose far is not one that fell.
+    let at = TokenLogps { logp: 0.75f64.ln(), old: 0.5f64.ln(), frozen: 0.75f64.ln() };
+    assert_eq!(region.of_logps(&at, 0.0).expect("reads log pi").region, Region::Free);
 }

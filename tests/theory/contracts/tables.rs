@@ -12,3 +12,10 @@ fn cells_columns_and_markdown() {
     assert_eq!(numbers, [None, Some(0.123456), None, None]);
     assert_eq!(table.to_markdown(), "| task | gain |\n| --- | --- |\n| a\\|b | 0.1235 |\n| c |  |\n");
 }
+
+#[test]
+fn what_is_no_finite_number_stays_text_when_it_is_read() {
+    let table = Table::from_csv("# command\na,b,c,d\n1.5,NaN,inf,\n").expect("a table");
+    let text = |t: &str| Cell::Text(t.into());
+    assert_eq!(table.rows, [vec![Cell::Number(1.5), text("NaN"), text("inf"), Cell::Empty]]);
+}
