@@ -1,5 +1,6 @@
 //! The two number types of the decoder: `f32` to run, `f64` to be checked by finite differences.
 
+use super::left::Left;
 use super::real::Real;
 use super::simd::{self, Kernel};
 
@@ -58,7 +59,7 @@ impl Real for f32 {
         f64::from(self)
     }
     #[inline]
-    fn tile<const M: usize>(a: &[f32], b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
+    fn tile<const M: usize>(a: Left<'_, f32>, b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
         simd::tile_f32::<M>(a, b, c, stride, accumulate);
     }
 }
@@ -92,8 +93,8 @@ impl Real for f64 {
         self
     }
     #[inline]
-    fn tile<const M: usize>(a: &[f64], b: &[f64], c: &mut [f64], stride: usize, accumulate: bool) {
-        struct Tile<'a, const M: usize>(&'a [f64], &'a [f64], &'a mut [f64], usize, bool);
+    fn tile<const M: usize>(a: Left<'_, f64>, b: &[f64], c: &mut [f64], stride: usize, accumulate: bool) {
+        struct Tile<'a, const M: usize>(Left<'a, f64>, &'a [f64], &'a mut [f64], usize, bool);
         impl<const M: usize> Kernel for Tile<'_, M> {
             type Output = ();
             #[inline(always)]

@@ -11,6 +11,7 @@
 //! (or its columns, when there are few rows).
 
 use super::buffer::{Buffer, Pool};
+pub use super::left::Left;
 use super::real::Real;
 pub use super::simd::NR;
 use rayon::prelude::*;
@@ -20,53 +21,9 @@ const MR: usize = 12;
 /// Length of a `k` block: a panel block of 32 KiB of `f32`.
 const KC: usize = 256;
 /// Rows packed at a time.
-const MC: usize = 96;
+const MC: usize = 384;
 /// Multiply-adds below which a product is not worth a second thread.
 const SERIAL: usize = 1 << 19;
-
-/// The left side of a product: element `(i, k)` is `data[i * row + k * step]`; one of the strides is 1.
-#[derive(Clone, Copy)]
-pub struct Left<'a, T> {
-    data: &'a [T],
-    row: usize,
-    step: usize,
-}
-
-impl<'a, T: Real> Left<'a, T> {
-    /// A matrix stored by rows that are `stride` apart.
-    pub fn rows(data: &'a [T], stride: usize) -> Self {
-        Self { data, row: stride, step: 1 }
-    }
-
-    /// The transpose of a matrix stored by rows that are `stride` apart.
-    pub fn transposed(data: &'a [T], stride: usize) -> Self {
-        Self { data, row: 1, step: stride }
-    }
-
-    /// From row `i` on.
-    fn after(self, i: usize) -> Self {
-        Self { data: &self.data[(i * self.row).min(self.data.len())..], ..self }
-    }
-
-    /// Rows `i..i + M`, steps `k0..k0 + kc`, written step by step.
-    #[inline]
-    fn pack<const M: usize>(&self, i: usize, k0: usize, out: &mut [T]) {
-        if self.row == 1 {
-            for (k, out) in out.chunks_exact_mut(M).enumerate() {
-                let start = i + (k0 + k) * self.step;
-                out.copy_from_slice(&self.data[start..start + M]);
-            }
-        } else {
-            let kc = out.len() / M;
-            for m in 0..M {
-                let start = (i + m) * self.row + k0;
-                for (out, &x) in out[m..].iter_mut().step_by(M).zip(&self.data[start..start + kc]) {
-                    *out = x;
-                }
-            }
-        }
-    }
-}
 
 /// The right side of a product, `k x n`, packed: panel `p` holds columns `32 p ..`, `k` rows of 32 (zeros past column `n`).
 #[derive(Clone, Copy)]
@@ -185,7 +142,7 @@ pub fn matmul<T: Real>(
         let rows = (m.div_ceil(4 * threads)).next_multiple_of(MR);
         out[..(m - 1) * stride + n].par_chunks_mut(rows * stride).enumerate().for_each(|(t, out)| {
             let start = t * rows;
-            serial(left.after(start), rows.min(m - start), right, out, stride, accumulate);
+            serial(left.after(start, 0), rows.min(m - start), right, out, stride, accumulate);
         });
         return;
     }
@@ -230,37 +187,22 @@ pub(crate) fn serial<T: Real>(
         }
         return;
     }
-    let mut packed = vec![T::ZERO; MC.min(m) * KC.min(k)];
     for i0 in (0..m).step_by(MC) {
         let rows = MC.min(m - i0);
         for k0 in (0..k).step_by(KC) {
             let kc = KC.min(k - k0);
-            let mut at = 0;
-            for_tiles(rows, |i, size| {
-                let out = &mut packed[at..at + size * kc];
-                match size {
-                    12 => left.pack::<12>(i0 + i, k0, out),
-                    8 => left.pack::<8>(i0 + i, k0, out),
-                    4 => left.pack::<4>(i0 + i, k0, out),
-                    2 => left.pack::<2>(i0 + i, k0, out),
-                    _ => left.pack::<1>(i0 + i, k0, out),
-                }
-                at += size * kc;
-            });
             let add = accumulate || k0 > 0;
             for (p, panel) in right.data.chunks_exact(NR * right.height).enumerate() {
                 let panel = &panel[k0 * NR..(k0 + kc) * NR];
                 let (column, width) = (p * NR, NR.min(n - p * NR));
-                let mut at = 0;
                 for_tiles(rows, |i, size| {
-                    let a = &packed[at..at + size * kc];
+                    let a = left.after(i0 + i, k0);
                     let start = (i0 + i) * stride + column;
                     if width == NR {
                         tile(size, a, panel, &mut out[start..], stride, add);
                     } else {
                         edge(size, width, a, panel, &mut out[start..], stride, add);
                     }
-                    at += size * kc;
                 });
             }
         }
@@ -285,7 +227,7 @@ fn for_tiles(m: usize, mut f: impl FnMut(usize, usize)) {
 }
 
 #[inline]
-fn tile<T: Real>(size: usize, a: &[T], b: &[T], c: &mut [T], stride: usize, add: bool) {
+fn tile<T: Real>(size: usize, a: Left<'_, T>, b: &[T], c: &mut [T], stride: usize, add: bool) {
     match size {
         12 => T::tile::<12>(a, b, c, stride, add),
         8 => T::tile::<8>(a, b, c, stride, add),
@@ -296,7 +238,7 @@ fn tile<T: Real>(size: usize, a: &[T], b: &[T], c: &mut [T], stride: usize, add:
 }
 
 /// The last panel, when it has fewer than 32 columns: through a full tile of its own.
-fn edge<T: Real>(size: usize, width: usize, a: &[T], b: &[T], c: &mut [T], stride: usize, add: bool) {
+fn edge<T: Real>(size: usize, width: usize, a: Left<'_, T>, b: &[T], c: &mut [T], stride: usize, add: bool) {
     let mut whole = [T::ZERO; MR * NR];
     if add {
         for i in 0..size {

@@ -4,6 +4,7 @@ pub mod attention;
 pub mod buffer;
 mod floats;
 pub mod head_norm;
+pub mod left;
 pub mod log_prob;
 pub mod matmul;
 pub mod norm;

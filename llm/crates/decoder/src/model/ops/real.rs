@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
+use super::left::Left;
+
 /// A floating-point number the decoder can compute in.
 pub trait Real:
     Copy
@@ -42,5 +44,5 @@ pub trait Real:
     /// This number in double precision.
     fn to_f64(self) -> f64;
     /// An `M`-row tile of the matrix product: see [`super::matmul`].
-    fn tile<const M: usize>(a: &[Self], b: &[Self], c: &mut [Self], stride: usize, accumulate: bool);
+    fn tile<const M: usize>(a: Left<'_, Self>, b: &[Self], c: &mut [Self], stride: usize, accumulate: bool);
 }

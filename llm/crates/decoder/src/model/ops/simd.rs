@@ -5,6 +5,7 @@
 //! instructions is therefore only a matter of speed. (A processor without fused multiply-add is right too, but slow.)
 #![allow(unsafe_code)]
 
+use super::left::Left;
 use super::real::Real;
 
 /// Columns of a packed panel, and of a tile: two AVX-512 registers of `f32`.
@@ -50,15 +51,15 @@ fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
-/// `c[i][j] = sum_k a[k][i] b[k][j]`, added to what `c` holds when `accumulate`: an `M x NR` tile.
+/// `c[i][j] = sum_k a[i][k] b[k][j]`, added to what `c` holds when `accumulate`: an `M x NR` tile.
 ///
-/// `a` is `k x M`, `b` is `k x NR`, row `i` of the tile starts at `c[i * stride]`.
+/// `b` is `k x NR`, row `i` of the tile starts at `c[i * stride]`; `a` is read where it lies.
 ///
 /// # Panics
 /// When a slice is too short for its shape.
 #[inline]
-pub fn tile_f32<const M: usize>(a: &[f32], b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
-    assert!(a.len() / M == b.len() / NR && c.len() >= (M - 1) * stride + NR, "tile out of bounds");
+pub fn tile_f32<const M: usize>(a: Left<'_, f32>, b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
+    assert!(a.covers(M, b.len() / NR) && c.len() >= (M - 1) * stride + NR, "tile out of bounds");
     #[cfg(target_arch = "x86_64")]
     {
         if has_avx512() {
@@ -76,22 +77,23 @@ pub fn tile_f32<const M: usize>(a: &[f32], b: &[f32], c: &mut [f32], stride: usi
 /// [`tile_f32`] for any number, in plain Rust: the same chains of multiply-adds.
 #[inline(always)]
 pub(crate) fn tile_portable<T: Real, const M: usize>(
-    a: &[T],
+    a: Left<'_, T>,
     b: &[T],
     c: &mut [T],
     stride: usize,
     accumulate: bool,
 ) {
-    let (a, b) = (a.as_chunks::<M>().0, b.as_chunks::<NR>().0);
+    let b = b.as_chunks::<NR>().0;
     for i in 0..M {
         let mut sum = [T::ZERO; NR];
         let row = &mut c[i * stride..i * stride + NR];
         if accumulate {
             sum.copy_from_slice(row);
         }
-        for (a, b) in a.iter().zip(b) {
+        let a = a.data[i * a.row..].iter().step_by(a.step);
+        for (&a, b) in a.zip(b) {
             for j in 0..NR {
-                sum[j] = a[i].mul_add(b[j], sum[j]);
+                sum[j] = a.mul_add(b[j], sum[j]);
             }
         }
         row.copy_from_slice(&sum);
@@ -100,7 +102,7 @@ pub(crate) fn tile_portable<T: Real, const M: usize>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Kernel, NR};
+    use super::{Kernel, Left, NR};
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
@@ -114,10 +116,10 @@ mod x86 {
     }
 
     /// # Safety
-    /// `a`, `b` of `k x M` and `k x NR` elements, `c` of at least `(M - 1) stride + NR`.
+    /// `a` covers `M x k`, `b` has `k x NR` elements, `c` at least `(M - 1) stride + NR`.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn tile_avx512<const M: usize>(
-        a: &[f32],
+        a: Left<'_, f32>,
         b: &[f32],
         c: &mut [f32],
         stride: usize,
@@ -133,12 +135,15 @@ mod x86 {
                     sum[i][1] = _mm512_loadu_ps(c.add(i * stride + 16));
                 }
             }
+            // Rows are addressed from every third, which leaves their pointers in registers.
+            let row = a.row;
+            let from: [*const f32; 4] = std::array::from_fn(|g| a.data.as_ptr().wrapping_add(3 * g * row));
             for k in 0..b.len() / NR {
-                let (a, b) = (a.as_ptr().add(k * M), b.as_ptr().add(k * NR));
+                let b = b.as_ptr().add(k * NR);
                 let b0 = _mm512_loadu_ps(b);
                 let b1 = _mm512_loadu_ps(b.add(16));
                 for i in 0..M {
-                    let x = _mm512_set1_ps(*a.add(i));
+                    let x = _mm512_set1_ps(*from[i / 3].wrapping_add(k * a.step + i % 3 * row));
                     sum[i][0] = _mm512_fmadd_ps(x, b0, sum[i][0]);
                     sum[i][1] = _mm512_fmadd_ps(x, b1, sum[i][1]);
                 }
@@ -156,7 +161,7 @@ mod x86 {
     /// As [`tile_avx512`].
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn tile_avx2<const M: usize>(
-        a: &[f32],
+        a: Left<'_, f32>,
         b: &[f32],
         c: &mut [f32],
         stride: usize,
@@ -179,8 +184,8 @@ mod x86 {
                     }
                 }
                 for k in 0..b.len() / NR {
-                    let (a, b) = (a.as_ptr().add(k * M), b.as_ptr().add(k * NR));
-                    let x = index.map(|i| _mm256_set1_ps(*a.add(i)));
+                    let (at, b) = (a.data.as_ptr().add(k * a.step), b.as_ptr().add(k * NR));
+                    let x = index.map(|i| _mm256_set1_ps(*at.add(i * a.row)));
                     for j in 0..4 {
                         let b = _mm256_loadu_ps(b.add(8 * j));
                         for i in 0..3 {
@@ -209,20 +214,29 @@ mod tests {
         fn check<const M: usize>(k: usize) {
             let value = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 331.0 - 1.5;
             let a: Vec<f32> = (0..k * M).map(value).collect();
+            let by_rows: Vec<f32> = (0..k * M).map(|i| a[i % k * M + i / k]).collect();
+            let (a, by_rows) = (Left::transposed(&a, M), Left::rows(&by_rows, k));
             let b: Vec<f32> = (0..k * NR).map(|i| value(i + 5)).collect();
             for accumulate in [false, true] {
                 let start: Vec<f32> = (0..M * 40).map(|i| value(i + 77)).collect();
                 let mut expected = start.clone();
-                tile_portable::<f32, M>(&a, &b, &mut expected, 40, accumulate);
-                let mut found = start.clone();
-                tile_f32::<M>(&a, &b, &mut found, 40, accumulate);
-                assert_eq!(expected, found, "{M} rows, k = {k}");
+                tile_portable::<f32, M>(a, &b, &mut expected, 40, accumulate);
+                for a in [a, by_rows] {
+                    let mut found = start.clone();
+                    tile_f32::<M>(a, &b, &mut found, 40, accumulate);
+                    assert_eq!(expected, found, "{M} rows, k = {k}");
+                    let mut found = start.clone();
+                    tile_portable::<f32, M>(a, &b, &mut found, 40, accumulate);
+                    assert_eq!(expected, found, "portable, {M} rows, k = {k}");
+                }
                 #[cfg(target_arch = "x86_64")]
                 if has_avx2() {
-                    let mut found = start.clone();
-                    // SAFETY: AVX2 and FMA are there; the slices have the shapes asserted by `tile_f32` above.
-                    unsafe { x86::tile_avx2::<M>(&a, &b, &mut found, 40, accumulate) };
-                    assert_eq!(expected, found, "AVX2, {M} rows, k = {k}");
+                    for a in [a, by_rows] {
+                        let mut found = start.clone();
+                        // SAFETY: AVX2 and FMA are there; the slices have the shapes asserted by `tile_f32` above.
+                        unsafe { x86::tile_avx2::<M>(a, &b, &mut found, 40, accumulate) };
+                        assert_eq!(expected, found, "AVX2, {M} rows, k = {k}");
+                    }
                 }
             }
         }
