@@ -8,11 +8,16 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::ops::parallel;
+use crate::model::ops::simd::{self, Kernel};
 use crate::tensor_file::bytes_of;
 
 mod state;
 
 pub use state::{STATE_PARTS, SavedState, StateWriter, WriteStateError, has_part, write_state};
+
+/// Numbers below which a parameter is not worth a second thread.
+const SERIAL: usize = 1 << 15;
 
 /// Which parameters decay.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -101,7 +106,7 @@ pub struct GradientSquares {
 
 impl GradientSquares {
     fn of(name: &str, gradient: &[f32]) -> Self {
-        let sum = sum_of_squares(gradient);
+        let sum = simd::run(SumOfSquares(gradient));
         // Squares of f32 fit f64, however many: only a number that is not finite makes their sum so.
         let not_finite = if sum.is_finite() { 0 } else { gradient.iter().filter(|g| !g.is_finite()).count() };
         GradientSquares { name: name.to_owned(), sum, not_finite }
@@ -167,6 +172,23 @@ impl ParameterState {
     /// In the order of [`STATE_PARTS`].
     fn arrays(&self) -> [&[f32]; 4] {
         [&self.weights, &self.residual, &self.first, &self.second]
+    }
+
+    /// Its update, in parts that threads may take.
+    fn parts<'a>(
+        &'a mut self,
+        gradient: &'a [f32],
+        step: &'a StepConstants,
+        decay: f32,
+    ) -> impl Iterator<Item = Update<'a>> {
+        let ParameterState { weights, residual, first, second } = self;
+        let weights = weights.chunks_mut(SERIAL).zip(gradient.chunks(SERIAL));
+        let moments = first.chunks_mut(SERIAL).zip(second.chunks_mut(SERIAL));
+        // Without compensation there are no residuals.
+        let residuals = residual.chunks_mut(SERIAL).chain(std::iter::repeat_with(Default::default));
+        weights.zip(moments).zip(residuals).map(move |(((weights, gradient), (first, second)), residual)| {
+            Update { step, decay, gradient, weights, residual, first, second }
+        })
     }
 }
 
@@ -258,8 +280,9 @@ impl AdamW {
     /// # Errors
     /// As [`AdamW::step`].
     pub fn squares(&self, gradients: &[(&str, &[f32])]) -> Result<Vec<GradientSquares>, OptimError> {
-        let by_name = self.matched(gradients)?;
-        Ok(by_name.into_iter().map(|(name, gradient)| GradientSquares::of(name, gradient)).collect())
+        let by_name: Vec<_> = self.matched(gradients)?.into_iter().collect();
+        let long = by_name.iter().map(|(_, gradient)| gradient.len()).sum::<usize>() >= SERIAL;
+        Ok(parallel::map(&by_name, long, |(name, gradient)| GradientSquares::of(name, gradient)))
     }
 
     /// Moves every parameter against its gradient times `scale`.
@@ -270,10 +293,12 @@ impl AdamW {
         let by_name = self.matched(gradients)?;
         self.steps += 1;
         let rates = StepConstants::new(&self.settings, lr, self.steps, scale);
+        let mut parts = Vec::new();
         for (name, slot) in &mut self.slots {
             let decay = if self.settings.decay.applies(name) { lr * self.settings.weight_decay } else { 0.0 };
-            rates.update(slot, by_name[name.as_str()], decay as f32);
+            parts.extend(slot.parts(by_name[name.as_str()], &rates, decay as f32));
         }
+        parallel::in_pool(|| parallel::each(parts, simd::run));
         Ok(())
     }
 
@@ -396,15 +421,30 @@ impl StepConstants {
             scale: scale as f32,
         }
     }
+}
 
-    fn update(&self, slot: &mut ParameterState, gradient: &[f32], decay: f32) {
-        let ParameterState { weights, residual, first, second } = slot;
+/// A part of a parameter with its gradient.
+struct Update<'a> {
+    step: &'a StepConstants,
+    decay: f32,
+    gradient: &'a [f32],
+    weights: &'a mut [f32],
+    residual: &'a mut [f32],
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+}
+
+impl Kernel for Update<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Update { step, decay, gradient, weights, residual, first, second } = self;
         let moments = first.iter_mut().zip(second).zip(gradient);
         let change = |w: f32, ((m, v), g): ((&mut f32, &mut f32), &f32)| {
-            let g = g * self.scale;
-            *m += (g - *m) * self.fresh1;
-            *v = *v * self.beta2 + g * g * self.fresh2;
-            -(decay * w + self.rate * *m / (v.sqrt() / self.root + self.epsilon))
+            let g = g * step.scale;
+            *m += (g - *m) * step.fresh1;
+            *v = *v * step.beta2 + g * g * step.fresh2;
+            -(decay * w + step.rate * *m / (v.sqrt() / step.root + step.epsilon))
         };
         if residual.is_empty() {
             for (w, moment) in weights.iter_mut().zip(moments) {
@@ -420,6 +460,7 @@ impl StepConstants {
 }
 
 /// `a + b` rounded, and what the rounding lost, exactly (Knuth).
+#[inline(always)]
 fn two_sum(a: f32, b: f32) -> (f32, f32) {
     let sum = a + b;
     let b_kept = sum - a;
@@ -427,18 +468,24 @@ fn two_sum(a: f32, b: f32) -> (f32, f32) {
 }
 
 /// Sum of squares in f64: eight running sums over positions modulo 8, then those from the first to the last.
-fn sum_of_squares(values: &[f32]) -> f64 {
-    let mut lanes = [0.0f64; 8];
-    let (chunks, rest) = values.as_chunks::<8>();
-    for chunk in chunks {
-        for (lane, x) in lanes.iter_mut().zip(chunk) {
+struct SumOfSquares<'a>(&'a [f32]);
+
+impl Kernel for SumOfSquares<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let mut lanes = [0.0f64; 8];
+        let (chunks, rest) = self.0.as_chunks::<8>();
+        for chunk in chunks {
+            for l in 0..8 {
+                lanes[l] += f64::from(chunk[l]) * f64::from(chunk[l]);
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(rest) {
             *lane += f64::from(*x) * f64::from(*x);
         }
+        lanes.iter().sum()
     }
-    for (lane, x) in lanes.iter_mut().zip(rest) {
-        *lane += f64::from(*x) * f64::from(*x);
-    }
-    lanes.iter().sum()
 }
 
 #[cfg(test)]

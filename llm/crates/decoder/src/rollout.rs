@@ -9,9 +9,13 @@ mod cpu;
 
 use crate::device::DeviceError;
 use crate::model::Error as ModelError;
+use crate::model::ops::parallel;
 use crate::rng::{Address, ScoreError, categorical, greedy};
 use crate::slots::{self, Slots, most_pages};
 use crate::truncation::Truncation;
+
+/// Scores below which drawing tokens is not worth a second thread: a score takes two exponentials, in f64.
+const SERIAL: usize = 1 << 12;
 
 /// The lowest temperature above 0; dividing logits by less could overflow f32.
 pub const MIN_TEMPERATURE: f64 = 1e-6;
@@ -105,7 +109,7 @@ pub struct SamplingRequest<'a> {
     /// How many responses are decoded at a time, at least 1; none for all. Changes no response, but for rounding on a card.
     pub slots: Option<usize>,
     /// The address of a response's random numbers: `address(prompt, response)`.
-    pub address: &'a dyn Fn(usize, usize) -> Address,
+    pub address: &'a AddressOf<'a>,
 }
 
 impl<'a> SamplingRequest<'a> {
@@ -115,11 +119,18 @@ impl<'a> SamplingRequest<'a> {
         group: usize,
         eos: &'a [u32],
         sampling: SamplingParams,
-        address: &'a dyn Fn(usize, usize) -> Address,
+        address: &'a AddressOf<'a>,
     ) -> Self {
         let (truncation, stopping) = (Truncation::default(), StoppingCriteria::default());
         SamplingRequest { prompts, group, eos, sampling, truncation, stopping, slots: None, address }
     }
+}
+
+/// What the next token of a response is drawn from.
+struct Next<'a> {
+    scores: &'a [f32],
+    address: Address,
+    position: usize,
 }
 
 /// A model that generates responses.
@@ -198,18 +209,30 @@ impl SamplingRequest<'_> {
             if running.is_empty() {
                 return Ok(out);
             }
+            let next: Vec<Next<'_>> = running
+                .iter()
+                .map(|&(_, one)| {
+                    let (prompt, response) = (one / self.group, one % self.group);
+                    let position = out[prompt][response].tokens.len();
+                    let address = (self.address)(prompt, response);
+                    Next { scores: decode.scores(one), address, position }
+                })
+                .collect();
+            let numbers: usize = next.iter().map(|next| next.scores.len()).sum();
+            let drawn = parallel::map(&next, numbers >= SERIAL, |next| {
+                Ok::<_, ScoreError>((self.choose(next)?, entropy(next.scores)))
+            });
+            drop(next);
             let (mut still, mut tokens) = (Vec::new(), Vec::new());
-            for (slot, one) in running {
+            for ((slot, one), drawn) in running.into_iter().zip(drawn) {
                 let (prompt, response) = (one / self.group, one % self.group);
-                let scores = decode.scores(one);
                 let made = &mut out[prompt][response];
                 let position = made.tokens.len();
-                let (token, logp) = self
-                    .choose(scores, (self.address)(prompt, response), position)
-                    .map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
+                let ((token, logp), entropy) =
+                    drawn.map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
                 made.tokens.push(token as u32);
                 made.logps.push(logp);
-                made.entropies.push(entropy(scores));
+                made.entropies.push(entropy);
                 let ended = self.eos.contains(&(token as u32))
                     || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
                 made.truncated = !ended && position + 1 == self.limit(prompt);
@@ -228,7 +251,7 @@ impl SamplingRequest<'_> {
     }
 
     /// The next token with its log-probability.
-    fn choose(&self, scores: &[f32], address: Address, position: usize) -> Result<(usize, f64), ScoreError> {
+    fn choose(&self, &Next { scores, address, position }: &Next<'_>) -> Result<(usize, f64), ScoreError> {
         let early = position < self.sampling.min_new_tokens;
         if !early && self.truncation.is_none() {
             let token = self.draw(scores, address, position)?;
@@ -255,7 +278,10 @@ impl SamplingRequest<'_> {
 }
 
 /// Whether a response of these tokens is complete.
-pub type CompletionTest<'a> = dyn Fn(&[u32]) -> bool + 'a;
+pub type CompletionTest<'a> = dyn Fn(&[u32]) -> bool + Sync + 'a;
+
+/// The address of the random numbers of a response, by prompt and response.
+pub type AddressOf<'a> = dyn Fn(usize, usize) -> Address + Sync + 'a;
 
 /// Stopping criteria beside an end token and [`SamplingParams::max_new_tokens`]; used in evaluation, not in training.
 #[derive(Clone, Copy, Default)]

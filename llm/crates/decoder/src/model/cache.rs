@@ -7,19 +7,27 @@
 //! A step runs the same layer code as training, on one token per row; its log-probabilities are those of teacher forcing,
 //! bit for bit.
 
+use std::sync::Arc;
+
 use super::config::Config;
 use super::decoder::{Decoder, inverse};
 use super::error::{Error, Result};
 use super::ops::attention::{self, Heads, PAGE, Pages};
 use super::ops::buffer::Buffer;
+use super::ops::parallel;
 use super::ops::{Real, log_prob};
 use super::rows::check_tokens;
+
+/// Tokens below which a thread has too little to do with the weights that it reads.
+const FEW_ROWS: usize = 8;
+/// Bytes of weights that stay in a cache between two steps.
+const CACHED_WEIGHTS: usize = 32 << 20;
 
 /// Rows being decoded by one model.
 pub struct Decoding<'m, T: Real> {
     model: &'m Decoder<T>,
-    store: PagePool<T>,
-    rows: Vec<Option<Row>>,
+    pages: PagePool<T>,
+    rows: Vec<Option<Row<T>>>,
 }
 
 /// A row of a [`Decoding`]; invalid once finished.
@@ -32,103 +40,150 @@ pub struct NextTokens<T: Real> {
     vocabulary: usize,
 }
 
-struct Row {
-    pages: Vec<usize>,
+struct Row<T> {
+    /// Pages of all layers and key heads. The one that is written next belongs to this row alone.
+    pages: Vec<Arc<Vec<T>>>,
     len: usize,
 }
 
-/// Pages of all layers and key heads, each with the number of rows that use it.
-struct PagePool<T> {
+/// Where the numbers of a layer and key head lie in a page.
+#[derive(Clone, Copy)]
+struct Layout {
     heads: Heads,
     layers: usize,
-    pages: Vec<Box<[T]>>,
-    users: Vec<usize>,
-    free: Vec<usize>,
 }
 
-impl<T: Real> PagePool<T> {
-    fn new(config: &Config) -> Self {
-        let (pages, users, free) = (Vec::new(), Vec::new(), Vec::new());
-        Self { heads: config.heads(), layers: config.num_hidden_layers, pages, users, free }
-    }
-
-    /// A page with one user; what it holds is left from before.
-    fn take(&mut self) -> usize {
-        let page = self.free.pop().unwrap_or_else(|| {
-            let len = self.layers * self.heads.key * self.heads.page();
-            self.pages.push(vec![T::ZERO; len].into_boxed_slice());
-            self.users.push(0);
-            self.pages.len() - 1
-        });
-        self.users[page] = 1;
-        page
-    }
-
-    fn leave(&mut self, page: usize) {
-        self.users[page] -= 1;
-        if self.users[page] == 0 {
-            self.free.push(page);
-        }
-    }
-
-    /// Reserves pages of `row` for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write).
-    fn reserve(&mut self, row: &mut Row, more: usize) {
-        if !row.len.is_multiple_of(PAGE) {
-            let last = row.len / PAGE;
-            let shared = row.pages[last];
-            if self.users[shared] > 1 {
-                let own = self.take();
-                let mut copy = std::mem::take(&mut self.pages[own]);
-                copy.copy_from_slice(&self.pages[shared]);
-                self.pages[own] = copy;
-                self.leave(shared);
-                row.pages[last] = own;
-            }
-        }
-        while row.pages.len() * PAGE < row.len + more {
-            let page = self.take();
-            row.pages.push(page);
-        }
-    }
-
-    /// Writes the keys and values of tokens that follow those `row` holds.
-    fn write(&mut self, layer: usize, row: &Row, qkv: &[T]) {
-        let heads = self.heads;
-        for (position, token) in (row.len..).zip(qkv.chunks_exact(heads.stride())) {
-            for g in 0..heads.key {
-                let range = self.range(layer, g);
-                let page = &mut self.pages[row.pages[position / PAGE]][range];
-                attention::store(heads, g, token, position % PAGE, page);
-            }
-        }
-    }
-
+impl Layout {
     fn range(&self, layer: usize, g: usize) -> std::ops::Range<usize> {
         let start = (layer * self.heads.key + g) * self.heads.page();
         start..start + self.heads.page()
     }
 }
 
+/// Pages that no row uses.
+struct PagePool<T> {
+    layout: Layout,
+    /// How many pages there are, in use or not.
+    made: usize,
+    free: Vec<Arc<Vec<T>>>,
+}
+
+impl<T: Real> PagePool<T> {
+    fn new(config: &Config) -> Self {
+        let layout = Layout { heads: config.heads(), layers: config.num_hidden_layers };
+        Self { layout, made: 0, free: Vec::new() }
+    }
+
+    fn page_len(&self) -> usize {
+        self.layout.layers * self.layout.heads.key * self.layout.heads.page()
+    }
+
+    /// A page for one row; what it holds is left from before.
+    fn take(&mut self) -> Arc<Vec<T>> {
+        self.free.pop().unwrap_or_else(|| {
+            self.made += 1;
+            Arc::new(vec![T::ZERO; self.page_len()])
+        })
+    }
+
+    /// A row does not use this page any more.
+    fn leave(&mut self, mut page: Arc<Vec<T>>) {
+        if Arc::get_mut(&mut page).is_some() {
+            self.free.push(page);
+        }
+    }
+
+    /// Reserves pages of `row` for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write).
+    fn reserve(&mut self, row: &mut Row<T>, more: usize) {
+        let filling = (!row.len.is_multiple_of(PAGE)).then_some(row.len / PAGE);
+        if let Some(last) = filling.filter(|&last| Arc::strong_count(&row.pages[last]) > 1) {
+            let mut own = self.take();
+            own_page(&mut own).copy_from_slice(&row.pages[last]);
+            let shared = std::mem::replace(&mut row.pages[last], own);
+            self.leave(shared);
+        }
+        while row.pages.len() * PAGE < row.len + more {
+            row.pages.push(self.take());
+        }
+    }
+}
+
+/// A page that one row alone uses, to be written.
+fn own_page<T>(page: &mut Arc<Vec<T>>) -> &mut [T] {
+    Arc::get_mut(page).expect("a page that is written belongs to one row")
+}
+
+impl<T: Real> Row<T> {
+    /// Writes the keys and values of tokens that follow those it holds.
+    fn write(&mut self, layout: Layout, layer: usize, qkv: &[T]) {
+        let heads = layout.heads;
+        for (position, token) in (self.len..).zip(qkv.chunks_exact(heads.stride())) {
+            let page = own_page(&mut self.pages[position / PAGE]);
+            for g in 0..heads.key {
+                attention::store(heads, g, token, position % PAGE, &mut page[layout.range(layer, g)]);
+            }
+        }
+    }
+}
+
 /// The pages of one layer, as the attention reads them.
 struct Layer<'a, T> {
-    store: &'a PagePool<T>,
+    layout: Layout,
     layer: usize,
-    rows: &'a [&'a Row],
+    rows: &'a [Row<T>],
 }
 
 impl<T: Real> Pages<T> for Layer<'_, T> {
     fn page(&self, row: usize, page: usize, g: usize) -> &[T] {
-        &self.store.pages[self.rows[row].pages[page]][self.store.range(self.layer, g)]
+        &self.rows[row].pages[page][self.layout.range(self.layer, g)]
     }
     fn first(&self, row: usize) -> usize {
         self.rows[row].len
     }
 }
 
+/// Rows on their way through the layers together, and where the logits of the token after each go.
+struct Part<'a, T> {
+    rows: &'a mut [Row<T>],
+    tokens: &'a [&'a [u32]],
+    logits: &'a mut [T],
+}
+
+impl<T: Real> Part<'_, T> {
+    /// Takes the new tokens through the layers, which store their keys and values.
+    fn read(self, model: &Decoder<T>, layout: Layout) {
+        let Part { rows, tokens, logits } = self;
+        let stride = layout.heads.stride();
+        let mut offsets = vec![0];
+        let mut positions = Vec::new();
+        for (row, new) in rows.iter().zip(tokens) {
+            positions.extend((row.len..row.len + new.len()).map(|p| p as u32));
+            offsets.push(positions.len());
+        }
+        let mut x = model.embed(&tokens.concat());
+        let positions = model.positions(positions);
+        for layer in 0..layout.layers {
+            let attend = |qkv: &[T], out: &mut [T], _: &mut [T]| {
+                for (row, pair) in rows.iter_mut().zip(offsets.windows(2)) {
+                    row.write(layout, layer, &qkv[pair[0] * stride..pair[1] * stride]);
+                }
+                let cache = Layer { layout, layer, rows };
+                attention::forward_cached(model.pool(), layout.heads, qkv, &offsets, &cache, out);
+            };
+            x = model.layer_forward(layer, x, &positions, attend).0;
+        }
+        for (row, new) in rows.iter_mut().zip(tokens) {
+            row.len += new.len();
+        }
+        let ends: Vec<usize> = offsets[1..].iter().map(|end| end - 1).collect();
+        model.logits_of(&model.streams_at(&ends, &x), logits);
+    }
+}
+
 impl<'m, T: Real> Decoding<'m, T> {
     /// No rows yet.
     pub fn new(model: &'m Decoder<T>) -> Self {
-        Self { model, store: PagePool::new(model.config()), rows: Vec::new() }
+        Self { model, pages: PagePool::new(model.config()), rows: Vec::new() }
     }
 
     /// Starts a row per prompt: their ids, and the logits of the token after each.
@@ -151,9 +206,6 @@ impl<'m, T: Real> Decoding<'m, T> {
     pub fn fork(&mut self, row: RowId) -> RowId {
         let Row { pages, len } = self.row(row);
         let copy = Row { pages: pages.clone(), len: *len };
-        for &page in &copy.pages {
-            self.store.users[page] += 1;
-        }
         self.add(copy)
     }
 
@@ -175,14 +227,35 @@ impl<'m, T: Real> Decoding<'m, T> {
     /// When a row is named twice, has been finished, or gets no token.
     pub fn extend(&mut self, rows: &[RowId], tokens: &[&[u32]]) -> Result<NextTokens<T>> {
         self.check(rows, tokens)?;
-        let (offsets, positions) = self.reserve(rows, tokens);
-        let last = self.read(rows, &tokens.concat(), &offsets, positions);
-        for (&RowId(id), new) in rows.iter().zip(tokens) {
-            if let Some(row) = &mut self.rows[id] {
-                row.len += new.len();
-            }
+        let (model, layout) = (self.model, self.pages.layout);
+        let mut taken: Vec<Row<T>> = rows.iter().map(|&id| self.take(id)).collect();
+        for (row, new) in taken.iter_mut().zip(tokens) {
+            self.pages.reserve(row, new.len());
         }
-        Ok(NextTokens { values: self.model.logits_of(&last), vocabulary: self.model.config().vocab_size })
+        let vocabulary = model.config().vocab_size;
+        let mut values = model.pool().take(rows.len() * vocabulary);
+        let size = self.part(rows.len(), tokens.iter().map(|new| new.len()).sum());
+        let logits = values.chunks_mut(size * vocabulary);
+        let parts = taken.chunks_mut(size).zip(tokens.chunks(size)).zip(logits);
+        let parts: Vec<Part<'_, T>> =
+            parts.map(|((rows, tokens), logits)| Part { rows, tokens, logits }).collect();
+        parallel::in_pool(|| match parts.len() {
+            1 => parts.into_iter().for_each(|part| part.read(model, layout)),
+            _ => parallel::parts(parts, |part| part.read(model, layout)),
+        });
+        for (&RowId(id), row) in rows.iter().zip(taken) {
+            self.rows[id] = Some(row);
+        }
+        Ok(NextTokens { values, vocabulary })
+    }
+
+    /// How many rows a thread takes through the layers by itself: all, where each product had better be split. A part reads all weights, so
+    /// that it has to have rows enough for them, and weights that do not stay in a cache are read by all threads together.
+    fn part(&self, rows: usize, tokens: usize) -> usize {
+        let threads = parallel::threads();
+        let weights = self.model.parameters().values().map(|t| t.data.len()).sum::<usize>() * size_of::<T>();
+        let few = tokens < FEW_ROWS * threads || rows < threads;
+        if threads == 1 || few || weights > CACHED_WEIGHTS { rows.max(1) } else { rows.div_ceil(threads) }
     }
 
     /// Refuses tokens that cannot be appended.
@@ -206,47 +279,13 @@ impl<'m, T: Real> Decoding<'m, T> {
         Ok(())
     }
 
-    /// Pages for the new tokens of every row: where each row's tokens begin and end, and the position of every token.
-    fn reserve(&mut self, rows: &[RowId], tokens: &[&[u32]]) -> (Vec<usize>, Vec<u32>) {
-        let mut offsets = vec![0];
-        let mut positions = Vec::new();
-        for (&RowId(id), new) in rows.iter().zip(tokens) {
-            let row = self.rows[id].as_mut().unwrap_or_else(|| panic!("row {id} is finished"));
-            self.store.reserve(row, new.len());
-            positions.extend((row.len..row.len + new.len()).map(|p| p as u32));
-            offsets.push(positions.len());
-        }
-        (offsets, positions)
-    }
-
-    /// Takes the new tokens through the layers, which store their keys and values; the stream at the last token of each row.
-    fn read(&mut self, rows: &[RowId], tokens: &[u32], offsets: &[usize], positions: Vec<u32>) -> Buffer<T> {
-        let (model, heads, store) = (self.model, self.model.config().heads(), &mut self.store);
-        let of: Vec<&Row> = rows.iter().filter_map(|r| self.rows[r.0].as_ref()).collect();
-        let mut x = model.embed(tokens);
-        let positions = model.positions(positions);
-        for layer in 0..model.config().num_hidden_layers {
-            let attend = |qkv: &[T], out: &mut [T], _: &mut [T]| {
-                for (row, pair) in of.iter().zip(offsets.windows(2)) {
-                    let new = &qkv[pair[0] * heads.stride()..pair[1] * heads.stride()];
-                    store.write(layer, row, new);
-                }
-                let cache = Layer { store, layer, rows: &of };
-                attention::forward_cached(model.pool(), heads, qkv, offsets, &cache, out);
-            };
-            x = model.layer_forward(layer, x, &positions, attend).0;
-        }
-        let ends: Vec<usize> = offsets[1..].iter().map(|end| end - 1).collect();
-        model.streams_at(&ends, &x)
-    }
-
     /// Ends a row; its pages serve others.
     ///
     /// # Panics
     /// When it has been finished before.
-    pub fn finish(&mut self, RowId(id): RowId) {
-        let row = self.rows[id].take().unwrap_or_else(|| panic!("row {id} is already finished"));
-        row.pages.into_iter().for_each(|page| self.store.leave(page));
+    pub fn finish(&mut self, row: RowId) {
+        let row = self.take(row);
+        row.pages.into_iter().for_each(|page| self.pages.leave(page));
     }
 
     /// Tokens of a row so far.
@@ -259,14 +298,18 @@ impl<'m, T: Real> Decoding<'m, T> {
 
     /// Bytes of all pages, in use or not.
     pub fn bytes(&self) -> usize {
-        self.store.pages.iter().map(|p| size_of_val::<[T]>(p)).sum()
+        self.pages.made * self.pages.page_len() * size_of::<T>()
     }
 
-    fn row(&self, RowId(id): RowId) -> &Row {
+    fn take(&mut self, RowId(id): RowId) -> Row<T> {
+        self.rows[id].take().unwrap_or_else(|| panic!("row {id} is finished"))
+    }
+
+    fn row(&self, RowId(id): RowId) -> &Row<T> {
         self.rows[id].as_ref().unwrap_or_else(|| panic!("row {id} is finished"))
     }
 
-    fn add(&mut self, row: Row) -> RowId {
+    fn add(&mut self, row: Row<T>) -> RowId {
         let slot = self.rows.iter().position(Option::is_none).unwrap_or(self.rows.len());
         if slot == self.rows.len() {
             self.rows.push(None);

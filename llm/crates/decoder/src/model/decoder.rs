@@ -36,6 +36,7 @@ use super::config::{Config, EMBEDDING, Layer};
 use super::error::Result;
 use super::gradients::Gradients;
 use super::ops::buffer::{Buffer, Pool};
+use super::ops::parallel::{self, in_pool};
 use super::ops::{Real, attention as attention_op, norm as norm_op, rope};
 use super::rows::Rows;
 use super::weights::{self, Parameters};
@@ -150,11 +151,12 @@ impl<T: Real> Decoder<T> {
     }
 
     fn pack(&mut self) {
-        for (l, packed) in self.layers.iter_mut().enumerate() {
-            packed.pack(&self.layer, l, &self.parameters);
-        }
-        let head = &self.parameters[weights::head_name(&self.config)].data;
+        let (layer, parameters) = (&self.layer, &self.parameters);
+        let head = &parameters[weights::head_name(&self.config)].data;
         self.head.pack(head, self.config.hidden_size, self.config.vocab_size);
+        parallel::each(self.layers.iter_mut().enumerate().collect(), |(l, packed)| {
+            packed.pack(layer, l, parameters)
+        });
     }
 
     /// Rotations of positions `0..len` at least.
@@ -260,9 +262,11 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn score(&self, rows: &Rows, options: ForwardOptions) -> Result<TokenScores> {
-        let pass = self.pass(rows)?;
-        let x = self.stream(&pass, self.embed(rows.tokens()));
-        Ok(self.log_probs(rows, &x, options).0)
+        in_pool(|| {
+            let pass = self.pass(rows)?;
+            let x = self.stream(&pass, self.embed(rows.tokens()));
+            Ok(self.log_probs(rows, &x, options).0)
+        })
     }
 
     /// Log-probabilities of the scored tokens, with the tape for [`Decoder::backward`].
@@ -270,10 +274,12 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<T>)> {
-        let pass = self.pass(rows)?;
-        let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
-        let (scores, head) = self.log_probs(rows, &x, options);
-        Ok((scores, Tape { rows: rows.clone(), layers, head, prefixes: pass.prefixes }))
+        in_pool(|| {
+            let pass = self.pass(rows)?;
+            let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
+            let (scores, head) = self.log_probs(rows, &x, options);
+            Ok((scores, Tape { rows: rows.clone(), layers, head, prefixes: pass.prefixes }))
+        })
     }
 
     /// The logits of every token of every row, `[tokens, vocabulary]`: for tests and for looking at small inputs.
@@ -281,8 +287,12 @@ impl<T: Real> Decoder<T> {
     /// # Errors
     /// When the rows do not suit the model.
     pub fn logits(&self, rows: &Rows) -> Result<Vec<T>> {
-        let pass = self.pass(rows)?;
-        Ok(self.logits_of(&self.stream(&pass, self.embed(rows.tokens()))).to_vec())
+        in_pool(|| {
+            let pass = self.pass(rows)?;
+            let mut logits = vec![T::ZERO; rows.tokens().len() * self.config.vocab_size];
+            self.logits_of(&self.stream(&pass, self.embed(rows.tokens())), &mut logits);
+            Ok(logits)
+        })
     }
 
     /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. Where rows share prefixes, it is
@@ -291,6 +301,10 @@ impl<T: Real> Decoder<T> {
     /// # Panics
     /// When `dlogps` has not one number per scored token.
     pub fn backward(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
+        in_pool(|| self.backward_here(tape, dlogps, gradients));
+    }
+
+    fn backward_here(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
         let Tape { rows, layers, head, prefixes } = tape;
         assert_eq!(dlogps.len(), rows.len(), "rows of d loss / d log-probability");
         for (i, d) in dlogps.iter().enumerate() {

@@ -44,7 +44,9 @@ impl<T: Real> Decoder<T> {
     pub fn target_logits(&self, rows: &Rows, shift: Option<&[T]>) -> Result<Vec<T>> {
         let x = self.stream(&self.pass(rows)?, self.moved(rows, shift));
         let (places, _) = rows.targets();
-        Ok(self.logits_of(&self.streams_at(&places, &x)).to_vec())
+        let mut logits = vec![T::ZERO; places.len() * self.config().vocab_size];
+        self.logits_of(&self.streams_at(&places, &x), &mut logits);
+        Ok(logits)
     }
 
     /// The state of the last layer behind the final norm at every token, `[tokens, width]`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{DecodeBackend, RolloutError, SampledResponse, Sampler, SamplingRequest};
+use crate::model::ops::parallel;
 use crate::model::rows::check_tokens;
 use crate::model::{Decoder, Decoding, NextTokens, RowId};
 
@@ -13,7 +14,7 @@ impl Sampler for Decoder<f32> {
         for (prompt, ids) in request.prompts.iter().enumerate() {
             check_tokens(prompt, ids, self.config())?;
         }
-        request.run(&mut CpuBackend::new(self, request))
+        parallel::in_pool(|| request.run(&mut CpuBackend::new(self, request)))
     }
 }
 

@@ -28,9 +28,9 @@ impl<T: Real> HeadTape<T> {
 }
 
 impl<T: Real> Decoder<T> {
-    /// The logits of these streams: final norm and output matrix.
-    pub(crate) fn logits_of(&self, stream: &[T]) -> Buffer<T> {
-        self.head.product(&self.pool, &self.norm(FINAL_NORM, stream).0)
+    /// Writes the logits of these streams: final norm and output matrix.
+    pub(crate) fn logits_of(&self, stream: &[T], logits: &mut [T]) {
+        self.head.product(&self.pool, &self.norm(FINAL_NORM, stream).0, logits);
     }
 
     /// The streams at these places, one after the other.
@@ -118,7 +118,8 @@ impl<T: Real> Decoder<T> {
         let (places, _) = rows.targets();
         let input = self.streams_at(&places, x);
         let (normed, scale) = self.norm(FINAL_NORM, &input);
-        let logits = self.head.product(&self.pool, &normed);
+        let mut logits = self.pool.take(places.len() * v);
+        self.head.product(&self.pool, &normed, &mut logits);
         drop(normed);
         let dlogits = slope(&logits);
         assert_eq!(dlogits.len(), logits.len(), "one slope per logit");

@@ -31,12 +31,10 @@ impl<T: Real> PackedMatrix<T> {
         Panels::new(&self.data, self.inputs, self.outputs)
     }
 
-    /// `x W^T`.
-    pub(super) fn product(&self, pool: &Pool<T>, x: &[T]) -> Buffer<T> {
+    /// Writes `x W^T`.
+    pub(super) fn product(&self, pool: &Pool<T>, x: &[T], out: &mut [T]) {
         let tokens = x.len() / self.inputs;
-        let mut out = pool.take(tokens * self.outputs);
-        matmul(pool, Left::rows(x, self.inputs), tokens, self.panels(), &mut out, self.outputs, false);
-        out
+        matmul(pool, Left::rows(x, self.inputs), tokens, self.panels(), out, self.outputs, false);
     }
 }
 
@@ -57,7 +55,8 @@ impl<T: Real> PackedLinear<T> {
 
     /// `x W^T + b`.
     pub(super) fn forward(&self, pool: &Pool<T>, x: &[T]) -> Buffer<T> {
-        let mut y = self.weight.product(pool, x);
+        let mut y = pool.take(x.len() / self.weight.inputs * self.weight.outputs);
+        self.weight.product(pool, x, &mut y);
         if !self.bias.is_empty() {
             norm::add_bias(&mut y, &self.bias);
         }

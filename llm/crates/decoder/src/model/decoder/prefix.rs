@@ -9,6 +9,7 @@ use crate::model::gradients::{Gradients, Pending};
 use crate::model::ops::Real;
 use crate::model::ops::attention::Context;
 use crate::model::ops::buffer::Buffer;
+use crate::model::ops::parallel::in_pool;
 use crate::model::rows::Rows;
 
 /// The prefixes of some rows.
@@ -75,7 +76,14 @@ impl<T: Real> Decoder<T> {
     /// differentiated, with the weights they were differentiated with; without prefixes there is nothing to do. `checkpoint` is as in
     /// [`ForwardOptions`](super::ForwardOptions).
     pub fn complete(&self, gradients: &mut Gradients<T>, checkpoint: bool) {
-        for Pending { tokens, layers: sums } in gradients.take_pending() {
+        let pending = gradients.take_pending();
+        if !pending.is_empty() {
+            in_pool(|| self.complete_here(pending, gradients, checkpoint));
+        }
+    }
+
+    fn complete_here(&self, pending: Vec<Pending<T>>, gradients: &mut Gradients<T>, checkpoint: bool) {
+        for Pending { tokens, layers: sums } in pending {
             let mut rows = Rows::new();
             rows.push(&tokens, tokens.len());
             let pass = Pass { continued: Some(&sums), ..self.pass_of(&rows) };

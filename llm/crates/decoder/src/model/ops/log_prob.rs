@@ -5,7 +5,7 @@
 
 use super::buffer::Pool;
 use super::matmul::{Left, Panels, matmul, pack_rows, packed_len};
-use super::parallel::by_token;
+use super::parallel::{by_token, threads};
 use super::real::Real;
 use super::simd::{self, Kernel};
 use super::sums::{max_of, sum_by};
@@ -127,7 +127,7 @@ pub fn forward<T: Real>(
 
 fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     use rayon::prelude::*;
-    let threads = rayon::current_num_threads();
+    let threads = threads();
     if threads == 1 || work < 1 << 15 {
         return f(0, out);
     }

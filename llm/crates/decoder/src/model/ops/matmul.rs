@@ -12,6 +12,7 @@
 
 use super::buffer::{Buffer, Pool};
 pub use super::left::Left;
+use super::parallel::threads;
 use super::real::Real;
 pub use super::simd::NR;
 use rayon::prelude::*;
@@ -22,8 +23,10 @@ const MR: usize = 12;
 const KC: usize = 256;
 /// Rows packed at a time.
 const MC: usize = 384;
-/// Multiply-adds below which a product is not worth a second thread.
-const SERIAL: usize = 1 << 19;
+/// Multiply-adds below which a product is not worth a second thread: some 15 microseconds, a few times what one takes to wake up.
+const SERIAL: usize = 1 << 21;
+/// Numbers below which packing is not worth a second thread.
+const SERIAL_PACKING: usize = 1 << 17;
 
 /// The right side of a product, `k x n`, packed: panel `p` holds columns `32 p ..`, `k` rows of 32 (zeros past column `n`).
 #[derive(Clone, Copy)]
@@ -54,7 +57,7 @@ pub fn pack_rows<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mu
     if k == 0 {
         return;
     }
-    if k * n < SERIAL {
+    if k * n < SERIAL_PACKING || threads() == 1 {
         out.chunks_exact_mut(NR * k).enumerate().for_each(pack);
     } else {
         out.par_chunks_exact_mut(NR * k).enumerate().for_each(pack);
@@ -80,7 +83,7 @@ pub fn pack_transposed<T: Real>(src: &[T], stride: usize, k: usize, n: usize, ou
     if k == 0 {
         return;
     }
-    if k * n < SERIAL {
+    if k * n < SERIAL_PACKING || threads() == 1 {
         out.chunks_exact_mut(NR * k).enumerate().for_each(pack);
     } else {
         out.par_chunks_exact_mut(NR * k).enumerate().for_each(pack);
@@ -133,7 +136,7 @@ pub fn matmul<T: Real>(
     if m == 0 || n == 0 {
         return;
     }
-    let threads = rayon::current_num_threads();
+    let threads = threads();
     if threads == 1 || m * n * k.max(1) < SERIAL {
         return serial(left, m, right, out, stride, accumulate);
     }

@@ -8,7 +8,7 @@ pub mod left;
 pub mod log_prob;
 pub mod matmul;
 pub mod norm;
-mod parallel;
+pub(crate) mod parallel;
 pub mod real;
 pub mod rope;
 pub mod simd;

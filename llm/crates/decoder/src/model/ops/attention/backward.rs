@@ -1,10 +1,9 @@
 //! Attention backwards, a row and key head at a time.
 
-use rayon::prelude::*;
-
 use super::{BLOCK, Heads, split_rows};
 use crate::model::ops::buffer::{Buffer, Pool};
 use crate::model::ops::matmul::{Left, NR, Panels, pack_rows, pack_transposed, packed_len, serial};
+use crate::model::ops::parallel;
 use crate::model::ops::real::Real;
 use crate::model::ops::simd::{self, Kernel};
 use crate::model::ops::sums::dot;
@@ -104,7 +103,7 @@ pub fn backward_after<T: Real>(
             false => chains[contexts[i].sum].rows.push((i, dqkv)),
         }
     }
-    chains.into_par_iter().for_each(|Chain { rows, mut sum }| {
+    parallel::parts(chains, |Chain { rows, mut sum }| {
         for (i, dqkv) in rows {
             let (from, to, context) = (offsets[i], offsets[i + 1], contexts[i]);
             let tokens = joined(pool, context.before, &qkv[from * stride..to * stride]);

@@ -1,10 +1,9 @@
 //! Attention forwards: over the rows of a batch, or over a cache.
 
-use rayon::prelude::*;
-
 use super::{BLOCK, Heads, PAGE, Pages, split_rows, store};
 use crate::model::ops::buffer::Pool;
 use crate::model::ops::matmul::{Left, NR, Panels, serial};
+use crate::model::ops::parallel;
 use crate::model::ops::real::Real;
 use crate::model::ops::simd::{self, Kernel};
 use crate::model::ops::sums::{max_of, sum_by};
@@ -161,8 +160,8 @@ pub fn forward_after<T: Real>(
     let outs = split_rows(out, offsets, heads.width());
     let sums = split_rows(log_sum, offsets, heads.query);
     let stride = heads.stride();
-    let rows = outs.into_par_iter().zip(sums).zip(offsets.par_windows(2)).zip(before);
-    rows.for_each(|(((out, sums), pair), before)| {
+    let rows = outs.into_iter().zip(sums).zip(offsets.windows(2)).zip(before);
+    parallel::parts(rows.collect(), |(((out, sums), pair), before)| {
         let tokens = &qkv[pair[0] * stride..pair[1] * stride];
         let first = before.len() / stride;
         let len = first + pair[1] - pair[0];
@@ -197,9 +196,9 @@ pub fn forward_cached<T: Real>(
     };
     let rows = outs.len();
     let keys: usize = (0..rows).map(|r| (cache.first(r) + 1) * (offsets[r + 1] - offsets[r])).sum();
-    if rayon::current_num_threads() == 1 || keys * heads.width() < 1 << 17 {
+    if keys * heads.width() < 1 << 17 {
         outs.into_iter().enumerate().for_each(one);
     } else {
-        outs.into_par_iter().enumerate().for_each(one);
+        parallel::parts(outs.into_iter().enumerate().collect(), one);
     }
 }
