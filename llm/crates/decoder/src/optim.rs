@@ -540,6 +540,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        let state = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            let weights: Vec<f32> = (0..2 * SERIAL + 5).map(|i| (i % 1009) as f32 / 500.0 - 1.0).collect();
+            let gradient: Vec<f32> = weights.iter().map(|w| w * w - 0.3).collect();
+            let named = [("a", &weights), ("b", &gradient)].map(|(name, w)| (name.to_owned(), w.clone()));
+            let mut optimiser = AdamW::new(AdamWSettings::default(), named);
+            let gradients = [("b", &weights[..]), ("a", &gradient[..])];
+            let outcomes: Vec<_> =
+                (0..3).map(|_| pool.install(|| optimiser.step(1e-3, &gradients)).expect("fits")).collect();
+            (outcomes, optimiser)
+        };
+        let alone = state(1);
+        for threads in [2, 3] {
+            assert!(state(threads) == alone, "{threads} threads");
+        }
+    }
+
     fn drift(compensated: bool, sign: f32) -> f64 {
         let settings = AdamWSettings { compensated, max_grad_norm: None, ..AdamWSettings::default() };
         let mut optimiser = AdamW::new(settings, [("w".to_owned(), vec![1.0])]);

@@ -171,6 +171,26 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_take_whole_rows_give_the_bits_of_one() {
+        let config = Config::qwen2(299, 32, 2, 2, 1);
+        let model = Decoder::new(config.clone(), weights::initialise(&config, 4, 0.3)).unwrap();
+        let address =
+            |p: usize, r: usize| Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
+        let sampling = SamplingParams { max_new_tokens: 40, min_new_tokens: 0, temperature: 1.0 };
+        let prompts = [&[9u32; 33][..], &[4, 8], &[7; 64]];
+        // Enough rows for each thread, responses that end early, and a part that is smaller than the others.
+        let request = SamplingRequest::new(&prompts, 11, &EOS, sampling, &address);
+        let responses = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| model.generate(&request).unwrap())
+        };
+        let alone = responses(1);
+        for threads in [2, 4] {
+            assert!(responses(threads) == alone, "{threads} threads");
+        }
+    }
+
+    #[test]
     fn a_queue_takes_the_pages_of_its_slots_and_a_late_prompt_is_refused_before_anything_starts() {
         let model = model();
         let address = |p: usize, _: usize| Address::new(5, Purpose::Rollout).prompt(p as u64);

@@ -99,8 +99,9 @@ fn line(args: &BenchArgs, threads: usize, sizes: &Sizes, engine: &CpuEngine, tim
     let generate = of(|t| t.generate.wall);
     let tokens = (sizes.prompts * sizes.group * sizes.completion) as f64;
     let (shape, lengths) = (engine.model.config(), sizes.lengths());
-    let rows = lengths.iter().flat_map(|&p| vec![(p + sizes.completion, sizes.completion); sizes.group]);
-    let forward = roofline::forward(shape, rows);
+    // A prompt is computed once for its group.
+    let rows = sizes.rows();
+    let forward = roofline::pass(shape, rows.computed() as f64, tokens, rows.pairs());
     let decode = roofline::decode(shape, &lengths, sizes.group, sizes.completion);
     let peak = roofline::peak();
     // Per processor second, so that more threads and other load leave the figure what it is.

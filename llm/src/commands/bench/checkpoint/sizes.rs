@@ -1,5 +1,6 @@
 //! How large a step is.
 
+use grpo_lambda_decoder::model::Rows;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_grade::Gold;
@@ -43,6 +44,16 @@ impl Sizes {
             number,
         };
         (0..).zip(self.lengths()).map(prompt).collect()
+    }
+
+    /// The rows of a pass over the whole batch; which tokens they are does not matter.
+    pub(super) fn rows(&self) -> Rows {
+        let mut rows = Rows::new();
+        for len in self.lengths() {
+            rows.share(&vec![0; len - 1]);
+            (0..self.group).for_each(|_| rows.push(&vec![0; 1 + self.completion], 1));
+        }
+        rows
     }
 
     /// One pass over the whole batch. There is no end token: every response runs to its full length, as in the peers.

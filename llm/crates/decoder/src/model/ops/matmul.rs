@@ -6,10 +6,11 @@
 //! accumulated over micro-batches has the bits of the whole batch, because accumulating continues the same chain. Ready-made
 //! libraries choose their blocking and their order of summation by shape, so they cannot promise this.
 //!
-//! Cost of the promise: none measurable. Tiles of 12 x 32 keep 24 independent chains in registers, the right side is packed
-//! into panels of 32 columns, `k` goes in blocks that fit the first-level cache, and threads split the rows of the result
-//! (or its columns, when there are few rows).
+//! Cost of the promise: none measurable. Tiles of 12 x 32 keep 24 independent chains in the 32 registers of AVX-512 (AVX2 has 16, and takes
+//! three rows at a time), the right side is packed into panels of 32 columns, the left side is read where it lies, blocks fit the caches of the
+//! processor ([`Blocks`]), and threads split the rows of the result (or its columns, when there are few rows).
 
+use super::blocks::Blocks;
 use super::buffer::{Buffer, Pool};
 pub use super::left::Left;
 use super::parallel::threads;
@@ -19,10 +20,6 @@ use rayon::prelude::*;
 
 /// Rows of a tile.
 const MR: usize = 12;
-/// Length of a `k` block: a panel block of 32 KiB of `f32`.
-const KC: usize = 256;
-/// Rows packed at a time.
-const MC: usize = 384;
 /// Multiply-adds below which a product is not worth a second thread: some 15 microseconds, a few times what one takes to wake up.
 const SERIAL: usize = 1 << 21;
 /// Numbers below which packing is not worth a second thread.
@@ -183,6 +180,18 @@ pub(crate) fn serial<T: Real>(
     stride: usize,
     accumulate: bool,
 ) {
+    in_blocks(Blocks::here(), left, m, right, out, stride, accumulate);
+}
+
+fn in_blocks<T: Real>(
+    blocks: Blocks,
+    left: Left<'_, T>,
+    m: usize,
+    right: Panels<'_, T>,
+    out: &mut [T],
+    stride: usize,
+    accumulate: bool,
+) {
     let (k, n) = (right.k, right.n);
     if k == 0 {
         if !accumulate {
@@ -190,10 +199,10 @@ pub(crate) fn serial<T: Real>(
         }
         return;
     }
-    for i0 in (0..m).step_by(MC) {
-        let rows = MC.min(m - i0);
-        for k0 in (0..k).step_by(KC) {
-            let kc = KC.min(k - k0);
+    for i0 in (0..m).step_by(blocks.rows) {
+        let rows = blocks.rows.min(m - i0);
+        for k0 in (0..k).step_by(blocks.steps) {
+            let kc = blocks.steps.min(k - k0);
             let add = accumulate || k0 > 0;
             for (p, panel) in right.data.chunks_exact(NR * right.height).enumerate() {
                 let panel = &panel[k0 * NR..(k0 + kc) * NR];
@@ -304,6 +313,10 @@ mod tests {
                         let right = Panels::new(&packed, k, n);
                         threads.install(|| matmul(&pool, left, m, right, &mut found, n, accumulate));
                         assert!(expected == found, "{m} x {n} x {k}");
+                        let mut found = start.clone();
+                        let small = Blocks { rows: 24, steps: 7 };
+                        in_blocks(small, left, m, right, &mut found, n, accumulate);
+                        assert!(expected == found, "{m} x {n} x {k} in small blocks");
                     }
                 }
             }

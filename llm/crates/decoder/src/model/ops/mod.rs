@@ -1,6 +1,7 @@
 //! The operations of a layer, forward and backward written by hand over plain slices, generic over `f32` and `f64`.
 
 pub mod attention;
+mod blocks;
 pub mod buffer;
 mod floats;
 pub mod head_norm;

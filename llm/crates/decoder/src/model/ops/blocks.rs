@@ -1,0 +1,85 @@
+//! Into which blocks a product is cut, from the caches of this processor. No block shows in a result: the sums of a product are chains that
+//! the next block continues.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use super::simd::NR;
+
+/// Bytes of a number: products of `f64` are for checks alone.
+const NUMBER: usize = 4;
+
+/// What of a product is computed before going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// Rows of the left side, which stay in the second-level cache while the panels pass.
+    pub(super) rows: usize,
+    /// Steps of a panel, which stays in the first-level cache while the rows pass.
+    pub(super) steps: usize,
+}
+
+impl Blocks {
+    /// Those of this processor.
+    pub(super) fn here() -> Self {
+        static BLOCKS: OnceLock<Blocks> = OnceLock::new();
+        *BLOCKS.get_or_init(|| {
+            let cache = |level| cache(Path::new("/sys/devices/system/cpu/cpu0/cache"), level);
+            // What most processors of the last ten years have at least.
+            Blocks::new(cache(1).unwrap_or(32 << 10), cache(2).unwrap_or(512 << 10))
+        })
+    }
+
+    /// For caches of so many bytes: a panel takes two thirds of the first, beside the rows and the result of a tile; rows take half of the second,
+    /// beside the panels that pass.
+    fn new(first: usize, second: usize) -> Self {
+        let steps = (first * 2 / 3 / (NR * NUMBER) / 32 * 32).clamp(64, 512);
+        let rows = (second / 2 / (steps * NUMBER) / 12 * 12).clamp(96, 1536);
+        Blocks { rows, steps }
+    }
+}
+
+/// Bytes of the data cache of this level, where the system tells (Linux does).
+fn cache(directory: &Path, level: usize) -> Option<usize> {
+    (0..8).find_map(|index| {
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(directory.join(format!("index{index}")).join(name)).ok()?;
+            Some(text.trim().to_owned())
+        };
+        let holds_data = read("type")? != "Instruction" && read("level")? == level.to_string();
+        holds_data.then(|| read("size")?.strip_suffix('K')?.parse::<usize>().ok().map(|k| k << 10)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fit_the_caches() {
+        for (first, second, rows, steps) in [
+            (48 << 10, 1 << 20, 504, 256),
+            (48 << 10, 2 << 20, 1020, 256),
+            (32 << 10, 256 << 10, 204, 160),
+            (128 << 10, 16 << 20, 1536, 512),
+            (0, 0, 96, 64),
+        ] {
+            assert_eq!(Blocks::new(first, second), Blocks { rows, steps }, "{first} and {second} bytes");
+        }
+    }
+
+    #[test]
+    fn caches_are_read_as_linux_writes_them() {
+        let directory = tempfile::tempdir().unwrap();
+        for (index, (level, kind, size)) in
+            [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "1024K")].iter().enumerate()
+        {
+            let cache = directory.path().join(format!("index{index}"));
+            std::fs::create_dir(&cache).unwrap();
+            for (name, text) in [("level", level), ("type", kind), ("size", size)] {
+                std::fs::write(cache.join(name), format!("{text}\n")).unwrap();
+            }
+        }
+        let found = [1, 2, 3].map(|level| cache(directory.path(), level));
+        assert_eq!(found, [Some(48 << 10), Some(1 << 20), None]);
+    }
+}
