@@ -59,8 +59,15 @@ impl Real for f32 {
         f64::from(self)
     }
     #[inline]
-    fn tile<const M: usize>(a: Left<'_, f32>, b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
-        simd::tile_f32::<M>(a, b, c, stride, accumulate);
+    fn tile<const M: usize>(
+        a: Left<'_, f32>,
+        b: &[f32],
+        c: &mut [f32],
+        stride: usize,
+        accumulate: bool,
+        next: &[Self],
+    ) {
+        simd::tile_f32::<M>(a, b, c, stride, accumulate, next);
     }
 }
 
@@ -93,7 +100,14 @@ impl Real for f64 {
         self
     }
     #[inline]
-    fn tile<const M: usize>(a: Left<'_, f64>, b: &[f64], c: &mut [f64], stride: usize, accumulate: bool) {
+    fn tile<const M: usize>(
+        a: Left<'_, f64>,
+        b: &[f64],
+        c: &mut [f64],
+        stride: usize,
+        accumulate: bool,
+        _: &[Self],
+    ) {
         struct Tile<'a, const M: usize>(Left<'a, f64>, &'a [f64], &'a mut [f64], usize, bool);
         impl<const M: usize> Kernel for Tile<'_, M> {
             type Output = ();

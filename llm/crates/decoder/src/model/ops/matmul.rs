@@ -206,12 +206,16 @@ fn in_blocks<T: Real>(
             let add = accumulate || k0 > 0;
             for (p, panel) in right.data.chunks_exact(NR * right.height).enumerate() {
                 let panel = &panel[k0 * NR..(k0 + kc) * NR];
+                // Each tile has its share of the next panel fetched: without, the first tile of a panel waits for memory, and memory for the others.
+                let after = right.data.get((p + 1) * NR * right.height + k0 * NR..).unwrap_or_default();
                 let (column, width) = (p * NR, NR.min(n - p * NR));
                 for_tiles(rows, |i, size| {
                     let a = left.after(i0 + i, k0);
                     let start = (i0 + i) * stride + column;
+                    let (from, to) = (i * kc / rows * NR, (i + size) * kc / rows * NR);
+                    let next = &after[from.min(after.len())..to.min(after.len())];
                     if width == NR {
-                        tile(size, a, panel, &mut out[start..], stride, add);
+                        tile(size, a, panel, &mut out[start..], stride, add, next);
                     } else {
                         edge(size, width, a, panel, &mut out[start..], stride, add);
                     }
@@ -239,13 +243,13 @@ fn for_tiles(m: usize, mut f: impl FnMut(usize, usize)) {
 }
 
 #[inline]
-fn tile<T: Real>(size: usize, a: Left<'_, T>, b: &[T], c: &mut [T], stride: usize, add: bool) {
+fn tile<T: Real>(size: usize, a: Left<'_, T>, b: &[T], c: &mut [T], stride: usize, add: bool, next: &[T]) {
     match size {
-        12 => T::tile::<12>(a, b, c, stride, add),
-        8 => T::tile::<8>(a, b, c, stride, add),
-        4 => T::tile::<4>(a, b, c, stride, add),
-        2 => T::tile::<2>(a, b, c, stride, add),
-        _ => T::tile::<1>(a, b, c, stride, add),
+        12 => T::tile::<12>(a, b, c, stride, add, next),
+        8 => T::tile::<8>(a, b, c, stride, add, next),
+        4 => T::tile::<4>(a, b, c, stride, add, next),
+        2 => T::tile::<2>(a, b, c, stride, add, next),
+        _ => T::tile::<1>(a, b, c, stride, add, next),
     }
 }
 
@@ -257,7 +261,7 @@ fn edge<T: Real>(size: usize, width: usize, a: Left<'_, T>, b: &[T], c: &mut [T]
             whole[i * NR..i * NR + width].copy_from_slice(&c[i * stride..i * stride + width]);
         }
     }
-    tile(size, a, b, &mut whole, NR, add);
+    tile(size, a, b, &mut whole, NR, add, &[]);
     for i in 0..size {
         c[i * stride..i * stride + width].copy_from_slice(&whole[i * NR..i * NR + width]);
     }

@@ -44,5 +44,12 @@ pub trait Real:
     /// This number in double precision.
     fn to_f64(self) -> f64;
     /// An `M`-row tile of the matrix product: see [`super::matmul`].
-    fn tile<const M: usize>(a: Left<'_, Self>, b: &[Self], c: &mut [Self], stride: usize, accumulate: bool);
+    fn tile<const M: usize>(
+        a: Left<'_, Self>,
+        b: &[Self],
+        c: &mut [Self],
+        stride: usize,
+        accumulate: bool,
+        next: &[Self],
+    );
 }

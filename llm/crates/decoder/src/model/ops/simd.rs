@@ -53,22 +53,30 @@ fn has_avx2() -> bool {
 
 /// `c[i][j] = sum_k a[i][k] b[k][j]`, added to what `c` holds when `accumulate`: an `M x NR` tile.
 ///
-/// `b` is `k x NR`, row `i` of the tile starts at `c[i * stride]`; `a` is read where it lies.
+/// `b` is `k x NR`, row `i` of the tile starts at `c[i * stride]`; `a` is read where it lies. `next` is what
+/// will be read of the right side later: a hint, which the processor may fetch meanwhile.
 ///
 /// # Panics
 /// When a slice is too short for its shape.
 #[inline]
-pub fn tile_f32<const M: usize>(a: Left<'_, f32>, b: &[f32], c: &mut [f32], stride: usize, accumulate: bool) {
+pub fn tile_f32<const M: usize>(
+    a: Left<'_, f32>,
+    b: &[f32],
+    c: &mut [f32],
+    stride: usize,
+    accumulate: bool,
+    next: &[f32],
+) {
     assert!(a.covers(M, b.len() / NR) && c.len() >= (M - 1) * stride + NR, "tile out of bounds");
     #[cfg(target_arch = "x86_64")]
     {
         if has_avx512() {
             // SAFETY: AVX-512F is there, and the bounds were asserted above.
-            return unsafe { x86::tile_avx512::<M>(a, b, c, stride, accumulate) };
+            return unsafe { x86::tile_avx512::<M>(a, b, c, stride, accumulate, next) };
         }
         if has_avx2() {
             // SAFETY: AVX2 and FMA are there, and the bounds were asserted above.
-            return unsafe { x86::tile_avx2::<M>(a, b, c, stride, accumulate) };
+            return unsafe { x86::tile_avx2::<M>(a, b, c, stride, accumulate, next) };
         }
     }
     tile_portable::<f32, M>(a, b, c, stride, accumulate);
@@ -105,6 +113,9 @@ mod x86 {
     use super::{Kernel, Left, NR};
     use std::arch::x86_64::*;
 
+    /// Numbers of a cache line.
+    const LINE: usize = 16;
+
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
     pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
         kernel.run()
@@ -113,6 +124,15 @@ mod x86 {
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
         kernel.run()
+    }
+
+    /// Asks for line `k` of `next`, for the second-level cache.
+    #[inline(always)]
+    fn fetch(next: &[f32], k: usize) {
+        if let Some(line) = next.get(k * LINE) {
+            // SAFETY: a hint reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast()) };
+        }
     }
 
     /// # Safety
@@ -124,6 +144,7 @@ mod x86 {
         c: &mut [f32],
         stride: usize,
         accumulate: bool,
+        next: &[f32],
     ) {
         let c = c.as_mut_ptr();
         let mut sum = [[_mm512_setzero_ps(); 2]; M];
@@ -140,6 +161,7 @@ mod x86 {
             let from: [*const f32; 4] = std::array::from_fn(|g| a.data.as_ptr().wrapping_add(3 * g * row));
             for k in 0..b.len() / NR {
                 let b = b.as_ptr().add(k * NR);
+                fetch(next, k);
                 let b0 = _mm512_loadu_ps(b);
                 let b1 = _mm512_loadu_ps(b.add(16));
                 for i in 0..M {
@@ -166,6 +188,7 @@ mod x86 {
         c: &mut [f32],
         stride: usize,
         accumulate: bool,
+        next: &[f32],
     ) {
         let c = c.as_mut_ptr();
         // SAFETY: every access is within the bounds that the caller promises.
@@ -186,6 +209,9 @@ mod x86 {
                 for k in 0..b.len() / NR {
                     let (at, b) = (a.data.as_ptr().add(k * a.step), b.as_ptr().add(k * NR));
                     let x = index.map(|i| _mm256_set1_ps(*at.add(i * a.row)));
+                    if row == 0 {
+                        fetch(next, k);
+                    }
                     for j in 0..4 {
                         let b = _mm256_loadu_ps(b.add(8 * j));
                         for i in 0..3 {
@@ -223,7 +249,7 @@ mod tests {
                 tile_portable::<f32, M>(a, &b, &mut expected, 40, accumulate);
                 for a in [a, by_rows] {
                     let mut found = start.clone();
-                    tile_f32::<M>(a, &b, &mut found, 40, accumulate);
+                    tile_f32::<M>(a, &b, &mut found, 40, accumulate, &b);
                     assert_eq!(expected, found, "{M} rows, k = {k}");
                     let mut found = start.clone();
                     tile_portable::<f32, M>(a, &b, &mut found, 40, accumulate);
@@ -234,7 +260,7 @@ mod tests {
                     for a in [a, by_rows] {
                         let mut found = start.clone();
                         // SAFETY: AVX2 and FMA are there; the slices have the shapes asserted by `tile_f32` above.
-                        unsafe { x86::tile_avx2::<M>(a, &b, &mut found, 40, accumulate) };
+                        unsafe { x86::tile_avx2::<M>(a, &b, &mut found, 40, accumulate, &b) };
                         assert_eq!(expected, found, "AVX2, {M} rows, k = {k}");
                     }
                 }
