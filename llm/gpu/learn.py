@@ -4,6 +4,8 @@
 learn.py seed RUN SEED CSV [--head TEXT]   the comparison of one seed in RUN, as CSV
 learn.py all CSV SEED_CSV... [--head TEXT] those of all seeds as one: differences from the first method in pairs by seed, with the exact
                                            p of a sign flip (0.03125 at best with six seeds)
+learn.py steps RUN CSV [--head TEXT]       what the steps of RL in RUN say of ratios: with one update on a rollout they are exactly 1 and nothing
+                                           is clipped; the exit code is 1 where it is otherwise
 """
 
 import argparse
@@ -13,6 +15,8 @@ import pathlib
 import sys
 
 COLUMNS = ["seed", "method", "problems", "before", "after"]
+ON_POLICY = {"ratio_max": 1, "trace_ratio_max": 1, "clip_fraction_low": 0, "clip_fraction_high": 0}
+STEP = ["step", *ON_POLICY, "logp_error", "logp_error_max", "reward", "grad_norm"]
 
 
 def read(path):
@@ -63,6 +67,12 @@ def summary(rows):
         ]
 
 
+def off_policy(rows):
+    """What differs from the figures of an update on the policy that sampled, of rows by column; no step at all is no success either."""
+    apart = [f"step {r['step']}: {k} = {r[k]}" for r in rows for k, must in ON_POLICY.items() if r[k] and float(r[k]) != must]
+    return apart if rows else ["no step of RL"]
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = p.add_subparsers(dest="kind", required=True)
@@ -72,13 +82,22 @@ def main():
     every = kinds.add_parser("all")
     every.add_argument("csv")
     every.add_argument("seeds", nargs="+")
-    for kind in [one, every]:
+    steps = kinds.add_parser("steps")
+    steps.add_argument("run")
+    steps.add_argument("csv")
+    for kind in [one, every, steps]:
         kind.add_argument("--head", default="")
     a = p.parse_args()
     if a.kind == "seed":
         found = read(pathlib.Path(a.run) / "compare.csv")
         rows = [[a.seed, r["method"], r["n_least"], r["before"], r["after"]] for r in found if not r["twin_of"]]
         write(a.csv, a.head, COLUMNS, rows)
+    elif a.kind == "steps":
+        rows = [r for r in read(pathlib.Path(a.run) / "metrics.csv") if r["stage"] == "rl"]
+        write(a.csv, a.head, STEP, [[r[name] for name in STEP] for r in rows])
+        apart = off_policy(rows)
+        print("\n".join(apart[:5]) or f"{len(rows)} steps: every ratio is 1, and nothing is clipped")
+        sys.exit(1 if apart else 0)
     else:
         rows = [row for path in a.seeds for row in read(path)]
         columns = ["method", "seeds", "before", "after", "difference", "difference_least", "difference_most"]

@@ -1,34 +1,37 @@
 #!/usr/bin/env bash
 # stages.sh STAGE OUT [--rehearse] - what is to be learnt on a machine with a CUDA card, in stages of less than ten minutes.
 #
-#   quick   every kernel at small sizes, then two steps of the preset OUT/gpu_quick.csv, OUT/gpu_bench.csv
+#   quick   every kernel at small sizes, the tests that need a card   OUT/gpu_quick.csv, OUT/gpu_bench.csv,
+#           where they are packed, two steps with the memory watched  OUT/gpu_memory.csv
 #   memory  the small sizes under compute-sanitizer, where it is      OUT/gpu_sanitizer.csv
 #   check   every kernel against its contract, times and rates        OUT/gpu_check.csv
 #   bench   the training step on random weights of published shapes   OUT/gpu_bench.csv
 #   profile what bounds some kernels, where Nsight Compute is         OUT/gpu_profile.csv
-#   learn   GRPO against readings of GRPO-lambda, several seeds       OUT/gpu_learn_seed-N.csv a seed, OUT/gpu_learn.csv of all
+#   steps   20 steps of RL in bf16: nothing is clipped on-policy      OUT/gpu_steps.csv
 #   torch   the same step in PyTorch, and the ratios                  OUT/gpu_torch.csv, OUT/gpu_ratios.csv
-#   thirty  quick, memory, check, bench, profile, learn and torch, each as long as its share of thirty minutes
+#   learn   GRPO against readings of GRPO-lambda, several seeds       OUT/gpu_learn_seed-N.csv a seed, OUT/gpu_learn.csv of all
+#   thirty  5 minutes of quick and memory, 8 of check and bench, 4 of profile, 6 of steps, torch and one seed of learn
 #   all     one after the other, for machines without a limit
 #
 # A stage that is called again does what is left: a benchmark, a seed, that is done is not done again while OUT holds its file; a seed
 # that was stopped goes on from its last checkpoint while OUT/work is there. Exit code 3: out of time with work left, call it again.
 #
-# CARRY=DIR     folder of build.sh, with llm-train.xz and run.sh (target/cuda/carry)
+# CARRY=DIR     folder of build.sh, with llm-train.xz and run.sh (target/cuda/carry), and with TESTS=1 gpu-tests.xz
 # LLM=COMMAND   another way to run llm-train
 # BUDGET=540    seconds of a stage
-# SEEDS="0 1"   seeds of learn (0 1 2 3 4 5)
+# SEEDS="0 1"   seeds of learn (0 1 2 3 4 5; thirty: 0)
 # METHODS=...   methods of learn, as llm-train compare takes them
 # COMMIT=...    the commit, where there is no git
 # PYTHON=...    the python3 that has torch
 #
-# --rehearse runs every stage from end to end on a machine without a card, in miniature: the kernels on the emulator of the tests, the
-# rest on the CPU. Its numbers mean nothing; its files say so.
+# --rehearse    every stage on a machine without a card: kernels on the emulator of the tests, benchmarks of true size counted by a dry
+#               run, training in miniature on the CPU, tools of CUDA left out of their commands. Its numbers mean nothing; its files say so.
+#               At the end every file is shown.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 stage=${1:-} out=${2:-} mode=${3:-}
-usage() { sed -n '2,14p' "$0" >&2; exit 2; }
+usage() { sed -n '2,31p' "$0" >&2; exit 2; }
 [ -n "$stage" ] && [ -n "$out" ] || usage
 case $mode in '') rehearse= ;; --rehearse) rehearse=1 ;; *) usage ;; esac
 
@@ -39,26 +42,32 @@ python=${PYTHON:-python3}
 started=$SECONDS
 budget=${BUDGET:-540}
 commit=${COMMIT:-$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)}
+carry=${CARRY:-target/cuda/carry}
+failures=0
 
 if [ -n "$rehearse" ]; then
   card="REHEARSAL on a CPU: no measurement"
   llm=${LLM:-target/debug/llm-train}
+  device=dry
 else
   card=$(nvidia-smi -i 0 --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sed 's/, /, driver /') || card="unknown card"
-  llm=${LLM:-bash ${CARRY:-target/cuda/carry}/run.sh}
+  llm=${LLM:-bash $carry/run.sh}
+  device=cuda
 fi
 
 left() { echo $((budget - (SECONDS - started))); }
 say() { echo "[$((SECONDS - started)) s] $*" >&2; }
 out_of_time() { say "out of time; the same command goes on"; exit 3; }
+in_time() { [ "$(left)" -gt 20 ] || out_of_time; }
 head_of() { echo "$card, commit $commit: $*"; }
+failed() { say "$*; the stage goes on without it"; failures=$((failures + 1)); }
 
 # Runs a command that prints a JSON line, and keeps the line. keep FILE COMMAND...
 keep() {
   local file=$1
   shift
   if [ -s "$file" ]; then say "$(basename "$file") is there"; return; fi
-  [ "$(left)" -gt 20 ] || out_of_time
+  in_time
   say "$*"
   local status=0
   timeout "$(left)" "$@" >"$file.log" 2>"$file.err" || status=$?
@@ -66,57 +75,90 @@ keep() {
   if [ $status = 124 ]; then out_of_time; fi
   if [ $status != 0 ]; then
     tail -n 5 "$file.err" >&2
-    say "failed with $status; the stage goes on without it"
-    failures=$((failures + 1))
+    failed "failed with $status"
     return
   fi
   grep '^{' "$file.log" | tail -n 1 >"$file.part"
   mv "$file.part" "$file"
 }
 
-failures=0
+# The emulator's run of every kernel, as CSV. emulated FILE HEAD
+emulated() {
+  local csv=$out/work/emulated
+  in_time
+  GPU_CHECK_CSV=$csv timeout "$(left)" cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_passes >&2 || failed "the emulator failed"
+  { echo "# $2"; sed 1d "$csv.f32"; sed 1,2d "$csv.bf16"; } >"$1"
+}
+
+# Kernels at small sizes, with a command before llm-train, or none. small_check FILE HEAD [COMMAND...]
+small_check() {
+  local file=$1 head=$2
+  shift 2
+  if [ -n "$rehearse" ]; then emulated "$file" "$head"; else
+    timeout "$(left)" "$@" $llm gpu-check --quick --csv "$file" --head "$head" >&2
+  fi
+}
 
 check() {
   local file=$out/gpu_check.csv
-  if [ -n "$rehearse" ]; then
-    local csv=$out/work/check
-    GPU_CHECK_CSV=$csv cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_passes >&2
-    { echo "# $(head_of "cargo test --test gpu the_emulator_passes")"; sed 1d "$csv.f32"; sed 1,2d "$csv.bf16"; } >"$file"
-  else
+  if [ -n "$rehearse" ]; then emulated "$file" "$(head_of "cargo test --test gpu the_emulator_passes")"; else
     timeout "$budget" $llm gpu-check --csv "$file" --head "$(head_of "llm-train gpu-check")"
   fi
 }
 
-# The small sizes with a command before llm-train, or none. small_check FILE HEAD [COMMAND...]
-small_check() {
-  local file=$1 head=$2
+# A step of a published shape on random weights. shape NAME MODEL ARGUMENTS...
+shape() {
+  local name=$1 model=$2
   shift 2
+  keep "$out/work/bench/$name.json" $llm bench --model-shape "$model" --random-weights --device $device --prompt-tokens 256 "$@"
+}
+
+collect_bench() { $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$out"/work/bench/*.json; }
+
+# The tests that need a card, where build.sh packed them with TESTS=1.
+card_tests() {
   if [ -n "$rehearse" ]; then
-    local csv=$out/work/small
-    GPU_CHECK_CSV=$csv "$@" cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_passes >&2
-    { echo "# $head"; sed 1d "$csv.f32"; sed 1,2d "$csv.bf16"; } >"$file"
+    timeout "$(left)" cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_keeps_the_contract >&2 || failed "the contract of devices failed"
+  elif [ -e "$carry/gpu-tests.xz" ]; then
+    timeout "$(left)" bash "$carry/run.sh" gpu-tests card --ignored >&2 || failed "the tests that need a card failed"
   else
-    timeout "$(left)" "$@" $llm gpu-check --quick --csv "$file" --head "$head" >&2
+    say "no $carry/gpu-tests.xz: the tests that need a card are left out; TESTS=1 llm/gpu/build.sh packs them"
   fi
 }
 
 quick() {
   small_check "$out/gpu_quick.csv" "$(head_of "llm-train gpu-check --quick")"
-  local work=$out/work/bench
-  mkdir -p "$work"
-  [ -n "$rehearse" ] || keep "$work/quick.json" $llm bench --model-shape qwen2.5-math-1.5b --random-weights --device cuda --prompt-tokens 256 --steps 2 --warmup 1
-  [ -n "$rehearse" ] || $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$work"/*.json
+  in_time
+  card_tests
+  mkdir -p "$out/work/bench"
+  local used=$out/work/used.mib watcher=
+  # What is in use of the card, five times a second, by its driver.
+  if command -v nvidia-smi >/dev/null; then
+    nvidia-smi -i 0 --query-gpu=memory.used --format=csv,noheader,nounits -lms 200 >"$used" &
+    watcher=$!
+  fi
+  shape quick qwen2.5-math-1.5b --steps 2 --warmup 1
+  if [ -n "$watcher" ]; then kill "$watcher"; else echo 0 >"$used"; fi
+  { echo "# $(head_of "nvidia-smi while llm-train bench ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
+  collect_bench
+}
+
+# compute-sanitizer, or in a rehearsal what it is asked to run.
+sanitized() {
+  local tool=$1
+  shift
+  if [ -n "$rehearse" ]; then "$@"; echo "========= ERROR SUMMARY: rehearsed without $tool" >&2; return; fi
+  "$@" compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9
 }
 
 memory() {
   local file=$out/gpu_sanitizer.csv tool status
-  if ! command -v compute-sanitizer >/dev/null; then say "no compute-sanitizer here: nothing is checked"; return; fi
+  if [ -z "$rehearse" ] && ! command -v compute-sanitizer >/dev/null; then say "no compute-sanitizer here: nothing is checked"; return; fi
   { echo "# $(head_of "compute-sanitizer, llm-train gpu-check --quick")"; echo "tool,exit,verdict"; } >"$file"
   for tool in memcheck racecheck synccheck; do
-    [ "$(left)" -gt 20 ] || out_of_time
+    in_time
     status=0
-    small_check "$out/work/$tool.csv" "$(head_of "$tool")" compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 \
-      2>"$out/work/$tool.log" || status=$?
+    sanitized "$tool" small_check "$out/work/$tool.csv" "$(head_of "$tool")" 2>"$out/work/$tool.log" || status=$?
     # The tool sums up in its last line.
     echo "$tool,$status,\"$(grep '========= .*SUMMARY' "$out/work/$tool.log" | tail -n 1 | sed 's/^=* *//; s/"//g')\"" >>"$file"
   done
@@ -125,49 +167,63 @@ memory() {
 
 profile() {
   local file=$out/gpu_profile.csv kernel
-  if ! command -v ncu >/dev/null; then say "no Nsight Compute here: nothing is profiled"; return; fi
+  if [ -z "$rehearse" ] && ! command -v ncu >/dev/null; then say "no Nsight Compute here: nothing is profiled"; return; fi
   local metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,sm__throughput.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread,sm__warps_active.avg.pct_of_peak_sustained_active
   echo "# $(head_of "ncu, llm-train gpu-check --only")" >"$file"
+  [ -z "$rehearse" ] || [ -s "$out/gpu_check.csv" ] || check
+  # Softmax is a part of attention.
   for kernel in decode_attention decode_qkv attention rms_norm_weight gemm; do
-    [ "$(left)" -gt 20 ] || out_of_time
+    in_time
+    if [ -n "$rehearse" ]; then
+      # What --only would choose of the emulator's cases.
+      grep "^$kernel," "$out/gpu_check.csv" | tail -n 2 >>"$file" || failed "gpu-check has no $kernel"
+      continue
+    fi
     # The last launches are those of the large sizes. Where counters need rights that are not given, ncu says so and the stage goes on.
     timeout "$(left)" ncu --target-processes all --csv --metrics "$metrics" $llm gpu-check --only "$kernel" 2>"$out/work/ncu-$kernel.err" |
-      grep '^"' | tail -n 40 >>"$file" || { tail -n 2 "$out/work/ncu-$kernel.err" >&2; failures=$((failures + 1)); }
+      grep '^"' | tail -n 40 >>"$file" || { tail -n 2 "$out/work/ncu-$kernel.err" >&2; failed "ncu of $kernel failed"; }
   done
 }
 
 bench() {
-  local work=$out/work/bench
-  mkdir -p "$work"
-  if [ -n "$rehearse" ]; then
-    local run=$out/work/bench-model
-    [ -d "$run" ] || $llm train --preset tiny --run "$run" model.hidden=32 model.layers=2 model.intermediate=64 model.heads=2 sft.steps=2 rl.steps=0 eval.n=4 >&2
-    keep "$work/tiny.json" $llm bench --model "$run" --steps 1 --warmup 0 --prompts 2 --group 8 --completion 8 --prompt-tokens 8
-  else
-    # Table 2 of the paper: 8 x 8 responses, 256 + 256 tokens, KL to a frozen reference. Then twice as many, both ways with the layers, longer
-    # responses, 3B, and 7B as an adapter.
-    local step=(--random-weights --device cuda --prompt-tokens 256 --steps 3 --warmup 1) model=qwen2.5-math-1.5b
-    keep "$work/$model.json" $llm bench --model-shape $model "${step[@]}" --completion 256 memory.recompute_layers=true
-    keep "$work/$model-kept.json" $llm bench --model-shape $model "${step[@]}" --completion 256 memory.recompute_layers=false
-    keep "$work/$model-128.json" $llm bench --model-shape $model "${step[@]}" --completion 256 --prompts 16
-    keep "$work/$model-1024.json" $llm bench --model-shape $model "${step[@]}" --completion 1024
-    keep "$work/qwen2.5-3b.json" $llm bench --model-shape qwen2.5-3b "${step[@]}" --completion 256
-    keep "$work/qwen2.5-7b-lora.json" $llm bench --model-shape r1-distill-qwen-7b --preset paper-r1-qwen-7b --lora "${step[@]}" --completion 768
-  fi
-  $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$work"/*.json
+  mkdir -p "$out/work/bench"
+  # Table 2 of the paper: 8 x 8 responses, 256 + 256 tokens, KL to a frozen reference. Then twice as many, both ways with the layers, longer
+  # responses, 3B with its optimiser in both memories, and 7B as an adapter.
+  local step=(--steps 3 --warmup 1) model=qwen2.5-math-1.5b
+  shape $model $model "${step[@]}" --completion 256 memory.recompute_layers=true
+  shape $model-kept $model "${step[@]}" --completion 256 memory.recompute_layers=false
+  shape $model-128 $model "${step[@]}" --completion 256 --prompts 16
+  shape $model-1024 $model "${step[@]}" --completion 1024
+  shape qwen2.5-3b qwen2.5-3b "${step[@]}" --completion 256
+  shape qwen2.5-3b-host qwen2.5-3b "${step[@]}" --completion 256 memory.optimiser=host
+  shape qwen2.5-7b-lora r1-distill-qwen-7b --preset paper-r1-qwen-7b --lora "${step[@]}" --completion 768
+  collect_bench
+}
+
+# Settings of a run of gpu-learn that a CPU can take.
+miniature=(model.hidden=16 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=32 'task.levels=[1]' task.max_operand=3
+  sft.batch=4 sft.warmup=1 rl.prompts_per_step=2 rl.group_size=4 rl.warmup=1 rl.max_new_tokens=16)
+
+steps() {
+  local run=$out/work/steps settings=(device=cuda dtype=bf16 sft.steps=200 rl.steps=20 eval.n=100 eval.every=0 checkpoint.every=1000
+    method.name=grpo_lambda method.clamp=none)
+  if [ -n "$rehearse" ]; then settings+=(device=cpu dtype=auto sft.steps=4 rl.steps=3 eval.n=4 "${miniature[@]}"); fi
+  in_time
+  timeout -s INT -k 15 "$(left)" $llm train --preset gpu-learn --run "$run" "${settings[@]}" >&2 || { failed "training failed with $?"; return; }
+  $python "$here/learn.py" steps "$run" "$out/gpu_steps.csv" --head "$(head_of "llm-train train --preset gpu-learn ${settings[*]}")" ||
+    failed "something is clipped on-policy"
 }
 
 learn() {
   local methods=${METHODS:-grpo,grpo_lambda:style=recent,update=trace,grpo_lambda:style=both,update=trace,grpo_lambda:style=recent,update=trace,clamp=none}
   local preset=gpu-learn settings=(device=cuda dtype=bf16)
   if [ -n "$rehearse" ]; then
-    settings=(model.hidden=16 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=32 'task.levels=[1]' task.max_operand=3
-      sft.steps=4 sft.batch=4 sft.warmup=1 rl.steps=2 rl.prompts_per_step=2 rl.group_size=4 rl.warmup=1 rl.max_new_tokens=16 eval.n=4 eval.every=1 checkpoint.every=2)
+    settings=("${miniature[@]}" sft.steps=4 rl.steps=2 eval.n=4 eval.every=1 checkpoint.every=2)
   fi
   for seed in ${SEEDS:-0 1 2 3 4 5}; do
     local run=$out/work/learn/seed-$seed file=$out/gpu_learn_seed-$seed.csv
     if [ -s "$file" ]; then say "seed $seed is there"; continue; fi
-    [ "$(left)" -gt 20 ] || out_of_time
+    in_time
     say "seed $seed"
     local status=0
     timeout -s INT -k 15 "$(left)" $llm compare --preset "$preset" --methods "$methods" --seeds 1 --run "$run" "${settings[@]}" "seed=$seed" >&2 || status=$?
@@ -184,7 +240,14 @@ torch() {
   if [ -n "$rehearse" ]; then
     export OMP_NUM_THREADS=1
     args=(--shape tiny --device cpu --prompt-tokens 8 --completion 8 --steps 1 --warmup 1)
-    ours=$out/work/bench/tiny.json
+    ours=$out/work/tiny.json
+    local run=$out/work/bench-model
+    [ -d "$run" ] || $llm train --preset tiny --run "$run" model.hidden=32 model.layers=2 model.intermediate=64 model.heads=2 sft.steps=2 rl.steps=0 eval.n=4 >&2
+    keep "$ours" $llm bench --model "$run" --steps 1 --warmup 0 --prompts 2 --group 8 --completion 8 --prompt-tokens 8
+    if ! $python -c 'import torch' 2>/dev/null; then
+      say "no torch here: the peer is not rehearsed; PYTHON names a python3 that has it"
+      return
+    fi
   fi
   keep "$work/plain.json" $python "$here/torch_step.py" "${args[@]}"
   if $python -c 'import transformers' 2>/dev/null; then
@@ -200,15 +263,36 @@ torch() {
   fi
 }
 
+# Stages with their seconds. A stage that is out of time or fails does not keep the others from their share. each NAME:SECONDS...
+each() {
+  local one begun
+  for one in "$@"; do
+    begun=$SECONDS
+    BUDGET=${one#*:} "$0" "${one%:*}" "$out" ${mode:+"$mode"} || failed "stage ${one%:*} ended with $?"
+    say "stage ${one%:*} took $((SECONDS - begun)) s of ${one#*:}"
+  done
+}
+
+# Every file with its length and its first lines.
+show() {
+  local file
+  for file in "$out"/*.csv; do
+    echo "== $(basename "$file"): $(wc -l <"$file") lines"
+    head -n 4 "$file" | cut -c 1-160
+  done
+}
+
 case $stage in
-  quick | memory | check | bench | profile | learn | torch) "$stage" ;;
+  quick | memory | check | bench | profile | steps | torch | learn) "$stage" ;;
   thirty)
-    # A stage that is out of time or fails does not keep the others from their share.
-    for one in quick:180 memory:120 check:180 bench:300 profile:240 torch:240 learn:360; do
-      BUDGET=${one#*:} "$0" "${one%:*}" "$out" ${mode:+"$mode"} || { say "stage ${one%:*} ended with $?"; failures=$((failures + 1)); }
-    done
+    export SEEDS=${SEEDS:-0}
+    each quick:180 memory:120 check:150 bench:330 profile:240 steps:80 torch:100 learn:180
+    [ -z "$rehearse" ] || show
     ;;
-  all) export BUDGET=${BUDGET:-1000000}; for one in quick memory check bench profile torch learn; do "$0" "$one" "$out" ${mode:+"$mode"}; done ;;
+  all)
+    forever=${BUDGET:-1000000}
+    each quick:"$forever" memory:"$forever" check:"$forever" bench:"$forever" profile:"$forever" steps:"$forever" torch:"$forever" learn:"$forever"
+    ;;
   *) usage ;;
 esac
 [ "$failures" = 0 ] || { say "$failures of the stage's parts failed"; exit 1; }

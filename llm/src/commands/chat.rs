@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{
-    CompletionTest, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
-};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 
 use super::asked::{Asked, Choice};
 use super::{
@@ -15,8 +13,8 @@ use super::{
 };
 use crate::eval::origin::Origin;
 use crate::eval::settings::in_words;
-use crate::eval::stops::Stops;
 use crate::input::prompt::{CHAT, Message};
+use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 use crate::run::progress::say;
 
@@ -141,22 +139,18 @@ impl Chat<'_> {
             min_new_tokens: 0,
             temperature: args.temperature,
         };
-        let stops = Stops { tokens, texts: template.stop() };
-        let complete = |tokens: &[u32]| stops.reached(tokens);
-        let complete: Option<&CompletionTest<'_>> =
-            if stops.texts.is_empty() { None } else { Some(&complete) };
+        let stops = Stops::new(tokens, template.stop());
         let base = Address::new(args.seed, Purpose::Evaluation).prompt(self.turn);
         let address = |_, _| base;
         let ids = [prompt.ids()];
         let request = SamplingRequest {
-            stopping: StoppingCriteria { max_lengths: &[], complete },
+            stopping: StoppingCriteria { max_lengths: &[], complete: stops.test() },
             ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
         };
         let responses = self.model.generate(&request).map_err(Failure::broke)?;
         self.turn += 1;
         let ids = responses.into_iter().flatten().next().map_or(Vec::new(), |response| response.tokens);
-        let mut answer = tokens.text(&ids).map_err(Failure::broke)?;
-        stops.cut(&mut answer);
+        let answer = stops.text(&ids).map_err(Failure::broke)?;
         self.said.push(Message::new("assistant", &answer));
         Ok(answer)
     }

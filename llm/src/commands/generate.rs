@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{
-    CompletionTest, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
-};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde::Serialize;
 
@@ -20,7 +18,7 @@ use crate::config::Config;
 use crate::eval::completion::RecordedFinish;
 use crate::eval::origin::Origin;
 use crate::eval::settings::in_words;
-use crate::eval::stops::Stops;
+use crate::input::stops::Stops;
 use crate::input::task::{Split, TaskSource};
 use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 use crate::run::progress::say;
@@ -235,10 +233,9 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
         min_new_tokens: args.min_new_tokens,
         temperature: if args.greedy { 0.0 } else { args.temperature },
     };
-    let stops = Stops { tokens, texts: asked.template.stop() };
-    let complete = |tokens: &[u32]| tokens.len() > args.min_new_tokens && stops.reached(tokens);
-    let complete: Option<&CompletionTest<'_>> = if stops.texts.is_empty() { None } else { Some(&complete) };
-    let stopping = StoppingCriteria { max_lengths: &[], complete };
+    let at_least = args.min_new_tokens + 1;
+    let stops = Stops { at_least, ..Stops::new(tokens, asked.template.stop()) };
+    let stopping = StoppingCriteria { max_lengths: &[], complete: stops.test() };
     let base = Address::new(args.seed, Purpose::Evaluation);
     let ids: Vec<&[u32]> = all.iter().map(PromptTokens::ids).collect();
     let address = |prompt: usize, _| base.prompt(prompt as u64);
@@ -251,8 +248,7 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
     let responses = sampler.generate(&request).map_err(Failure::broke)?;
     let mut out = String::new();
     for response in responses.into_iter().flatten() {
-        let mut text = tokens.text(&response.tokens).map_err(Failure::broke)?;
-        stops.cut(&mut text);
+        let text = stops.text(&response.tokens).map_err(Failure::broke)?;
         let finish = RecordedFinish::of(&response, tokens.eos());
         out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
             .map_err(Failure::broke)?;

@@ -5,6 +5,7 @@ use std::fmt;
 use grpo_lambda::settings::{Kind, did_you_mean};
 use grpo_lambda_decoder::lora::TARGETS;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
+use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 
 use super::rollout::EngineKind;
@@ -197,6 +198,7 @@ pub static FIELDS: &[Field] = &[
     resumable(field("memory.micro_batch_tokens", integer(1, ANY), "8192", "tokens per forward pass; changes no result on the CPU, and on a card its rounding")),
     resumable(field("memory.slots", integer(0, 1 << 20), "0", "responses decoded at a time, in steps and evaluations; when one ends, the next takes its slot in the cache of keys and values; 0: all of a step, 128 of an evaluation; changes no result on the CPU, and on a card its rounding")),
     resumable(field("memory.recompute_layers", choice(&["auto", "true", "false"]), "auto", "compute activations again in the backward pass instead of keeping them; auto: only where a step that keeps them is counted to exceed the memory; changes no result")),
+    resumable(field("memory.optimiser", choice(&StatePlace::NAMES), "device", "where the optimiser's 16 bytes a weight are on a card: in its memory, or in that of the machine (host), whose processors then move the weights: slower, for models that the card has no room for; changes no result")),
     field("model.checkpoint", ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights"),
     field("model.hidden", integer(8, 65536), "128", "width"),
     field("model.layers", integer(1, 512), "4", "blocks"),

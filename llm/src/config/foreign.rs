@@ -87,6 +87,7 @@ static NAMES: &[Foreign] = &[
     of("prompt_key", "`task.columns.problem`"),
     of("model.path", "`model.checkpoint`"),
     of("enable_gradient_checkpointing", "`memory.recompute_layers`"),
+    of("fsdp_config.optimizer_offload", "`memory.optimiser=host`"),
     of("custom_reward_function.path", "`reward.command`"),
 ];
 

@@ -1,5 +1,7 @@
 //! Settings on the command line that have no effect beside the others.
 
+use grpo_lambda_gpu::select::DevicePreference;
+
 use super::{Config, ModelSource};
 use crate::input::task::{Task, TaskSource};
 
@@ -22,6 +24,9 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         // The completion limit is that of evaluations, too.
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
+        "memory" if name == "optimiser" && config.device == DevicePreference::Cpu => {
+            Some("device=cpu".to_owned())
+        }
         "lora" if name != "rank" && config.lora.is_none() => Some("lora.rank=0".to_owned()),
         "reward" => match config.rl.steps {
             0 => Some("rl.steps=0".to_owned()),
@@ -69,6 +74,11 @@ mod tests {
             ["task.levels=1 has no effect with task.kind=addition"]
         );
         assert_eq!(idle(&["sft.steps=0", "sft.lr=1"]), ["sft.lr=1 has no effect with sft.steps=0"]);
+        assert_eq!(
+            idle(&["device=cpu", "memory.optimiser=host"]),
+            ["memory.optimiser=host has no effect with device=cpu"]
+        );
+        assert_eq!(idle(&["memory.optimiser=host"]), [""; 0]);
         assert_eq!(idle(&["lora.alpha=8"]), ["lora.alpha=8 has no effect with lora.rank=0"]);
         assert_eq!(
             idle(&["reward.overlong_limit=30"]),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use grpo_lambda_decoder::optim::AdamWSettings;
+use grpo_lambda_gpu::StatePlace;
 
 use super::schedule::Schedule;
 
@@ -48,6 +49,8 @@ pub struct MemoryConfig {
     /// Whether a layer's activations are computed again in the backward pass instead of kept; true, which takes less memory, also for `auto`
     /// until [`Config::deciding_recomputation`](super::Config::deciding_recomputation).
     pub recompute_layers: bool,
+    /// Where the optimiser's state is on a card.
+    pub optimiser: StatePlace,
     /// Responses decoded at a time, in every process; none: all of a step, and [`EVAL_BATCH`](crate::eval::EVAL_BATCH) of an evaluation.
     pub slots: Option<usize>,
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
+use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{self, DevicePreference};
 
 use super::keys::METHOD_NAME;
@@ -33,6 +34,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         memory: MemoryConfig {
             micro_batch_tokens: v.size("memory.micro_batch_tokens"),
             recompute_layers: v.word("memory.recompute_layers") != "false",
+            optimiser: StatePlace::parse(v.word("memory.optimiser")).expect("one of the choices"),
             slots: Some(v.size("memory.slots")).filter(|slots| *slots > 0),
         },
         model: v.model()?,

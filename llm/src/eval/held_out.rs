@@ -2,12 +2,14 @@
 
 use grpo_lambda::stats::{Interval, wilson};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{RolloutError, SamplingParams};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
+use grpo_lambda_decoder::rollout::{
+    RolloutError, Sampler, SamplingParams, SamplingProgress, SamplingRequest, StoppingCriteria,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::input::stops::Stops;
 use crate::input::task::Problem;
-use crate::input::tokens::{ModelTokenizer, TokenError};
+use crate::input::tokens::TokenError;
 
 /// Level of every interval.
 pub const CONFIDENCE_LEVEL: f64 = 0.95;
@@ -60,33 +62,36 @@ pub enum EvalError {
     Token(#[from] TokenError),
 }
 
-/// Accuracy of `model` on `problems`, decoded in so many `slots`; `seed` is where the sampler's random numbers are.
+/// Accuracy of `model` on `problems`, decoded in so many `slots` and ended by `stops` as well; `seed` is where the sampler's random numbers are.
 ///
-/// `on_progress(done)` is told how many problems are done.
+/// `on_progress(done, under_way)` is told how many problems are done, and how far those are that are sampled.
 pub fn evaluate(
     model: &dyn Sampler,
-    tokens: &ModelTokenizer,
+    stops: Stops<'_>,
     (problems, seed): (&[Problem], u64),
     (sampling, slots): (SamplingParams, usize),
-    on_progress: &mut dyn FnMut(usize),
+    on_progress: &dyn Fn(usize, Option<SamplingProgress>),
 ) -> Result<Evaluation, EvalError> {
     let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
     let base = Address::new(seed, Purpose::Evaluation);
-    let n = problems.len();
+    let (n, tokens) = (problems.len(), stops.tokens);
     let together = QUEUE * slots.max(1);
     for (chunk, problems) in problems.chunks(together).enumerate() {
         let start = chunk * together;
         let prompts = problems.iter().map(|p| p.encode(tokens)).collect::<Result<Vec<_>, _>>()?;
         let ids: Vec<&[u32]> = prompts.iter().map(|p| p.ids()).collect();
         let address = |prompt: usize, _| base.prompt((start + prompt) as u64);
+        let watch = |under_way| on_progress(start, Some(under_way));
         let responses = model.generate(&SamplingRequest {
             slots: Some(slots),
+            stopping: StoppingCriteria { max_lengths: &[], complete: stops.test() },
+            watch: Some(&watch),
             ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
         })?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             out.truncated += u64::from(response.truncated);
             out.mean_length += response.tokens.len() as f64 / n as f64;
-            let text = tokens.text(&response.tokens)?;
+            let text = stops.text(&response.tokens)?;
             let verdict = problem.gold.grade_text(&text, problem.extraction);
             match verdict.reward() {
                 Some(reward) => {
@@ -96,7 +101,7 @@ pub fn evaluate(
                 None => out.ungradable += 1,
             }
         }
-        on_progress(start + problems.len());
+        on_progress(start + problems.len(), None);
     }
     Ok(out)
 }

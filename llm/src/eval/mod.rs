@@ -30,7 +30,6 @@ pub mod sampler;
 pub mod score;
 pub mod settings;
 pub mod shots;
-pub mod stops;
 pub mod store;
 pub mod summary;
 pub mod vote;

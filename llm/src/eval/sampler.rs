@@ -1,14 +1,16 @@
 //! Samples and grades a model's responses to a benchmark.
 
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
+use grpo_lambda_decoder::rollout::{
+    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingProgress, SamplingRequest,
+    StoppingCriteria,
+};
 use grpo_lambda_grade::{Gold, Grader, Prediction};
 
 use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::settings::Settings;
-use super::stops::Stops;
+use crate::input::stops::Stops;
 use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 
 /// A model with the settings of an evaluation.
@@ -40,7 +42,7 @@ impl BenchmarkSampler<'_> {
         if used == 0 { 0 } else { limit.saturating_sub(used).min(self.settings.max_new_tokens) }
     }
 
-    /// All samples of the problems from `start` on. They do not depend on which problems are decoded together.
+    /// All samples of the problems from `start` on. They do not depend on which problems are decoded together. `watch` is told how far it is.
     ///
     /// # Errors
     /// When the model or its tokenizer fails.
@@ -49,6 +51,7 @@ impl BenchmarkSampler<'_> {
         benchmark: &Benchmark,
         start: usize,
         prompts: &[PromptTokens],
+        watch: Option<&dyn Fn(SamplingProgress)>,
     ) -> Result<Vec<Vec<CompletionRecord>>, SamplerError> {
         let items = &benchmark.items[start..start + prompts.len()];
         let fits: Vec<usize> =
@@ -62,11 +65,7 @@ impl BenchmarkSampler<'_> {
             temperature: s.temperature,
         };
         let stops = self.stops();
-        let complete = |tokens: &[u32]| stops.reached(tokens);
-        let stopping = StoppingCriteria {
-            max_lengths: &limits,
-            complete: if self.stops.is_empty() { None } else { Some(&complete) },
-        };
+        let stopping = StoppingCriteria { max_lengths: &limits, complete: stops.test() };
         // Benchmarks share no random numbers.
         let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.rng_prompt());
         let address = |i: usize, k: usize| base.prompt((start + fits[i]) as u64).response(k as u64);
@@ -84,6 +83,7 @@ impl BenchmarkSampler<'_> {
                 stopping,
                 slots: Some(self.slots),
                 address: &address,
+                watch,
             })?
         };
         let grader = Grader { extraction: s.extract, rules: s.rules };
@@ -100,7 +100,7 @@ impl BenchmarkSampler<'_> {
     }
 
     fn stops(&self) -> Stops<'_> {
-        Stops { tokens: self.tokens, texts: self.stops }
+        Stops::new(self.tokens, self.stops)
     }
 
     fn prompt_too_long(&self, item: &BenchmarkProblem) -> Vec<CompletionRecord> {
@@ -124,8 +124,7 @@ impl BenchmarkSampler<'_> {
         sample: usize,
         response: &SampledResponse,
     ) -> Result<CompletionRecord, SamplerError> {
-        let mut text = self.tokens.text(&response.tokens)?;
-        self.stops().cut(&mut text);
+        let text = self.stops().text(&response.tokens)?;
         let finish = RecordedFinish::of(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
         let verdict = gold.grade_text(&text, self.settings.extract);

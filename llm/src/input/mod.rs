@@ -3,6 +3,7 @@
 pub mod data;
 pub mod hub;
 pub mod prompt;
+pub mod stops;
 pub mod task;
 pub mod tokens;
 pub mod vocabulary;

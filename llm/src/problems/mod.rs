@@ -171,6 +171,14 @@ impl Problems {
         }
     }
 
+    /// Texts that end a response beside the end tokens: the stop strings of a data set's template.
+    pub fn stop(&self) -> &[String] {
+        match &self.source {
+            Source::Embedded(_) => &[],
+            Source::Dataset(d) => d.template.stop(),
+        }
+    }
+
     /// What identifies the rows of a data set: a run is not continued on others.
     pub fn fingerprint(&self) -> Option<String> {
         let Source::Dataset(d) = &self.source else { return None };

@@ -85,22 +85,17 @@ impl Answered {
         self,
         ask: &Ask<'_>,
         vocabulary: usize,
-        complete: Option<&CompletionTest<'_>>,
+        complete: Option<&dyn CompletionTest>,
     ) -> Result<SampledResponse, EngineError> {
         let logps = self.checked_logps(vocabulary)?;
         self.check_end(ask)?;
         let entropies = self.entropies.filter(|e| e.len() == logps.len() && e.iter().all(|x| x.is_finite()));
         let entropies = entropies.unwrap_or_default();
-        let mut response = SampledResponse { tokens: self.tokens, logps, entropies, truncated: false };
-        let length = response.tokens.len();
-        let done = complete.and_then(|complete| (1..=length).find(|&k| complete(&response.tokens[..k])));
-        if let Some(k) = done {
-            response.tokens.truncate(k);
-            response.logps.truncate(k);
-            response.entropies.truncate(k);
+        let truncated = !self.tokens.last().is_some_and(|last| ask.eos.contains(last));
+        let mut response = SampledResponse { tokens: self.tokens, logps, entropies, truncated };
+        if let Some(test) = complete {
+            response.end_where(test);
         }
-        let ended = response.tokens.last().is_some_and(|last| ask.eos.contains(last));
-        response.truncated = !ended && done.is_none();
         Ok(response)
     }
 

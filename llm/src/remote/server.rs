@@ -117,7 +117,7 @@ impl Server {
         &self,
         asks: &[Ask<'_>],
         answers: Vec<Vec<Answered>>,
-        complete: Option<&CompletionTest<'_>>,
+        complete: Option<&dyn CompletionTest>,
     ) -> Result<Vec<Vec<SampledResponse>>, EngineError> {
         let of_prompt = |(prompt, answers): (usize, Vec<Answered>)| {
             let one = |answer: Answered| answer.checked(&asks[prompt], self.vocabulary, complete);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use grpo_lambda::table::significant;
+use grpo_lambda_decoder::rollout::SamplingProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Steps over which speed is averaged.
@@ -35,6 +36,11 @@ impl Speed {
         if self.seen.len() > WINDOW + 1 {
             self.seen.pop_front();
         }
+    }
+
+    /// Time since the last step.
+    fn since_last(&self, at: Duration) -> Duration {
+        at.saturating_sub(self.seen.back().map_or(Duration::ZERO, |last| last.0))
     }
 
     /// Seconds, steps and tokens between the ends of the window.
@@ -171,14 +177,27 @@ impl Progress {
     fn step_at(&mut self, at: Duration, step: u64, figures: &[(&str, f64)], tokens: u64) {
         self.speed.step(at, step, tokens);
         let line = self.line(step, figures);
+        if let Display::Bar(bar) = &self.display {
+            bar.set_position(step);
+        }
+        let due = self.last_plain().is_none_or(|last| at >= last + PLAIN_EVERY);
+        self.show(at, line, due || step >= self.speed.total);
+    }
+
+    /// When a plain line was shown last.
+    fn last_plain(&self) -> Option<Duration> {
+        match &self.display {
+            Display::Plain { last, .. } => *last,
+            _ => None,
+        }
+    }
+
+    /// Shows a line; a plain one only when it is `due`.
+    fn show(&mut self, at: Duration, line: String, due: bool) {
         match &mut self.display {
-            Display::Bar(bar) => {
-                bar.set_position(step);
-                bar.set_message(line);
-            }
+            Display::Bar(bar) => bar.set_message(line),
             Display::Quiet => {}
             Display::Plain { out, last } => {
-                let due = last.is_none_or(|last| at >= last + PLAIN_EVERY) || step >= self.speed.total;
                 if due {
                     *last = Some(at);
                     // A closed pipe must not end a run.
@@ -186,6 +205,33 @@ impl Progress {
                 }
             }
         }
+    }
+
+    /// Shows where an evaluation is: `done` problems of `samples` responses each, and how far the responses are that are sampled together. Without
+    /// these, the problems are a step.
+    pub fn evaluated(&mut self, done: u64, samples: u64, under_way: Option<SamplingProgress>) {
+        let at = self.started.elapsed();
+        match under_way {
+            Some(within) => self.within_at(at, done, samples, within),
+            None => self.step_at(at, done, &[], 0),
+        }
+    }
+
+    fn within_at(&mut self, at: Duration, step: u64, samples: u64, within: SamplingProgress) {
+        let since = self.speed.since_last(at).as_secs_f64();
+        let problems = within.responses as f64 / samples.max(1) as f64;
+        let to_do = self.speed.total.saturating_sub(step) as f64 / problems;
+        let SamplingProgress { tokens, ended, responses, .. } = within;
+        let mut line = format!("{step}/{}  {ended} of {responses} responses ended", self.speed.total);
+        if since > 0.0 && tokens > 0 {
+            let left = since * (to_do / within.share() - 1.0).max(0.0);
+            let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
+            // Before a response ended, each is taken to run to its limit.
+            let most = if ended == 0 { " at most" } else { "" };
+            line += &format!("  {:.0} tok/s  ETA{most} {}", tokens as f64 / since, format_duration(left));
+        }
+        let due = at >= self.last_plain().unwrap_or_default() + PLAIN_EVERY;
+        self.show(at, line, due);
     }
 
     fn line(&self, step: u64, figures: &[(&str, f64)]) -> String {
@@ -261,6 +307,36 @@ mod tests {
                         rl 7/9  reward 0.864  kl 0  500 tok/s  ETA 4s\n\
                         rl 9/9  reward 1.11  kl 0  500 tok/s\n\
                         held-out accuracy 0.5\n";
+        assert_eq!(text, expected);
+    }
+
+    /// Two requests of ten problems with two samples each.
+    #[test]
+    fn long_responses_are_told_of_while_they_are_sampled() {
+        let page = Page::default();
+        let mut progress = Progress::plain("aime", 0, 20, Box::new(page.clone()));
+        let within = SamplingProgress { responses: 20, most: 20_000, ..SamplingProgress::default() };
+        let mut at = |seconds, step, tokens, ended, ended_tokens| {
+            let within = SamplingProgress { tokens, ended, ended_tokens, ..within };
+            progress.within_at(Duration::from_secs(seconds), step, 2, within);
+        };
+        at(2, 0, 500, 0, 0);
+        // A tenth of what is possible; then responses of 100 tokens, of which there are half as many.
+        at(10, 0, 2000, 0, 0);
+        at(20, 0, 1000, 4, 400);
+        at(21, 0, 1050, 4, 400);
+        progress.step_at(Duration::from_secs(40), 10, &[("right", 0.5)], 4000);
+        progress.within_at(
+            Duration::from_secs(50),
+            10,
+            2,
+            SamplingProgress { tokens: 1000, ended: 1, ended_tokens: 100, ..within },
+        );
+        let text = String::from_utf8(page.0.lock().expect("one thread").clone()).expect("text");
+        let expected = "aime 0/20  0 of 20 responses ended  200 tok/s  ETA at most 3m10s\n\
+                        aime 0/20  4 of 20 responses ended  50 tok/s  ETA 1m00s\n\
+                        aime 10/20  right 0.5  100 tok/s  ETA 40s\n\
+                        aime 10/20  1 of 20 responses ended  100 tok/s  ETA 10s\n";
         assert_eq!(text, expected);
     }
 

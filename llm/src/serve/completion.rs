@@ -2,13 +2,14 @@
 
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
 use grpo_lambda_decoder::rollout::{
-    CompletionTest, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+    SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
 };
 use serde_json::{Value, json};
 
 use super::completion_request::CompletionRequest;
 use super::error::ApiError;
-use crate::eval::stops::Stops;
+use crate::eval::EVAL_BATCH;
+use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 
 /// Samples what is asked for and says it in the form of vLLM's answer; choices are flat, prompt by prompt.
@@ -59,9 +60,7 @@ fn sample(
     let prompts: Vec<&[u32]> = request.prompts.iter().map(Vec::as_slice).collect();
     let own = if request.ignore_eos { &[][..] } else { tokens.eos() };
     let eos: Vec<u32> = own.iter().chain(&request.stop_token_ids).copied().collect();
-    let stops = Stops { tokens, texts: &request.stop };
-    let complete = |made: &[u32]| made.len() >= request.min_tokens && stops.reached(made);
-    let complete: Option<&CompletionTest<'_>> = (!request.stop.is_empty()).then_some(&complete);
+    let stops = Stops { at_least: request.min_tokens, ..Stops::new(tokens, &request.stop) };
     let sampling = SamplingParams {
         max_new_tokens: request.max_tokens,
         min_new_tokens: request.min_tokens,
@@ -70,7 +69,9 @@ fn sample(
     let address = |_: usize, response: usize| request.randomness.address(response);
     let asked = SamplingRequest {
         truncation: request.truncation,
-        stopping: StoppingCriteria { max_lengths: &[], complete },
+        stopping: StoppingCriteria { max_lengths: &[], complete: stops.test() },
+        // Of a large request not all at once: its cache would be as large.
+        slots: Some(EVAL_BATCH),
         ..SamplingRequest::new(&prompts, request.n, &eos, sampling, &address)
     };
     model.generate(&asked).map_err(|e| ApiError::new(500, e.to_string()))

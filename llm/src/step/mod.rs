@@ -27,5 +27,5 @@ pub use policy::LlmPolicy;
 pub use prompt::TrainingPrompt;
 pub use reward_function::{RewardError, RewardFunction, TextReward};
 pub use rollout::Rollout;
-pub use settings::{EvidenceSource, StepSettings};
+pub use settings::{EvidenceSource, StepSettings, StopSource};
 pub use trainer::{StepReport, Trainer};

@@ -7,6 +7,7 @@ use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
 use super::prompt::TrainingPrompt;
+use crate::input::stops::Stops;
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::reward::program::{ProgramError, Question, RewardProgram};
 use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};
@@ -45,6 +46,8 @@ pub struct TextReward<'a> {
     pub reward: &'a RewardConfig,
     /// Where the answer stands in a response.
     pub extraction: Extraction,
+    /// Texts that end a response: what its last token spells beyond them is not graded.
+    stops: &'a [String],
     /// Where the draws of the component `coin` are.
     draws: Address,
     /// The program of the component `command`, where it has a weight.
@@ -52,7 +55,7 @@ pub struct TextReward<'a> {
 }
 
 impl<'a> TextReward<'a> {
-    /// The rewards of a configuration; those that are drawn derive from `seed`.
+    /// The rewards of a configuration, without stop strings; those that are drawn derive from `seed`.
     pub fn new(
         tokens: &'a ModelTokenizer,
         reward: &'a RewardConfig,
@@ -61,7 +64,19 @@ impl<'a> TextReward<'a> {
     ) -> TextReward<'a> {
         let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
         let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
-        TextReward { tokens, reward, extraction, draws: Address::new(seed, Purpose::Coin), program }
+        TextReward {
+            tokens,
+            reward,
+            extraction,
+            stops: &[],
+            draws: Address::new(seed, Purpose::Coin),
+            program,
+        }
+    }
+
+    /// The same of responses that these texts end.
+    pub fn stopping_at(self, stops: &'a [String]) -> TextReward<'a> {
+        TextReward { stops, ..self }
     }
 
     /// What the program says of each response; nothing without one.
@@ -91,8 +106,8 @@ impl RewardFunction for TextReward<'_> {
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
-        let texts: Vec<String> =
-            responses.iter().map(|r| self.tokens.text(&r.tokens)).collect::<Result<_, _>>()?;
+        let stops = Stops::new(self.tokens, self.stops);
+        let texts: Vec<String> = responses.iter().map(|r| stops.text(&r.tokens)).collect::<Result<_, _>>()?;
         let said = self.of_program(prompt, responses, &texts)?;
         let draws = self.draws.prompt(prompt.number);
         let reward = |(i, text): (usize, &String)| {

@@ -2,7 +2,7 @@
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda_decoder::rng::Purpose;
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest, StoppingCriteria};
 
 use super::engine::Engine;
 use super::error::PolicyError;
@@ -13,6 +13,7 @@ use super::prompt::{TrainingPrompt, ids};
 use super::rollout::Rollout;
 use super::settings::StepSettings;
 use super::trainer::Trainer;
+use crate::input::stops::Stops;
 use crate::reward::RewardBreakdown;
 
 impl Trainer<'_> {
@@ -68,8 +69,11 @@ impl Trainer<'_> {
         let ids = ids(prompts);
         let address = self.settings.address(Purpose::Rollout, step, prompts);
         let StepSettings { eos, sampling, memory, .. } = self.settings;
+        let stops = self.settings.stops();
+        let complete = stops.as_ref().and_then(Stops::test);
         engine.generate(&SamplingRequest {
             slots: memory.slots,
+            stopping: StoppingCriteria { max_lengths: &[], complete },
             ..SamplingRequest::new(&ids, group_size, eos, *sampling, &address)
         })
     }

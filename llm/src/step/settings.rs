@@ -8,6 +8,7 @@ use grpo_lambda_decoder::rollout::SamplingParams;
 use super::evidence::{self, EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
 use super::prompt::TrainingPrompt;
 use crate::config::{Config, MemoryConfig};
+use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 
 /// How responses are sampled and scored, and how the weights move.
@@ -17,6 +18,8 @@ pub struct StepSettings {
     pub sampling: SamplingParams,
     /// Tokens that end a response; without any, every response has full length.
     pub eos: Vec<u32>,
+    /// Texts that end a response as well.
+    pub stops: Option<StopSource>,
     /// Random numbers are addressed by it.
     pub seed: u64,
     /// Gradient steps on a rollout.
@@ -40,8 +43,25 @@ pub struct EvidenceSource {
     pub tokens: ModelTokenizer,
 }
 
+/// The stop strings of a run's template: see [`Stops`].
+#[derive(Clone, Debug)]
+pub struct StopSource {
+    /// Spells a response.
+    pub tokens: ModelTokenizer,
+    /// At least one.
+    pub texts: Vec<String>,
+}
+
+impl StopSource {
+    /// These texts; none without any.
+    pub fn of(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopSource> {
+        (!texts.is_empty()).then(|| StopSource { tokens: tokens.clone(), texts: texts.to_vec() })
+    }
+}
+
 impl StepSettings {
-    /// Those of a configuration with these end tokens, without a question: that depends on the model, too (see [`EvidenceRequest::of`]).
+    /// Those of a configuration with these end tokens, without stop strings and without a question: that depends on the model, too (see
+    /// [`EvidenceRequest::of`]).
     pub fn new(config: &Config, eos: &[u32]) -> Self {
         let rl = &config.rl;
         StepSettings {
@@ -51,6 +71,7 @@ impl StepSettings {
                 temperature: rl.temperature,
             },
             eos: eos.to_vec(),
+            stops: None,
             seed: config.seed,
             inner_updates: rl.inner_updates,
             memory: config.memory,
@@ -58,6 +79,11 @@ impl StepSettings {
             evidence: None,
             max_logp_error: rl.max_logp_error,
         }
+    }
+
+    /// What ends a response beside its end tokens.
+    pub(super) fn stops(&self) -> Option<Stops<'_>> {
+        self.stops.as_ref().map(|source| Stops::new(&source.tokens, &source.texts))
     }
 
     /// How a response is scored.

@@ -147,9 +147,9 @@ impl<'t> TeamEngine<'t> {
 }
 
 impl Sampler for TeamEngine<'_> {
-    /// A test of completion cannot travel: such a request, which only an evaluation makes, is the leader's alone.
+    /// A test of completion cannot travel: processes sample without it, and what they sampled beyond is left out here.
     fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
-        if self.team.size() == 1 || request.stopping.complete.is_some() {
+        if self.team.size() == 1 {
             return self.inner.generate(request);
         }
         request.check(self.shape().max_position_embeddings)?;
@@ -165,6 +165,9 @@ impl Sampler for TeamEngine<'_> {
             for (prompt, group) in share.prompts.clone().zip(groups) {
                 share.responses.clone().zip(group).for_each(|(r, one)| out[prompt][r] = one);
             }
+        }
+        if let Some(test) = request.stopping.complete {
+            out.iter_mut().flatten().for_each(|response| response.end_where(test));
         }
         Ok(out)
     }

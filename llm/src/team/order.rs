@@ -182,7 +182,7 @@ pub(super) struct SampleOrder {
 }
 
 impl SampleOrder {
-    /// `share` of a request that no test of completion ends, which could not travel.
+    /// `share` of a request, without its test of completion, which could not travel.
     pub(super) fn of(request: &SamplingRequest<'_>, share: &SamplingShare) -> Self {
         let SamplingShare { prompts, responses } = share.clone();
         let mut addresses = Vec::new();
@@ -222,6 +222,7 @@ impl SampleOrder {
             stopping: StoppingCriteria { max_lengths: &self.limits, complete: None },
             slots: self.slots,
             address: &address,
+            watch: None,
         };
         sampler.generate(&request).map_err(|e| match e {
             RolloutError::Scores { prompt, response, position, source } => RolloutError::Scores {

@@ -1,5 +1,7 @@
 //! Held-out accuracy during a run.
 
+use std::cell::RefCell;
+
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams};
 
 use super::Run;
@@ -7,6 +9,7 @@ use super::error::TrainError;
 use super::metrics::StepMetrics;
 use crate::config::Config;
 use crate::eval::{self, Evaluation};
+use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::run::Best;
 use crate::run::progress::Progress;
@@ -56,12 +59,13 @@ impl Run<'_> {
         };
         // The problems are distinct, so that no answer counts twice.
         let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
-        let mut progress = Progress::new("evaluation", 0, problems.len() as u64);
+        let progress = RefCell::new(Progress::new("evaluation", 0, problems.len() as u64));
         let slots = eval::eval_slots(memory.slots);
-        let mut watch = |done: usize| progress.step(done as u64, &[], 0);
-        let done = eval::evaluate(model, &self.tokens, (&problems, *seed), (sampling, slots), &mut watch)
+        let watch = |done: usize, under_way| progress.borrow_mut().evaluated(done as u64, 1, under_way);
+        let stops = Stops::new(&self.tokens, self.problems.stop());
+        let done = eval::evaluate(model, stops, (&problems, *seed), (sampling, slots), &watch)
             .map_err(|source| self.evaluation_failed(source))?;
-        progress.finish();
+        progress.into_inner().finish();
         Ok(done)
     }
 }

@@ -207,5 +207,6 @@ fn decided_for_card(
     let (decided, predicted) =
         synthetic::decided(shape, config, dtype, longest, free).map_err(|e| refused(e.to_string()))?;
     synthetic::memory_check(&predicted, free, &decided).map_err(refused)?;
+    synthetic::host_check(&predicted, memory::total_mib()).map_err(refused)?;
     Ok(decided)
 }

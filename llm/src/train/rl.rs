@@ -13,7 +13,7 @@ use crate::run::Checkpoint;
 use crate::run::progress::Progress;
 use crate::run::stop;
 use crate::step::engine::Engine;
-use crate::step::{EvidenceSource, StepSettings, TextReward, Trainer};
+use crate::step::{EvidenceSource, StepSettings, StopSource, TextReward, Trainer};
 
 impl Run<'_> {
     /// Evaluates the starting policy, runs the remaining RL steps, and returns the final checkpoint.
@@ -38,9 +38,14 @@ impl Run<'_> {
         };
         let (configured, tokens) = (config.configured(), self.tokens.clone());
         let evidence = self.request.map(|request| EvidenceSource { request, tokens: tokens.clone() });
-        let settings = StepSettings { evidence, ..StepSettings::new(config, tokens.eos()) };
+        let stops = self.problems.stop().to_vec();
+        let settings = StepSettings {
+            evidence,
+            stops: StopSource::of(&tokens, &stops),
+            ..StepSettings::new(config, tokens.eos())
+        };
         let extraction = self.problems.extraction();
-        let rewards = TextReward::new(&tokens, &config.reward, extraction, config.seed);
+        let rewards = TextReward::new(&tokens, &config.reward, extraction, config.seed).stopping_at(&stops);
         let method = configured.method.as_ref();
         let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
         self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));

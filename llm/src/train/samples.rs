@@ -6,6 +6,7 @@ use grpo_lambda_grade::Prediction;
 
 use super::Run;
 use super::error::TrainError;
+use crate::input::stops::Stops;
 use crate::step::Rollout;
 
 /// Responses kept of a step.
@@ -23,7 +24,7 @@ impl Run<'_> {
         {
             let rewards: BTreeMap<&str, Option<f64>> =
                 names.iter().map(|(i, name)| (*name, breakdown.components[*i])).collect();
-            let text = self.tokens.text(&response.tokens)?;
+            let text = Stops::new(&self.tokens, self.problems.stop()).text(&response.tokens)?;
             let answer = Prediction::extract(&text, self.problems.extraction());
             let sample = serde_json::json!({
                 "step": step,

@@ -51,7 +51,8 @@ impl Run<'_> {
         };
         // The adapters of the two stages start from different seeds.
         let seed = self.config.seed.wrapping_add(number);
-        let setup = TrainingSetup { adam: adam.clone(), lora, reference, seed };
+        let setup =
+            TrainingSetup { adam: adam.clone(), place: self.config.memory.optimiser, lora, reference, seed };
         let mut engine = new_engine(&self.shape, parameters, setup)?;
         if let Some(c) = from {
             engine.restore_optimiser(&c.read(OPTIMISER)?)?;

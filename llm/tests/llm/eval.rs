@@ -563,7 +563,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         slots: 3,
     };
     let prompts = [tokens.prompt("What is $1+1$?").unwrap()];
-    let found = sampler.generate(&problems[0], 0, &prompts).unwrap().remove(0).remove(0);
+    let found = sampler.generate(&problems[0], 0, &prompts, None).unwrap().remove(0).remove(0);
     assert_eq!(found.finish, grpo_lambda_llm::eval::completion::RecordedFinish::Stop);
     let end = plain.text.find(&stop).unwrap() + stop.len();
     assert_eq!(found.text, plain.text[..end], "up to the stop string and with it");

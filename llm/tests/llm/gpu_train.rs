@@ -140,6 +140,10 @@ fn a_run_that_was_stopped_on_a_device_goes_on_to_the_bit_and_on_the_cpu_too() {
         let stopped = stopped_after(step, whole.path());
         let resumed = run(&device, Dtype::Bf16, &config, stopped.path());
         assert!(state(&resumed) == state(&unbroken), "resumed after step {step}");
+        // So it does with the optimiser's state in the other memory.
+        let stopped = stopped_after(step, whole.path());
+        let host = config.with(&["memory.optimiser=host"]).unwrap();
+        assert!(state(&run(&device, Dtype::Bf16, &host, stopped.path())) == state(&unbroken), "on the host");
         // The files are those of a run on the CPU.
         let stopped = stopped_after(step, whole.path());
         let elsewhere = train_on(ComputeDevice::Cpu, &config, stopped.path(), "test").unwrap();

@@ -11,6 +11,7 @@ use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_llm::config::Config as RunConfig;
 use grpo_lambda_llm::eval;
+use grpo_lambda_llm::input::stops::Stops;
 use grpo_lambda_llm::input::task::{Split, Task};
 use grpo_lambda_llm::input::tokens::ModelTokenizer;
 use grpo_lambda_llm::step::engine::{CpuEngine, TrainingSetup};
@@ -240,7 +241,8 @@ fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
     let sampling = SamplingParams { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
     let in_slots = |seed, slots| {
         let problems = Task::Addition.distinct(seed, Split::Test, 30);
-        eval::evaluate(&model, &tokens, (&problems, seed), (sampling, slots), &mut |_| ()).unwrap()
+        eval::evaluate(&model, Stops::new(&tokens, &[]), (&problems, seed), (sampling, slots), &|_, _| ())
+            .unwrap()
     };
     let evaluate = |seed| in_slots(seed, 128);
     let first = evaluate(4);

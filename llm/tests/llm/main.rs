@@ -36,6 +36,7 @@ mod reward;
 mod reward_program;
 mod shell;
 mod stop_extend;
+mod stops;
 mod team;
 mod train;
 mod train_data;

@@ -9,6 +9,8 @@ use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_llm::team::threads::{self, Threads};
@@ -162,6 +164,25 @@ const SMALL: &[&str] = &[
     "device=cpu",
 ];
 const ADAPTER: &[&str] = &["lora.rank=4", "lora.alpha=8"];
+
+#[test]
+fn a_test_of_completion_ends_the_responses_of_a_team_where_it_ends_those_of_one() {
+    let prompts: [&[u32]; 3] = [&[3, 4, 5], &[7], &[18, 2]];
+    let address = |p: usize, r: usize| Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
+    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 1.0 };
+    let complete = |tokens: &[u32]| tokens.iter().filter(|t| **t % 3 == 0).count() == 2;
+    let stopping = StoppingCriteria { max_lengths: &[], complete: Some(&complete) };
+    let request =
+        SamplingRequest { stopping, ..SamplingRequest::new(&prompts, 3, &[1, 2], sampling, &address) };
+    let alone = engine(false).generate(&request).unwrap();
+    let early = alone.iter().flatten().filter(|r| complete(&r.tokens) && r.tokens.len() < 12);
+    assert!(early.clone().count() > 0 && early.clone().all(|r| !r.truncated));
+    assert!(alone.iter().flatten().any(|r| r.truncated), "none runs to the limit");
+    for size in [2, 3] {
+        let together = threads::run(size, |team| team_engine(false, team, 4).generate(&request).unwrap());
+        assert_eq!(together, alone);
+    }
+}
 
 fn config(more: &[&str]) -> Config {
     Config::resolve("tiny", &[SMALL, &["shards=4"], more].concat()).unwrap()

@@ -3,8 +3,10 @@
 //! Weights and moments are f32 whatever the model's dtype; the model receives rounded copies. Parameters are visited in
 //! the order of their names, so sums do not depend on a hash map's order.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +75,11 @@ impl Default for AdamWSettings {
 }
 
 impl AdamWSettings {
+    /// What a step at rate `lr` takes from a weight of the parameter `name`, for each unit of it.
+    fn decay_of(&self, name: &str, lr: f64) -> f32 {
+        if self.decay.applies(name) { (lr * self.weight_decay) as f32 } else { 0.0 }
+    }
+
     /// The factor that clips gradients of this joint norm.
     pub fn scale(&self, grad_norm: f64) -> f64 {
         // torch.nn.utils.clip_grad_norm_ adds the same 1e-6.
@@ -168,27 +175,54 @@ struct ParameterState {
     second: Vec<f32>,
 }
 
-impl ParameterState {
-    /// In the order of [`STATE_PARTS`].
-    fn arrays(&self) -> [&[f32]; 4] {
-        [&self.weights, &self.residual, &self.first, &self.second]
-    }
+/// Some numbers of a parameter, one after the other.
+struct Piece<'s> {
+    weights: &'s mut [f32],
+    /// Empty unless compensated.
+    residual: &'s mut [f32],
+    first: &'s mut [f32],
+    second: &'s mut [f32],
+}
 
+impl<'s> Piece<'s> {
     /// Its update, in parts that threads may take.
-    fn parts<'a>(
-        &'a mut self,
+    fn updates<'a>(
+        self,
         gradient: &'a [f32],
         step: &'a StepConstants,
         decay: f32,
-    ) -> impl Iterator<Item = Update<'a>> {
-        let ParameterState { weights, residual, first, second } = self;
-        let weights = weights.chunks_mut(SERIAL).zip(gradient.chunks(SERIAL));
-        let moments = first.chunks_mut(SERIAL).zip(second.chunks_mut(SERIAL));
-        // Without compensation there are no residuals.
-        let residuals = residual.chunks_mut(SERIAL).chain(std::iter::repeat_with(Default::default));
-        weights.zip(moments).zip(residuals).map(move |(((weights, gradient), (first, second)), residual)| {
-            Update { step, decay, gradient, weights, residual, first, second }
+    ) -> impl Iterator<Item = Update<'a>>
+    where
+        's: 'a,
+    {
+        let parts = self.split(SERIAL).zip(gradient.chunks(SERIAL));
+        parts.map(move |(piece, gradient)| Update { step, decay, gradient, piece })
+    }
+
+    /// Pieces of at most `most` numbers, at least 1.
+    fn split(self, most: usize) -> impl Iterator<Item = Piece<'s>> {
+        let Piece { weights, residual, first, second } = self;
+        let mut residual = residual.chunks_mut(most);
+        let moments = first.chunks_mut(most).zip(second.chunks_mut(most));
+        weights.chunks_mut(most).zip(moments).map(move |(weights, (first, second))| Piece {
+            weights,
+            residual: residual.next().unwrap_or_default(),
+            first,
+            second,
         })
+    }
+}
+
+impl ParameterState {
+    /// All of it.
+    fn whole(&mut self) -> Piece<'_> {
+        let ParameterState { weights, residual, first, second } = self;
+        Piece { weights, residual, first, second }
+    }
+
+    /// In the order of [`STATE_PARTS`].
+    fn arrays(&self) -> [&[f32]; 4] {
+        [&self.weights, &self.residual, &self.first, &self.second]
     }
 }
 
@@ -292,13 +326,47 @@ impl AdamW {
     pub fn apply(&mut self, lr: f64, gradients: &[(&str, &[f32])], scale: f64) -> Result<(), OptimError> {
         let by_name = self.matched(gradients)?;
         self.steps += 1;
-        let rates = StepConstants::new(&self.settings, lr, self.steps, scale);
-        let mut parts = Vec::new();
+        let step = StepConstants::new(&self.settings, lr, self.steps, scale);
+        let mut updates = Vec::new();
         for (name, slot) in &mut self.slots {
-            let decay = if self.settings.decay.applies(name) { lr * self.settings.weight_decay } else { 0.0 };
-            parts.extend(slot.parts(by_name[name.as_str()], &rates, decay as f32));
+            let decay = self.settings.decay_of(name, lr);
+            updates.extend(slot.whole().updates(by_name[name.as_str()], &step, decay));
         }
-        parallel::in_pool(|| parallel::each(parts, simd::run));
+        run(updates);
+        Ok(())
+    }
+
+    /// [`AdamW::apply`] in pieces of at most `most` numbers, to the same bits: `gradient` gives the numbers of a parameter in a range, and `moved` is
+    /// given its new weights from the range's start on. So neither gradients nor copies of all weights need be in memory.
+    ///
+    /// # Errors
+    /// Those of `gradient` and `moved`; a part of the state has changed then.
+    ///
+    /// # Panics
+    /// When `gradient` gives another number of numbers.
+    pub fn apply_in_pieces<'g, E>(
+        &mut self,
+        lr: f64,
+        scale: f64,
+        most: usize,
+        mut gradient: impl FnMut(&str, Range<usize>) -> Result<Cow<'g, [f32]>, E>,
+        mut moved: impl FnMut(&str, usize, &[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.steps += 1;
+        let step = StepConstants::new(&self.settings, lr, self.steps, scale);
+        for (name, slot) in &mut self.slots {
+            let decay = self.settings.decay_of(name, lr);
+            let mut start = 0;
+            for Piece { weights, residual, first, second } in slot.whole().split(most) {
+                let end = start + weights.len();
+                let gradient = gradient(name, start..end)?;
+                assert_eq!(gradient.len(), weights.len(), "numbers of the gradient of {name}");
+                let piece = Piece { weights: &mut *weights, residual, first, second };
+                run(piece.updates(&gradient, &step, decay).collect());
+                moved(name, start, weights)?;
+                start = end;
+            }
+        }
         Ok(())
     }
 
@@ -423,22 +491,28 @@ impl StepConstants {
     }
 }
 
-/// A part of a parameter with its gradient.
+/// Moves all parts, on all threads where there are several. Every number is computed by itself.
+fn run(updates: Vec<Update<'_>>) {
+    match updates.len() {
+        0 | 1 => updates.into_iter().for_each(simd::run),
+        _ => parallel::in_pool(|| parallel::each(updates, simd::run)),
+    }
+}
+
+/// A piece of a parameter with its gradient.
 struct Update<'a> {
     step: &'a StepConstants,
     decay: f32,
     gradient: &'a [f32],
-    weights: &'a mut [f32],
-    residual: &'a mut [f32],
-    first: &'a mut [f32],
-    second: &'a mut [f32],
+    piece: Piece<'a>,
 }
 
 impl Kernel for Update<'_> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Update { step, decay, gradient, weights, residual, first, second } = self;
+        let Update { step, decay, gradient, piece } = self;
+        let Piece { weights, residual, first, second } = piece;
         let moments = first.iter_mut().zip(second).zip(gradient);
         let change = |w: f32, ((m, v), g): ((&mut f32, &mut f32), &f32)| {
             let g = g * step.scale;
@@ -648,6 +722,33 @@ mod tests {
         assert_eq!((file, whole.steps()), (whole.to_bytes(), 2));
         // Four arrays of f32.
         assert_eq!((a.bytes(), b.bytes(), whole.bytes()), (2 * 16, 3 * 16, 5 * 16));
+    }
+
+    /// A parameter longer than what a thread takes, in pieces that do not divide it.
+    #[test]
+    fn pieces_move_as_the_whole_on_any_number_of_threads() {
+        let len = 2 * SERIAL + 77;
+        let numbers = |k: usize| (0..len).map(|i| ((i * 31 + k * 17) % 101) as f32 * 0.01 - 0.4).collect();
+        let (start, gradient): (Vec<f32>, Vec<f32>) = (numbers(0), numbers(1));
+        for compensated in [true, false] {
+            let settings = AdamWSettings { compensated, weight_decay: 0.1, ..AdamWSettings::default() };
+            let new = || AdamW::new(settings.clone(), [("w".to_owned(), start.clone())]);
+            let (mut whole, mut serial) = (new(), new());
+            whole.apply(1e-2, &[("w", &gradient)], 0.5).expect("fits");
+            let rates = StepConstants::new(&settings, 1e-2, 1, 0.5);
+            serial.steps = 1;
+            let slot = serial.slots.get_mut("w").expect("it");
+            simd::run(Update { step: &rates, decay: 1e-3, gradient: &gradient, piece: slot.whole() });
+            assert!(whole == serial);
+            let (mut pieces, mut seen) = (new(), vec![0.0; len]);
+            let part = |_: &str, range: Range<usize>| Ok::<_, OptimError>(Cow::Borrowed(&gradient[range]));
+            let take = |_: &str, from: usize, weights: &[f32]| {
+                seen[from..from + weights.len()].copy_from_slice(weights);
+                Ok(())
+            };
+            pieces.apply_in_pieces(1e-2, 0.5, SERIAL + 3, part, take).expect("fits");
+            assert!(pieces == whole && Some(seen.as_slice()) == whole.weights("w"));
+        }
     }
 
     #[test]

@@ -49,6 +49,20 @@ pub struct SampledResponse {
     pub truncated: bool,
 }
 
+impl SampledResponse {
+    /// Makes it what it had been had `test` been asked while it was sampled without: what follows the first token at which it is complete is
+    /// left out.
+    pub fn end_where(&mut self, test: &dyn CompletionTest) {
+        let complete = |n: &usize| test.is_complete(&self.tokens[..*n]);
+        if let Some(n) = (1..=self.tokens.len()).find(complete) {
+            self.tokens.truncate(n);
+            self.logps.truncate(n);
+            self.entropies.truncate(n);
+            self.truncated = false;
+        }
+    }
+}
+
 /// Why sampling failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
@@ -110,6 +124,39 @@ pub struct SamplingRequest<'a> {
     pub slots: Option<usize>,
     /// The address of a response's random numbers: `address(prompt, response)`.
     pub address: &'a AddressOf<'a>,
+    /// Is told now and then how far sampling is.
+    pub watch: Option<&'a (dyn Fn(SamplingProgress) + Sync)>,
+}
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SamplingProgress {
+    /// Tokens sampled.
+    pub tokens: usize,
+    /// Responses that ended.
+    pub ended: usize,
+    /// Their tokens.
+    pub ended_tokens: usize,
+    /// Responses in all.
+    pub responses: usize,
+    /// The most tokens that they can have.
+    pub most: usize,
+}
+
+impl SamplingProgress {
+    /// The tokens sampled over those expected in all: for every response as many as those that ended have on average, and before any did,
+    /// its limit. From 0 to 1.
+    pub fn share(&self) -> f64 {
+        let mean = self.ended_tokens as f64 / self.ended as f64;
+        let expected = if self.ended > 0 { mean * self.responses as f64 } else { self.most as f64 };
+        (self.tokens as f64 / expected.max(1.0)).min(1.0)
+    }
+
+    /// A response of so many tokens has ended.
+    pub fn end(&mut self, tokens: usize) {
+        self.ended += 1;
+        self.ended_tokens += tokens;
+    }
 }
 
 impl<'a> SamplingRequest<'a> {
@@ -122,7 +169,17 @@ impl<'a> SamplingRequest<'a> {
         address: &'a AddressOf<'a>,
     ) -> Self {
         let (truncation, stopping) = (Truncation::default(), StoppingCriteria::default());
-        SamplingRequest { prompts, group, eos, sampling, truncation, stopping, slots: None, address }
+        SamplingRequest {
+            prompts,
+            group,
+            eos,
+            sampling,
+            truncation,
+            stopping,
+            slots: None,
+            address,
+            watch: None,
+        }
     }
 }
 
@@ -185,6 +242,17 @@ impl SamplingRequest<'_> {
         Ok(())
     }
 
+    /// Nothing of it sampled.
+    pub fn untouched(&self) -> SamplingProgress {
+        let limits = (0..self.prompts.len()).map(|prompt| self.group * self.limit(prompt));
+        SamplingProgress { responses: self.responses(), most: limits.sum(), ..SamplingProgress::default() }
+    }
+
+    /// Tells how far sampling is.
+    pub fn tell(&self, progress: SamplingProgress) {
+        self.watch.iter().for_each(|watch| watch(progress));
+    }
+
     /// How many responses are decoded at a time.
     pub fn at_a_time(&self) -> usize {
         slots::count(self.responses(), self.slots)
@@ -200,6 +268,7 @@ impl SamplingRequest<'_> {
     pub fn run(&self, decode: &mut impl DecodeBackend) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let mut out = vec![vec![SampledResponse::default(); self.group]; self.prompts.len()];
         let mut slots = Slots::new(self.responses(), self.slots);
+        let mut progress = self.untouched();
         loop {
             let started: Vec<usize> = slots.fill().into_iter().map(|(_, response)| response).collect();
             if !started.is_empty() {
@@ -234,9 +303,11 @@ impl SamplingRequest<'_> {
                 made.logps.push(logp);
                 made.entropies.push(entropy);
                 let ended = self.eos.contains(&(token as u32))
-                    || self.stopping.complete.is_some_and(|complete| complete(&made.tokens));
+                    || self.stopping.complete.is_some_and(|test| test.is_complete(&made.tokens));
                 made.truncated = !ended && position + 1 == self.limit(prompt);
+                progress.tokens += 1;
                 if ended || made.truncated {
+                    progress.end(position + 1);
                     decode.end(one);
                     slots.free(slot);
                 } else {
@@ -244,6 +315,7 @@ impl SamplingRequest<'_> {
                     tokens.push(token as u32);
                 }
             }
+            self.tell(progress);
             if !still.is_empty() {
                 decode.read(&still, &tokens)?;
             }
@@ -277,19 +349,28 @@ impl SamplingRequest<'_> {
     }
 }
 
-/// Whether a response of these tokens is complete.
-pub type CompletionTest<'a> = dyn Fn(&[u32]) -> bool + Sync + 'a;
-
 /// The address of the random numbers of a response, by prompt and response.
 pub type AddressOf<'a> = dyn Fn(usize, usize) -> Address + Sync + 'a;
 
-/// Stopping criteria beside an end token and [`SamplingParams::max_new_tokens`]; used in evaluation, not in training.
+/// Whether a response is complete without an end token.
+pub trait CompletionTest: Sync {
+    /// Whether a response of these tokens is; asked of every prefix of it in turn, until one is.
+    fn is_complete(&self, tokens: &[u32]) -> bool;
+}
+
+impl<F: Fn(&[u32]) -> bool + Sync> CompletionTest for F {
+    fn is_complete(&self, tokens: &[u32]) -> bool {
+        self(tokens)
+    }
+}
+
+/// Stopping criteria beside an end token and [`SamplingParams::max_new_tokens`].
 #[derive(Clone, Copy, Default)]
 pub struct StoppingCriteria<'a> {
     /// A lower length limit for the responses to each prompt, at least 1; empty for none.
     pub max_lengths: &'a [usize],
     /// Whether a response of these tokens is complete without an end token.
-    pub complete: Option<&'a CompletionTest<'a>>,
+    pub complete: Option<&'a dyn CompletionTest>,
 }
 
 /// `-sum p log p` of log-probabilities, in f64 in id order.

@@ -31,6 +31,15 @@ pub struct DriverMemory {
     pub outside: u64,
 }
 
+/// What the host does for a step, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostWork {
+    /// Sent between host and device.
+    pub link: f64,
+    /// Read and written in the host's memory.
+    pub memory: f64,
+}
+
 /// Memory and work of one device: CUDA, an emulator on the CPU, or a dry run that counts.
 ///
 /// It works on bare addresses; [`super::ptr`] and [`super::kernels`] give them types. Everything is done in the order of the calls, as on
@@ -108,6 +117,18 @@ pub trait Device: Send + Sync + Debug {
 
     /// Of the kernel that is launched next: what it computes in matrix products of its own, and the bytes it moves. For a device that counts.
     fn count(&self, _operations: f64, _bytes: f64) {}
+
+    /// Does work of the host that the device waits for. A device that only counts does not do it.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    fn on_host(
+        &self,
+        _amount: HostWork,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        work()
+    }
 
     /// A matrix product.
     ///

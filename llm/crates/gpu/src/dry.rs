@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-use super::device::{Arg, Device, DriverMemory, Gemm, Graph};
+use super::device::{Arg, Device, DriverMemory, Gemm, Graph, HostWork};
 use super::ledger::Ledger;
 
 /// See the module.
@@ -30,13 +30,18 @@ pub struct Ceilings {
     pub operations: f64,
     /// Seconds between the end of a launch and the beginning of the next.
     pub gap: f64,
+    /// Bytes a second between host and device.
+    pub link: f64,
+    /// Bytes a second that the host reads and writes in its own memory.
+    pub host: f64,
 }
 
 impl Default for Ceilings {
     /// An H100: 3.0 TB/s in a large copy and 798 Tflop/s in a large product of bf16, as measured on one; 1.35 microseconds between two
-    /// nodes of a graph, assumed (0.35 ms for 260).
+    /// nodes of a graph, assumed (0.35 ms for 260). Of its host, assumed: 10 GB/s to and from memory that is not page-locked, and 100 GB/s in its
+    /// own memory, with a core or more for each 10 of them.
     fn default() -> Self {
-        Ceilings { bandwidth: 3.0e12, operations: 7.98e14, gap: 1.35e-6 }
+        Ceilings { bandwidth: 3.0e12, operations: 7.98e14, gap: 1.35e-6, link: 1.0e10, host: 1.0e11 }
     }
 }
 
@@ -51,8 +56,11 @@ pub struct Work {
     pub operations: f64,
     /// Bytes that launches, copies and clears must read and write: each array of each of them once.
     pub bytes: f64,
+    /// Bytes of [`HostWork`] between host and device.
+    pub link: f64,
     /// Seconds that they take at least: each the longer of its bytes and its operations at the [`Ceilings`], and a gap after it. No card
-    /// keeps its ceilings at every size, so the true time is longer. What the host does, and copies from and to it, are not in it.
+    /// keeps its ceilings at every size, so the true time is longer. Of what the host does, and copies from and to it, [`HostWork`] alone is in
+    /// it.
     pub seconds: f64,
 }
 
@@ -65,6 +73,7 @@ impl Work {
             products: n * self.products,
             operations: factor * self.operations,
             bytes: factor * self.bytes,
+            link: factor * self.link,
             seconds: factor * self.seconds,
         }
     }
@@ -79,6 +88,7 @@ impl Add for Work {
             products: self.products + other.products,
             operations: self.operations + other.operations,
             bytes: self.bytes + other.bytes,
+            link: self.link + other.link,
             seconds: self.seconds + other.seconds,
         }
     }
@@ -94,6 +104,7 @@ impl Sub for Work {
             products: self.products - before.products,
             operations: self.operations - before.operations,
             bytes: self.bytes - before.bytes,
+            link: self.link - before.link,
             seconds: self.seconds - before.seconds,
         }
     }
@@ -116,7 +127,7 @@ impl Dry {
     }
 
     fn add(&self, operations: f64, bytes: f64, change: impl FnOnce(&mut Work)) {
-        let Ceilings { bandwidth, operations: rate, gap } = self.ceilings;
+        let Ceilings { bandwidth, operations: rate, gap, .. } = self.ceilings;
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.operations += operations;
         work.bytes += bytes;
@@ -179,6 +190,17 @@ impl Device for Dry {
     }
     fn count(&self, operations: f64, bytes: f64) {
         self.add(operations, bytes, |work| work.launches += 1);
+    }
+    fn on_host(
+        &self,
+        amount: HostWork,
+        _: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let Ceilings { link, host, .. } = self.ceilings;
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.link += amount.link;
+        work.seconds += amount.link / link + amount.memory / host;
+        Ok(())
     }
     fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
         self.add(gemm.operations(), gemm.bytes(), |work| work.products += 1);

@@ -1,36 +1,68 @@
 //! AdamW on a device: the settings, the equations and the saved state of [`grpo_lambda_decoder::optim::AdamW`].
 //!
-//! Weights in `f32`, what rounding took from them, and both moments lie in arrays of the gradients' layout, so a step is two launches:
-//! over the matrices, which decay, and over the vectors, which by default do not. The joint norm is summed in `f64` in a fixed order,
-//! though not the CPU's: the norm, and through clipping the step, can differ from the CPU's in the last place. Given the same factor of
-//! the gradient, the step has the CPU's bits.
+//! Weights in `f32`, what rounding took from them, and both moments lie in the device's memory or, where that is short, in the host's
+//! ([`StatePlace`]). The joint norm is summed in `f64` in a fixed order, though not the CPU's: the norm, and through clipping the step, can
+//! differ from the CPU's in the last place. Given the same factor of the gradient, the step has the CPU's bits, wherever the state is.
+
+mod on_device;
+mod on_host;
 
 use std::io::Write;
+use std::sync::Arc;
 
-use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::device::DeviceError;
+use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::optim::{
-    AdamWSettings, Decay, OptimError, STATE_PARTS, SavedState, StepOutcome, WriteStateError, write_state,
+    AdamWSettings, OptimError, SavedState, StepOutcome, WriteStateError, write_state,
 };
 use grpo_lambda_decoder::tensor_file::bytes_of;
+use on_device::DeviceState;
+use on_host::HostState;
 
 use super::array::Array;
+use super::flat::{FlatLayout, TensorInfo};
 use super::gradients::Gradients;
-use super::kernels::{AdamWStep, AdamWUpdate, Kernels, Round, SumOfSquares};
+use super::kernels::{Kernels, SumOfSquares};
 use super::ptr::Ptr;
 use super::weights::Tensors;
+
+/// Where an optimiser's state is: 16 bytes a weight, 12 without compensated summation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatePlace {
+    /// In the device's memory.
+    #[default]
+    Device,
+    /// In the host's, which moves the weights: gradients and rounded weights cross the link at every step.
+    Host,
+}
+
+impl StatePlace {
+    /// The values of `memory.optimiser`.
+    pub const NAMES: [&str; 2] = ["device", "host"];
+
+    /// The place of this name.
+    pub fn parse(name: &str) -> Option<StatePlace> {
+        match name {
+            "device" => Some(StatePlace::Device),
+            "host" => Some(StatePlace::Host),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    Device(DeviceState),
+    Host(HostState),
+}
 
 /// AdamW over the tensors of one layout.
 #[derive(Debug)]
 pub struct GpuAdamW {
     kernels: Kernels,
     settings: AdamWSettings,
-    steps: u64,
-    master: Tensors<f32>,
-    /// What rounding took from the master weights, where it is kept.
-    compensation: Option<Tensors<f32>>,
-    first: Tensors<f32>,
-    second: Tensors<f32>,
+    flat: Arc<FlatLayout>,
+    state: State,
     /// Of [`SumOfSquares`].
     parts: Array<f64>,
 }
@@ -47,7 +79,7 @@ pub enum RestoreError {
 }
 
 impl GpuAdamW {
-    /// An optimiser of tensors laid out as `weights`, at these values; those not in `parameters` are at zero.
+    /// An optimiser of tensors laid out as `weights`, at these values; those not in `parameters` are at zero. Its state is on the device.
     ///
     /// # Errors
     /// When there is too little memory or the device fails.
@@ -60,23 +92,70 @@ impl GpuAdamW {
         weights: &Tensors,
         parameters: &Parameters<f32>,
     ) -> Result<Self, DeviceError> {
-        let zeros = |what| Tensors::zeros(&kernels.device, what, weights.flat(), Dtype::F32);
-        let master = zeros("master weights")?;
-        master.write(parameters)?;
-        let compensation = settings.compensated.then(|| zeros("rounding residuals")).transpose()?;
-        let (first, second) = (zeros("moments")?, zeros("moments")?);
+        GpuAdamW::placed(StatePlace::Device, kernels, settings, weights, parameters)
+    }
+
+    /// [`GpuAdamW::new`] with its state in this place.
+    ///
+    /// # Errors
+    /// As [`GpuAdamW::new`].
+    ///
+    /// # Panics
+    /// As [`GpuAdamW::new`].
+    pub fn placed(
+        place: StatePlace,
+        kernels: Kernels,
+        settings: AdamWSettings,
+        weights: &Tensors,
+        parameters: &Parameters<f32>,
+    ) -> Result<Self, DeviceError> {
+        let flat = weights.flat().clone();
+        let known = |name: &String| flat.tensor(name).is_some();
+        assert!(parameters.keys().all(known), "parameters of another model");
+        let state = match place {
+            StatePlace::Device => {
+                State::Device(DeviceState::new(&kernels, settings.compensated, weights, parameters)?)
+            }
+            StatePlace::Host => State::Host(HostState::new(&kernels.device, &settings, weights, parameters)?),
+        };
         let parts = Array::zeros(&kernels.device, "workspace", 2 * SumOfSquares::PARTS as usize)?;
-        Ok(GpuAdamW { kernels, settings, steps: 0, master, compensation, first, second, parts })
+        Ok(GpuAdamW { kernels, settings, flat, state, parts })
     }
 
     /// Steps applied so far; skipped ones do not count.
     pub fn steps(&self) -> u64 {
-        self.steps
+        match &self.state {
+            State::Device(state) => state.steps,
+            State::Host(state) => state.steps(),
+        }
     }
 
-    /// The `f32` weights.
-    pub fn master(&self) -> &Tensors<f32> {
-        &self.master
+    /// The `f32` weights where they are on the device.
+    pub fn master(&self) -> Option<&Tensors<f32>> {
+        match &self.state {
+            State::Device(state) => Some(&state.master),
+            State::Host(_) => None,
+        }
+    }
+
+    /// Bytes of the state that are in the host's memory.
+    pub fn host_bytes(&self) -> u64 {
+        match &self.state {
+            State::Device(_) => 0,
+            State::Host(state) => state.bytes(),
+        }
+    }
+
+    /// A copy of the `f32` weights.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn parameters(&self) -> Result<Parameters<f32>, DeviceError> {
+        let tensor = |(name, info): (&str, &TensorInfo)| {
+            let data = self.array("weights", name)?;
+            Ok((name.to_owned(), Tensor { shape: info.shape.clone(), data }))
+        };
+        self.flat.tensors().map(tensor).collect()
     }
 
     /// Moves every weight against its gradient with learning rate `rate`; `weights` become the rounded result.
@@ -92,42 +171,17 @@ impl GpuAdamW {
         gradients: &Gradients,
         weights: &Tensors,
     ) -> Result<StepOutcome, DeviceError> {
-        let (flat, gradients) = (self.master.flat(), gradients.tensors());
-        assert!(gradients.flat() == flat && weights.flat() == flat, "gradients or weights of another model");
-        let (squares, not_finite) = self.squares(gradients.at(0), flat.len())?;
+        let (flat, tensors) = (&self.flat, gradients.tensors());
+        assert!(tensors.flat() == flat && weights.flat() == flat, "gradients or weights of another model");
+        let (squares, not_finite) = self.squares(tensors.at(0), flat.len())?;
         if not_finite > 0 {
-            return self.skipped(gradients);
+            return self.skipped(tensors);
         }
         let grad_norm = squares.sqrt();
         let scale = self.settings.scale(grad_norm);
-        self.steps += 1;
-        let left = |beta: f64| 1.0 - beta.powf(self.steps as f64);
-        let AdamWSettings { beta1, beta2, epsilon, weight_decay, .. } = self.settings;
-        let step = AdamWStep {
-            rate,
-            beta1,
-            beta2,
-            epsilon,
-            decay: weight_decay,
-            correction1: left(beta1),
-            correction2: left(beta2),
-            scale,
-        };
-        let spared = if self.settings.decay == Decay::All { weight_decay } else { 0.0 };
-        for (begin, end, decay) in [(0, flat.matrices(), weight_decay), (flat.matrices(), flat.len(), spared)]
-        {
-            if begin < end {
-                self.kernels.launch(AdamWUpdate {
-                    master: self.master.at_mut(begin),
-                    m: self.first.at_mut(begin),
-                    v: self.second.at_mut(begin),
-                    compensation: self.compensation.as_ref().map(|c| c.at_mut(begin)),
-                    gradient: gradients.at(begin),
-                    weight: weights.at_mut(begin),
-                    n: end - begin,
-                    step: AdamWStep { decay, ..step },
-                })?;
-            }
+        match &mut self.state {
+            State::Device(state) => state.step(&self.settings, (rate, scale), gradients, weights)?,
+            State::Host(state) => state.step((rate, scale), gradients, weights)?,
         }
         Ok(StepOutcome::Applied { grad_norm, scale })
     }
@@ -156,9 +210,12 @@ impl GpuAdamW {
         Err(DeviceError::Call { call, device: self.kernels.device.name(), reason })
     }
 
-    /// The arrays in the order of [`STATE_PARTS`].
-    fn arrays(&self) -> [Option<&Tensors<f32>>; 4] {
-        [Some(&self.master), self.compensation.as_ref(), Some(&self.first), Some(&self.second)]
+    /// One of the [`STATE_PARTS`](grpo_lambda_decoder::optim::STATE_PARTS) of a parameter; empty where there is none.
+    fn array(&self, part: &str, name: &str) -> Result<Vec<f32>, DeviceError> {
+        match &self.state {
+            State::Device(state) => state.array(part, name),
+            State::Host(state) => Ok(state.array(part, name).to_vec()),
+        }
     }
 
     /// Step count, weights and moments as a safetensors file: that of [`grpo_lambda_decoder::optim::AdamW::to_bytes`], which can restore it.
@@ -174,23 +231,20 @@ impl GpuAdamW {
         }
     }
 
-    /// [`GpuAdamW::to_bytes`], array by array: one of them at a time is on the host.
+    /// [`GpuAdamW::to_bytes`], array by array: one of them at a time is copied.
     ///
     /// # Errors
     /// When the device fails or `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
         let array = |part: &str, name: &str, to: &mut dyn Write| {
-            let mut parts = STATE_PARTS.into_iter().zip(self.arrays());
-            let found = parts.find(|(p, _)| *p == part).and_then(|(_, array)| array);
-            let values = found.map(|array| array.read_tensor(name)).transpose()?;
-            Ok(to.write_all(&bytes_of(&values.unwrap_or_default()))?)
+            Ok(to.write_all(&bytes_of(&self.array(part, name)?))?)
         };
-        write_state(self.steps, self.sizes(), self.settings.compensated, &array, to)
+        write_state(self.steps(), self.sizes(), self.settings.compensated, &array, to)
     }
 
     /// Names and sizes.
     fn sizes(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.master.flat().tensors().map(|(name, tensor)| (name, tensor.elements()))
+        self.flat.tensors().map(|(name, tensor)| (name, tensor.elements()))
     }
 
     /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
@@ -199,17 +253,10 @@ impl GpuAdamW {
     /// [`RestoreError::State`] when the bytes are not such a file, or are of other parameters: nothing has changed then. When the device
     /// fails.
     pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
-        let flat = self.master.flat();
         let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
-        for (name, _) in flat.tensors() {
-            for (part, array) in STATE_PARTS.into_iter().zip(self.arrays()) {
-                if let Some(array) = array {
-                    array.write_tensor(name, &state.values(part, name))?;
-                }
-            }
+        match &mut self.state {
+            State::Device(mine) => Ok(mine.restore(&state, weights)?),
+            State::Host(mine) => Ok(mine.restore(&state, weights)?),
         }
-        self.kernels.launch(Round { x: self.master.at(0), y: weights.at_mut(0), n: flat.len() })?;
-        self.steps = state.steps;
-        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Named tensors in one flat array on a device: weights, gradients, moments.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
@@ -98,6 +99,13 @@ impl<T: Float> Tensors<T> {
         Ok(())
     }
 
+    /// [`Tensors::write_tensor`] of the numbers from `from` on.
+    pub(super) fn write_part(&self, name: &str, from: usize, data: &[f32]) -> Result<(), DeviceError> {
+        let tensor = self.tensor(name);
+        assert!(from + data.len() <= tensor.elements(), "numbers of {name}");
+        self.write_from(tensor.offset as usize + from, data)
+    }
+
     /// Overwrites elements from this one on, rounded to the dtype.
     pub(super) fn write_from(&self, offset: usize, data: &[f32]) -> Result<(), DeviceError> {
         let (buffer, byte) = (self.array.buffer(), offset * self.dtype().bytes());
@@ -118,12 +126,19 @@ impl<T: Float> Tensors<T> {
     /// # Panics
     /// When the name is unknown.
     pub fn read_tensor(&self, name: &str) -> Result<Vec<f32>, DeviceError> {
+        self.read_part(name, 0..self.tensor(name).elements())
+    }
+
+    /// [`Tensors::read_tensor`] of some numbers.
+    pub(super) fn read_part(&self, name: &str, range: Range<usize>) -> Result<Vec<f32>, DeviceError> {
         let tensor = self.tensor(name);
-        let (buffer, byte) = (self.array.buffer(), tensor.offset as usize * self.dtype().bytes());
+        assert!(range.end <= tensor.elements(), "numbers of {name}");
+        let byte = (tensor.offset as usize + range.start) * self.dtype().bytes();
+        let buffer = self.array.buffer();
         Ok(match self.dtype() {
-            Dtype::F32 => buffer.read(byte, tensor.elements())?,
+            Dtype::F32 => buffer.read(byte, range.len())?,
             Dtype::Bf16 => {
-                let bits: Vec<u16> = buffer.read(byte, tensor.elements())?;
+                let bits: Vec<u16> = buffer.read(byte, range.len())?;
                 bits.into_par_iter().map(|bits| bf16::from_bits(bits).to_f32()).collect()
             }
         })

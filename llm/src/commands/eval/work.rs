@@ -1,5 +1,7 @@
 //! Problems become prompts, and prompts responses.
 
+use std::cell::RefCell;
+
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_gpu::Dtype;
@@ -108,7 +110,8 @@ impl EvalJob<'_> {
         }
         let sampler =
             BenchmarkSampler { model: self.model, tokens: self.tokens, settings: &settings, stops, slots };
-        let mut progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
+        let progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
+        let progress = RefCell::new(progress);
         let together = (QUEUE * slots / settings.samples).max(1);
         while all.len() < problems.len() {
             // Only where training listens for signals: by itself an evaluation ends at once, and resumes.
@@ -122,7 +125,11 @@ impl EvalJob<'_> {
             }
             let start = all.len();
             let end = problems.len().min(start + together);
-            let fresh = sampler.generate(benchmark, start, &prompts[start..end]).map_err(|e| match e {
+            let watch = |under_way| {
+                progress.borrow_mut().evaluated(start as u64, settings.samples as u64, Some(under_way));
+            };
+            let fresh = sampler.generate(benchmark, start, &prompts[start..end], Some(&watch));
+            let fresh = fresh.map_err(|e| match e {
                 SamplerError::Rollout(e) => {
                     Failure::broke(format!("{}, problems from {start} on: {e}", benchmark.name))
                 }
@@ -134,9 +141,9 @@ impl EvalJob<'_> {
             let counted = || all.iter().flatten().filter(|c| c.verdict.score().is_some());
             let right = counted().filter(|c| c.verdict == ResponseOutcome::Right).count() as f64;
             let share = right / counted().count().max(1) as f64;
-            progress.step(end as u64, &[("right", share)], tokens as u64);
+            progress.borrow_mut().step(end as u64, &[("right", share)], tokens as u64);
         }
-        progress.finish();
+        progress.into_inner().finish();
         Ok(all)
     }
 }

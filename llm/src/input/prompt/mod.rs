@@ -209,8 +209,7 @@ impl Template {
         &self.name
     }
 
-    /// Texts that end a response, beside the tokenizer's end tokens; such a text belongs to the response. Evaluation stops at them. Training does
-    /// not: it samples until an end token, which supervised learning teaches after [`Template::target`].
+    /// Texts that end a response, beside the tokenizer's end tokens; such a text belongs to the response: see [`super::stops`].
     pub fn stop(&self) -> &[String] {
         &self.stop
     }

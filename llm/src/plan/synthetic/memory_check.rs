@@ -1,6 +1,7 @@
 //! Whether a run fits a card, and what to change where it does not.
 
 use grpo_lambda_decoder::slots;
+use grpo_lambda_gpu::StatePlace;
 
 use super::predict::StepPrediction;
 use crate::config::Config;
@@ -9,6 +10,30 @@ use crate::eval::eval_slots;
 /// Memory of a card that is not counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
 pub const ALLOWANCE: u64 = 1 << 30;
+
+/// What the ledger calls the optimiser's state.
+const OPTIMISER: [&str; 3] = ["master weights", "rounding residuals", "moments"];
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / (1u64 << 30) as f64
+}
+
+/// Refuses a run whose optimiser's state exceeds the memory of a machine of so many MiB, where it is there.
+///
+/// # Errors
+/// One line that says what to change.
+pub fn host_check(predicted: &StepPrediction, machine: Option<f64>) -> Result<(), String> {
+    let Some(there) = machine.map(|mib| (mib * f64::from(1 << 20)) as u64) else { return Ok(()) };
+    if predicted.host <= there {
+        return Ok(());
+    }
+    Err(format!(
+        "memory.optimiser=host: the optimiser's state takes {:.1} GiB, and the machine has {:.1} GiB of memory: set adam.compensated=false (a \
+         quarter less), or lora.rank=16 (an adapter instead of all weights)",
+        gib(predicted.host),
+        gib(there)
+    ))
+}
 
 /// Refuses a run whose predicted peak plus [`ALLOWANCE`] exceeds `free` bytes.
 ///
@@ -19,7 +44,6 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
     if peak.saturating_add(ALLOWANCE) <= free {
         return Ok(());
     }
-    let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let rl = &config.rl;
     let mut ways = Vec::new();
     // The setting with the largest effect is named first.
@@ -45,6 +69,11 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
             ways.push("memory.recompute_layers=true".to_owned());
         }
         ways.push(format!("memory.micro_batch_tokens={}", half(config.memory.micro_batch_tokens)));
+    }
+    let state: u64 = OPTIMISER.iter().filter_map(|name| predicted.state.get(name)).sum();
+    // An adapter's is not what is short.
+    if config.memory.optimiser == StatePlace::Device && config.lora.is_none() {
+        ways.push(format!("memory.optimiser=host ({:.1} GiB in the machine's memory instead)", gib(state)));
     }
     if config.lora.is_none() {
         ways.push("lora.rank=16 (an adapter instead of all weights)".to_owned());

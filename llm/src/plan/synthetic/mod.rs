@@ -19,7 +19,7 @@ use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
 pub use evaluation::{EvaluationPrediction, EvaluationShape};
-pub use memory_check::{ALLOWANCE, memory_check};
+pub use memory_check::{ALLOWANCE, host_check, memory_check};
 pub use predict::{StepPrediction, StepWork, predict};
 pub use recompute::decided;
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};

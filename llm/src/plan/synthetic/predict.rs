@@ -29,6 +29,8 @@ pub struct StepPrediction {
     pub update: (u64, Uses),
     /// The most that is held in a supervised step; none without supervised learning.
     pub supervised: Option<(u64, Uses)>,
+    /// Bytes of the optimiser's state in the machine's memory.
+    pub host: u64,
     /// Work of one step of decoding, with rows of their mean length.
     pub decode: Work,
     /// Work of a step of training.
@@ -151,7 +153,8 @@ pub fn predict(
     let turns = (rl.prompts_per_step * rl.group_size).div_ceil(at_a_time(config).max(1));
     let steps = (turns * rl.max_new_tokens.saturating_sub(1)) as u64;
     let work = StepWork { prefill, decode: decode.times(steps), ..count.work.get() };
-    Ok(StepPrediction { state, sampling, update, supervised, decode, work, ceilings: dry.ceilings() })
+    let (host, ceilings) = (engine.host_bytes(), dry.ceilings());
+    Ok(StepPrediction { state, sampling, update, supervised, host, decode, work, ceilings })
 }
 
 /// Work of reading the prompts, and of one step of decoding at the mean length of its rows.
@@ -191,7 +194,8 @@ fn supervised_peak(
         return Ok(None);
     }
     let device: Arc<dyn Device> = Arc::new(Dry::default());
-    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.sft.adam.clone()) };
+    let (lora, place) = (config.lora.clone(), config.memory.optimiser);
+    let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.sft.adam.clone()) };
     let mut engine =
         GpuEngine::synthetic(&device, dtype, shape, setup, false, SyntheticWeights::Uninitialised)?;
     let together = (config.memory.micro_batch_tokens / example).clamp(1, config.sft.batch);

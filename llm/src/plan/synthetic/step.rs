@@ -184,7 +184,8 @@ pub fn synthetic_engine(
     dtype: Dtype,
     weights: SyntheticWeights,
 ) -> Result<GpuEngine, Error> {
-    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.rl.adam.clone()) };
+    let (lora, place) = (config.lora.clone(), config.memory.optimiser);
+    let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.rl.adam.clone()) };
     let reference = config.configured().evidence().contains(&EvidenceKind::RefLogps);
     GpuEngine::synthetic(device, dtype, shape, setup, reference, weights)
 }

@@ -63,6 +63,36 @@ fn settings_move_the_memory_they_are_said_to_move() {
     assert!(adapter.decode.products > base.decode.products);
 }
 
+/// In bf16 a weight's gradient of 4 bytes comes and its 2 bytes go back; the state of 16 bytes is read and written, the gradient read.
+#[test]
+fn an_optimiser_on_the_host_takes_its_bytes_from_the_card_and_the_time_of_the_link() {
+    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let weights: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+    let (device, host) = (predicted(&["eval.n=1"]), predicted(&["eval.n=1", "memory.optimiser=host"]));
+    let bytes = 16 * weights as u64;
+    assert_eq!((device.host, host.host), (0, bytes));
+    // The card's arrays have a few numbers more, for alignment.
+    for (on_card, left) in [(device.update.0, host.update.0), (device.sampling.0, host.sampling.0)] {
+        assert!((bytes..bytes + bytes / 20).contains(&(on_card - left)), "{} of {bytes}", on_card - left);
+    }
+    assert!(["master weights", "moments", "rounding residuals"].iter().all(|u| !host.state.contains_key(u)));
+    let (work, c) = (host.work.optimiser, host.ceilings);
+    assert_eq!((work.link, device.work.total().link), (6.0 * weights as f64, 0.0));
+    let seconds = 6.0 * weights as f64 / c.link + 36.0 * weights as f64 / c.host;
+    assert!(work.seconds > seconds && work.seconds < 1.1 * seconds + 1e-4, "{} of {seconds}", work.seconds);
+    assert_eq!(
+        predicted(&["eval.n=1", "memory.optimiser=host", "adam.compensated=false"]).host,
+        bytes / 4 * 3
+    );
+    assert_eq!(host_check(&host, Some(bytes as f64 / f64::from(1 << 20))), Ok(()));
+    let line = host_check(&host, Some(0.01)).expect_err("refused");
+    assert!(line.contains("memory.optimiser=host") && line.contains("lora.rank=16"), "{line}");
+    let line = memory_check(&device, 0, &config(&["eval.n=1"])).expect_err("refused");
+    assert!(line.contains("memory.optimiser=host (0.0 GiB in the machine's memory instead)"), "{line}");
+    let line = memory_check(&host, 0, &config(&["eval.n=1", "memory.optimiser=host"])).expect_err("refused");
+    assert!(!line.contains("memory.optimiser"), "{line}");
+}
+
 /// Per layer: what goes from the hidden state to the heads, attention, a norm, SwiGLU and three products; embedding, last norm, head, and
 /// the sampler.
 #[test]

@@ -104,13 +104,19 @@ impl GpuEngine {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let first = settings.initialise(shape, setup.seed).map_err(Error::Adapter)?;
                 let adapter = Adapter::upload(device, "weights", &layout, &first, dtype)?;
-                let optimiser = GpuAdamW::new(kernels, setup.adam, adapter.tensors(), &first)?;
+                let optimiser =
+                    GpuAdamW::placed(setup.place, kernels, setup.adam, adapter.tensors(), &first)?;
                 model.adapter = Some(adapter);
                 optimiser
             }
-            None => GpuAdamW::new(kernels, setup.adam, model.weights.tensors(), parameters)?,
+            None => GpuAdamW::placed(setup.place, kernels, setup.adam, model.weights.tensors(), parameters)?,
         };
         Ok(GpuEngine { model, reference, optimiser, gradients: None })
+    }
+
+    /// Bytes of the optimiser's state in the host's memory.
+    pub fn host_bytes(&self) -> u64 {
+        self.optimiser.host_bytes()
     }
 
     /// Takes the accumulated gradient; zeros if there is none.
@@ -174,7 +180,7 @@ impl Engine for GpuEngine {
 
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
         let Some((settings, adapter)) = self.adapter()? else {
-            return Ok(Cow::Owned(self.optimiser.master().read()?));
+            return Ok(Cow::Owned(self.optimiser.parameters()?));
         };
         let mut parameters = self.model.weights.tensors().read()?;
         lora::merge(&settings, &adapter, self.shape(), &mut parameters).map_err(Error::Adapter)?;
@@ -192,7 +198,7 @@ impl Engine for GpuEngine {
 
     fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
         let Some(adapter) = &self.model.adapter else { return Ok(None) };
-        Ok(Some((adapter.layout().settings().clone(), self.optimiser.master().read()?)))
+        Ok(Some((adapter.layout().settings().clone(), self.optimiser.parameters()?)))
     }
 
     fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {

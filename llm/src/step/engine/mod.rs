@@ -17,11 +17,12 @@ use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_gpu::StatePlace;
 
 impl TrainingSetup {
-    /// All weights are trained, without a reference policy.
+    /// All weights are trained, without a reference policy; the optimiser's state is where the weights are.
     pub fn new(adam: AdamWSettings) -> Self {
-        TrainingSetup { adam, lora: None, reference: None, seed: 0 }
+        TrainingSetup { adam, place: StatePlace::Device, lora: None, reference: None, seed: 0 }
     }
 }
 
@@ -30,6 +31,8 @@ impl TrainingSetup {
 pub struct TrainingSetup {
     /// The optimiser.
     pub adam: AdamWSettings,
+    /// Where its state is; on the CPU there is but one place.
+    pub place: StatePlace,
     /// The adapter that is trained instead of the weights.
     pub lora: Option<LoraSettings>,
     /// Weights of the frozen policy of a KL term. An adapter needs none: its reference is the model without it.

@@ -21,6 +21,7 @@ use super::noise::CLAMP;
 use super::store::Results;
 use crate::config::Config;
 use crate::eval::{EVAL_BATCH, EvalError, evaluate};
+use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::step::engine::CpuEngine;
 use crate::step::micro_batch::Batch;
@@ -207,8 +208,8 @@ fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
     let problems = lab.problems.distinct(Split::Test, 100)?;
     let sampling =
         SamplingParams { max_new_tokens: lab.config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
-    let found =
-        evaluate(engine, &lab.tokens, (&problems, lab.config.seed), (sampling, EVAL_BATCH), &mut |_| ());
+    let stops = Stops::new(&lab.tokens, lab.problems.stop());
+    let found = evaluate(engine, stops, (&problems, lab.config.seed), (sampling, EVAL_BATCH), &|_, _| ());
     let found = found.map_err(|e| match e {
         EvalError::Rollout(e) => LabError::Rollout(e),
         EvalError::Token(e) => LabError::Token(e),

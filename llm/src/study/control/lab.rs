@@ -13,7 +13,9 @@ use crate::problems::{Problems, TaskError};
 use crate::step::engine::{CpuEngine, TrainingSetup};
 use crate::step::evidence::{EvidenceRequest, EvidenceSettingError};
 use crate::step::sft::{self, SftError};
-use crate::step::{EvidenceSource, PolicyError, Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
+use crate::step::{
+    EvidenceSource, PolicyError, Rollout, StepSettings, StopSource, TextReward, Trainer, TrainingPrompt,
+};
 use crate::train::{TrainError, examples, initial_model, training_prompt};
 
 /// Why an experiment stopped.
@@ -148,11 +150,14 @@ impl Lab {
         let vocabulary = self.start.config().vocab_size;
         let request = EvidenceRequest::of(&self.config.configured(), &self.tokens, vocabulary)?;
         let evidence = request.map(|request| EvidenceSource { request, tokens: self.tokens.clone() });
-        Ok(StepSettings { evidence, ..StepSettings::new(&self.config, self.tokens.eos()) })
+        let stops = StopSource::of(&self.tokens, self.problems.stop());
+        Ok(StepSettings { evidence, stops, ..StepSettings::new(&self.config, self.tokens.eos()) })
     }
 
     fn rewards(&self) -> TextReward<'_> {
-        TextReward::new(&self.tokens, &self.config.reward, self.problems.extraction(), self.config.seed)
+        let Lab { tokens, config, problems, .. } = self;
+        TextReward::new(tokens, &config.reward, problems.extraction(), config.seed)
+            .stopping_at(problems.stop())
     }
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a

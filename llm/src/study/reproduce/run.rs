@@ -8,6 +8,7 @@
 //! ```
 //! A cell belongs to no table: what Table 1 needs of Table 3's cells is found there.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,7 @@ use super::scale::Scale;
 use super::score::{CellScore, CellScores};
 use crate::config::{Config, ConfigError};
 use crate::eval;
+use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::run::progress::{Progress, say};
@@ -326,23 +328,24 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
     let mut scores = Vec::new();
     for benchmark in BENCHMARKS {
         let task = Scale::test(benchmark);
-        let mut progress = Progress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
-        let mut watch = |done: usize| progress.step(done as u64, &[], 0);
+        let progress = Progress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
+        let progress = RefCell::new(progress);
+        let watch = |done: usize, under_way| progress.borrow_mut().evaluated(done as u64, 1, under_way);
         // One test for all models: another seed would be another set of problems.
         let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items as usize);
         let found = eval::evaluate(
             &decoder,
-            &tokens,
+            Stops::new(&tokens, &[]),
             (&problems, TEST_SEED),
             (sampling, eval::EVAL_BATCH),
-            &mut watch,
+            &watch,
         );
         let found = found.map_err(|e| GridError::Eval {
             name: cell.to_string(),
             problem: e.to_string(),
             refused: false,
         })?;
-        progress.finish();
+        progress.into_inner().finish();
         scores.push(CellScore {
             benchmark: benchmark.name.to_owned(),
             correct: found.correct,

@@ -35,6 +35,7 @@ mod tests {
     use super::super::paper::Paper;
     use super::*;
     use crate::config::PRESETS;
+    use crate::input::task::{LengthFilter, TaskSource};
     use grpo_lambda::paper::{self, PerSize, Table2};
 
     fn preset(model: &models::PaperModel) -> Config {
@@ -66,6 +67,9 @@ mod tests {
             assert_eq!(config.sft.schedule.peak, sft.learning_rate);
             let rows = sft.per_device_batch_size * sft.grad_accum * common.num_devices;
             assert_eq!(config.sft.batch, rows as usize);
+            let TaskSource::Dataset(task) = &config.task else { panic!("{size}: no data set") };
+            let (prompt, solution) = (rl.max_prompt_length as usize, sft.max_seq_len as usize);
+            assert_eq!(task.lengths, LengthFilter { prompt: Some(prompt), solution: Some(solution) });
         }
     }
 

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::decoder::inverse;
 use grpo_lambda_decoder::rng::{ScoreError, unit};
-use grpo_lambda_decoder::rollout::{CompletionTest, SamplingRequest};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse};
+use grpo_lambda_decoder::rollout::{
+    CompletionTest, RolloutError, SampledResponse, SamplingProgress, SamplingRequest,
+};
 use grpo_lambda_decoder::slots::Slots;
 use rand_chacha::rand_core::Rng;
 
@@ -156,6 +157,7 @@ struct Rollout<'r, 'd> {
     asked: usize,
     prefill: Duration,
     graph: Option<Box<dyn Graph>>,
+    progress: SamplingProgress,
     out: Vec<SampledResponse>,
 }
 
@@ -199,12 +201,18 @@ impl Rollout<'_, '_> {
             self.sampler.status.write(&status)?;
         }
         let produced = self.sampler.produced.read()?;
+        let mut sampling = 0;
         for (slot, response) in running {
             if status[slot] != Status::Active as u32 || self.due[slot] <= self.steps {
                 self.out[response] = self.response(slot, response, status[slot], produced[slot])?;
                 self.slots.free(slot);
+                self.progress.end(self.out[response].tokens.len());
+            } else {
+                sampling += produced[slot] as usize;
             }
         }
+        self.progress.tokens = self.progress.ended_tokens + sampling;
+        self.request.tell(self.progress);
         Ok(())
     }
 
@@ -256,7 +264,7 @@ impl Rollout<'_, '_> {
 /// Where responses are complete by the request's own criterion, which the host asks of the tokens now and then: what a row samples before it
 /// is asked is dropped, and no other row depends on it.
 struct Endings<'r> {
-    complete: Option<&'r CompletionTest<'r>>,
+    complete: Option<&'r dyn CompletionTest>,
     /// Tokens of every row that were asked about.
     asked: Vec<usize>,
     /// Length of every row that is complete.
@@ -282,7 +290,8 @@ impl<'r> Endings<'r> {
         for &(row, _) in running {
             let (asked, now) = (self.asked[row], produced[row] as usize);
             let tokens = sampler.row(&sampler.tokens, row, now)?;
-            self.ended[row] = (asked + 1..=now).find(|&n| complete(&tokens[..n])).map(|n| n as u32);
+            self.ended[row] =
+                (asked + 1..=now).find(|&n| complete.is_complete(&tokens[..n])).map(|n| n as u32);
             found |= self.ended[row].is_some();
             self.asked[row] = now;
         }
@@ -326,6 +335,7 @@ pub(super) fn sample(
         asked: 0,
         prefill: Duration::ZERO,
         graph: None,
+        progress: request.untouched(),
         out: vec![SampledResponse::default(); request.responses()],
     };
     loop {

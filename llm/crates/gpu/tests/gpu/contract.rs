@@ -1,6 +1,6 @@
 //! What [`Device`] promises, asked of the emulator everywhere and of a CUDA card where there is one.
 //!
-//! On a card: `cargo test -p grpo-lambda-llm --features cuda --test gpu card -- --ignored`.
+//! On a card: `cargo test -p grpo-lambda-gpu --features cuda --test gpu card -- --ignored`.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, StepOutcome};
-use grpo_lambda_gpu::{Device, Dtype, GpuAdamW, Gradients, Kernels, Layout, Weights};
+use grpo_lambda_gpu::{Device, Dtype, GpuAdamW, Gradients, Kernels, Layout, StatePlace, Weights};
 use half::bf16;
 
 use crate::decoder::{Ready, configs, parameters, rows};
@@ -21,11 +21,21 @@ struct Pair {
 
 impl Pair {
     fn new(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, settings: &AdamWSettings) -> Pair {
+        Pair::placed(StatePlace::Device, device, dtype, config, settings)
+    }
+
+    fn placed(
+        place: StatePlace,
+        device: &Arc<dyn Device>,
+        dtype: Dtype,
+        config: &Config,
+        settings: &AdamWSettings,
+    ) -> Pair {
         let (layout, parameters) = (Arc::new(Layout::new(config)), parameters(config));
         let weights = Weights::upload(device, "weights", &layout, &parameters, dtype).unwrap();
         let gradients = Gradients::weights(device, &layout).unwrap();
         let kernels = Kernels { device: device.clone(), dtype };
-        let gpu = GpuAdamW::new(kernels, settings.clone(), weights.tensors(), &parameters).unwrap();
+        let gpu = GpuAdamW::placed(place, kernels, settings.clone(), weights.tensors(), &parameters).unwrap();
         let cpu = AdamW::new(settings.clone(), parameters.into_iter().map(|(name, t)| (name, t.data)));
         Pair { cpu, gpu, weights, gradients }
     }
@@ -85,6 +95,54 @@ fn steps_and_states_have_the_cpu_s_bits() {
     }
 }
 
+/// With clipping: the norm is the device's wherever the state is. A skipped step, and states that go from one place to the other, between.
+#[test]
+fn a_state_on_the_host_moves_the_weights_to_the_bits_of_one_on_the_device() {
+    for (dtype, shape, compensated) in [(Dtype::Bf16, 3, true), (Dtype::F32, 0, false)] {
+        let (_, config) = configs().remove(shape);
+        let settings = AdamWSettings {
+            weight_decay: 0.1,
+            max_grad_norm: Some(0.1),
+            compensated,
+            ..AdamWSettings::default()
+        };
+        let Some(device) = Emulated::start() else { return };
+        let [mut here, mut there, mut swapped] = [StatePlace::Device, StatePlace::Host, StatePlace::Host]
+            .map(|place| Pair::placed(place, &device, dtype, &config, &settings));
+        let elements: usize = there.cpu.parameters().map(|(_, w)| w.len()).sum();
+        let bytes = (if compensated { 16 } else { 12 }) * elements as u64;
+        assert_eq!((here.gpu.host_bytes(), there.gpu.host_bytes()), (0, bytes));
+        assert!(here.gpu.master().is_some() && there.gpu.master().is_none());
+        let same = |a: &Pair, b: &Pair, when: &str| {
+            assert!(a.gpu.to_bytes().unwrap() == b.gpu.to_bytes().unwrap(), "{when}: the states differ");
+            let [a, b] = [a, b].map(|pair| pair.weights.tensors().read().unwrap());
+            assert!(a == b, "{when}: the weights differ");
+        };
+        for step in 0..4 {
+            let mut gradient = gradient(&config, step);
+            if step == 2 {
+                gradient.values_mut().next().unwrap().data[0] = f32::NAN;
+            }
+            let (_, found) = there.step(1e-2, &gradient);
+            assert_eq!(found, here.step(1e-2, &gradient).1);
+            assert_eq!(matches!(found, StepOutcome::Skipped { .. }), step == 2);
+            same(&there, &here, &format!("{dtype:?}, step {step}"));
+            if step == 1 {
+                swapped.gpu.restore(&here.gpu.to_bytes().unwrap(), swapped.weights.tensors()).unwrap();
+                same(&swapped, &here, "restored");
+            }
+            if step > 1 {
+                swapped.step(1e-2, &gradient);
+                same(&swapped, &here, "continued");
+            }
+        }
+        assert!(there.gpu.steps() == 3 && there.gpu.parameters().unwrap() == here.gpu.parameters().unwrap());
+        let before = there.gpu.to_bytes().unwrap();
+        there.gpu.restore(&before[1..], there.weights.tensors()).unwrap_err();
+        assert!(there.gpu.to_bytes().unwrap() == before);
+    }
+}
+
 #[test]
 fn clipping_is_the_cpu_s_up_to_the_last_place_of_the_norm() {
     let (_, config) = configs().remove(0);
@@ -100,7 +158,7 @@ fn clipping_is_the_cpu_s_up_to_the_last_place_of_the_norm() {
         };
         assert!(scale < 0.9, "clipping does not bind: {scale}");
         assert!((norm / grad_norm - 1.0).abs() < 1e-14 && (by / scale - 1.0).abs() < 1e-14, "{both:?}");
-        for (name, tensor) in pair.gpu.master().read().unwrap() {
+        for (name, tensor) in pair.gpu.parameters().unwrap() {
             for (a, b) in tensor.data.iter().zip(pair.cpu.weights(&name).unwrap()) {
                 assert!((a - b).abs() <= 1e-6 * b.abs().max(1e-3), "{name}: {a} {b}");
             }

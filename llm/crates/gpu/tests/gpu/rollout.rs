@@ -1,5 +1,6 @@
 //! Responses sampled on the device, against the CPU's.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::drift::Drift;
@@ -8,7 +9,7 @@ use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingRequest};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingProgress, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::decode::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
@@ -303,6 +304,34 @@ fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
         let cache = cache_bytes(&shape(), dtype, 4);
         let held = model.device.ledger().peak().1["keys and values"];
         assert_eq!(held, 2 * Ledger::rounded(cache / 2));
+    }
+}
+
+/// In any number of slots, on both devices; with nothing that ends a response early there is less to ask, and all is told at the end.
+#[test]
+fn a_watch_is_told_of_every_token_and_every_end() {
+    let Some(model) = model(Dtype::F32) else { return };
+    let cpu = cpu(&shape());
+    for slots in [None, Some(2)] {
+        for eos in [&EOS[..], &[]] {
+            let told = RefCell::new(Vec::new());
+            let watch = |progress: SamplingProgress| told.borrow_mut().push(progress);
+            let ask = SamplingRequest { slots, eos, watch: Some(&watch), ..ask(&PROMPTS, 2, 1.0) };
+            for on_cpu in [true, false] {
+                let responses = if on_cpu { cpu.generate(&ask).unwrap() } else { model.generate(&ask) };
+                let told = told.take();
+                let tokens: usize = responses.iter().flatten().map(|r| r.tokens.len()).sum();
+                let n = 2 * PROMPTS.len();
+                let whole =
+                    SamplingProgress { tokens, ended: n, ended_tokens: tokens, responses: n, most: n * NEW };
+                assert_eq!(told.last(), Some(&whole));
+                assert_eq!(whole.share(), 1.0);
+                let grows = |pair: &[SamplingProgress]| {
+                    pair[0].tokens <= pair[1].tokens && pair[0].ended <= pair[1].ended
+                };
+                assert!(told.windows(2).all(grows) && told.iter().all(|p| p.ended_tokens <= p.tokens));
+            }
+        }
     }
 }
 

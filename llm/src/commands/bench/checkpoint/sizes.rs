@@ -3,6 +3,7 @@
 use grpo_lambda_decoder::model::Rows;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::SamplingParams;
+use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_grade::Gold;
 
 use super::super::BenchArgs;
@@ -63,9 +64,15 @@ impl Sizes {
         StepSettings {
             sampling,
             eos: Vec::new(),
+            stops: None,
             seed: 0,
             inner_updates: 1,
-            memory: MemoryConfig { micro_batch_tokens: usize::MAX, recompute_layers: false, slots: None },
+            memory: MemoryConfig {
+                micro_batch_tokens: usize::MAX,
+                recompute_layers: false,
+                optimiser: StatePlace::Device,
+                slots: None,
+            },
             reference: false,
             evidence: None,
             max_logp_error: f64::INFINITY,

@@ -11,9 +11,9 @@ use grpo_lambda_gpu::{Device, Dtype};
 use super::super::super::Failure;
 use super::super::{BenchArgs, median};
 use super::plan::{Bench, failed};
-use super::predict::predicted;
 use super::report::{BenchReport, CardMemory};
-use crate::plan::synthetic::{self, StepTimings, synthetic_engine};
+use crate::plan::memory;
+use crate::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
 use crate::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
 use crate::study::reproduce::cost::{Accelerator, of_device};
 
@@ -69,10 +69,15 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
 }
 
 /// On a card, after a look whether the step fits.
-pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) -> Result<String, Failure> {
-    let prediction = predicted(bench, bench.dtype)?;
+pub(super) fn card(
+    bench: &Bench,
+    prediction: StepPrediction,
+    args: &BenchArgs,
+    device: &Arc<dyn Device>,
+) -> Result<String, Failure> {
     let (free, _) = device.memory().map_err(Failure::broke)?;
     synthetic::memory_check(&prediction, free, &bench.config).map_err(Failure::refused)?;
+    synthetic::host_check(&prediction, memory::total_mib()).map_err(Failure::refused)?;
     let reached = probe::measure(device, bench.dtype).map_err(Failure::broke)?;
     let (before, counted_before) = (held_now(device)?, device.ledger().total());
     device.ledger().forget_peak();
@@ -89,7 +94,7 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
         peaks.push(("data sheet", of(sheet)));
     }
     let (now, counted) = (device.driver_memory().map_err(Failure::broke)?, device.ledger().peak().0);
-    let memory = CardMemory {
+    let held = CardMemory {
         predicted: prediction,
         counted: counted - counted_before,
         found: now.peak.saturating_sub(before),
@@ -97,7 +102,7 @@ pub(super) fn card(bench: &Bench, args: &BenchArgs, device: &Arc<dyn Device>) ->
         made,
     };
     let report = BenchReport { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
-    Ok(report.text(Some(memory)))
+    Ok(report.text(Some(held)))
 }
 
 /// Bytes that the driver holds for what is allocated now, from where its peak begins again.

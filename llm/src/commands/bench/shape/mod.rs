@@ -78,7 +78,10 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
     }
     let bench = Bench::new(args, name)?;
     let free = (gib * f64::from(1 << 30)) as u64;
-    let counted = |bench: Bench| dry(&bench.decided(free)?, free);
+    let counted = |bench: Bench| {
+        let (bench, prediction) = bench.decided(free)?;
+        dry(&bench, &prediction, free)
+    };
     use_threads(args.threads.unwrap_or(0))?;
     match args.shape.device {
         Some(BenchDevice::Dry) => print(&counted(bench)?),
@@ -89,7 +92,8 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
         other => match find_card(bench.dtype, say) {
             CardSearch::Card(device) => {
                 let (free, _) = device.memory().map_err(Failure::broke)?;
-                print(&card(&bench.decided(free)?, args, &device)?)
+                let (bench, prediction) = bench.decided(free)?;
+                print(&card(&bench, prediction, args, &device)?)
             }
             CardSearch::NotBuilt if other.is_some() => Err(Failure::refused(
                 "--device cuda: this llm-train was built without CUDA: build it with --features cuda, or give --device dry or cpu",

@@ -2,13 +2,13 @@
 
 use grpo_lambda::group::{EvidenceKind, Group, Response};
 use grpo_lambda_decoder::model::{Config as Shape, Rows};
-use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::{Dtype, StatePlace};
 use serde_json::{Value, json};
 
 use super::super::super::Failure;
 use super::super::BenchArgs;
 use crate::config::Config;
-use crate::plan::synthetic::{self, SyntheticStepError};
+use crate::plan::synthetic::{self, StepPrediction, SyntheticStepError};
 use crate::plan::{roofline, shapes};
 use crate::problems::MaxLengths;
 use crate::step::micro_batch::Batch;
@@ -90,11 +90,11 @@ impl Bench {
         MaxLengths { prompt: self.prompt_tokens, example: 0 }
     }
 
-    /// The same with what is left to the memory of a card decided for one with `free` bytes.
-    pub(super) fn decided(self, free: u64) -> Result<Bench, Failure> {
+    /// The same with what is left to the memory of a card decided for one with `free` bytes, and the step that is predicted for it.
+    pub(super) fn decided(self, free: u64) -> Result<(Bench, StepPrediction), Failure> {
         let decided = synthetic::decided(&self.shape, &self.config, self.dtype, self.longest(), free);
-        let (config, _) = decided.map_err(failed)?;
-        Ok(Bench { config, ..self })
+        let (config, prediction) = decided.map_err(failed)?;
+        Ok((Bench { config, ..self }, prediction))
     }
 
     /// Tokens, and operations of a forward pass, of the micro-batches of one update.
@@ -157,7 +157,12 @@ impl Bench {
             rl.group_size,
             rl.max_new_tokens,
             if reference { ", scored by a reference" } else { "" },
-            if self.config.memory.recompute_layers { ", layers recomputed" } else { "" },
+            match (self.config.memory.recompute_layers, self.config.memory.optimiser) {
+                (true, StatePlace::Device) => ", layers recomputed",
+                (true, StatePlace::Host) => ", layers recomputed, the optimiser on the host",
+                (false, StatePlace::Device) => "",
+                (false, StatePlace::Host) => ", the optimiser on the host",
+            },
         )
     }
 
@@ -168,6 +173,7 @@ impl Bench {
             "prompts": rl.prompts_per_step, "prompt_tokens": self.prompt_tokens, "group": rl.group_size,
             "new_tokens": rl.max_new_tokens, "inner_updates": rl.inner_updates,
             "micro_batch_tokens": self.config.memory.micro_batch_tokens, "recompute_layers": self.config.memory.recompute_layers,
+            "optimiser": if self.config.memory.optimiser == StatePlace::Host { "host" } else { "device" },
             "method": self.config.method,
         })
     }

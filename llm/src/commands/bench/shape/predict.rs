@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::dry::Work;
 use grpo_lambda_gpu::ledger::Uses;
 use serde_json::{Map, Value, json};
@@ -11,18 +10,14 @@ use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
 use super::plan::{Bench, failed};
 use crate::eval::EVAL_BATCH;
-use crate::plan::synthetic::{EvaluationShape, StepPrediction, predict};
-
-pub(super) fn predicted(bench: &Bench, dtype: Dtype) -> Result<StepPrediction, Failure> {
-    predict(&bench.shape, &bench.config, dtype, bench.longest()).map_err(failed)
-}
+use crate::plan::synthetic::{EvaluationShape, StepPrediction};
 
 /// New tokens of the evaluation that is counted, where the context has room for them.
 const EVALUATED: usize = 32_768;
 
-/// Counts without computing, for a card with `free` bytes.
-pub(super) fn dry(bench: &Bench, free: u64) -> Result<String, Failure> {
-    let (p, counts) = (predicted(bench, bench.dtype)?, bench.counts(bench.dtype));
+/// What a step is predicted to take, and what an evaluation on a card with `free` bytes.
+pub(super) fn dry(bench: &Bench, p: &StepPrediction, free: u64) -> Result<String, Failure> {
+    let counts = bench.counts(bench.dtype);
     let rl = &bench.config.rl;
     let per_step = counts.decode_bytes / (rl.max_new_tokens as f64 - 1.0).max(1.0);
     let mut text = bench.describe("no device", bench.dtype);
@@ -39,8 +34,11 @@ pub(super) fn dry(bench: &Bench, free: u64) -> Result<String, Failure> {
         counts.update_operations / 1e12,
         counts.recomputed_operations / 1e12
     );
-    write_work(&mut text, &p);
+    write_work(&mut text, p);
     let _ = writeln!(text, "memory: {} while sampling, {} in an update", gib(p.sampling.0), gib(p.update.0));
+    if p.host > 0 {
+        let _ = writeln!(text, "  and {} of the optimiser in the machine's memory", gib(p.host));
+    }
     p.peak().1.iter().filter(|(_, bytes)| **bytes > 0).for_each(|(use_, bytes)| {
         let _ = writeln!(text, "  {use_:20}{:>12}", gib(*bytes));
     });
@@ -63,12 +61,12 @@ pub(super) fn dry(bench: &Bench, free: u64) -> Result<String, Failure> {
         "settings": bench.settings("dry", bench.dtype),
         "decode_step": {"launches": p.decode.launches, "products": p.decode.products, "gflop": p.decode.operations / 1e9, "bytes": per_step},
         "predicted_step_s": p.work.total().seconds,
-        "predicted": work(&p),
+        "predicted": work(p),
         "update_tflop": counts.update_operations / 1e12,
         "recomputed_tflop": counts.recomputed_operations / 1e12,
         "sampled_tokens": counts.sampled,
         "updated_tokens": counts.updated,
-        "memory": memory(&p),
+        "memory": memory(p),
         "evaluation": {
             "new_tokens": new_tokens,
             "slots": evaluation.map_or(0, |found| found.slots),
@@ -100,19 +98,30 @@ fn write_work(text: &mut String, p: &StepPrediction) {
             work.launches, work.products, work.seconds
         );
     }
+    let link = p.work.total().link;
+    if link > 0.0 {
+        let _ = writeln!(
+            text,
+            "  of which {:.1} GB go between card and host at {:.0} GB/s, and the host's memory gives {:.0} GB/s: both assumed",
+            link / 1e9,
+            c.link / 1e9,
+            c.host / 1e9
+        );
+    }
 }
 
 /// The same for the JSON line.
 fn work(p: &StepPrediction) -> Value {
     let of = |work: Work| {
         json!({
-            "launches": work.launches, "products": work.products, "bytes": work.bytes, "flop": work.operations, "seconds": work.seconds,
+            "launches": work.launches, "products": work.products, "bytes": work.bytes, "flop": work.operations,
+            "link_bytes": work.link, "seconds": work.seconds,
         })
     };
     let phases: Map<String, Value> =
         p.work.phases().into_iter().map(|(name, work)| (name.to_owned(), of(work))).collect();
     let c = p.ceilings;
-    json!({"bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "phases": phases})
+    json!({"bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "link_bytes_per_s": c.link, "host_bytes_per_s": c.host, "phases": phases})
 }
 
 /// The memory of a prediction, for the JSON line.
@@ -120,6 +129,6 @@ pub(super) fn memory(p: &StepPrediction) -> Value {
     let held = |uses: &Uses| uses.iter().filter(|(_, b)| **b > 0).map(|(n, b)| (*n, *b)).collect::<Uses>();
     let (peak, uses) = p.peak();
     json!({
-        "state": held(&p.state), "sampling_bytes": p.sampling.0, "update_bytes": p.update.0, "peak_bytes": peak, "at_peak": held(uses),
+        "state": held(&p.state), "host_bytes": p.host, "sampling_bytes": p.sampling.0, "update_bytes": p.update.0, "peak_bytes": peak, "at_peak": held(uses),
     })
 }

@@ -33,16 +33,23 @@ fn small(args: &BenchArgs) -> Bench {
     Bench { shape: Shape::qwen2(61, 32, 2, 4, 2), ..bench }
 }
 
+/// It, measured on a device whose memory keeps no layer.
+fn on_card(args: &BenchArgs, device: &Arc<dyn Device>) -> String {
+    let (bench, prediction) = small(args).decided(0).expect("counted");
+    card(&bench, prediction, args, device).expect("measured")
+}
+
 fn json(text: &str) -> Value {
     serde_json::from_str(text.lines().last().unwrap_or_default()).expect("JSON")
 }
 
 #[test]
 fn the_memory_of_a_step_is_what_was_predicted_to_the_byte() {
-    for more in [&[][..], &["--lora"], &["--dtype", "f32", "memory.recompute_layers=false"]] {
+    let host = "memory.optimiser=host";
+    for more in [&[][..], &["--lora"], &[host], &["--dtype", "f32", "memory.recompute_layers=false"]] {
         let args = args(more);
         let device: Arc<dyn Device> = Arc::new(Dry::default());
-        let text = card(&small(&args), &args, &device).expect("measured");
+        let text = on_card(&args, &device);
         let memory = json(&text)["memory"].clone();
         assert_eq!(memory["counted_bytes"], memory["predicted"]["peak_bytes"], "{text}");
         assert_eq!(memory["peak_bytes"], memory["counted_bytes"], "{text}");
@@ -127,7 +134,7 @@ impl Device for Paged {
 fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
     let (args, paged) = (args(&[]), Arc::new(Paged::default()));
     let device: Arc<dyn Device> = paged.clone();
-    let text = card(&small(&args), &args, &device).expect("measured");
+    let text = on_card(&args, &device);
     let memory = json(&text)["memory"].clone();
     let number = |name: &str| memory[name].as_u64().expect(name);
     assert_eq!(memory["counted_bytes"], memory["predicted"]["peak_bytes"]);
@@ -188,16 +195,20 @@ fn settings_come_from_the_preset_unless_given() {
 fn a_dry_bench_counts_the_phases_of_a_step() {
     let args = sized("40", &["--prompt-tokens", "30", "memory.recompute_layers=auto"]);
     let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted");
-    let found = json(&dry(&bench.decided(0).expect("counted"), 0).expect("counted"));
+    let dry = |bench: Bench, free: u64| {
+        let (bench, prediction) = bench.decided(free).expect("counted");
+        json(&dry(&bench, &prediction, free).expect("counted"))
+    };
+    let found = dry(bench, 0);
     assert_eq!(found["settings"]["recompute_layers"], true);
-    let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted").decided(u64::MAX).expect("counted");
-    let found = json(&dry(&bench, u64::MAX).expect("counted"));
+    let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted");
+    let read = bench.counts(Dtype::Bf16).decode_bytes;
+    let found = dry(bench, u64::MAX);
     assert_eq!(found["settings"]["recompute_layers"], false);
     let phases = found["predicted"]["phases"].as_object().expect("phases");
     let seconds: f64 = phases.values().map(|phase| phase["seconds"].as_f64().expect("a number")).sum();
     let total = found["predicted_step_s"].as_f64().expect("a number");
     assert!(total > 0.0 && (total - seconds).abs() < 1e-12 * total, "{found}");
-    let read = bench.counts(Dtype::Bf16).decode_bytes;
     let counted = phases["decode"]["bytes"].as_f64().expect("a number");
     assert!(counted > read && counted < 1.05 * read, "{counted} of {read} bytes");
 }

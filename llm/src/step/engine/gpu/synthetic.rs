@@ -8,7 +8,8 @@ use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::ptr::Float;
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
-    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, Weights, random,
+    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, StatePlace, Weights,
+    random,
 };
 
 use super::{GpuEngine, GpuModel};
@@ -29,6 +30,23 @@ impl SyntheticWeights {
             SyntheticWeights::Random => random::fill(tensors, seed, 0.02),
             SyntheticWeights::Uninitialised => Ok(()),
         }
+    }
+
+    /// The optimiser of weights that are filled.
+    fn optimiser(
+        self,
+        kernels: &Kernels,
+        setup: &TrainingSetup,
+        trained: &Tensors,
+    ) -> Result<GpuAdamW, DeviceError> {
+        // What is on the host starts from there: no kernel fills it.
+        let start = match (self, setup.place) {
+            (SyntheticWeights::Random, StatePlace::Host) => trained.read()?,
+            _ => Parameters::new(),
+        };
+        let optimiser = GpuAdamW::placed(setup.place, kernels.clone(), setup.adam.clone(), trained, &start)?;
+        optimiser.master().map_or(Ok(()), |master| self.fill(master, setup.seed))?;
+        Ok(optimiser)
     }
 }
 
@@ -68,21 +86,15 @@ impl GpuEngine {
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
         fill_with.fill(weights.tensors(), seed)?;
         let kernels = Kernels { device: device.clone(), dtype };
-        let none = Parameters::new();
         let (adapter, optimiser) = match &setup.lora {
             Some(settings) => {
                 let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
                 let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
-                let optimiser = GpuAdamW::new(kernels.clone(), setup.adam, adapter.tensors(), &none)?;
                 fill_with.fill(adapter.tensors(), seed)?;
-                fill_with.fill(optimiser.master(), seed)?;
+                let optimiser = fill_with.optimiser(&kernels, &setup, adapter.tensors())?;
                 (Some(adapter), optimiser)
             }
-            None => {
-                let optimiser = GpuAdamW::new(kernels.clone(), setup.adam, weights.tensors(), &none)?;
-                fill_with.fill(optimiser.master(), seed)?;
-                (None, optimiser)
-            }
+            None => (None, fill_with.optimiser(&kernels, &setup, weights.tensors())?),
         };
         let reference = match reference && adapter.is_none() {
             true => {
