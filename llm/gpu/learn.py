@@ -69,7 +69,7 @@ def summary(rows):
 
 def off_policy(rows):
     """What differs from the figures of an update on the policy that sampled, of rows by column; no step at all is no success either."""
-    apart = [f"step {r['step']}: {k} = {r[k]}" for r in rows for k, must in ON_POLICY.items() if r[k] and float(r[k]) != must]
+    apart = [f"step {r['step']}: {k} = {r[k]}" for r in rows for k, must in ON_POLICY.items() if r[k] == "" or float(r[k]) != must]
     return apart if rows else ["no step of RL"]
 
 

@@ -131,16 +131,22 @@ quick() {
   in_time
   card_tests
   mkdir -p "$out/work/bench"
-  local used=$out/work/used.mib watcher=
-  # What is in use of the card, five times a second, by its driver.
-  if command -v nvidia-smi >/dev/null; then
-    nvidia-smi -i 0 --query-gpu=memory.used --format=csv,noheader,nounits -lms 200 >"$used" &
-    watcher=$!
-  fi
-  shape quick qwen2.5-math-1.5b --steps 2 --warmup 1
-  if [ -n "$watcher" ]; then kill "$watcher"; else echo 0 >"$used"; fi
-  { echo "# $(head_of "nvidia-smi while llm-train bench ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
+  if [ ! -s "$out/work/bench/quick.json" ]; then watched shape quick qwen2.5-math-1.5b --steps 2 --warmup 1; fi
   collect_bench
+}
+
+# Runs a command and writes down the most that was in use of the card meanwhile, by its driver, asked five times a second.
+watched() {
+  local used=$out/work/used.mib watcher=
+  echo 0 >"$used"
+  if command -v nvidia-smi >/dev/null; then
+    nvidia-smi -i 0 --query-gpu=memory.used --format=csv,noheader,nounits -lms 200 >>"$used" &
+    watcher=$!
+    trap "kill $watcher 2>/dev/null || true" EXIT
+  fi
+  "$@"
+  [ -z "$watcher" ] || kill "$watcher"
+  { echo "# $(head_of "nvidia-smi while llm-train bench ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
 }
 
 # compute-sanitizer, or in a rehearsal what it is asked to run.
@@ -205,11 +211,12 @@ miniature=(model.hidden=16 model.layers=1 model.heads=2 model.kv_heads=1 model.i
   sft.batch=4 sft.warmup=1 rl.prompts_per_step=2 rl.group_size=4 rl.warmup=1 rl.max_new_tokens=16)
 
 steps() {
-  local run=$out/work/steps settings=(device=cuda dtype=bf16 sft.steps=200 rl.steps=20 eval.n=100 eval.every=0 checkpoint.every=1000
-    method.name=grpo_lambda method.clamp=none)
-  if [ -n "$rehearse" ]; then settings+=(device=cpu dtype=auto sft.steps=4 rl.steps=3 eval.n=4 "${miniature[@]}"); fi
+  local run=$out/work/steps status=0 settings=(device=cuda dtype=bf16 sft.steps=200 rl.steps=20 eval.n=100)
+  if [ -n "$rehearse" ]; then settings=(device=cpu sft.steps=4 rl.steps=3 eval.n=4 "${miniature[@]}"); fi
+  settings+=(eval.every=0 checkpoint.every=1000 method.name=grpo_lambda method.clamp=none)
   in_time
-  timeout -s INT -k 15 "$(left)" $llm train --preset gpu-learn --run "$run" "${settings[@]}" >&2 || { failed "training failed with $?"; return; }
+  timeout -s INT -k 15 "$(left)" $llm train --preset gpu-learn --run "$run" "${settings[@]}" >&2 || status=$?
+  case $status in 0) ;; 124 | 130 | 137) out_of_time ;; *) failed "training failed with $status"; return ;; esac
   $python "$here/learn.py" steps "$run" "$out/gpu_steps.csv" --head "$(head_of "llm-train train --preset gpu-learn ${settings[*]}")" ||
     failed "something is clipped on-policy"
 }

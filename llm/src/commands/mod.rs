@@ -164,7 +164,7 @@ struct Loaded {
     tokens: ModelTokenizer,
     /// `f32` on the CPU, the card's type and name, or the server.
     numbers: String,
-    /// On a card: its type, and the bytes that were free before the model was there.
+    /// On a card: its type, and the bytes that were free before the weights were there.
     card: Option<(Dtype, u64)>,
 }
 
@@ -188,17 +188,28 @@ fn load(
     if let Some(line) = told {
         say(&line);
     }
-    let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     match chosen {
         ComputeDevice::Cpu => {
-            let model = Box::new(Decoder::new(shape.clone(), parameters).map_err(Failure::refused)?);
+            let model = Box::new(load_model(directory)?);
             Ok(Loaded { model, shape, tokens, numbers: "f32".to_owned(), card: None })
         }
         ComputeDevice::Cuda(card, dtype) => {
             let (free, _) = card.memory().map_err(Failure::broke)?;
-            let model = Box::new(GpuModel::new(&card, dtype, &shape, &parameters).map_err(Failure::broke)?);
-            let numbers = format!("{} on {}", dtype.name(), card.name());
-            Ok(Loaded { model, shape, tokens, numbers, card: Some((dtype, free)) })
+            let found = GpuModel::load(&card, dtype, &shape, directory);
+            let model = found.map_err(|e| match e {
+                model::Error::Device(e) => Failure::broke(e),
+                e => Failure::refused(e),
+            })?;
+            let adapter = model.adapter_bytes();
+            let unmerged = if adapter > 0 { ", the adapter unmerged," } else { "" };
+            let numbers = format!("{}{unmerged} on {}", dtype.name(), card.name());
+            Ok(Loaded {
+                model: Box::new(model),
+                shape,
+                tokens,
+                numbers,
+                card: Some((dtype, free.saturating_sub(adapter))),
+            })
         }
     }
 }

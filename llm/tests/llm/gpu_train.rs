@@ -4,11 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model;
+use grpo_lambda_decoder::model::{self, weights};
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_llm::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
 use grpo_lambda_llm::train::{RunSummary, train_on};
 
 use crate::common::checkpoint;
@@ -202,4 +205,33 @@ fn a_run_that_will_not_fit_the_card_is_refused_before_it_writes_anything() {
     let line = error.to_string();
     assert!(line.starts_with("the card has 1.0 GiB free; ") && line.contains("lora.rank=16"), "{line}");
     assert!(!line.contains('\n'), "{line}");
+}
+
+/// The policy of a run is its weights in bf16 and its adapter beside them; merged and then rounded it would be another.
+#[test]
+fn a_card_evaluates_an_adapter_beside_its_weights_as_the_run_sampled_it() {
+    let Some(device) = Emulated::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(&["lora.rank=2", "rl.steps=0", "sft.steps=12", "sft.lr=1e-2", "checkpoint.every=50"]);
+    let last = run(&device, Dtype::Bf16, &config, directory.path()).checkpoint;
+    let shape = model::Config::load(&last).unwrap();
+    let address =
+        |p: usize, r: usize| Address::new(9, Purpose::Evaluation).prompt(p as u64).response(r as u64);
+    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 1.0 };
+    let prompts: [&[u32]; 2] = [&[5, 6, 7], &[9, 3]];
+    let sampled = |model: &dyn Sampler| {
+        model.generate(&SamplingRequest::new(&prompts, 3, &[], sampling, &address)).unwrap()
+    };
+    // The engine that the run would continue with.
+    let base = weights::load(&last.join("reference"), &shape).unwrap();
+    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.sft.adam.clone()) };
+    let mut engine = GpuEngine::new(&device, Dtype::Bf16, &shape, &base, setup).unwrap();
+    engine.restore_optimiser(&fs::read(last.join("optimiser.state")).unwrap()).unwrap();
+    let apart = GpuModel::load(&device, Dtype::Bf16, &shape, &last).unwrap();
+    assert!(apart.adapter_bytes() > 0 && sampled(&apart) == sampled(&engine));
+    let merged = weights::load(&last, &shape).unwrap();
+    let merged = GpuModel::new(&device, Dtype::Bf16, &shape, &merged).unwrap();
+    assert!(sampled(&merged) != sampled(&engine), "merged weights round alike");
+    // In f32 nothing is lost, and a run without an adapter has none.
+    assert_eq!(GpuModel::load(&device, Dtype::F32, &shape, &last).unwrap().adapter_bytes(), 0);
 }

@@ -50,9 +50,13 @@ pub(super) fn section(shape: &Shape, config: &Config, prompt_tokens: usize) -> S
             Ok(p) => {
                 let (peak, of) = p.peak();
                 let (sampling, update) = (gib(p.sampling.0), gib(p.update.0));
+                let host = match p.host {
+                    0 => String::new(),
+                    bytes => format!("; the optimiser's {} are in the machine's memory", gib(bytes)),
+                };
                 let _ = writeln!(
                     text,
-                    "{:20}{:>10}   sampling {sampling}, update {update}; at the peak: {}",
+                    "{:20}{:>10}   sampling {sampling}, update {update}; at the peak: {}{host}",
                     case.name,
                     gib(*peak),
                     uses(of)

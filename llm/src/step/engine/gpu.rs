@@ -6,6 +6,7 @@ pub use synthetic::SyntheticWeights;
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::{self, LoraSettings};
@@ -48,6 +49,50 @@ impl GpuModel {
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
         Ok(GpuModel { decoder, weights, adapter: None })
+    }
+
+    /// The same with this adapter beside them, unmerged: merged, the two would be rounded together.
+    ///
+    /// # Errors
+    /// As [`GpuModel::new`], and when the adapter does not fit the shape.
+    fn with_adapter(
+        self,
+        settings: &LoraSettings,
+        adapter: &Parameters<f32>,
+        dtype: Dtype,
+    ) -> Result<Self, Error> {
+        let device = &self.decoder.kernels().device;
+        let layout = Arc::new(AdapterLayout::new(settings, self.decoder.config()).map_err(Error::Adapter)?);
+        let adapter = Adapter::upload(device, "weights", &layout, adapter, dtype)?;
+        Ok(GpuModel { adapter: Some(adapter), ..self })
+    }
+
+    /// The model of a checkpoint directory. The adapter of a run in bf16 stays beside its weights, as in training: merged into weights that are
+    /// rounded, it would lose its smallest changes.
+    ///
+    /// # Errors
+    /// When a file cannot be read or holds no such model, there is too little memory or the device fails.
+    pub fn load(
+        device: &Arc<dyn Device>,
+        dtype: Dtype,
+        shape: &Config,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let (own, base) = (directory.join("adapter"), directory.join("reference"));
+        let apart = dtype == Dtype::Bf16 && own.join(lora::CONFIG_FILE).is_file() && base.is_dir();
+        if !apart {
+            return GpuModel::new(device, dtype, shape, &weights::load(directory, shape)?);
+        }
+        let (settings, adapter) = lora::load(&own, shape)?;
+        let model = GpuModel::new(device, dtype, shape, &weights::load(&base, shape)?)?;
+        model.with_adapter(&settings, &adapter, dtype)
+    }
+
+    /// Bytes of the adapter beside the weights; 0 without one.
+    pub fn adapter_bytes(&self) -> u64 {
+        let bytes =
+            |adapter: &Adapter| adapter.tensors().flat().len() * adapter.tensors().dtype().bytes() as u64;
+        self.adapter.as_ref().map_or(0, bytes)
     }
 
     /// The tensors that are trained.
