@@ -222,7 +222,8 @@ impl Progress {
         let problems = within.responses as f64 / samples.max(1) as f64;
         let to_do = self.speed.total.saturating_sub(step) as f64 / problems;
         let SamplingProgress { tokens, ended, responses, .. } = within;
-        let mut line = format!("{step}/{}  {ended} of {responses} responses ended", self.speed.total);
+        let mut line =
+            format!("{step}/{}  {ended} of the next {responses} responses ended", self.speed.total);
         if since > 0.0 && tokens > 0 {
             let left = since * (to_do / within.share() - 1.0).max(0.0);
             let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
@@ -316,27 +317,23 @@ mod tests {
         let page = Page::default();
         let mut progress = Progress::plain("aime", 0, 20, Box::new(page.clone()));
         let within = SamplingProgress { responses: 20, most: 20_000, ..SamplingProgress::default() };
-        let mut at = |seconds, step, tokens, ended, ended_tokens| {
-            let within = SamplingProgress { tokens, ended, ended_tokens, ..within };
+        let mut at = |seconds, step, tokens, ended| {
+            let within = SamplingProgress { tokens, ended, ..within };
             progress.within_at(Duration::from_secs(seconds), step, 2, within);
         };
-        at(2, 0, 500, 0, 0);
-        // A tenth of what is possible; then responses of 100 tokens, of which there are half as many.
-        at(10, 0, 2000, 0, 0);
-        at(20, 0, 1000, 4, 400);
-        at(21, 0, 1050, 4, 400);
+        at(2, 0, 500, 0);
+        // A tenth of what is possible; then a fifth of the responses have ended.
+        at(10, 0, 2000, 0);
+        at(20, 0, 2400, 4);
+        at(21, 0, 2450, 4);
         progress.step_at(Duration::from_secs(40), 10, &[("right", 0.5)], 4000);
-        progress.within_at(
-            Duration::from_secs(50),
-            10,
-            2,
-            SamplingProgress { tokens: 1000, ended: 1, ended_tokens: 100, ..within },
-        );
+        let last = SamplingProgress { tokens: 1000, ended: 1, ..within };
+        progress.within_at(Duration::from_secs(50), 10, 2, last);
         let text = String::from_utf8(page.0.lock().expect("one thread").clone()).expect("text");
-        let expected = "aime 0/20  0 of 20 responses ended  200 tok/s  ETA at most 3m10s\n\
-                        aime 0/20  4 of 20 responses ended  50 tok/s  ETA 1m00s\n\
+        let expected = "aime 0/20  0 of the next 20 responses ended  200 tok/s  ETA at most 3m10s\n\
+                        aime 0/20  4 of the next 20 responses ended  120 tok/s  ETA 3m00s\n\
                         aime 10/20  right 0.5  100 tok/s  ETA 40s\n\
-                        aime 10/20  1 of 20 responses ended  100 tok/s  ETA 10s\n";
+                        aime 10/20  1 of the next 20 responses ended  100 tok/s  ETA 3m10s\n";
         assert_eq!(text, expected);
     }
 

@@ -135,8 +135,6 @@ pub struct SamplingProgress {
     pub tokens: usize,
     /// Responses that ended.
     pub ended: usize,
-    /// Their tokens.
-    pub ended_tokens: usize,
     /// Responses in all.
     pub responses: usize,
     /// The most tokens that they can have.
@@ -144,18 +142,13 @@ pub struct SamplingProgress {
 }
 
 impl SamplingProgress {
-    /// The tokens sampled over those expected in all: for every response as many as those that ended have on average, and before any did,
-    /// its limit. From 0 to 1.
+    /// The tokens sampled over those expected in all, from 0 to 1. A response is expected to have `tokens / ended` of them, the most likely mean of
+    /// lengths where an end is as likely at any token (those that run count, so that short ones, which end first, do not make it too small),
+    /// and no more than its limit.
     pub fn share(&self) -> f64 {
-        let mean = self.ended_tokens as f64 / self.ended as f64;
-        let expected = if self.ended > 0 { mean * self.responses as f64 } else { self.most as f64 };
-        (self.tokens as f64 / expected.max(1.0)).min(1.0)
-    }
-
-    /// A response of so many tokens has ended.
-    pub fn end(&mut self, tokens: usize) {
-        self.ended += 1;
-        self.ended_tokens += tokens;
+        let [of_limits, of_ends] = [(self.tokens, self.most), (self.ended, self.responses)]
+            .map(|(part, whole)| part as f64 / whole.max(1) as f64);
+        of_limits.max(of_ends)
     }
 }
 
@@ -307,7 +300,7 @@ impl SamplingRequest<'_> {
                 made.truncated = !ended && position + 1 == self.limit(prompt);
                 progress.tokens += 1;
                 if ended || made.truncated {
-                    progress.end(position + 1);
+                    progress.ended += 1;
                     decode.end(one);
                     slots.free(slot);
                 } else {

@@ -157,6 +157,7 @@ struct Rollout<'r, 'd> {
     asked: usize,
     prefill: Duration,
     graph: Option<Box<dyn Graph>>,
+    /// With the tokens of responses that ended.
     progress: SamplingProgress,
     out: Vec<SampledResponse>,
 }
@@ -206,13 +207,14 @@ impl Rollout<'_, '_> {
             if status[slot] != Status::Active as u32 || self.due[slot] <= self.steps {
                 self.out[response] = self.response(slot, response, status[slot], produced[slot])?;
                 self.slots.free(slot);
-                self.progress.end(self.out[response].tokens.len());
+                self.progress.ended += 1;
+                self.progress.tokens += self.out[response].tokens.len();
             } else {
                 sampling += produced[slot] as usize;
             }
         }
-        self.progress.tokens = self.progress.ended_tokens + sampling;
-        self.request.tell(self.progress);
+        let tokens = self.progress.tokens + sampling;
+        self.request.tell(SamplingProgress { tokens, ..self.progress });
         Ok(())
     }
 
