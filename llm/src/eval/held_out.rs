@@ -70,7 +70,7 @@ pub fn evaluate(
     stops: Stops<'_>,
     (problems, seed): (&[Problem], u64),
     (sampling, slots): (SamplingParams, usize),
-    on_progress: &dyn Fn(usize, Option<SamplingProgress>),
+    on_progress: &(dyn Fn(usize, Option<SamplingProgress>) + Sync),
 ) -> Result<Evaluation, EvalError> {
     let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
     let base = Address::new(seed, Purpose::Evaluation);

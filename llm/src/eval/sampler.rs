@@ -51,7 +51,7 @@ impl BenchmarkSampler<'_> {
         benchmark: &Benchmark,
         start: usize,
         prompts: &[PromptTokens],
-        watch: Option<&dyn Fn(SamplingProgress)>,
+        watch: Option<&(dyn Fn(SamplingProgress) + Sync)>,
     ) -> Result<Vec<Vec<CompletionRecord>>, SamplerError> {
         let items = &benchmark.items[start..start + prompts.len()];
         let fits: Vec<usize> =

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grpo_lambda::table::significant;
@@ -265,6 +266,26 @@ impl Progress {
         if let Display::Bar(bar) = self.display {
             bar.abandon();
         }
+    }
+}
+
+/// A display that several threads write to.
+pub struct SharedProgress(Mutex<Progress>);
+
+impl SharedProgress {
+    /// As [`Progress::new`].
+    pub fn new(name: &str, done: u64, total: u64) -> SharedProgress {
+        SharedProgress(Mutex::new(Progress::new(name, done, total)))
+    }
+
+    /// The display, for one thread at a time.
+    pub fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Progress::finish`].
+    pub fn finish(self) {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }
 }
 

@@ -1,7 +1,5 @@
 //! Held-out accuracy during a run.
 
-use std::cell::RefCell;
-
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams};
 
 use super::Run;
@@ -12,7 +10,7 @@ use crate::eval::{self, Evaluation};
 use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::run::Best;
-use crate::run::progress::Progress;
+use crate::run::progress::SharedProgress;
 
 impl Run<'_> {
     /// Writes the row and the scalars of an evaluation after the RL steps done so far.
@@ -59,13 +57,13 @@ impl Run<'_> {
         };
         // The problems are distinct, so that no answer counts twice.
         let problems = self.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
-        let progress = RefCell::new(Progress::new("evaluation", 0, problems.len() as u64));
+        let progress = SharedProgress::new("evaluation", 0, problems.len() as u64);
         let slots = eval::eval_slots(memory.slots);
-        let watch = |done: usize, under_way| progress.borrow_mut().evaluated(done as u64, 1, under_way);
+        let watch = |done: usize, under_way| progress.lock().evaluated(done as u64, 1, under_way);
         let stops = Stops::new(&self.tokens, self.problems.stop());
         let done = eval::evaluate(model, stops, (&problems, *seed), (sampling, slots), &watch)
             .map_err(|source| self.evaluation_failed(source))?;
-        progress.into_inner().finish();
+        progress.finish();
         Ok(done)
     }
 }

@@ -1,7 +1,5 @@
 //! Problems become prompts, and prompts responses.
 
-use std::cell::RefCell;
-
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_gpu::Dtype;
@@ -17,7 +15,7 @@ use crate::eval::{EVAL_BATCH, QUEUE};
 use crate::input::prompt::{RenderedPrompt, Template};
 use crate::input::tokens::{ModelTokenizer, PromptTokens};
 use crate::plan::synthetic::EvaluationShape;
-use crate::run::progress::{Progress, say};
+use crate::run::progress::{SharedProgress, say};
 use crate::run::stop;
 
 /// A model with the settings of an evaluation.
@@ -110,8 +108,7 @@ impl EvalJob<'_> {
         }
         let sampler =
             BenchmarkSampler { model: self.model, tokens: self.tokens, settings: &settings, stops, slots };
-        let progress = Progress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
-        let progress = RefCell::new(progress);
+        let progress = SharedProgress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
         let together = (QUEUE * slots / settings.samples).max(1);
         while all.len() < problems.len() {
             // Only where training listens for signals: by itself an evaluation ends at once, and resumes.
@@ -126,7 +123,7 @@ impl EvalJob<'_> {
             let start = all.len();
             let end = problems.len().min(start + together);
             let watch = |under_way| {
-                progress.borrow_mut().evaluated(start as u64, settings.samples as u64, Some(under_way));
+                progress.lock().evaluated(start as u64, settings.samples as u64, Some(under_way));
             };
             let fresh = sampler.generate(benchmark, start, &prompts[start..end], Some(&watch));
             let fresh = fresh.map_err(|e| match e {
@@ -141,9 +138,9 @@ impl EvalJob<'_> {
             let counted = || all.iter().flatten().filter(|c| c.verdict.score().is_some());
             let right = counted().filter(|c| c.verdict == ResponseOutcome::Right).count() as f64;
             let share = right / counted().count().max(1) as f64;
-            progress.borrow_mut().step(end as u64, &[("right", share)], tokens as u64);
+            progress.lock().step(end as u64, &[("right", share)], tokens as u64);
         }
-        progress.into_inner().finish();
+        progress.finish();
         Ok(all)
     }
 }

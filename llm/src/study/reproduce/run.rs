@@ -8,7 +8,6 @@
 //! ```
 //! A cell belongs to no table: what Table 1 needs of Table 3's cells is found there.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +25,7 @@ use crate::eval;
 use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::input::tokens::{ModelTokenizer, TokenError};
-use crate::run::progress::{Progress, say};
+use crate::run::progress::{SharedProgress, say};
 use crate::run::{self, RunError};
 use crate::study::compare::{CompareError, EtaClock, RunKind, finished};
 use crate::train::{RunSummary, TrainError, train};
@@ -328,9 +327,8 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
     let mut scores = Vec::new();
     for benchmark in BENCHMARKS {
         let task = Scale::test(benchmark);
-        let progress = Progress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
-        let progress = RefCell::new(progress);
-        let watch = |done: usize, under_way| progress.borrow_mut().evaluated(done as u64, 1, under_way);
+        let progress = SharedProgress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
+        let watch = |done: usize, under_way| progress.lock().evaluated(done as u64, 1, under_way);
         // One test for all models: another seed would be another set of problems.
         let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items as usize);
         let found = eval::evaluate(
@@ -345,7 +343,7 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
             problem: e.to_string(),
             refused: false,
         })?;
-        progress.into_inner().finish();
+        progress.finish();
         scores.push(CellScore {
             benchmark: benchmark.name.to_owned(),
             correct: found.correct,

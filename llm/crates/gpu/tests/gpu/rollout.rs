@@ -1,7 +1,7 @@
 //! Responses sampled on the device, against the CPU's.
 
-use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::Mutex;
 
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::lora::LoraSettings;
@@ -314,12 +314,12 @@ fn a_watch_is_told_of_every_token_and_every_end() {
     let cpu = cpu(&shape());
     for slots in [None, Some(2)] {
         for eos in [&EOS[..], &[]] {
-            let told = RefCell::new(Vec::new());
-            let watch = |progress: SamplingProgress| told.borrow_mut().push(progress);
+            let told = Mutex::new(Vec::new());
+            let watch = |progress: SamplingProgress| told.lock().unwrap().push(progress);
             let ask = SamplingRequest { slots, eos, watch: Some(&watch), ..ask(&PROMPTS, 2, 1.0) };
             for on_cpu in [true, false] {
                 let responses = if on_cpu { cpu.generate(&ask).unwrap() } else { model.generate(&ask) };
-                let told = told.take();
+                let told = std::mem::take(&mut *told.lock().unwrap());
                 let tokens: usize = responses.iter().flatten().map(|r| r.tokens.len()).sum();
                 let n = 2 * PROMPTS.len();
                 let whole = SamplingProgress { tokens, ended: n, responses: n, most: n * NEW };
