@@ -210,6 +210,8 @@ mod tests {
             }
         }
         assert_eq!(policy.grad_j(&[0, 1]).len(), 17);
+        let start = |scale: f64| PromptPolicy::shared(vec![vec![0]], 2, 2, scale, 4).parameters;
+        assert!(start(1.0).iter().zip(start(3.0)).all(|(a, b)| (3.0 * a - b).abs() < 1e-14 && *a != 0.0));
     }
 
     #[test]

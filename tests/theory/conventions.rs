@@ -163,6 +163,26 @@ fn a_gradient_alone_gives_advantages_kl_and_its_coefficient_and_a_common_factor(
     assert!(found.matches.iter().any(alike), "{found:?}");
 }
 
+/// A common factor without a KL term is found where it is positive: no worker counts backwards.
+#[test]
+fn a_common_factor_alone_is_found_where_it_is_positive() {
+    let (_, gradient, _) = evaluated("grpo", "beta=0 reduction=token_mean");
+    let times = |factor: f64| -> Found {
+        let scaled: Rows = gradient.iter().map(|row| row.iter().map(|g| factor * g).collect()).collect();
+        let theirs = Theirs { gradient: Some(scaled), ..Theirs::default() };
+        let all = found_of(&theirs, &Assumptions::default());
+        assert_eq!(all.found().count(), 1);
+        all.gradient.expect("asked for")
+    };
+    let third = times(1.0 / 3.0);
+    let alike = |m: &conventions::Candidate| {
+        m.what.contains("token_mean") && (3.0 * m.factor - 1.0).abs() < 1e-9 && m.beta == 0.0
+    };
+    assert!(third.matches.iter().any(alike), "{third:?}");
+    let turned = times(-1.0);
+    assert!(turned.matches.iter().all(|m| m.factor > 0.0), "{turned:?}");
+}
+
 #[test]
 fn losses_of_tokens_are_recognised_before_any_reduction() {
     let (batch, logps) = batch();

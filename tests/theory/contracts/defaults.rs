@@ -71,3 +71,26 @@ fn a_response_is_empty_without_tokens() {
     assert!(Response::graded(vec![], 1.0).is_empty());
     assert!(!Response::graded(vec![-1.0], 1.0).is_empty());
 }
+
+/// Groups evaluated one by one, with credit from the whole batch, add up to the batch.
+#[test]
+fn shares_of_groups_add_up_to_the_batch() {
+    let mut groups = batch();
+    groups.push(groups[0].clone());
+    groups[1].responses[0].reward = Some(0.25);
+    let logps: Vec<Vec<f64>> = groups
+        .iter()
+        .flat_map(|g| &g.responses)
+        .map(|r| r.old_logps.iter().map(|l| l - 0.1).collect())
+        .collect();
+    let method = methods::parse("grpo_lambda", "lambda=0.5").expect("a method").method;
+    let whole = methods::evaluate(method.as_ref(), &groups, &logps);
+    let parts: Vec<&[Vec<f64>]> = logps.chunks(2).collect();
+    let shares = methods::evaluate_groups(method.as_ref(), &groups, &parts);
+    let given = methods::evaluate_groups_given(method.as_ref(), &groups, &parts, whole.advantages.clone());
+    for shares in [shares, given] {
+        assert!((shares.iter().map(|s| s.value).sum::<f64>() - whole.value).abs() < 1e-15);
+        assert_eq!(shares.iter().flat_map(|s| s.dlogps.clone()).collect::<Vec<_>>(), whole.dlogps);
+        assert_eq!(shares.iter().flat_map(|s| s.advantages.clone()).collect::<Vec<_>>(), whole.advantages);
+    }
+}

@@ -3,6 +3,7 @@
 mod defaults;
 mod expected;
 mod families;
+mod laboratory;
 mod metrics;
 mod padded;
 mod paper;

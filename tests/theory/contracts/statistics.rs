@@ -1,6 +1,6 @@
 use grpo_lambda::stats::{
-    Bootstrap, OverTasks, linear_fit, paired_permutation, pass_at_k, probability_of_improvement,
-    sign_flip_test, spearman, t_interval, two_proportions,
+    Bootstrap, OverTasks, clopper_pearson, fewest_discordant, linear_fit, paired_permutation, pass_at_k,
+    probability_of_improvement, sign_flip_test, spearman, t_interval, two_proportions,
 };
 
 #[test]
@@ -24,7 +24,8 @@ fn a_mean_over_tasks_names_the_task_that_carries_it_and_holds_only_without_it() 
     assert_eq!(negative.carried_by(), (2, -1.5));
     assert!(negative.negative() && !negative.positive());
     // All of the mean is one task's: the interval may leave 0 out, the mean without the task does not.
-    for values in [[0.0, 0.0, 3.0], [0.0, 0.0, -3.0], [-1.0, 0.5, 4.0], [1.0, -0.5, -4.0]] {
+    let tasks = [[0.0, 0.0, 3.0], [-1.0, 0.5, 4.0], [-1.0, 2.0, 2.0], [0.0, 3.0, 3.0]];
+    for values in tasks.into_iter().flat_map(|v| [v, v.map(|x: f64| -x)]) {
         let o = of(&values);
         assert!(!o.positive() && !o.negative(), "{values:?}: {o:?}");
     }
@@ -50,6 +51,8 @@ fn a_drawn_permutation_test_is_near_the_exact_one_and_counts_itself() {
     // Sums equal on paper and not in floating point are ties: 0.1 + 0.2 against 0.3.
     let tied = paired_permutation(&[0.1, 0.2, -0.3], &[0.0; 3], 0, 0).expect("pairs");
     assert_eq!(tied.p, 1.0);
+    let tied = paired_permutation(&[100_000.1, 200_000.2, -300_000.3], &[0.0; 3], 0, 0).expect("pairs");
+    assert_eq!(tied.p, 1.0);
     // Of 8 flips those with |sum| >= 4 are +++, ++-, --+ and ---.
     let small = paired_permutation(&[3.0, 2.0, 1.0], &[0.0, 0.0, 1.0], 0, 0).expect("pairs");
     assert_eq!((small.p, small.exact), (0.5, true));
@@ -60,6 +63,9 @@ fn intervals_and_lines_by_hand() {
     // t with 2 degrees of freedom at 0.975 is 4.302653, the standard error of 1, 2, 6 is sqrt(7/3).
     let i = t_interval(&[1.0, 2.0, 6.0], 0.95).expect("three values");
     assert!((i.high - 3.0 - 4.302_652_729_9 * (7.0f64 / 3.0).sqrt()).abs() < 1e-8, "{i:?}");
+    // Five points 0, 1, 2, 3, 9 over 0..4: slope 2, residuals 1, 0, -1, -2, 2 of Sxx = 10.
+    let five = linear_fit(&[0.0, 1.0, 2.0, 3.0, 4.0], &[0.0, 1.0, 2.0, 3.0, 9.0]).expect("a line");
+    assert!((five.slope_se.expect("five points") - (10.0f64 / 3.0 / 10.0).sqrt()).abs() < 1e-14, "{five:?}");
     // y = x but for 0, 0, 0, 1: slope 1.3, residuals 0.2, -0.1, -0.4, 0.3 of Sxx = 5.
     let fit = linear_fit(&[0.0, 1.0, 2.0, 3.0], &[0.0, 1.0, 2.0, 4.0]).expect("a line");
     assert!((fit.slope - 1.3).abs() < 1e-14 && (fit.intercept + 0.2).abs() < 1e-14);
@@ -85,6 +91,14 @@ fn boundaries_of_counts_and_correlations() {
     assert_eq!(probability_of_improvement(&[], &[]), None);
     assert_eq!(spearman(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
     assert_eq!(spearman(&[1.0, 2.0, 3.0], &[1.0, 1.0, 1.0]), None);
+    assert_eq!(clopper_pearson(0, 0, 0.95), None);
+    assert_eq!(clopper_pearson(8, 10, 0.95).map(|i| i.mid), Some(0.8));
+    // The two-sided p-value of 6 of 6 is 2/64, which is on the level.
+    assert_eq!(fewest_discordant(0.03125), 6);
+    for level in [0.0, 1.0, f64::NAN] {
+        assert!(std::panic::catch_unwind(|| t_interval(&[1.0, 2.0], level)).is_err(), "{level}");
+        assert!(std::panic::catch_unwind(|| clopper_pearson(1, 2, level)).is_err(), "{level}");
+    }
     // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5 over sqrt(4.5 * 5).
     let tied = spearman(&[1.0, 2.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).expect("varied");
     assert!((tied - 4.5 / 22.5f64.sqrt()).abs() < 1e-15);

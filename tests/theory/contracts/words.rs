@@ -5,7 +5,7 @@ use grpo_lambda::conventions;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::Provenance;
 use grpo_lambda::token_weights::assumed;
-use grpo_lambda::trace::Trace;
+use grpo_lambda::trace::{Token, Trace};
 
 #[test]
 fn names_in_tables() {
@@ -45,6 +45,7 @@ fn a_trace_without_words_of_its_own_shows_its_fields() {
         }
     }
     assert_eq!(Half.equation(), "E = Half");
+    assert_eq!(Token.equation(), "E[t,k] = 1 for k = t, else 0 (no trace)");
     assert_eq!(
         (Half.max_len(), Half.apply(&[1.0, 2.0]), Half.row_sums(2)),
         (None, vec![0.5, 1.0], vec![0.5, 0.5])

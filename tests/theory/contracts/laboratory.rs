@@ -1,0 +1,149 @@
+//! Evidence, policies and sums of the laboratory against their definitions.
+
+use grpo_lambda::mdp::evidence::rollouts::Completions;
+use grpo_lambda::mdp::evidence::{Provider, critic, features};
+use grpo_lambda::mdp::expected::{Product, Situation, implied, sampled};
+use grpo_lambda::mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Parity};
+use grpo_lambda::mdp::{Maskable, Oracle, RewardKind, Rules, Tree, has_success_rate};
+use grpo_lambda::methods;
+use grpo_lambda::trace::Trace;
+
+fn chain() -> Tree {
+    Chain::default().tree().expect("defaults")
+}
+
+#[test]
+fn a_critic_is_exact_or_off_by_errors_in_proportion_to_their_scale() {
+    let (tree, policy) = (chain(), Chain::default().initial(&chain()));
+    let oracle = Oracle::new(&tree, &policy);
+    assert_eq!(critic::exact(&oracle), oracle.v);
+    let errors = |scale: f64| -> Vec<f64> {
+        critic::noisy(&oracle, scale, 5).iter().zip(&oracle.v).map(|(noisy, v)| noisy - v).collect()
+    };
+    let (one, two) = (errors(1.0), errors(2.0));
+    assert!(one.iter().zip(&two).all(|(a, b)| (2.0 * a - b).abs() < 1e-12 && *a != 0.0), "{one:?} {two:?}");
+    let mean = one.iter().map(|e| e * e).sum::<f64>() / one.len() as f64;
+    assert!((0.1..10.0).contains(&mean), "{mean}");
+}
+
+#[test]
+fn completions_value_every_prefix_and_leave_the_rest_exact() {
+    let tree = chain();
+    let policy = Chain::default().initial(&tree);
+    let oracle = Oracle::new(&tree, &policy);
+    let exact = grpo_lambda::mdp::evidence::Exact::new(&oracle);
+    let k = 4000;
+    let completions = Completions::new(&oracle, &policy, k, 3);
+    assert_eq!(completions.kinds(), exact.kinds());
+    let leaf = tree.leaves().max_by_key(|&leaf| tree.leaf_len(leaf)).expect("a response");
+    let path = tree.path(leaf);
+    let found = completions.evidence(leaf, &path);
+    let steps = found.steps.as_ref().expect("steps");
+    assert_eq!(steps.iter().map(|s| s.start).collect::<Vec<_>>(), (0..path.len()).collect::<Vec<_>>());
+    for (step, &edge) in steps.iter().zip(&path) {
+        let v = oracle.v[tree.edge_node(edge)];
+        assert!(
+            (step.value - v).abs() <= 5.0 * (v * (1.0 - v) / k as f64).sqrt() + 1e-12,
+            "{} {v}",
+            step.value
+        );
+    }
+    let rest = grpo_lambda::group::Evidence { steps: None, ..found };
+    assert_eq!(rest, grpo_lambda::group::Evidence { steps: None, ..exact.evidence(leaf, &path) });
+}
+
+#[test]
+fn tokens_by_position_mark_each_token_once() {
+    let tree = chain();
+    let width = tree.tokens().len();
+    let all = features::tokens_by_position(&tree);
+    for leaf in tree.leaves() {
+        let path = tree.path(leaf);
+        let last = &all[*path.last().expect("a token")];
+        let mut expected = vec![0.0; width * tree.horizon()];
+        path.iter().enumerate().for_each(|(t, &e)| expected[t * width + tree.token(e) as usize] = 1.0);
+        assert_eq!(*last, expected);
+    }
+}
+
+#[test]
+fn sampled_credit_is_near_the_exact_one() {
+    let tree = chain();
+    let policy = Chain::default().initial(&tree);
+    let situation = Situation::on_policy(&tree, &policy, 4);
+    let method = methods::parse("rloo", "").expect("a method").method;
+    let exact = implied(method.as_ref(), &situation).expect("small").credit;
+    let found = sampled(method.as_ref(), &situation, 60_000, 1).estimate.credit;
+    let oracle = Oracle::new(&tree, &policy);
+    for edge in tree.edges().filter(|&e| oracle.edge_visit(e) > 0.05) {
+        assert!(
+            (found[edge] - exact[edge]).abs() < 0.05 * exact[edge].abs() + 0.01,
+            "{edge}: {} {}",
+            found[edge],
+            exact[edge]
+        );
+    }
+}
+
+#[test]
+fn the_product_of_ratios_is_a_matrix_of_ones() {
+    let x = [1.0, 2.0, 4.0];
+    for t in 0..3 {
+        let row: f64 = (0..3).map(|k| Product.weight(t, k, 3) * x[k]).sum();
+        assert_eq!((row, Product.apply(&x)[t], Product.adjoint(&x)[t]), (7.0, 7.0, 7.0));
+    }
+}
+
+#[test]
+fn the_oracle_lists_the_advantages_of_all_edges() {
+    let tree = chain();
+    let policy = Chain::default().initial(&tree);
+    let oracle = Oracle::new(&tree, &policy);
+    let expected: Vec<f64> = tree.edges().map(|e| oracle.q[e] - oracle.v[tree.edge_node(e)]).collect();
+    assert_eq!(oracle.advantages().len(), tree.edge_count());
+    assert!(oracle.advantages().iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-15));
+}
+
+#[test]
+fn a_task_has_success_rates_where_each_response_is_right_or_wrong_and_nothing_is_discounted() {
+    assert!(has_success_rate(&chain()));
+    assert_eq!(chain().reward_kind(), RewardKind::Binary);
+    let partial = Chain { partial: true, ..Chain::default() }.tree().expect("valid");
+    assert_eq!(partial.reward_kind(), RewardKind::Real);
+    assert!(!has_success_rate(&partial));
+    assert!(!has_success_rate(&partial.with_rewards(|leaf| f64::from(leaf == 0))));
+    assert!(!has_success_rate(&chain().with_gamma(0.9)));
+    assert!(!has_success_rate(&chain().with_rewards(|_| 0.5)));
+}
+
+#[test]
+fn the_answer_of_a_response_without_a_choice_is_its_last_token() {
+    let tree = Rules::new(["a", "EOS"], 3)
+        .build(|prefix| if prefix.len() < 2 { vec![0] } else { vec![1] }, |_, _| 1.0)
+        .expect("a tree");
+    assert_eq!(Maskable::answer(&tree, &tree.path(0)), 2);
+}
+
+#[test]
+fn families_away_from_their_defaults() {
+    let shallow = Deceptive { depth: 1, ..Deceptive::default() }.tree().expect("valid");
+    assert_eq!((shallow.horizon(), shallow.max_len()), (3, 3));
+    let even = Parity { bits: 2 }.tree().expect("valid");
+    let all: Vec<(String, f64)> =
+        even.leaves().map(|leaf| (even.text(&even.response(leaf)), even.reward(leaf))).collect();
+    assert!(all.iter().all(|(text, r)| *r == f64::from(text.matches('1').count() % 2 == 0)), "{all:?}");
+    let guess =
+        LuckyGuess { fillers: 3, answers: 2, work: 1, ..LuckyGuess::default() }.tree().expect("valid");
+    assert_eq!(guess.tokens()[2..], ["work0", "work1", "work2", "answer0", "answer1", "EOS"]);
+    assert_eq!((guess.horizon(), guess.max_len()), (4, 4));
+    assert!(LuckyGuess { luck: 1.5, ..LuckyGuess::default() }.tree().is_err());
+    assert!(LuckyGuess { sound: -0.5, ..LuckyGuess::default() }.tree().is_err());
+    // Without a way back the right step after an error is still the next symbol.
+    let copy = CopyString { target: vec![0, 1], symbols: 3, detours: 0, skill: 0.75 };
+    let tree = copy.tree().expect("valid");
+    let probabilities = Oracle::new(&tree, &copy.initial(&tree)).probs;
+    for node in tree.nodes_at(1) {
+        let next = tree.edge(node, 1).expect("legal");
+        assert!((probabilities[next] - 0.75).abs() < 1e-12, "{node}");
+    }
+}
