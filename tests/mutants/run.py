@@ -8,7 +8,7 @@ writes a table to paper/data and ends with 1 when one is missing there. Needs `c
   --package NAME     grpo-lambda (the theory), grpo-lambda-grade or grpo-lambda-decoder
   --files GLOB       only the files that match, as `llm/crates/decoder/src/optim*`
   --jobs N           tests run at once (2)
-  --slowest SECONDS  leave out tests that take longer (1.5); fewer tests kill fewer mutants, never more
+  --slowest SECONDS  try tests that take longer (1) only on mutants that survived the others and have no reason
   --only TEXT        only mutants whose name contains TEXT; the table is not written
 """
 import argparse, collections, csv, json, os, pathlib, re, resource, shutil, signal, subprocess, sys, time, tomllib
@@ -183,8 +183,13 @@ def nameless(name):
 
 
 def reasons():
-    entries = tomllib.loads(REASONS.read_text()).get("survivor", [])
-    return {(e["mutant"], e.get("nth", 1)): e["why"] for e in entries}
+    """Why a mutant survives, by its name and which one of that name it is."""
+    found = {}
+    for reason in tomllib.loads(REASONS.read_text()).get("reason", []):
+        for mutant in reason["mutants"]:
+            name, _, nth = mutant.partition(" #")
+            found[name, int(nth or 1)] = reason["why"]
+    return found
 
 
 def keys(rows):
@@ -196,10 +201,29 @@ def keys(rows):
         yield row, (name, seen[name])
 
 
+SURVIVED = ("survived", "not reached")
+
+
+def judge_all(pool, todo, tests):
+    """Tries `tests` on every mutant of `todo`."""
+    by_mutant = collections.defaultdict(list)
+    for test in tests:
+        for number in test["reached"]:
+            by_mutant[number].append(test)
+    start = time.time()
+    results = pool.map(lambda r: judge(int(r["number"]), by_mutant[int(r["number"])]), todo)
+    for done, (row, (result, by)) in enumerate(zip(todo, results), 1):
+        if result != "not reached" or "result" not in row:
+            row.update(result=result, by=by)
+        if done % 200 == 0:
+            left = (time.time() - start) / done * (len(todo) - done)
+            print(f"{done} of {len(todo)}, {left / 60:.0f} min left", flush=True)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--jobs", type=int, default=2)
-    options.add_argument("--slowest", type=float, default=1.5)
+    options.add_argument("--slowest", type=float, default=1.0)
     options.add_argument("--only", default="")
     options.add_argument("--package", choices=PACKAGES, default="grpo-lambda")
     options.add_argument("--files")
@@ -214,40 +238,37 @@ def main():
         found = tests(options.package)
         reached = list(pool.map(reach, found, range(len(found))))
         # A test that reads the sources, which are not the real ones here, says nothing.
-        used = [t for t in reached if t["passes"] and t["seconds"] <= options.slowest]
+        used = [t for t in reached if t["passes"]]
         print(f"{len(found)} tests, {len(used)} used", flush=True)
-        by_mutant = collections.defaultdict(list)
-        for test in used:
-            for number in test["reached"]:
-                by_mutant[number].append(test)
         rows = list(csv.DictReader(STATUS.open()))
         todo = [r for r in rows if r["status"] == "switch" and options.only in r["mutant"]]
-        start, done = time.time(), 0
-        for row, (result, by) in zip(todo, pool.map(lambda r: judge(int(r["number"]), by_mutant[int(r["number"])]), todo)):
-            row.update(result=result, by=by)
-            done += 1
-            if done % 200 == 0:
-                left = (time.time() - start) / done * (len(todo) - done)
-                print(f"{done} of {len(todo)}, {left / 60:.0f} min left", flush=True)
+        fast = [t for t in used if t["seconds"] <= options.slowest]
+        judge_all(pool, todo, fast)
+        why, named = reasons(), {row["number"]: key for row, key in keys(rows)}
+        left = [r for r in todo if r["result"] in SURVIVED and named[r["number"]] not in why]
+        judge_all(pool, left, [t for t in used if t["seconds"] > options.slowest])
     return report(rows, todo, options)
 
 
 def report(rows, todo, options):
     count = collections.Counter(r["result"] for r in todo)
-    survivors = [r for r in todo if r["result"] in ("survived", "not reached")]
+    survivors = [r for r in todo if r["result"] in SURVIVED]
     why, numbers, out = reasons(), {r["number"] for r in survivors}, []
     for row, key in keys(rows):
         if row["number"] in numbers:
             out.append([key[0], key[1], row["result"], why.get(key, "")])
     unexplained = [o for o in out if not o[3]]
+    if not (options.only or options.files):
+        for name, nth in sorted(why.keys() - {(o[0], o[1]) for o in out}):
+            print(f"has a reason and does not survive: {name}" + (f" #{nth}" if nth > 1 else ""))
     killed = len(todo) - len(survivors)
     status = collections.Counter(r["status"] for r in rows)
     left = ", ".join(f"{n} {s}" for s, n in sorted(status.items()) if s != "switch")
     asked = f" --package {options.package}" * (options.package != "grpo-lambda") + f" --files {options.files}" * bool(options.files)
-    head = f"tests/mutants/run.py{asked} --slowest {options.slowest}: {len(todo)} mutants, {killed} killed ({100 * killed / max(len(todo), 1):.2f} %); not run: {left}"
+    head = f"tests/mutants/run.py{asked}: {len(todo)} mutants, {killed} killed ({100 * killed / max(len(todo), 1):.2f} %); not run: {left}"
     print(head, dict(count), sep="\n")
     for name, nth, result, _ in unexplained:
-        print(f"{result}, unexplained: {name}" + (f" (number {nth})" if nth > 1 else ""))
+        print(f"{result}, unexplained: {name}" + (f" #{nth}" if nth > 1 else ""))
     (WORK / "results.json").write_text(json.dumps(todo))
     if not options.only:
         with (ROOT / "paper" / "data" / PACKAGES[options.package][2]).open("w", newline="") as file:
