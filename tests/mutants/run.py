@@ -3,7 +3,7 @@
 
 All mutants are compiled into one program, each behind a switch (tests/mutants/src), so that one build serves them all. A mutant is killed when a
 test fails, crashes, takes ten times its time or 6 GiB. Those that survive must stand in tests/mutants/survivors.toml with the reason; the script
-writes a table to paper/data and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; the theory takes an hour of two processors.
+writes a table to paper/data and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; the theory takes half an hour of two processors.
 
   --package NAME     grpo-lambda (the theory), grpo-lambda-grade or grpo-lambda-decoder
   --files GLOB       only the files that match, as `llm/crates/decoder/src/optim*`
@@ -21,7 +21,7 @@ REASONS = ROOT / "tests" / "mutants" / "survivors.toml"
 ENV = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), CARGO_INCREMENTAL="1")
 # The root of a package, the packages whose tests are tried, and its table in paper/data.
 PACKAGES = {
-    "grpo-lambda": ("src/lib.rs", ["grpo-lambda", "grpo-lambda-sims"], "mutants.csv"),
+    "grpo-lambda": ("src/lib.rs", ["grpo-lambda"], "mutants.csv"),
     "grpo-lambda-grade": ("llm/crates/grade/src/lib.rs", ["grpo-lambda-grade"], "mutants_grade.csv"),
     "grpo-lambda-decoder": ("llm/crates/decoder/src/lib.rs", ["grpo-lambda-decoder"], "mutants_decoder.csv"),
 }
