@@ -71,17 +71,17 @@ fn a_forking_chain_starts_with_the_weights_of_its_branches() {
 fn settings_at_the_edge_of_what_a_family_takes() {
     let refused = |family: Result<Tree, _>| family.is_err();
     let carry = CarryAdd::default();
-    assert!(refused(CarryAdd { a: 1000, b: 0, ..carry.clone() }.tree()));
-    assert!(refused(CarryAdd { a: 400, b: 600, ..carry.clone() }.tree()));
-    assert!(!refused(CarryAdd { a: 400, b: 599, ..carry.clone() }.tree()));
-    assert!(refused(CarryAdd { skill: 0.5, slip: 0.5, ..carry.clone() }.tree()));
+    assert!(refused(CarryAdd { a: 1000, b: 0, ..carry }.tree()));
+    assert!(refused(CarryAdd { a: 400, b: 600, ..carry }.tree()));
+    assert!(!refused(CarryAdd { a: 400, b: 599, ..carry }.tree()));
+    assert!(refused(CarryAdd { skill: 0.5, slip: 0.5, ..carry }.tree()));
     for end in [0.0, 1.0] {
-        assert!(refused(CarryAdd { stop: end, ..carry.clone() }.tree()), "{end}");
+        assert!(refused(CarryAdd { stop: end, ..carry }.tree()), "{end}");
         assert!(refused(DistractorLength { chatter: end, ..DistractorLength::default() }.tree()), "{end}");
         assert!(refused(ForkingChain { on: end, ..ForkingChain::default() }.tree()), "{end}");
     }
     let deceptive = Deceptive::default();
-    assert!(refused(Deceptive { treasure: deceptive.bait, ..deceptive.clone() }.tree()));
+    assert!(refused(Deceptive { treasure: deceptive.bait, ..deceptive }.tree()));
     assert!(refused(Deceptive { treasure: 1.5, ..deceptive }.tree()));
     assert!(refused(Noisy { flip: 0.5, length: 3 }.tree()));
     for scale in [-1.0, f64::NAN, f64::INFINITY] {

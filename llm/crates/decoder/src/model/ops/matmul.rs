@@ -8,7 +8,7 @@
 //!
 //! Cost of the promise: none measurable. Tiles of 12 x 32 keep 24 independent chains in the 32 registers of AVX-512 (AVX2 has 16, and takes
 //! three rows at a time), the right side is packed into panels of 32 columns, the left side is read where it lies, blocks fit the caches of the
-//! processor ([`Blocks`]), and threads split the rows of the result (or its columns, when there are few rows).
+//! processor (`Blocks`), and threads split the rows of the result (or its columns, when there are few rows).
 
 use super::blocks::Blocks;
 use super::buffer::{Buffer, Pool};
