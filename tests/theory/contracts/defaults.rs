@@ -3,12 +3,14 @@
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::method::{Coupling, Credit, Loss, Method};
 use grpo_lambda::methods;
+use grpo_lambda::surrogate::Region;
+use grpo_lambda::token_weights::neutral;
 
-/// Another method with nothing but what the trait asks for.
+/// Only the required parts of a method, so that what is provided is computed the long way.
 #[derive(Debug)]
-struct Bare(Box<dyn Method>);
+struct Plain<'a>(&'a dyn Method);
 
-impl Method for Bare {
+impl Method for Plain<'_> {
     fn credit(&self, batch: &[Group]) -> Vec<Credit> {
         self.0.credit(batch)
     }
@@ -42,7 +44,7 @@ fn the_terms_of_tokens_are_those_of_the_method_that_writes_them_itself() {
             expected.iter().map(terms).collect()
         };
         let own = of(method.as_ref());
-        let bare = Bare(method);
+        let bare = Plain(method.as_ref());
         assert_eq!(of(&bare), own, "{name}");
         assert!(own.iter().any(|(losses, _)| losses.iter().any(|x| *x != 0.0)), "{name}");
         let bare_given = bare.credit_given(&batch, advantages.clone());
@@ -58,8 +60,57 @@ fn the_terms_of_tokens_are_those_of_the_method_that_writes_them_itself() {
 }
 
 #[test]
+fn terms_of_tokens_are_those_of_losses_with_one_weight() {
+    let old: Vec<f64> = (0..6).map(|t| -1.0 - 0.25 * f64::from(t)).collect();
+    let response = |reward: f64| Response {
+        tokens: vec![1; 6],
+        ref_logps: Some(old.iter().map(|x| x - 0.1).collect()),
+        evidence: neutral(6),
+        ..Response::graded(old.clone(), reward)
+    };
+    let batch = [Group { responses: vec![response(1.0), response(0.0)] }];
+    let drift = [0.4, -0.5, 0.0, 0.05, 0.3, -0.3];
+    let logps: Vec<f64> = old.iter().zip(drift).map(|(x, d)| x + d).collect();
+    for (name, settings) in [
+        ("grpo", "beta=0.1"),
+        ("grpo", ""),
+        ("grpo_lambda", "lambda=0.5 clamp=none beta=0.1 kl=k1"),
+        ("grpo_lambda", "update=weight"),
+        ("dapo", ""),
+        ("cispo", ""),
+        ("sapo", ""),
+    ] {
+        let method = methods::parse(name, settings).unwrap().method;
+        for (response, credit) in batch[0].responses.iter().zip(method.credit(&batch)) {
+            let terms = method.token_terms(response, &credit, &logps);
+            let long_way = Plain(method.as_ref()).token_terms(response, &credit, &logps);
+            for (a, b) in terms.iter().zip(&long_way) {
+                let gaps = [a.loss - b.loss, a.ratio - b.ratio, a.kl - b.kl];
+                assert!(
+                    gaps.iter().all(|g| g.abs() < 1e-12) && a.region == b.region,
+                    "{name} {settings}: {a:?} for {b:?}"
+                );
+            }
+        }
+    }
+    let grpo = methods::parse("grpo", "").unwrap().method;
+    let credits = grpo.credit(&batch);
+    let regions = |i: usize| {
+        grpo.token_terms(&batch[0].responses[i], &credits[i], &logps)
+            .iter()
+            .map(|t| t.region)
+            .collect::<Vec<_>>()
+    };
+    let (free, low, high) = (Region::Free, Region::Low, Region::High);
+    // exp(0.4) and exp(0.3) are above 1.2, exp(-0.5) and exp(-0.3) below 0.8.
+    assert_eq!(regions(0), [high, free, free, free, high, free]);
+    assert_eq!(regions(1), [free, low, free, free, free, low]);
+}
+
+#[test]
 fn a_bare_method_claims_nothing_that_the_oracle_could_shorten() {
-    let bare = Bare(methods::parse("grpo", "").expect("a method").method);
+    let method = methods::parse("grpo", "").expect("a method").method;
+    let bare = Plain(method.as_ref());
     assert!(bare.compares_rewards() && bare.credit_reads_tokens());
     assert_eq!(bare.max_len(), None);
     let size = grpo_lambda::equation::BatchSize { groups: 1, group_size: 2, max_len: 3 };
