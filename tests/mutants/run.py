@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "mutants"
 TREE, LIST, STATUS, SKIP = WORK / "tree", WORK / "list.json", WORK / "status.csv", WORK / "skip.txt"
+RESULTS = WORK / "results.json"
 REASONS = ROOT / "tests" / "mutants" / "survivors.toml"
 ENV = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), CARGO_INCREMENTAL="1")
 # The root of a package, the packages whose tests are tried, and its table in paper/data.
@@ -49,15 +50,18 @@ def copy_sources():
             shutil.copyfile(source, target)
 
 
-def mutant_of(text, at):
-    """The number of the innermost mutant whose text holds the offset."""
+MARK = re.compile(rb"/\*([MW])(\d+)\*/")
+
+
+def mutants_at(text, start, end):
+    """The innermost mutant whose text holds the start, else those whose text lies in the span: a list of a switch may not be a constant any more."""
     open_ones = []
-    for mark in re.finditer(rb"/\*([MW])(\d+)\*/", text[:at]):
+    for mark in MARK.finditer(text[:start]):
         if mark[1] == b"M":
             open_ones.append(int(mark[2]))
         else:
             open_ones.remove(int(mark[2]))
-    return open_ones[-1] if open_ones else None
+    return set(open_ones[-1:]) or {int(mark[2]) for mark in MARK.finditer(text[start:end]) if mark[1] == b"M"}
 
 
 def blamed(lines):
@@ -68,7 +72,8 @@ def blamed(lines):
             continue
         message = message["message"]
         places = [s for s in message["spans"] if s["is_primary"]]
-        numbers = {mutant_of((TREE / s["file_name"]).read_bytes(), s["byte_start"]) for s in places} - {None}
+        at = [mutants_at((TREE / s["file_name"]).read_bytes(), s["byte_start"], s["byte_end"]) for s in places]
+        numbers = set().union(*at)
         found |= numbers
         if places and not numbers:
             others.append(message["rendered"])
@@ -215,9 +220,11 @@ def judge_all(pool, todo, tests):
     for done, (row, (result, by)) in enumerate(zip(todo, results), 1):
         if result != "not reached" or "result" not in row:
             row.update(result=result, by=by)
-        if done % 200 == 0:
+        if done % 200 == 0 or done == len(todo):
             left = (time.time() - start) / done * (len(todo) - done)
             print(f"{done} of {len(todo)}, {left / 60:.0f} min left", flush=True)
+            # What is known so far, with the line of each mutant, for whoever cannot wait.
+            RESULTS.write_text(json.dumps([r for r in todo if "result" in r], indent=1))
 
 
 def main():
@@ -269,7 +276,7 @@ def report(rows, todo, options):
     print(head, dict(count), sep="\n")
     for name, nth, result, _ in unexplained:
         print(f"{result}, unexplained: {name}" + (f" #{nth}" if nth > 1 else ""))
-    (WORK / "results.json").write_text(json.dumps(todo))
+    RESULTS.write_text(json.dumps(todo, indent=1))
     if not options.only:
         with (ROOT / "paper" / "data" / PACKAGES[options.package][2]).open("w", newline="") as file:
             file.write(f"# {head}\n")

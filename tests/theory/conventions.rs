@@ -1,7 +1,7 @@
 //! Claim `conventions`: the table of conventions is right where it can be checked, and the search names the one behind given numbers.
 
 use grpo_lambda::conventions::{self, Assumptions, Diagnosis, Found, Rows, Scope, Theirs, diagnose};
-use grpo_lambda::group::{Group, Response};
+use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
 use std::path::Path;
 
@@ -87,6 +87,16 @@ fn names(found: &Found, label: &str) -> bool {
     found.matches.iter().any(|m| m.labels.iter().any(|l| l == label))
 }
 
+/// The convention of a label.
+fn convention(label: &str) -> &'static conventions::Convention {
+    conventions::all().find(|c| c.label() == label).expect("a label is a convention's")
+}
+
+/// The conventions that explanations name.
+fn labels(found: &Found) -> impl Iterator<Item = &'static conventions::Convention> {
+    found.matches.iter().flat_map(|m| &m.labels).map(|label| convention(label))
+}
+
 fn evaluated(method: &str, settings: &str) -> (Rows, Rows, f64) {
     let (batch, logps) = batch();
     let configured = methods::parse(method, settings).expect("valid");
@@ -109,6 +119,7 @@ fn the_advantages_of_every_convention_are_recognised() {
         let found = found.advantages.expect("asked for");
         assert!(names(&found, &c.label()), "{}: {found:?}", c.label());
         assert!(found.matches.iter().all(|m| m.error <= 1e-12), "numbers in 64 bits tell conventions apart");
+        assert!(labels(&found).all(|c| c.scope != Scope::Loss), "{found:?}");
         recognised += 1;
     }
     assert!(recognised > 35, "{recognised}");
@@ -137,6 +148,22 @@ fn the_gradient_and_the_loss_of_every_convention_are_recognised_with_their_reduc
         let found =
             found_of(&theirs, &Assumptions { beta: Some(beta), max_length, ..Assumptions::default() });
         for found in [found.gradient.expect("asked for"), found.loss.expect("asked for")] {
+            assert!(labels(&found).all(|c| c.scope != Scope::Advantages), "{found:?}");
+            // A convention that fixes the reduction stands beside no other one.
+            for m in &found.matches {
+                for c in
+                    m.labels.iter().map(|label| convention(label)).filter(|c| c.scope == Scope::Objective)
+                {
+                    let own = c
+                        .configure()
+                        .expect("settings")
+                        .expect("a method")
+                        .settings
+                        .word("reduction")
+                        .to_owned();
+                    assert!(m.command.contains(&format!("reduction={own}")), "{}: {m:?}", c.label());
+                }
+            }
             assert!(names(&found, &c.label()), "{}: {found:?}", c.label());
             let right = |m: &conventions::Candidate| m.command.contains(&format!("reduction={reduction}"));
             assert!(found.matches.iter().any(right), "{}: {reduction} {found:?}", c.label());
@@ -197,6 +224,101 @@ fn losses_of_tokens_are_recognised_before_any_reduction() {
     assert!(names(&found, "TRL loss_type=cispo, epsilon_high=5"), "{found:?}");
 }
 
+/// The KL coefficient is fitted where it is not known, and is one that someone could have set.
+#[test]
+fn a_coefficient_is_fitted_and_positive() {
+    let (batch, logps) = batch();
+    let credits = |beta: &str| {
+        let method = methods::parse("grpo", beta).expect("valid").method;
+        let credits = method.credit(&batch);
+        let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(&logps);
+        let losses: Rows = responses.map(|((r, c), l)| method.token_losses(r, c, l)).collect();
+        let kl: Rows = batch
+            .iter()
+            .flat_map(|g| &g.responses)
+            .zip(&credits)
+            .zip(&logps)
+            .map(|((r, c), l)| method.token_terms(r, c, l).into_iter().map(|term| term.kl).collect())
+            .collect();
+        (credits.into_iter().map(|c| c.advantages).collect::<Rows>(), losses, kl)
+    };
+    let (advantages, losses, kl) = credits("beta=1 kl=k3");
+    let with = |beta: f64| -> Found {
+        let sum =
+            |(loss, kl): (&Vec<f64>, &Vec<f64>)| loss.iter().zip(kl).map(|(l, k)| l + beta * k).collect();
+        let losses: Rows = losses.iter().zip(&kl).map(sum).collect();
+        let theirs =
+            Theirs { advantages: Some(advantages.clone()), token_losses: Some(losses), ..Theirs::default() };
+        found_of(&theirs, &Assumptions::default()).token_losses.expect("asked for")
+    };
+    let best = &with(0.04).matches[0];
+    assert!((best.beta - 0.04).abs() < 1e-9 && best.what.contains("KL: k3"), "{best:?}");
+    let turned = with(-0.04);
+    assert!(turned.matches.is_empty(), "{turned:?}");
+    // The same of a gradient.
+    let turned = {
+        let (advantages, plain, _) = evaluated("grpo", "beta=0 reduction=token_mean");
+        let (_, pulled, _) = evaluated("grpo", "beta=0.04 kl=k3 reduction=token_mean");
+        let minus = |(plain, pulled): (&Vec<f64>, &Vec<f64>)| {
+            plain.iter().zip(pulled).map(|(a, b)| 2.0 * a - b).collect()
+        };
+        let gradient = plain.iter().zip(&pulled).map(minus).collect();
+        let theirs = Theirs { advantages: Some(advantages), gradient: Some(gradient), ..Theirs::default() };
+        found_of(&theirs, &Assumptions::default()).gradient.expect("asked for")
+    };
+    assert!(turned.matches.is_empty(), "{turned:?}");
+}
+
+/// On-policy, with rewards 1 and 0 and a reference as far above one token as below the other, the KL gradient of k2 is a multiple of
+/// the policy's: a common factor and the coefficient cannot be told apart, and the plain explanation is the one without a factor.
+#[test]
+fn where_a_factor_and_a_coefficient_cannot_be_told_apart_the_coefficient_is_fitted_alone() {
+    let response = |reward: f64, reference: f64| Response {
+        ref_logps: Some(vec![reference]),
+        ..Response::graded(vec![-1.0], reward)
+    };
+    let batch = [Group { responses: vec![response(1.0, -1.25), response(0.0, -0.75)] }];
+    let logps = vec![vec![-1.0]; 2];
+    let method = methods::parse("grpo", "beta=0.5 kl=k2 std_preset=deepseekmath").expect("valid").method;
+    let loss = methods::evaluate(method.as_ref(), &batch, &logps);
+    let theirs =
+        Theirs { advantages: Some(loss.advantages), gradient: Some(loss.dlogps), ..Theirs::default() };
+    let found = diagnose(&batch, &logps, &theirs, &Assumptions::default()).gradient.expect("asked for");
+    let plain = |m: &conventions::Candidate| {
+        m.what.contains("KL: k2") && m.factor == 1.0 && (m.beta - 0.5).abs() < 1e-9
+    };
+    assert!(found.matches.iter().any(plain), "{found:?}");
+}
+
+/// A batch without evidence is compared with what needs none.
+#[test]
+fn what_needs_evidence_is_not_tried_without_it() {
+    let (mut batch, logps) = batch();
+    let method = methods::parse("grpo", "reduction=token_mean").expect("valid").method;
+    let loss = methods::evaluate(method.as_ref(), &batch, &logps);
+    let tried = |batch: &[Group]| {
+        let theirs = Theirs { gradient: Some(loss.dlogps.clone()), ..Theirs::default() };
+        let found = diagnose(batch, &logps, &theirs, &Assumptions::default()).gradient.expect("asked for");
+        assert!(found.matches.iter().any(|m| m.command.starts_with("grpo")), "{found:?}");
+        found.tried
+    };
+    let with = tried(&batch);
+    for response in batch.iter_mut().flat_map(|g| &mut g.responses) {
+        (response.ref_logps, response.evidence) = (None, Evidence::default());
+    }
+    assert!(tried(&batch) < with);
+}
+
+/// No gradient at all is not a convention's gradient times 0.
+#[test]
+fn nothing_is_no_factor_of_something() {
+    let (_, gradient, _) = evaluated("grpo", "");
+    let zero: Rows = gradient.iter().map(|row| vec![0.0; row.len()]).collect();
+    let found = found_of(&Theirs { gradient: Some(zero), ..Theirs::default() }, &Assumptions::default());
+    let found = found.gradient.expect("asked for");
+    assert!(found.matches.iter().all(|m| m.factor > 0.0), "{found:?}");
+}
+
 #[test]
 fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     let (advantages, gradient, _) =
@@ -206,6 +328,16 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
     assert!(found.matches.is_empty() && found.nearest.is_some(), "{found:?}");
     assert!(matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.. }, _))), "{found:?}");
+    // No other explanation leaves fewer tokens: with the usual bounds of 0.2 those between the two bounds are left.
+    let (batch, logps) = batch();
+    let of = |settings: &str| methods::parse("grpo", settings).expect("valid").method;
+    let usual = methods::evaluate(of("reduction=token_mean").as_ref(), &batch, &logps).dlogps;
+    let differ = usual.iter().flatten().zip(gradient.iter().flatten()).filter(|(a, b)| a != b).count();
+    let left = found.remainder.as_ref().map(|(left, _)| *left);
+    assert!(
+        matches!(left, Some(conventions::Remainder::Clip { tokens }) if tokens <= differ),
+        "{left:?} {differ}"
+    );
     // Every response divided by the square of its length: no reduction of the table.
     let (advantages, gradient, _) = evaluated("grpo", "reduction=response_mean");
     let strange: Rows =
@@ -213,6 +345,25 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     let theirs = Theirs { advantages: Some(advantages), gradient: Some(strange), ..Theirs::default() };
     let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
     assert!(matches!(found.remainder, Some((conventions::Remainder::PerResponse, _))), "{found:?}");
+    let beside = |found: &Found| found.remainder.as_ref().map(|(_, beside)| beside.clone());
+    assert_eq!(beside(&found).as_deref(), Some("grpo reduction=response_mean"));
+    // Two tokens that no clip touches.
+    let (advantages, mut odd, _) = evaluated("grpo", "reduction=response_mean");
+    let olds = batch.iter().flat_map(|g| &g.responses).map(|r| &r.old_logps);
+    let inside = olds.zip(&logps).enumerate().flat_map(|(i, (old, new))| {
+        let free = |t: &usize| (0.9..1.1).contains(&(new[*t] - old[*t]).exp());
+        (0..old.len()).filter(free).map(move |t| (i, t)).collect::<Vec<_>>()
+    });
+    for (i, t) in inside.take(2) {
+        odd[i][t] += 0.003;
+    }
+    let theirs = Theirs { advantages: Some(advantages), gradient: Some(odd), ..Theirs::default() };
+    let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    assert!(
+        matches!(found.remainder, Some((conventions::Remainder::Scattered { tokens: 2 }, _))),
+        "{found:?}"
+    );
+    assert_eq!(beside(&found).as_deref(), Some("grpo reduction=response_mean"));
 }
 
 /// Rewards that TRL and verl recorded advantages of, as groups of responses of `len` tokens.

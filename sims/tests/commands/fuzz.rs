@@ -12,7 +12,7 @@ use crate::fuzzer::{fuzz, texts};
 
 #[test]
 fn mdp_files() {
-    // Without a bound of its own, a tree of 20 million responses is built before it is refused, which takes seconds.
+    // Without a bound of its own, a tree of 20 million responses is built, which takes seconds.
     let example = include_str!("../../../examples/two_roads.toml")
         .replace("horizon = 4", "horizon = 4\nmax_leaves = 500");
     let seeds = texts(&[

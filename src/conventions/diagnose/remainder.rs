@@ -124,6 +124,15 @@ mod tests {
         assert_eq!(of(ours, with_kl, near, None), Remainder::Scattered { tokens: 4 });
     }
 
+    /// What is as far off as the tolerance, in units of the largest of theirs, does not differ.
+    #[test]
+    fn a_difference_counts_beyond_the_tolerance() {
+        let near: &[&[f64]] = &[&[1.0, 1.0, 1.0]];
+        let theirs: &[&[f64]] = &[&[1e6, 5.0, 3.0]];
+        assert_eq!(of(&[&[1e6, 6.0, 9.0]], theirs, near, None), Remainder::Scattered { tokens: 1 });
+        assert_eq!(of(&[&[1e6, 8.0, 9.0]], theirs, near, None), Remainder::Scattered { tokens: 2 });
+    }
+
     #[test]
     fn the_simplest_remainder_comes_first_and_says_what_it_is() {
         let all = [

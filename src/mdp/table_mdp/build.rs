@@ -1,8 +1,11 @@
 //! From the data of a [`TableMdp`] to its tree and its initial policy, or the first thing that is wrong with it.
 
+use super::count::more_responses_than;
 use super::pattern::{ANY, Pattern, best};
 use super::{PrefixTokens, SpecError, TableMdp};
 use crate::mdp::build::Rules;
+use crate::mdp::error::TreeError;
+use crate::mdp::limits::MAX_HORIZON;
 use crate::mdp::policy::Tabular;
 use crate::mdp::tree::{RewardKind, Target, Tree, text};
 
@@ -25,6 +28,12 @@ impl TableMdp {
         let forbidden = self.forbidden()?;
         let wanted = self.probabilities()?;
         self.check_rewards()?;
+        let rules = self.rules()?;
+        let vocabulary = (self.tokens.len() as u32, rules.eos);
+        let counted = self.horizon <= MAX_HORIZON;
+        if counted && more_responses_than(self.max_leaves, vocabulary, self.horizon, &illegal, &forbidden) {
+            return Err(TreeError::TooManyLeaves(self.max_leaves).into());
+        }
 
         let mut used = vec![false; illegal.len()];
         let legal = |prefix: &[u32]| {
@@ -36,7 +45,7 @@ impl TableMdp {
         let reward = |response: &[u32], _| {
             best(&rewards, response).map_or(self.default_reward, |i| self.rewards[i].reward)
         };
-        let tree = self.rules()?.build(legal, reward)?;
+        let tree = rules.build(legal, reward)?;
 
         let unused = (0..used.len()).find(|&i| !used[i]);
         if let Some(i) = unused {

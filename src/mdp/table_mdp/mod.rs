@@ -1,6 +1,7 @@
 //! [`TableMdp`]: plain data from which a user's own MDP is built and validated.
 
 mod build;
+mod count;
 mod pattern;
 #[cfg(test)]
 mod tests;

@@ -146,3 +146,14 @@ fn every_refusal_names_the_field_and_the_value() {
         assert_eq!(message(mdp), expected);
     }
 }
+
+#[test]
+fn too_many_responses_are_refused_at_once() {
+    for horizon in [400, 10_000] {
+        let said = message(TableMdp { horizon, ..base() });
+        assert_eq!(
+            said,
+            "more than max_leaves = 20000000 responses: lower the horizon or the number of legal tokens"
+        );
+    }
+}

@@ -17,11 +17,15 @@ pub(crate) struct Constants {
     defined: HashSet<(String, String)>,
     /// What each module imports.
     imported: HashSet<(String, String)>,
+    /// The functions that constants call.
+    called: HashSet<String>,
 }
 
 impl Constants {
     pub(crate) fn of(sources: &[(Source, Vec<Numbered>)]) -> Constants {
         let (mut lazy, mut defined, mut imported) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut calls = Calls::default();
+        sources.iter().for_each(|(source, _)| calls.visit_file(&source.tree));
         let mut within_macros = Words::default();
         sources.iter().for_each(|(source, _)| within_macros.visit_file(&source.tree));
         for (source, mutants) in sources {
@@ -39,7 +43,12 @@ impl Constants {
                 defined.insert(place);
             }
         }
-        Constants { lazy, defined, imported }
+        Constants { lazy, defined, imported, called: calls.names }
+    }
+
+    /// Whether a constant calls a function of this name, which has to stay `const` then.
+    pub(crate) fn calls(&self, function: &syn::Ident) -> bool {
+        self.called.contains(&function.to_string())
     }
 
     /// Whether this item of a file is one of them.
@@ -70,7 +79,13 @@ impl Words {
             match token {
                 TokenTree::Ident(word) => drop(self.0.insert(word.to_string())),
                 TokenTree::Group(group) => self.add(group.stream()),
-                _ => {}
+                // The arguments that a format string captures.
+                TokenTree::Literal(literal) => {
+                    let text = literal.to_string();
+                    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+                    self.0.extend(words.map(str::to_owned));
+                }
+                TokenTree::Punct(_) => {}
             }
         }
     }
@@ -79,6 +94,42 @@ impl Words {
 impl<'ast> Visit<'ast> for Words {
     fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
         self.add(invocation.tokens.clone());
+    }
+}
+
+/// The functions that are called inside constants.
+#[derive(Default)]
+struct Calls {
+    inside: bool,
+    names: HashSet<String>,
+}
+
+impl Calls {
+    fn within(&mut self, value: &Expr) {
+        let outer = std::mem::replace(&mut self.inside, true);
+        self.visit_expr(value);
+        self.inside = outer;
+    }
+}
+
+impl<'ast> Visit<'ast> for Calls {
+    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+        self.within(&item.expr);
+    }
+
+    fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
+        self.within(&item.expr);
+    }
+
+    fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
+        self.within(&item.expr);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+        if let (true, Expr::Path(path)) = (self.inside, &*call.func) {
+            self.names.extend(path.path.segments.last().map(|s| s.ident.to_string()));
+        }
+        visit::visit_expr_call(self, call);
     }
 }
 

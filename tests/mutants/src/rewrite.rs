@@ -111,14 +111,15 @@ impl Rewriter<'_> {
         true
     }
 
-    /// A function; a `const` one with mutants of its own is not `const` any more.
+    /// A function; a `const` one with mutants of its own is not `const` any more, unless a constant calls it.
     fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let before = self.status.len();
-        let outer = std::mem::replace(&mut self.fixed, false);
+        let stays = signature.constness.is_some() && self.constants.calls(&signature.ident);
+        let outer = std::mem::replace(&mut self.fixed, stays);
         self.body(signature, block);
         self.visit_block(block);
         self.fixed = outer;
-        if let Some(token) = signature.constness.filter(|_| self.status.len() > before) {
+        if let Some(token) = signature.constness.filter(|_| !stays && self.status.len() > before) {
             self.edits.push(Edit::replace(self.source.range(token.span), ""));
         }
     }

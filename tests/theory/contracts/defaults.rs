@@ -1,6 +1,9 @@
 //! What a method of one's own gets from the trait without writing it.
 
 use grpo_lambda::group::{Group, Response};
+use grpo_lambda::learner::Policy;
+use grpo_lambda::mdp::zoo::{Chain, Family};
+use grpo_lambda::mdp::{Tabular, TabularLearner};
 use grpo_lambda::method::{Coupling, Credit, Loss, Method};
 use grpo_lambda::methods;
 use grpo_lambda::surrogate::Region;
@@ -144,4 +147,11 @@ fn shares_of_groups_add_up_to_the_batch() {
         assert_eq!(shares.iter().flat_map(|s| s.dlogps.clone()).collect::<Vec<_>>(), whole.dlogps);
         assert_eq!(shares.iter().flat_map(|s| s.advantages.clone()).collect::<Vec<_>>(), whole.advantages);
     }
+}
+
+/// A policy that says nothing of it keeps the sampler's log-probabilities.
+#[test]
+fn log_probabilities_of_the_sampler_are_kept_unless_a_policy_recomputes_them() {
+    let tree = Chain::default().tree().expect("defaults");
+    assert!(!TabularLearner::new(&tree, Tabular::uniform(&tree), 1.0, 1).recomputes_old_logps());
 }

@@ -1,7 +1,9 @@
 //! Sampled and compared updates against formulas in plain arithmetic.
 
-use grpo_lambda::mdp::expected::{Expected, Situation, compare, implied, multisets, sampled};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
+use grpo_lambda::mdp::expected::{
+    Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
+};
+use grpo_lambda::mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo, zoo::Family};
 use grpo_lambda::methods;
 
 fn task() -> (Tree, Tabular) {
@@ -104,8 +106,44 @@ fn too_many_terms_are_refused_before_they_are_summed_and_named() {
         let (situation, exact) = terms(group_size);
         assert!(multisets(method.as_ref(), &situation, exact).is_ok());
         let refused = multisets(method.as_ref(), &situation, exact - 1.0).expect_err("one too many");
-        let expected =
-            grpo_lambda::mdp::expected::ExpectedError::TooMany { terms: exact, limit: exact - 1.0 };
+        let expected = ExpectedError::TooMany { terms: exact, limit: exact - 1.0 };
         assert_eq!(refused, expected);
     }
+}
+
+/// What the others can look like is refused as soon as it is too much, at the bound and not before it.
+#[test]
+fn too_many_ways_in_which_the_others_can_look_are_refused_by_their_number() {
+    // As many responses as tokens in the longest, each with one of three rewards: n others can look like (n + 1)(n + 2)/2 things.
+    let ways = |n: usize| ((n + 1) * (n + 2) / 2) as f64;
+    let chain = |horizon: usize| {
+        Rules::new(["a", "EOS"], horizon)
+            .rewards(RewardKind::Real)
+            .build(|_| vec![0, 1], |response, _| (response.len() % 3) as f64)
+            .expect("a tree")
+    };
+    let method = methods::parse("grpo", "reduction=response_mean").expect("settings").method;
+    let limit = 2e8f64;
+    let refused = |tree: &Tree, group_size: usize, mean: bool| {
+        let policy = Tabular::uniform(tree);
+        let situation = Situation::on_policy(tree, &policy, group_size);
+        match mean {
+            true => implied_mean(method.as_ref(), &situation).map(drop),
+            false => implied(method.as_ref(), &situation).map(drop),
+        }
+    };
+    // With 199 tokens and one response more 5000 ways are allowed: 98 others have 4950, 99 have 5050.
+    let tree = chain(199);
+    assert_eq!((tree.leaf_count(), tree.max_len()), (200, 199));
+    let most = (limit / (200.0 * 199.0)).floor();
+    assert!(ways(98) <= most && ways(99) > most, "{most}");
+    let terms = ways(99) * (limit / most);
+    assert_eq!(refused(&tree, 100, true), Err(ExpectedError::TooMany { terms, limit }));
+    // As many ways as are allowed pass this check; the next one counts every term: each response among the ways of the 83 others,
+    // each pair of rewards among those of 82.
+    let tree = chain(239);
+    let each = (tree.leaf_count() * tree.max_len()) as f64;
+    assert_eq!((limit / each).floor(), ways(82));
+    let terms = each * ways(83) + 9.0 * ways(82) * tree.edge_count() as f64;
+    assert_eq!(refused(&tree, 84, false), Err(ExpectedError::TooMany { terms, limit }));
 }

@@ -4,7 +4,9 @@ use grpo_lambda::mdp::evidence::rollouts::Completions;
 use grpo_lambda::mdp::evidence::{Provider, critic, features};
 use grpo_lambda::mdp::expected::{Product, Situation, implied, sampled};
 use grpo_lambda::mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Parity};
-use grpo_lambda::mdp::{Maskable, Oracle, RewardKind, Rules, Tree, has_success_rate};
+use grpo_lambda::mdp::{
+    EdgeId, Maskable, Oracle, PromptPolicy, RewardKind, Rules, Tabular, Tree, has_success_rate,
+};
 use grpo_lambda::methods;
 use grpo_lambda::trace::Trace;
 
@@ -40,14 +42,17 @@ fn completions_value_every_prefix_and_leave_the_rest_exact() {
     let found = completions.evidence(leaf, &path);
     let steps = found.steps.as_ref().expect("steps");
     assert_eq!(steps.iter().map(|s| s.start).collect::<Vec<_>>(), (0..path.len()).collect::<Vec<_>>());
+    let mut sampled = false;
     for (step, &edge) in steps.iter().zip(&path) {
         let v = oracle.v[tree.edge_node(edge)];
+        sampled |= step.value != v;
         assert!(
             (step.value - v).abs() <= 5.0 * (v * (1.0 - v) / k as f64).sqrt() + 1e-12,
             "{} {v}",
             step.value
         );
     }
+    assert!(sampled, "completions are not the exact values");
     let rest = grpo_lambda::group::Evidence { steps: None, ..found };
     assert_eq!(rest, grpo_lambda::group::Evidence { steps: None, ..exact.evidence(leaf, &path) });
 }
@@ -136,8 +141,13 @@ fn families_away_from_their_defaults() {
         LuckyGuess { fillers: 3, answers: 2, work: 1, ..LuckyGuess::default() }.tree().expect("valid");
     assert_eq!(guess.tokens()[2..], ["work0", "work1", "work2", "answer0", "answer1", "EOS"]);
     assert_eq!((guess.horizon(), guess.max_len()), (4, 4));
-    assert!(LuckyGuess { luck: 1.5, ..LuckyGuess::default() }.tree().is_err());
-    assert!(LuckyGuess { sound: -0.5, ..LuckyGuess::default() }.tree().is_err());
+    for (guess, knob) in [
+        (LuckyGuess { luck: 1.5, ..LuckyGuess::default() }, "luck = 1.5"),
+        (LuckyGuess { sound: -0.5, ..LuckyGuess::default() }, "sound = -0.5"),
+    ] {
+        let refused = guess.tree().expect_err("no probability").to_string();
+        assert!(refused.contains(knob) && refused.contains("[0, 1]"), "{refused}");
+    }
     // Without a way back the right step after an error is still the next symbol.
     let copy = CopyString { target: vec![0, 1], symbols: 3, detours: 0, skill: 0.75 };
     let tree = copy.tree().expect("valid");
@@ -146,4 +156,51 @@ fn families_away_from_their_defaults() {
         let next = tree.edge(node, 1).expect("legal");
         assert!((probabilities[next] - 0.75).abs() < 1e-12, "{node}");
     }
+}
+
+/// Where a policy never goes there is no credit, no mass and no reward, and no number that is none.
+#[test]
+fn what_is_never_sampled_has_credit_0() {
+    // The exponential of -2000 is 0.
+    let tree = Rules::new(["a", "b", "EOS"], 2)
+        .rewards(RewardKind::Real)
+        .build(|_| vec![0, 1, 2], |response, _| response.iter().map(|t| f64::from(*t)).sum())
+        .expect("a tree");
+    let away = |token: u32| {
+        let logit = |e: EdgeId| if tree.token(e) == token { 0.0 } else { -2000.0 };
+        Tabular::from_logits(&tree, tree.edges().map(logit).collect())
+    };
+    let policy = away(0);
+    let oracle = Oracle::new(&tree, &policy);
+    assert_eq!(oracle.reward_distribution(), [(0.0, 1.0)]);
+    let credit = oracle.implied_credit(|_, _, weights| weights.fill(1.0));
+    let visited: Vec<f64> = tree.edges().map(|e| f64::from(oracle.edge_visit(e) > 0.0)).collect();
+    assert_eq!(credit, visited);
+    let situation = Situation::on_policy(&tree, &policy, 3);
+    let rloo = methods::parse("rloo", "").expect("a method").method;
+    let found = implied(rloo.as_ref(), &situation).expect("small");
+    assert!(found.credit.iter().chain(&found.update).all(|x| *x == 0.0), "{found:?}");
+    // A policy that always ends at once has no mass without its end.
+    let ended = away(2);
+    let oracle = Oracle::new(&tree, &ended);
+    assert_eq!(oracle.visits_without_eos(), [1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_shared_policy_by_hand() {
+    // Two embeddings of two units, two biases of units, two rows of output weights, two biases of answers.
+    let parameters = [0.1, -0.2, 0.3, 0.4, 0.05, -0.05, 1.0, -1.0, 0.5, 2.0, 0.25, -0.75];
+    let mut policy = PromptPolicy::shared(vec![vec![0], vec![0, 1]], 2, 2, 1.0, 1);
+    policy.parameters_mut().copy_from_slice(&parameters);
+    for (prompt, sums) in [(0, [0.15, -0.25]), (1, [0.45f64, 0.15])] {
+        let u = sums.map(f64::tanh);
+        let logits = [0.25 + u[0] - u[1], -0.75 + 0.5 * u[0] + 2.0 * u[1]];
+        let difference = policy.log_probs(prompt)[0] - policy.log_probs(prompt)[1];
+        assert!((difference - (logits[0] - logits[1])).abs() < 1e-12, "{prompt}: {difference}");
+    }
+    let mut large = PromptPolicy::shared(vec![vec![0, 999]], 2, 4, 0.5, 1);
+    let parameters = large.parameters_mut();
+    let variance = parameters.iter().map(|x| x * x).sum::<f64>() / parameters.len() as f64;
+    // The relative standard error of a variance of 4014 normal numbers is sqrt(2/4014).
+    assert!((variance / 0.25 - 1.0).abs() < 5.0 * (2.0f64 / 4014.0).sqrt(), "{variance}");
 }

@@ -1,5 +1,6 @@
 //! What small public functions promise, by hand values: each value was found by asking which mistake no other test would notice.
 
+mod assignments;
 mod defaults;
 mod expected;
 mod families;

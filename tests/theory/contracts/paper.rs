@@ -1,7 +1,7 @@
 //! The audit of the printed tables against counting: every `k` of `n` is tried where the product computes with whole numbers.
 
 use grpo_lambda::paper::consistency::{AverageCheck, averages, baselines, cells, table1};
-use grpo_lambda::paper::{Benchmark, Column, Dataset, Model, Paper, Score};
+use grpo_lambda::paper::{Benchmark, Column, Dataset, Model, Paper, Score, SummaryRow};
 
 /// Half a unit of the last printed digit, and what adding five such numbers rounds.
 const HALF: f64 = 0.0005;
@@ -185,4 +185,42 @@ fn the_candidates_for_a_baseline_are_means_over_data_sets_by_hand() {
         let mean = candidate.values[..5].iter().sum::<f64>() / 5.0;
         assert!((candidate.values[5] - mean).abs() < ROUNDING, "{}", candidate.name);
     }
+}
+
+/// The aggregation that stands for a row has the most cells of it, and of those with as many the least deviation.
+#[test]
+fn of_candidates_with_as_many_cells_the_nearest_stands_for_a_row() {
+    let mut paper = paper();
+    // No mean is near these, so that all candidates have as many cells: none.
+    for pair in &mut paper.table1 {
+        let far = Score(999);
+        pair.grpo = SummaryRow { average: far, aime: far, amc: far, math: far, minerva: far, olympiad: far };
+    }
+    for row in table1(&paper).into_iter().filter(|row| !row.lambda) {
+        assert_eq!(row.mismatches().len(), 6);
+        for candidate in baselines(&paper, row.model) {
+            let away = candidate.values.iter().fold(0.0, |m: f64, v| m.max((v - 0.999).abs()));
+            assert!(away >= row.largest_error - ROUNDING, "{} for {}", row.best.name, candidate.name);
+        }
+    }
+}
+
+#[test]
+fn a_score_of_two_decimals_must_be_a_count_rounded_to_them() {
+    let mut paper = paper();
+    // 1/30 is 0.03 and 2/30 is 0.07; nothing is 0.05.
+    for (score, possible) in [(Score(30), true), (Score(50), false), (Score(70), true)] {
+        paper.runs[0].scores[Benchmark::Aime as usize] = score;
+        let check = cells(&paper)[0];
+        assert_eq!((check.score(), check.by_two_decimals), (score, possible));
+    }
+}
+
+#[test]
+fn a_table_without_blocks_is_refused_with_what_stands_there() {
+    let text = include_str!("../../../src/paper/tables.json");
+    let mut file: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    file["tables"]["table3"]["blocks"] = serde_json::json!(7);
+    let refused = Paper::from_json(&file.to_string()).expect_err("no blocks").to_string();
+    assert!(refused.contains("a block of scores for each data set"), "{refused}");
 }

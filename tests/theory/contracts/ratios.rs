@@ -1,7 +1,9 @@
 //! Ratios by hand: what is clipped is counted on its side, and gets no gradient.
 
-use grpo_lambda::ratio::{ClippedMean, ClippedTrace, Gamma, GammaWeight, LogProbs, PolicyRatio};
-use grpo_lambda::trace::{Recent, Trace};
+use grpo_lambda::ratio::{
+    ClippedMean, ClippedTrace, Gamma, GammaWeight, LogProbs, PolicyRatio, StraightThrough,
+};
+use grpo_lambda::trace::{AsPrinted, Recent, RowIndex, Style, Trace};
 
 fn read<'a>(logps: &'a [f64], old: &'a [f64], advantages: &'a [f64]) -> LogProbs<'a> {
     LogProbs { logps, old, frozen: logps, advantages, eligible: None }
@@ -54,4 +56,33 @@ fn the_gamma_weight_is_a_density_of_the_whole_ratio_by_the_sign_of_the_advantage
         assert!((found - expected).abs() < 1e-14, "{found}, not {expected}");
     }
     assert_eq!(ratio.backward(&read, ratio.forward(&read), vec![1.0, 2.0, 3.0], &[]), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn a_ratio_is_as_long_as_its_trace() {
+    let trace = |max_length| Box::new(AsPrinted { q: 0.5, floor: 0.0, style: Style::Recent, max_length });
+    let clipped = |max_length| ClippedTrace { trace: trace(max_length), low: 0.2, high: 0.2 }.max_len();
+    assert_eq!((clipped(None), clipped(Some(7))), (None, Some(7)));
+    let straight = |max_length| StraightThrough(trace(max_length)).max_len();
+    assert_eq!((straight(None), straight(Some(7))), (None, Some(7)));
+}
+
+/// The adjoint is the transposed matrix, also where the floor holds up both ends of a row.
+#[test]
+fn a_floored_trace_and_its_adjoint_are_the_matrix_of_their_weights() {
+    let x = [1.0, -2.0, 4.0, 8.0, -16.0, 32.0, 64.0];
+    for (q, floor) in [(0.5, 0.3), (0.5, 0.0), (0.9, 0.75), (0.25, 0.25), (0.5, 1.0)] {
+        for style in [Style::Recent, Style::Both] {
+            let trace = RowIndex { q, floor, style };
+            let (rows, columns) = (trace.apply(&x), trace.adjoint(&x));
+            for i in 0..x.len() {
+                let row: f64 = (0..x.len()).map(|k| trace.weight(i, k, x.len()) * x[k]).sum();
+                let column: f64 = (0..x.len()).map(|t| trace.weight(t, i, x.len()) * x[t]).sum();
+                assert!(
+                    (rows[i] - row).abs() < 1e-12 && (columns[i] - column).abs() < 1e-12,
+                    "{trace:?} {i}"
+                );
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Settings that decide how a method is built: each word leads to its own numbers.
 
-use grpo_lambda::group::{EvidenceKind, Group, Response};
+use grpo_lambda::group::{EvidenceKind, Group, Response, StepValue};
+use grpo_lambda::method::Coupling;
 use grpo_lambda::methods::{self, BatchLoss, REGISTRY, batch_metrics};
 
 fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {
@@ -187,7 +188,6 @@ const NOT_COMPARING: &[&str] = &["remax", "gdpo", "ppo", "vine_ppo", "spo_chain"
 #[test]
 fn evidence_of_the_wrong_form_is_refused_by_name() {
     use grpo_lambda::check::{self, BatchError};
-    use grpo_lambda::group::StepValue;
     let checked = |edit: &dyn Fn(&mut Group)| {
         let (mut groups, logps) = batch();
         edit(&mut groups[0]);
@@ -231,5 +231,46 @@ fn a_range_of_rewards_is_moved_to_the_unit_interval() {
     assert!(plain.iter().all(|a| *a != 0.0));
     for (a, b) in plain.iter().zip(of(-2.0, 4.0)) {
         assert!((a - b).abs() < 1e-12, "{a} {b}");
+    }
+}
+
+/// Where responses that were cut off have no weight, it matters to the others whether a response was.
+#[test]
+fn a_method_that_masks_what_was_cut_off_reads_it() {
+    let of = |settings: &str| methods::parse("grpo", settings).expect("settings").method;
+    assert!(!of("").credit_reads_tokens() && of("mask_truncated=true").credit_reads_tokens());
+    assert!(of("correction=token_truncate").credit_reads_tokens());
+    let [plain, masked] = ["reduction=response_mean", "reduction=response_mean mask_truncated=true"].map(of);
+    assert_eq!((plain.coupling(), masked.coupling()), (Coupling::Rewards, Coupling::Everything));
+}
+
+/// A response of which no token is left counts among the responses of a mean, and nobody takes its share.
+#[test]
+fn a_response_without_a_token_left_has_no_weight() {
+    let spo = methods::parse("spo_chain", "reduction=response_mean drop_sure=true").expect("settings").method;
+    let response = |logp: f64, reward: f64| {
+        let mut response = Response::graded(vec![logp; 2], reward);
+        response.evidence.steps = Some(vec![StepValue { start: 0, value: 0.5 }]);
+        response
+    };
+    let sure = response(-1e-6, 1.0);
+    let credits = spo.credit(&[Group { responses: vec![response(-1.0, 1.0), sure, response(-2.0, 0.0)] }]);
+    let weights: Vec<_> = credits.into_iter().map(|c| c.weights).collect();
+    assert_eq!(weights, [[1.0 / 6.0; 2], [0.0; 2], [1.0 / 6.0; 2]]);
+}
+
+/// Losses of tokens times their weights add up to the loss, whatever the response's policy term is divided by.
+#[test]
+fn weighted_losses_of_tokens_add_up_to_the_loss() {
+    let (groups, logps) = batch();
+    for settings in ["normalise=mean", "normalise=mean update=weight", "normalise=none"] {
+        let method = methods::parse("grpo_lambda", settings).expect("settings").method;
+        for ((response, credit), logps) in groups[0].responses.iter().zip(method.credit(&groups)).zip(&logps)
+        {
+            let tokens = method.token_losses(response, &credit, logps);
+            let sum: f64 = tokens.iter().zip(&credit.weights).map(|(l, w)| l * w).sum();
+            let whole = method.loss(response, &credit, logps).value;
+            assert!((sum - whole).abs() < 1e-12, "{settings}: {sum}, not {whole}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 use grpo_lambda::stats::{
-    Bootstrap, OverTasks, clopper_pearson, fewest_discordant, linear_fit, paired_permutation, pass_at_k,
-    probability_of_improvement, sign_flip_test, spearman, t_interval, two_proportions,
+    Bootstrap, OverTasks, clopper_pearson, fewest_discordant, linear_fit, mcnemar_power, paired_permutation,
+    pass_at_k, probability_of_improvement, sign_flip_test, spearman, t_interval, two_proportions,
 };
 
 #[test]
@@ -53,6 +53,8 @@ fn a_drawn_permutation_test_is_near_the_exact_one_and_counts_itself() {
     assert_eq!(tied.p, 1.0);
     let tied = paired_permutation(&[100_000.1, 200_000.2, -300_000.3], &[0.0; 3], 0, 0).expect("pairs");
     assert_eq!(tied.p, 1.0);
+    let large = [-600_000.6000000001, -700_000.7000000001, 700_000.7000000001];
+    assert_eq!(paired_permutation(&large, &[0.0; 3], 0, 0).expect("pairs").p, 1.0);
     // Of 8 flips those with |sum| >= 4 are +++, ++-, --+ and ---.
     let small = paired_permutation(&[3.0, 2.0, 1.0], &[0.0, 0.0, 1.0], 0, 0).expect("pairs");
     assert_eq!((small.p, small.exact), (0.5, true));
@@ -95,6 +97,7 @@ fn boundaries_of_counts_and_correlations() {
     assert_eq!(clopper_pearson(8, 10, 0.95).map(|i| i.mid), Some(0.8));
     // The two-sided p-value of 6 of 6 is 2/64, which is on the level.
     assert_eq!(fewest_discordant(0.03125), 6);
+    assert_eq!((mcnemar_power(6, 1.0, 1.0, 0.03125), mcnemar_power(6, 1.0, 1.0, 0.03124)), (1.0, 0.0));
     for level in [0.0, 1.0, f64::NAN] {
         assert!(std::panic::catch_unwind(|| t_interval(&[1.0, 2.0], level)).is_err(), "{level}");
         assert!(std::panic::catch_unwind(|| clopper_pearson(1, 2, level)).is_err(), "{level}");
