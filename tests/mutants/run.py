@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""run.py [--package NAME] [--files GLOB] ..: every mutant of cargo-mutants in a package, against the tests that reach it.
+"""run.py [--package NAME] [--files GLOB ..] ..: every mutant of cargo-mutants in a package, against the tests that reach it.
 
 All mutants are compiled into one program, each behind a switch (tests/mutants/src), so that one build serves them all. A mutant is killed when a
 test fails, crashes, takes ten times its time or 6 GiB. Those that survive must stand in tests/mutants/survivors.toml with the reason; the script
 writes a table to paper/data and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; the theory takes half an hour of two processors.
 
   --package NAME     grpo-lambda (the theory), grpo-lambda-grade or grpo-lambda-decoder
-  --files GLOB       only the files that match, as `llm/crates/decoder/src/optim*`
+  --files GLOB ..    only the files that match, as `llm/crates/decoder/src/optim.rs`
   --jobs N           tests run at once (2)
   --slowest SECONDS  try tests that take longer (1) only on mutants that survived the others and have no reason
   --only TEXT        only mutants whose name contains TEXT; the table is not written
@@ -233,11 +233,11 @@ def main():
     options.add_argument("--slowest", type=float, default=1.0)
     options.add_argument("--only", default="")
     options.add_argument("--package", choices=PACKAGES, default="grpo-lambda")
-    options.add_argument("--files")
+    options.add_argument("--files", nargs="+", default=[])
     options = options.parse_args()
     for folder in (TREE, WORK / "reached"):
         folder.mkdir(parents=True, exist_ok=True)
-    files = ["--file", options.files] if options.files else []
+    files = [word for glob in options.files for word in ("--file", glob)]
     LIST.write_text(must(["cargo", "mutants", "--list", "--json", "-p", options.package, *files], cwd=ROOT))
     instrument(options.package)
     print("built; now which test reaches which mutant", flush=True)
@@ -271,7 +271,7 @@ def report(rows, todo, options):
     killed = len(todo) - len(survivors)
     status = collections.Counter(r["status"] for r in rows)
     left = ", ".join(f"{n} {s}" for s, n in sorted(status.items()) if s != "switch")
-    asked = f" --package {options.package}" * (options.package != "grpo-lambda") + f" --files {options.files}" * bool(options.files)
+    asked = f" --package {options.package}" * (options.package != "grpo-lambda") + f" --files {' '.join(options.files)}" * bool(options.files)
     head = f"tests/mutants/run.py{asked}: {len(todo)} mutants, {killed} killed ({100 * killed / max(len(todo), 1):.2f} %); not run: {left}"
     print(head, dict(count), sep="\n")
     for name, nth, result, _ in unexplained:
