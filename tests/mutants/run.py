@@ -19,6 +19,9 @@ WORK = ROOT / "target" / "mutants"
 TREE, LIST, STATUS, SKIP = WORK / "tree", WORK / "list.json", WORK / "status.csv", WORK / "skip.txt"
 RESULTS = WORK / "results.json"
 REASONS = ROOT / "tests" / "mutants" / "survivors.toml"
+# Tests find the benchmarks beside the repository; the copy stands elsewhere.
+if (ROOT.parent / "shared" / "data").is_dir():
+    os.environ.setdefault("GRPO_LAMBDA_DATA", str(ROOT.parent / "shared" / "data"))
 ENV = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), CARGO_INCREMENTAL="1")
 # The root of a package, the packages whose tests are tried, and its table in paper/data.
 PACKAGES = {
