@@ -109,7 +109,8 @@ impl Rules {
         }
     }
 
-    fn check(&self) -> Result<(), TreeError> {
+    /// Refuses an impossible vocabulary, horizon or discount.
+    pub(super) fn check(&self) -> Result<(), TreeError> {
         let mut sorted: Vec<&String> = self.tokens.iter().collect();
         sorted.sort();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {

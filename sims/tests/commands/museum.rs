@@ -114,11 +114,23 @@ fn the_page_lists_every_bug_with_the_test_that_dies_of_it() {
     page::hold("museum.md", "mutants", &table);
 }
 
+/// The tables of `tests/mutants/run.py` and their blocks of the page.
+const SURVIVORS: [(&str, &str); 3] = [
+    ("mutants", "survivors"),
+    ("mutants_grade", "survivors of the grader"),
+    ("mutants_decoder", "survivors of the decoder"),
+];
+
 #[test]
 fn the_page_counts_the_small_changes_that_survive_by_their_reasons() {
-    let text = read("paper/data/mutants.csv");
+    for (table, block) in SURVIVORS {
+        page::hold("museum.md", block, &survivors(&read(&format!("paper/data/{table}.csv"))));
+    }
+}
+
+fn survivors(text: &str) -> String {
     let head = text.lines().next().unwrap().trim_start_matches("# ");
-    let table = Table::from_csv(&text).unwrap();
+    let table = Table::from_csv(text).unwrap();
     let [mutant, why] = ["mutant", "why"].map(|name| table.column(name).unwrap());
     let mut by_reason: BTreeMap<String, usize> = BTreeMap::new();
     for row in &table.rows {
@@ -133,5 +145,5 @@ fn the_page_counts_the_small_changes_that_survive_by_their_reasons() {
     for (why, n) in rows {
         let _ = writeln!(text, "| {n} | {why} |");
     }
-    page::hold("museum.md", "survivors", &text);
+    text
 }

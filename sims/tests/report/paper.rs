@@ -198,11 +198,13 @@ fn every_claim_has_its_test_data_figure_and_row() {
 }
 
 /// Data of pages that are about the code, not about a claim.
-const OF_PAGES: [(&str, &str); 4] = [
+const OF_PAGES: [(&str, &str); 6] = [
     ("conformance", "docs/conformance.md"),
     ("fuzz", "CONTRIBUTING.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
+    ("mutants_decoder", "docs/museum.md"),
+    ("mutants_grade", "docs/museum.md"),
 ];
 
 /// Statements about this crate, not about the paper: one that does not hold is a defect here, not a result.

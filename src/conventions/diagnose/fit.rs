@@ -89,8 +89,8 @@ mod tests {
         assert!((a - 2.0).abs() < 1e-12 && (b - 0.5).abs() < 1e-12);
         assert_eq!(two(&x, &sum(&x, 1.0, &x), &y), None);
         // What counts is the angle, not the length.
-        let (x, z) = (vec![vec![1e-8, 0.0]], vec![vec![0.0, 1e-5]]);
-        let (a, b) = two(&x, &z, &vec![vec![2e-8, 3e-5]]).expect("independent");
+        let (short, long) = (vec![vec![1e-8, 0.0]], vec![vec![0.0, 1e-5]]);
+        let (a, b) = two(&short, &long, &vec![vec![2e-8, 3e-5]]).expect("independent");
         assert!((a - 2.0).abs() < 1e-12 && (b - 3.0).abs() < 1e-12, "{a} {b}");
         assert_eq!(difference(&x, &z).1, Some((1, 0)));
     }

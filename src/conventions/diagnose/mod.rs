@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(kept(&[odd.clone(), third]), ["third"]);
         // Whole within the same share of a large number.
         assert_eq!(kept(&[odd.clone(), candidate("many", 1e-13, 64.0005)]), ["many"]);
-        assert_eq!(kept(&[odd.clone(), candidate("no number", 1e-13, 64.005)]), ["no number", "odd"]);
+        assert_eq!(kept(&[odd.clone(), candidate("no number", 1e-13, 64.005)]), ["odd", "no number"]);
         assert_eq!(kept(&[odd.clone(), turned]), ["odd", "turned"]);
         // One explanation is told once; the same words under another command are another.
         let other = Candidate { command: "with other settings".to_owned(), ..odd.clone() };

@@ -5,7 +5,6 @@ use super::pattern::{ANY, Pattern, best};
 use super::{PrefixTokens, SpecError, TableMdp};
 use crate::mdp::build::Rules;
 use crate::mdp::error::TreeError;
-use crate::mdp::limits::MAX_HORIZON;
 use crate::mdp::policy::Tabular;
 use crate::mdp::tree::{RewardKind, Target, Tree, text};
 
@@ -29,9 +28,9 @@ impl TableMdp {
         let wanted = self.probabilities()?;
         self.check_rewards()?;
         let rules = self.rules()?;
+        rules.check()?;
         let vocabulary = (self.tokens.len() as u32, rules.eos);
-        let counted = self.horizon <= MAX_HORIZON;
-        if counted && more_responses_than(self.max_leaves, vocabulary, self.horizon, &illegal, &forbidden) {
+        if more_responses_than(self.max_leaves, vocabulary, self.horizon, &illegal, &forbidden) {
             return Err(TreeError::TooManyLeaves(self.max_leaves).into());
         }
 
