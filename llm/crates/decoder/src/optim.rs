@@ -658,6 +658,42 @@ mod tests {
         assert!((drift(false, -1.0) - 1.0).abs() > 0.01, "{}", drift(false, -1.0));
     }
 
+    /// From nothing, one step moves a weight by `lr g / (|g| + epsilon)` whatever the betas are, once clipping has scaled `g`.
+    #[test]
+    fn the_first_step_by_hand() {
+        for compensated in [true, false] {
+            let settings =
+                AdamWSettings { epsilon: 1.0, max_grad_norm: None, compensated, ..AdamWSettings::default() };
+            let mut optimiser = AdamW::new(settings.clone(), [("w".to_owned(), vec![1.0, 1.0])]);
+            assert_eq!(optimiser.settings(), &settings);
+            optimiser.step(0.5, &[("w", &[1.0, -3.0])]).expect("fits");
+            let found = optimiser.weights("w").expect("it");
+            assert!((found[0] - 0.75).abs() < 1e-6 && (found[1] - 1.375).abs() < 1e-6, "{found:?}");
+        }
+        let clipping = AdamWSettings { max_grad_norm: Some(2.0), ..AdamWSettings::default() };
+        assert_eq!([0.5, 2.0, 8.0].map(|norm| clipping.scale(norm)), [1.0, 2.0 / 2.000001, 2.0 / 8.000001]);
+        assert_eq!(AdamWSettings { max_grad_norm: None, ..clipping }.scale(1e9), 1.0);
+    }
+
+    #[test]
+    fn arrays_are_there_by_part_and_name() {
+        let of = |compensated| {
+            let settings = AdamWSettings { compensated, ..AdamWSettings::default() };
+            AdamW::new(settings, [("w".to_owned(), vec![1.0]), ("empty".to_owned(), Vec::new())])
+        };
+        let (with, without) = (of(true), of(false));
+        assert_eq!(
+            STATE_PARTS.map(|part| with.array(part, "w")),
+            [Some(&[1.0][..]), Some(&[0.0]), Some(&[0.0]), Some(&[0.0])]
+        );
+        assert_eq!((without.array("residual", "w"), with.array("residual", "empty")), (None, None));
+        assert_eq!(
+            (without.array("weights", "empty"), without.array("weights", "other")),
+            (Some(&[][..]), None)
+        );
+        assert_eq!(without.array("third", "w"), None);
+    }
+
     fn two() -> AdamW {
         let settings = AdamWSettings { weight_decay: 0.1, ..AdamWSettings::default() };
         AdamW::new(settings, [("b.bias".to_owned(), vec![0.5; 3]), ("a".to_owned(), vec![1.0, -2.0])])

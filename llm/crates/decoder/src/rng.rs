@@ -299,6 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn the_inverse_distribution_function_at_its_steps() {
+        assert_eq!([0.0, 0.499, 0.5].map(|u| categorical(&[0.0, 0.0], 1.0, u)), [Ok(0), Ok(0), Ok(1)]);
+        // Logits as large as they come: their exponentials are not numbers, those of their differences are.
+        assert_eq!([0.2, 0.7].map(|u| categorical(&[1e30, 1e30], 1.0, u)), [Ok(0), Ok(1)]);
+        // Masses 1 and 2^-51: the largest u times their sum is their sum, rounded. The token behind them has no mass.
+        let scores = [0.0, -51.0 * std::f32::consts::LN_2, f32::NEG_INFINITY];
+        assert_eq!(categorical(&scores, 1.0, 1.0 - f64::EPSILON / 2.0), Ok(1));
+    }
+
+    #[test]
+    fn a_number_below_a_power_of_two_is_the_first_bits() {
+        for position in 0..50 {
+            let bits = Address::new(5, Purpose::Problems).bits(position);
+            let drawn = |n: u64| below(&mut Address::new(5, Purpose::Problems).generator(position), n);
+            assert_eq!([drawn(1), drawn(2), drawn(1 << 20)], [0, bits >> 63, bits >> 44]);
+            assert!(drawn(10) == (bits as f64 / 2f64.powi(64) * 10.0) as u64);
+        }
+    }
+
+    #[test]
     fn scores_without_a_distribution_are_refused() {
         assert_eq!(categorical(&[0.0, f32::NAN], 1.0, 0.5), Err(ScoreError::NotANumber(1)));
         assert_eq!(categorical(&[f32::INFINITY], 1.0, 0.5), Err(ScoreError::NotANumber(0)));

@@ -6,6 +6,8 @@
 //! threads or an interruption.
 
 mod cpu;
+#[cfg(test)]
+mod tests;
 
 use crate::device::DeviceError;
 use crate::model::Error as ModelError;

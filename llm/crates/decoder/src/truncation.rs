@@ -82,6 +82,9 @@ mod tests {
         assert_eq!(kept(None, Some(1.0)), [a, b, c, d]);
         // Of the three most probable, renormalised by 0.9: 0.556 + 0.278 = 0.833 reaches 0.8.
         assert_eq!(kept(Some(3), Some(0.8)), [false, b, false, d]);
+        let mut large = P.map(|p| p.ln() + 500.0);
+        Truncation { top_k: None, top_p: Some(0.8) }.apply(&mut large);
+        assert_eq!(large.map(f32::is_finite), [a, b, false, d]);
         let mut equal = [0.0f32; 4];
         Truncation { top_k: Some(2), top_p: None }.apply(&mut equal);
         assert_eq!(equal.map(f32::is_finite), [true, true, false, false]);

@@ -109,3 +109,18 @@ impl<'a> SavedState<'a> {
         bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_residual_is_kept_where_there_is_something_to_compensate() {
+        let parts = |compensated, len| STATE_PARTS.map(|part| has_part(part, compensated, len));
+        let [yes, no] = [true, false];
+        assert_eq!(parts(true, 3), [yes; 4]);
+        for (compensated, len) in [(true, 0), (false, 3), (false, 0)] {
+            assert_eq!(parts(compensated, len), [yes, no, yes, yes], "{compensated} {len}");
+        }
+    }
+}
