@@ -199,18 +199,12 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
     let mass = |x: f32| ((f64::from(x) - top) * inverse).exp();
     let target = u * scores.iter().map(|&x| mass(x)).sum::<f64>();
     let mut below = 0.0;
-    let mut last = 0;
-    for (i, &x) in scores.iter().enumerate() {
-        let m = mass(x);
-        if m > 0.0 {
-            below += m;
-            last = i;
-            if target < below {
-                return Ok(i);
-            }
-        }
-    }
-    Ok(last) // u next to 1 whose product with the sum rounded up to the sum
+    let passes = |&x: &f32| {
+        below += mass(x);
+        target < below
+    };
+    // The largest u is 1 - 2^-53, at least half a unit of the last digit of the sum away from it, so that some token passes; one without mass does not.
+    Ok(scores.iter().position(passes).unwrap_or(scores.len() - 1))
 }
 
 #[cfg(test)]
@@ -303,9 +297,12 @@ mod tests {
         assert_eq!([0.0, 0.499, 0.5].map(|u| categorical(&[0.0, 0.0], 1.0, u)), [Ok(0), Ok(0), Ok(1)]);
         // Logits as large as they come: their exponentials are not numbers, those of their differences are.
         assert_eq!([0.2, 0.7].map(|u| categorical(&[1e30, 1e30], 1.0, u)), [Ok(0), Ok(1)]);
-        // Masses 1 and 2^-51: the largest u times their sum is their sum, rounded. The token behind them has no mass.
-        let scores = [0.0, -51.0 * std::f32::consts::LN_2, f32::NEG_INFINITY];
-        assert_eq!(categorical(&scores, 1.0, 1.0 - f64::EPSILON / 2.0), Ok(1));
+        // At the largest u the last token with mass is taken, however the sum of masses rounds.
+        for smallest in 40..56 {
+            let scores = [0.0, smallest as f32 * -std::f32::consts::LN_2, f32::NEG_INFINITY];
+            let token = categorical(&scores, 1.0, 1.0 - f64::EPSILON / 2.0);
+            assert_eq!(token, Ok(usize::from(smallest < 53)), "2^-{smallest}");
+        }
     }
 
     #[test]
