@@ -269,8 +269,10 @@ def report(rows, todo, options):
             out.append([key[0], key[1], row["result"], why.get(key, "")])
     unexplained = [o for o in out if not o[3]]
     if not (options.only or options.files):
+        files = {row["mutant"].split(":")[0] for row in rows}
         for name, nth in sorted(why.keys() - {(o[0], o[1]) for o in out}):
-            print(f"has a reason and does not survive: {name}" + (f" #{nth}" if nth > 1 else ""))
+            if name.split(":")[0] in files:
+                print(f"has a reason and does not survive: {name}" + (f" #{nth}" if nth > 1 else ""))
     killed = len(todo) - len(survivors)
     status = collections.Counter(r["status"] for r in rows)
     left = ", ".join(f"{n} {s}" for s, n in sorted(status.items()) if s != "switch")
