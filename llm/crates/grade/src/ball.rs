@@ -345,3 +345,223 @@ fn to_i64(x: &BigFloat) -> Option<i64> {
     };
     Some(if sign == Sign::Neg { -n } else { n })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Value = (f64, Option<f64>);
+
+    const EXACTLY: usize = 400;
+
+    fn exact((re, im): Value) -> Ball {
+        let float = |x: f64| BigFloat::from_f64(x, EXACTLY);
+        Ball { re: float(re), im: im.map(float), error: EXACT }
+    }
+
+    /// `exact(value)`, moved by so many times `2^error` and with that error.
+    fn moved(value: Value, (by_re, by_im): (f64, f64), error: i64) -> Ball {
+        let ball = exact(value);
+        let moved = |x: &BigFloat, by: f64| {
+            let mut by = BigFloat::from_f64(by, EXACTLY);
+            if !by.is_zero() {
+                let exponent = i64::from(by.exponent().unwrap()) + error;
+                by.set_exponent(exponent as i32);
+            }
+            x.add(&by, EXACTLY, RM)
+        };
+        Ball { re: moved(&ball.re, by_re), im: ball.im.as_ref().map(|im| moved(im, by_im)), error }
+    }
+
+    /// The power of two above the distance of two values.
+    fn distance(a: &Ball, b: &Ball) -> i64 {
+        let between = |a: &BigFloat, b: &BigFloat| magnitude(&a.sub(b, EXACTLY, RM));
+        between(&a.re, &b.re).max(between(&a.imaginary(EXACTLY), &b.imaginary(EXACTLY)))
+    }
+
+    /// What a function gives lies within its error of the true value, whatever of the argument's error is used up and however few bits it has; and
+    /// the error is no more than so many bits too large: for a rounded value, and for one that is off.
+    fn holds(
+        name: &str,
+        values: &[Value],
+        (rounding, room): (i64, i64),
+        of: impl Fn(&Ball, usize) -> Result<Ball, Reason>,
+    ) {
+        for &value in values {
+            let truth = of(&exact(value), EXACTLY).unwrap();
+            let rounded = of(&exact(value), 64).unwrap();
+            assert!(distance(&rounded, &truth) <= rounded.error, "{name} {value:?}");
+            let size = truth.size().max(EXACT / 2);
+            assert!(
+                rounded.error - size <= rounding - 64 || truth.re.is_zero(),
+                "{name} {value:?}: {}",
+                rounded.error - size
+            );
+            for bits in [12, 40] {
+                let error = exact(value).size() - bits;
+                let (mut farthest, mut bound) = (EXACT, EXACT);
+                for by in [(0.95, 0.0), (-0.95, 0.0), (0.0, 0.95), (0.0, -0.95)] {
+                    let found = of(&moved(value, by, error), 200).unwrap();
+                    let away = distance(&found, &truth);
+                    assert!(
+                        away <= found.error,
+                        "{name} {value:?} {bits} {by:?}: {away} beyond {}",
+                        found.error
+                    );
+                    (farthest, bound) = (farthest.max(away), bound.max(found.error));
+                }
+                assert!(bound - farthest <= room, "{name} {value:?} {bits}: {bound} for {farthest}");
+            }
+        }
+    }
+
+    const REAL: [Value; 7] =
+        [(0.75, None), (3.5, None), (-2.25, None), (100.0, None), (-0.001, None), (1e6, None), (-1e-9, None)];
+    const COMPLEX: [Value; 7] = [
+        (0.75, Some(0.5)),
+        (3.5, Some(-40.0)),
+        (-2.25, Some(1.0)),
+        (-100.0, Some(-3.0)),
+        (-0.001, Some(-0.002)),
+        (1e-3, Some(9.0)),
+        (-5e-9, Some(3e-9)),
+    ];
+
+    #[test]
+    fn errors_of_sums_products_and_inverses_hold_and_are_not_far_off() {
+        let all = [&REAL[..], &COMPLEX].concat();
+        for other in [(2.5, None), (-0.01, None), (300.0, Some(-7.0)), (0.002, Some(0.001))] {
+            holds("plus", &all, (1, 2), |x, p| x.plus(&exact(other), p));
+            holds("times", &all, (4, 5), |x, p| x.times(&exact(other), p));
+            // Both are off, each by its own error.
+            let error = exact(other).size() - 12;
+            for by in [(0.95, 0.0), (0.0, -0.95)] {
+                for value in &all {
+                    let (a, b) = (moved(*value, by, exact(*value).size() - 12), moved(other, by, error));
+                    let truth = exact(*value).times(&exact(other), EXACTLY).unwrap();
+                    let found = a.times(&b, 200).unwrap();
+                    assert!(distance(&found, &truth) <= found.error, "{value:?} {other:?}");
+                }
+            }
+        }
+        holds("twice", &all, (1, 1), |x, p| x.plus(x, p));
+        holds("square", &all, (4, 4), |x, p| x.times(x, p));
+        holds("inverse", &all, (5, 6), Ball::inverse);
+        holds("fifth power", &all, (14, 12), |x, p| x.power(5, p));
+        holds("abs", &all, (1, 3), Ball::abs);
+    }
+
+    #[test]
+    fn errors_of_functions_hold_and_are_not_far_off() {
+        let all = [&REAL[..], &COMPLEX].concat();
+        let small: Vec<Value> = all.iter().copied().filter(|(re, _)| re.abs() < 50.0).collect();
+        holds("square root of a real number", &REAL, (9, 9), |x, p| x.root(2, p));
+        holds("square root", &all, (19, 18), |x, p| x.root(2, p));
+        holds("cube root", &all, (19, 18), |x, p| x.root(3, p));
+        holds("exp", &small, (6, 8), Ball::exp);
+        let near_one = [(1.0 + 1e-3, None), (0.5, None), (2.5, None), (1e6, None), (1e-9, None)];
+        holds("ln", &near_one, (6, 6), Ball::ln);
+        holds("ln", &COMPLEX, (6, 6), Ball::ln);
+        holds("angle", &COMPLEX, (5, 5), Ball::angle);
+        let (angles, turned) =
+            ([(0.75, None), (3.5, None), (-2.25, None)], [(0.3, Some(0.2)), (-2.0, Some(-3.0))]);
+        for (values, room) in [(&angles[..], (9, 9)), (&turned, (25, 24))] {
+            holds("cos", values, room, |x, p| Ok(x.cos_sin(p)?.0));
+            holds("sin", values, room, |x, p| Ok(x.cos_sin(p)?.1));
+        }
+        holds("arcsin", &[(0.75, None), (-0.3, None), (0.999, None), (-0.99, None)], (1, 3), Ball::arcsin);
+        holds("arctan", &[(0.75, None), (-2.25, None), (0.01, None)], (1, 4), Ball::arctan);
+    }
+
+    #[test]
+    fn principal_values_by_hand() {
+        let near = |found: &Ball, re: f64, im: f64| {
+            let off = |x: &BigFloat, y: f64| magnitude(&x.sub(&BigFloat::from_f64(y, EXACTLY), EXACTLY, RM));
+            assert!(
+                off(&found.re, re) < -45 && off(&found.imaginary(EXACTLY), im) < -45,
+                "{found:?}: {re} {im}"
+            );
+        };
+        let pi = std::f64::consts::PI;
+        for (re, im, angle) in [
+            (0.0, 1.0, pi / 2.0),
+            (0.0, -1.0, -pi / 2.0),
+            (1.0, 1.0, pi / 4.0),
+            (-1.0, 1.0, 0.75 * pi),
+            (-1.0, -1.0, -0.75 * pi),
+            (1.0, -1.0, -pi / 4.0),
+            (-3.0, 0.001, pi - (0.001f64 / 3.0).atan()),
+        ] {
+            let z = exact((re, Some(im)));
+            near(&z.angle(200).unwrap(), angle, 0.0);
+            near(&z.ln(200).unwrap(), f64::hypot(re, im).ln(), angle);
+        }
+        near(&exact((-2.0, None)).ln(200).unwrap(), 2f64.ln(), pi);
+        near(&exact((-8.0, None)).root(3, 200).unwrap(), -2.0, 0.0);
+        near(&exact((-4.0, None)).root(2, 200).unwrap(), 0.0, 2.0);
+        near(&exact((-1.0, None)).root(4, 200).unwrap(), 0.5f64.sqrt(), 0.5f64.sqrt());
+        near(&Ball::i(200).times(&Ball::i(200), 200).unwrap(), -1.0, 0.0);
+        near(&exact((1.0, None)).arcsin(200).unwrap(), pi / 2.0, 0.0);
+        near(&exact((-1.0, None)).arcsin(200).unwrap(), -pi / 2.0, 0.0);
+        near(&Ball::rational(&BigRational::new((-3).into(), 4.into()), 200).unwrap(), -0.75, 0.0);
+    }
+
+    /// `2^error` around a value; 1.0 lies below `2^1`.
+    fn around(re: f64, im: Option<f64>, error: i64) -> Ball {
+        Ball { error, ..exact((re, im)) }
+    }
+
+    #[test]
+    fn zero_and_real_are_decided_within_the_error() {
+        assert!(around(1.0, None, -1).may_be_zero() && !around(1.0, None, -2).may_be_zero());
+        assert!(!around(0.0, Some(1.0), -2).may_be_zero() && around(0.0, Some(0.0), EXACT).may_be_zero());
+        assert!(around(5.0, Some(1.0), -1).real().is_some() && around(5.0, Some(1.0), -2).real().is_none());
+        assert_eq!(around(-5.0, Some(1.0), -1).is_negative(), Some(true));
+        assert_eq!(around(-1.0, None, -1).is_negative(), Some(false));
+        let sum = around(1.0, None, -9).plus(&around(2.0, None, -9), 64).unwrap();
+        assert!(sum.im.is_none());
+        // The root of what may be zero is zero within the root of its error.
+        let root = |error, order| around(0.0, None, error).root(order, 64).unwrap();
+        assert_eq!([root(-100, 2).error, root(-100, 3).error, root(-101, 2).error], [-48, -32, -49]);
+        assert!(root(-100, 2).re.is_zero());
+        // Half a bit of the error of an arc sine is lost at 1: its slope has no bound there.
+        let edge = around(1.0, None, -60).arcsin(128).unwrap();
+        assert_eq!(edge.error, -27);
+        let beyond = |by: f64, error| around(1.0 + by, None, error).arcsin(128);
+        assert!(beyond(2f64.powi(-12), -12).is_ok() && beyond(2f64.powi(-12), -14).is_err());
+        let within = beyond(-(2f64.powi(-12)), -12).unwrap();
+        assert_eq!(within.error, -3);
+    }
+
+    #[test]
+    fn whole_numbers_are_found_within_the_error() {
+        let floor = |re: f64, error| around(re, None, error).floor(64).unwrap();
+        assert_eq!(
+            (floor(2.5, -40), floor(-2.5, -40), floor(-3.0, -40)),
+            ((2, false), (-3, false), (-3, true))
+        );
+        let below = 3.0 - 2f64.powi(-10);
+        assert_eq!((floor(below, -11), floor(below, -12)), ((3, true), (2, false)));
+        assert_eq!((floor(0.25, -40), floor(1e15, -40)), ((0, false), (1_000_000_000_000_000, true)));
+        assert!(around(1.5, Some(1.0), -40).floor(64).is_err() && around(1e20, None, -40).floor(64).is_err());
+    }
+
+    #[test]
+    fn what_leaves_the_range_is_refused() {
+        let of_size = |exponent: i32| {
+            let mut x = BigFloat::from_f64(1.0, 64);
+            x.set_exponent(exponent);
+            x
+        };
+        let (one, most) = (|| of_size(1), EXPONENT as i32);
+        assert!(Ball::checked(of_size(most), None, EXACT, 64).is_ok());
+        assert!(Ball::checked(of_size(most + 1), None, EXACT, 64).is_err());
+        assert!(Ball::checked(one(), Some(of_size(most + 1)), EXACT, 64).is_err());
+        assert!(Ball::checked(of_size(-most - 1), Some(one()), EXACT, 64).is_err());
+        // The exponential of 2^23 has twelve million bits before its point; 2^24 is refused.
+        assert!(exact((8_388_608.0, None)).exp(64).is_ok() && exact((16_777_216.0, None)).exp(64).is_err());
+        let turn = |exponent: i32| exact((2f64.powi(exponent), None)).cos_sin(64);
+        assert!(turn(63).is_ok() && turn(64).is_err());
+        assert!(exact((0.0, None)).inverse(64).is_err() && exact((0.0, None)).ln(64).is_err());
+    }
+}

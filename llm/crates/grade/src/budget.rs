@@ -23,6 +23,11 @@ impl Budget {
         Budget { left: STEPS, allowed, used: Rules::NONE }
     }
 
+    #[cfg(test)]
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Takes `steps`.
     ///
     /// # Errors
