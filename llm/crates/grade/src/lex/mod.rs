@@ -3,6 +3,8 @@
 mod command;
 mod number;
 mod sign;
+#[cfg(test)]
+mod tests;
 mod word;
 
 use super::node::{Function, Relation};

@@ -163,7 +163,7 @@ impl<'a> Lexer<'a> {
             return false;
         }
         let Some(Groups { parts, end, sure }) = self.groups() else { return false };
-        if !sure && (self.depth > 0 || digits.starts_with('0')) {
+        if !sure && (self.depth > 0 || digits.starts_with('0') || self.behind_a_comma(digits.len())) {
             return false;
         }
         self.two_ways |= !sure;
@@ -173,6 +173,12 @@ impl<'a> Lexer<'a> {
         parts.iter().for_each(|group| digits.push_str(group));
         self.at = end;
         true
+    }
+
+    /// Whether these digits stand right behind a number and a comma: they go on with a run of which an earlier part did not fit.
+    fn behind_a_comma(&self, length: usize) -> bool {
+        let before = self.text[..self.at - length].strip_suffix(',');
+        before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
     }
 
     /// The whole run must fit: `27,54,108` is a list.
