@@ -6,8 +6,13 @@ here="$(cd "$(dirname "$0")" && pwd)"
 root="$(cd "$here/../.." && pwd)"
 cd "$root"
 
-if ! command -v node >/dev/null || ! command -v npm >/dev/null || ! [ -x "${CHROMIUM:-/usr/bin/chromium}" ]; then
-  apt-get update -qq && apt-get install -y -qq nodejs npm chromium
+# Only what is missing: Debian's npm does not go with a node from elsewhere.
+missing=()
+command -v node >/dev/null || missing+=(nodejs)
+command -v npm >/dev/null || missing+=(npm)
+[ -x "${CHROMIUM:-/usr/bin/chromium}" ] || missing+=(chromium)
+if [ ${#missing[@]} -gt 0 ]; then
+  apt-get update -qq && apt-get install -y -qq "${missing[@]}"
 fi
 cargo test --quiet -p grpo-lambda-web --lib
 if [ -z "${SIM:-}" ]; then
