@@ -336,3 +336,122 @@ pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     let difference = place.value(a, budget)?.plus(&place.value(b, budget)?.negated(), PRECISION[0])?;
     difference.is_negative().ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::lex::Spelling;
+    use super::super::parse::parse;
+    use super::super::rules::Rules;
+    use super::*;
+
+    fn budget() -> Budget {
+        Budget::new(Rules::LENIENT)
+    }
+
+    fn read(text: &str) -> Node {
+        let spelling = Spelling { thousands: true, comma: false, wide: false };
+        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
+    }
+
+    fn are_same(a: &str, b: &str) -> Result<bool, Reason> {
+        same(&read(a), &read(b), &mut budget())
+    }
+
+    #[test]
+    fn a_decimal_is_read_with_its_sign_its_unit_and_its_power_of_ten() {
+        for (decimal, value, expected) in [
+            ("0.333333", "\\frac{1}{3}", true),
+            ("-0.333333", "-\\frac{1}{3}", true),
+            ("0.333333 \\text{ cm}", "\\frac{1}{3}", true),
+            ("0.333332", "\\frac{1}{3}", false),
+            ("3.33333 \\times 10^2", "\\frac{1000}{3}", true),
+            ("3.33333 \\times 10^{-2}", "\\frac{1}{30}", true),
+            ("3.33332 \\times 10^2", "\\frac{1000}{3}", false),
+            // Another base is a product, not a way of writing a decimal.
+            ("3.33333 \\times 9^2", "270", false),
+            ("0.333\\ldots", "\\frac{1}{3}", true),
+            ("-0.333\\ldots", "-\\frac{1}{3}", true),
+            ("-0.334\\ldots", "-\\frac{1}{3}", false),
+            ("3.14159", "\\pi", true),
+            ("-3.14159", "-\\pi", true),
+            ("3.14158", "\\pi", false),
+            ("+\\infty", "\\infty", true),
+            ("-\\infty", "\\infty", false),
+        ] {
+            assert_eq!(are_same(decimal, value), Ok(expected), "{decimal} {value}");
+            assert_eq!(are_same(value, decimal), Ok(expected), "{value} {decimal}");
+        }
+    }
+
+    #[test]
+    fn digits_lost_to_cancellation_are_no_agreement() {
+        // The difference is 5e-401.
+        let lost = are_same("\\sqrt{10^{800}+1}-10^{400}", "\\sqrt{2}-\\sqrt{2}");
+        assert!(matches!(lost, Err(Reason::TooLarge(_))), "{lost:?}");
+        assert_eq!(are_same("\\sqrt{10^{80}+1}-10^{40}", "\\sqrt{2}-\\sqrt{2}"), Ok(false));
+        assert_eq!(are_same("\\sqrt{3+2\\sqrt{2}}", "1+\\sqrt{2}"), Ok(true));
+    }
+
+    #[test]
+    fn a_value_is_about_another_that_rounds_to_it() {
+        let about = |about: &str, exact: &str| rounded(&read(about), &read(exact), &mut budget());
+        assert_eq!((about("3.14", "\\pi"), about("3.15", "\\pi")), (Ok(true), Ok(true)));
+        assert_eq!(
+            (about("3.16", "\\pi"), about("3", "\\pi"), about("5", "\\pi")),
+            (Ok(false), Ok(true), Ok(false))
+        );
+        assert_eq!(
+            (about("x", "\\pi"), about("3", "x"), about("3", "(1,2)")),
+            (Ok(false), Ok(false), Ok(false))
+        );
+    }
+
+    #[test]
+    fn as_many_points_are_tried_as_the_symbols_need() {
+        for (text, wanted) in [("\\sin x", 4), ("|x|", 12), ("\\lfloor x \\rfloor", 12)] {
+            let tried = Cell::new(0);
+            let found = at_points(&[&read(text)], &mut budget(), |_, _| {
+                tried.set(tried.get() + 1);
+                Ok(false)
+            });
+            assert_eq!((found, tried.get()), (Ok(false), wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn multiples_are_told_from_other_functions_and_from_zero() {
+        let of = |a: &str, b: &str, positive| proportional(&read(a), &read(b), positive, &mut budget());
+        let zero = "x-x";
+        for positive in [false, true] {
+            assert_eq!(of("x", "2x", positive), Ok(true));
+            assert_eq!(of("x", "x^2", positive), Ok(false));
+            assert_eq!(of("\\sin x", "3 \\sin x", positive), Ok(true));
+            assert_eq!(of("\\sin x", "\\sin 2x", positive), Ok(false));
+            assert_eq!(
+                (of(zero, zero, positive), of(zero, "x", positive), of("x", zero, positive)),
+                (Ok(true), Ok(false), Ok(false))
+            );
+            let nothing = "\\sin x - \\sin x";
+            assert_eq!(
+                (of(nothing, "\\sin x", positive), of("\\sin x", nothing, positive)),
+                (Ok(false), Ok(false))
+            );
+        }
+        assert_eq!((of("x", "-2x", false), of("x", "-2x", true)), (Ok(true), Ok(false)));
+        assert_eq!(
+            (of("\\sin x", "-\\sin x", false), of("\\sin x", "-\\sin x", true)),
+            (Ok(true), Ok(false))
+        );
+    }
+
+    #[test]
+    fn infinities_have_their_place_in_the_order() {
+        let of = |a: &str, b: &str| less(&read(a), &read(b), &mut budget()).unwrap();
+        let [low, high] = ["-\\infty", "\\infty"];
+        assert_eq!([of(low, high), of(high, low), of(low, low), of(high, high)], [true, false, false, false]);
+        assert_eq!([of(low, "3"), of("3", low), of("3", high), of(high, "3")], [true, false, true, false]);
+        assert_eq!([of("3", "\\pi"), of("\\pi", "3"), of("3", "3")], [true, false, false]);
+    }
+}
