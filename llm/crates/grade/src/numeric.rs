@@ -231,3 +231,90 @@ fn of_whole_numbers(
         None => Err(Reason::TooLarge("a factorial or binomial coefficient".into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lex::Spelling;
+    use super::super::parse::parse;
+    use super::super::rules::Rules;
+    use super::*;
+
+    const P: usize = 256;
+
+    fn budget() -> Budget {
+        Budget::new(Rules::LENIENT)
+    }
+
+    fn read(text: &str) -> Node {
+        let spelling = Spelling { thousands: true, comma: false, wide: false };
+        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
+    }
+
+    fn value(text: &str) -> Ball {
+        let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: P };
+        place.value(&read(text), &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    #[test]
+    fn constants_by_hand() {
+        for (text, expected) in [
+            ("\\pi \\text{ cm}", std::f64::consts::PI),
+            ("\\pi \\%", std::f64::consts::PI / 100.0),
+            ("\\sin(1)^{-2}", 1f64.sin().powi(-2)),
+            ("\\pi^{-\\frac{1}{2}}", std::f64::consts::PI.powf(-0.5)),
+            ("\\pi^{\\frac{3}{2}}", std::f64::consts::PI.powf(1.5)),
+            ("\\pi^{\\frac{1}{3}}", std::f64::consts::PI.cbrt()),
+            ("\\sin(1)^0", 1.0),
+            ("e^{\\pi}", std::f64::consts::PI.exp()),
+            ("2^{\\pi}", 2f64.powf(std::f64::consts::PI)),
+            // A whole exponent that is found to be one.
+            ("(-2)^{\\log 1000}", -8.0),
+            ("(-2)^{-\\log 1000}", -0.125),
+            ("\\sqrt[\\log 1000]{-8}", -2.0),
+            ("\\max(e, \\pi, 3)", std::f64::consts::PI),
+            ("\\min(\\pi, e, 3)", std::f64::consts::E),
+            ("\\log_2 10", 10f64.log2()),
+            ("\\arccos(0.25)", 0.25f64.acos()),
+            ("\\tanh(1)", 1f64.tanh()),
+            ("\\cosh(1)", 1f64.cosh()),
+        ] {
+            let difference = value(text).plus(&Ball::float(-expected, P), P).unwrap();
+            assert!(difference.size() < -46 + value(text).size(), "{text}: {}", difference.size());
+        }
+    }
+
+    #[test]
+    fn symbols_take_values_of_their_range() {
+        let taken = |symbols, seed| {
+            let place = EvaluationPoint { symbols, seed, precision: 64 };
+            place.value(&Node::Symbol("x".into()), &mut budget()).unwrap()
+        };
+        let below =
+            |x: &Ball, bound: f64| x.plus(&Ball::float(-bound, 64), 64).unwrap().is_negative().unwrap();
+        let (mut high, mut negative, mut whole) = (0, 0, [0; 14]);
+        for seed in 0..400 {
+            let x = taken(Symbols::Positive, seed);
+            assert!(!below(&x, 0.499) && below(&x, 3.001));
+            high += usize::from(!below(&x, 1.75));
+            let x = taken(Symbols::Signed, seed);
+            let size = x.abs(64).unwrap();
+            assert!(!below(&size, 0.499) && below(&size, 3.001));
+            negative += usize::from(below(&x, 0.0));
+            let (n, exact) = taken(Symbols::Whole, seed).floor(64).unwrap();
+            assert!(exact);
+            whole[n as usize] += 1;
+        }
+        // Half of them, within five standard errors; each whole number from 1 to 12, some 33 times.
+        assert!((150..250).contains(&high) && (150..250).contains(&negative), "{high} {negative}");
+        assert!(whole[0] == 0 && whole[13] == 0 && whole[1..13].iter().all(|n| *n > 5), "{whole:?}");
+    }
+
+    #[test]
+    fn a_part_costs_its_precision() {
+        let mut budget = budget();
+        let all = budget.left();
+        let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: P };
+        place.value(&Node::Pi, &mut budget).unwrap();
+        assert_eq!(all - budget.left(), 8);
+    }
+}
