@@ -229,3 +229,83 @@ fn merged(parts: Vec<Interval>, budget: &mut Budget) -> Result<Vec<Interval>, Re
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lex::Spelling;
+    use super::super::parse::parse;
+    use super::super::rules::Rules;
+    use super::*;
+
+    fn budget() -> Budget {
+        Budget::new(Rules::LENIENT)
+    }
+
+    fn read(text: &str) -> Node {
+        let spelling = Spelling { thousands: true, comma: false, wide: false };
+        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
+    }
+
+    fn set(text: &str) -> Result<Option<Reals>, Reason> {
+        Reals::read(&read(text), &mut budget())
+    }
+
+    fn are_same(a: &str, b: &str) -> bool {
+        let of = |text: &str| set(text).unwrap().unwrap_or_else(|| panic!("{text} is no set"));
+        of(a).same(&of(b), &mut budget()).unwrap()
+    }
+
+    #[test]
+    fn unions_are_joined_where_they_overlap_or_touch() {
+        for (union, expected) in [
+            ("(1,3) \\cup (2,5)", "(1,5)"),
+            ("[1,2] \\cup (2,3)", "[1,3)"),
+            ("(1,2) \\cup [2,3)", "(1,3)"),
+            ("(2,3) \\cup \\{2\\} \\cup (1,2)", "(1,3)"),
+            ("(3,4) \\cup (1,2)", "(1,2) \\cup (3,4)"),
+            ("(1,2) \\cup [1,3)", "[1,3)"),
+            ("(1,3) \\cup [1,2]", "[1,3)"),
+            ("(1,3] \\cup (1,3)", "(1,3]"),
+            ("(1,3) \\cup (1,3]", "(1,3]"),
+            ("(1,9) \\cup [2,3]", "(1,9)"),
+        ] {
+            assert!(are_same(union, expected), "{union} {expected}");
+        }
+        for (a, b) in
+            [("(1,2) \\cup (2,3)", "(1,3)"), ("(1,2)", "[1,2)"), ("(1,2)", "(1,2]"), ("(1,2)", "(1,3)")]
+        {
+            assert!(!are_same(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn common_parts_and_differences_keep_what_belongs_to_both() {
+        for (text, expected) in [
+            ("[1,3) \\cap (1,2]", "(1,2]"),
+            ("(0,3] \\cap (1,3)", "(1,3)"),
+            ("[1,2] \\cap [2,3]", "\\{2\\}"),
+            ("[1,2] \\cap (2,3]", "\\{\\}"),
+            ("(1,2] \\cap (2,3]", "\\{\\}"),
+            ("(-\\infty,\\infty) \\setminus (-\\infty,1)", "[1,\\infty)"),
+            ("(-\\infty,\\infty) \\setminus [1,2]", "(-\\infty,1) \\cup (2,\\infty)"),
+            ("[0,3] \\setminus (1,\\infty)", "[0,1]"),
+            ("[0,3] \\setminus \\{1,2\\}", "[0,1) \\cup (1,2) \\cup (2,3]"),
+            ("x > 1, x < 3", "(1,3)"),
+        ] {
+            assert!(are_same(text, expected), "{text} {expected}");
+        }
+        // Both, or one of them: nobody has said.
+        for text in ["x > 1, x > 3", "x < 1, x < 3"] {
+            assert!(matches!(set(text), Err(Reason::Undecided(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_holds_symbols_or_structures_is_no_set_of_reals() {
+        for text in
+            ["(1,x)", "(x,1)", "(1,2,3)", "\\{x\\}", "\\{1 \\pm 2\\}", "\\{(1,2)\\}", "(1,2), (3,4)", "5"]
+        {
+            assert!(set(text).unwrap().is_none(), "{text}");
+        }
+    }
+}
