@@ -141,7 +141,8 @@ fn survivors(text: &str) -> String {
     }
     let mut rows: Vec<_> = by_reason.into_iter().collect();
     rows.sort_by_key(|(why, n)| (std::cmp::Reverse(*n), why.clone()));
-    let mut text = format!("`{head}`\n\n| survivors | reason |\n| --- | --- |\n");
+    let (command, result) = head.rsplit_once(": ").unwrap();
+    let mut text = format!("```text\n{command}\n```\n\n{result}.\n\n| survivors | reason |\n| --- | --- |\n");
     for (why, n) in rows {
         let _ = writeln!(text, "| {n} | {why} |");
     }
