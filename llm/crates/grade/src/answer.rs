@@ -68,8 +68,10 @@ impl Answer {
         let currency = text.contains("\\$");
         let text = tidy(&folded(text));
         let integer = Integer::parse(&text);
-        let plain = !currency && integer.is_some() && !text.contains(',') && text.len() < 18;
-        if plain && let Ok(n) = text.trim_start_matches('+').parse::<i64>() {
+        if !currency
+            && integer.is_some()
+            && let Ok(n) = text.trim_start_matches('+').parse::<i64>()
+        {
             let readings = Ok(vec![Reading { node: Node::integer(n), rules: Rules::NONE, two_ways: false }]);
             return Answer { text, rules, integer, words: None, choice: None, readings, more: Vec::new() };
         }
@@ -316,4 +318,70 @@ fn choice_text(text: &str) -> Option<Reading> {
     let mut reading = parse(after, PLAIN, &mut Budget::new(Rules::STRICT)).ok()?;
     reading.rules = reading.rules.with(Rule::ChoiceText);
     Some(reading)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict(own: &str, other: &str) -> Verdict {
+        Answer::read(own).compare(&Answer::read(other))
+    }
+
+    #[test]
+    fn dollar_signs_and_the_full_stop_are_taken_away() {
+        for (text, wanted) in [
+            (" 5", "5"),
+            ("5  6 ", "5 6"),
+            ("\\$5.", "5"),
+            ("$5$。", "5"),
+            ("0.3... ", "0.3..."),
+            ("5\\ .", "5\\ "),
+        ] {
+            assert_eq!(tidy(text), wanted);
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_answer_and_words_are_no_number() {
+        assert!(strict("5", "").no_answer() && strict("", "5").no_answer());
+        assert_eq!(strict("5", "kitten").equal, Some(false));
+        assert_eq!(strict("kitten", "5").equal, Some(false));
+        assert_eq!(strict("\\text{Alice, Bob}", "Bob, Alice").equal, Some(false));
+        assert_eq!(strict("1,000", "1000"), Verdict::decided(true, Rules::NONE));
+    }
+
+    #[test]
+    fn a_short_text_is_spelled_in_any_case_and_mathematics_is_not() {
+        let spelled = |own: &str, response: &str| Answer::read(own).is_spelled(response);
+        assert!(spelled("\\text{July 4}", "july 4."));
+        assert!(!spelled("\\text{July 4}", "July 5"));
+        assert!(!spelled("AB", "ab") && !spelled("CC", "CC") && !spelled("ABC = 5", "abc = 5"));
+    }
+
+    #[test]
+    fn a_choice_has_a_letter_up_to_j_and_a_mark_behind_it() {
+        let letter = |text: &str| choice(text, &[]).map(|c| c.letter);
+        assert_eq!(letter("B) 5"), Some('B'));
+        assert_eq!(letter("(b) 5"), Some('B'));
+        for none in ["b) 5", "Z) 5", "(z) 5", "B 5", "i.5"] {
+            assert_eq!(letter(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_answer_has_at_most_so_many_bytes() {
+        let too_long = |bytes: usize| {
+            let found = readings(&"x".repeat(bytes)).err();
+            found.is_some_and(|reason| reason.to_string().contains("an answer of"))
+        };
+        let text = |bytes: usize| words_of(&"a".repeat(bytes)).is_some();
+        assert!(!too_long(LONGEST) && too_long(LONGEST + 1) && too_long(LONGEST + 2));
+        assert!(text(LONGEST) && !text(LONGEST + 1) && !text(LONGEST + 2));
+
+        let more = |bytes: usize, rules: Rules| more_readings(&"x".repeat(bytes), rules, &[]).len();
+        assert_eq!(more(3, Rules::STRICT), 0);
+        assert_eq!((more(3, Rules::LENIENT), more(LONGEST, Rules::LENIENT)), (1, 1));
+        assert_eq!((more(LONGEST + 1, Rules::LENIENT), more(LONGEST + 2, Rules::LENIENT)), (0, 0));
+    }
 }

@@ -89,15 +89,11 @@ impl Gold {
     /// The same reference for other rules, and where `extraction` looks into references for what it marks there as the answer.
     pub(super) fn read_as(&self, extraction: Extraction, rules: Rules) -> Gold {
         match &self.0 {
-            GoldKind::Any(golds, _) if extraction == Extraction::Free => {
+            GoldKind::Integer(_) => self.clone(),
+            GoldKind::Any(golds, _) => {
                 let found: Vec<String> = golds.iter().map(|(text, _)| extraction.reference(text)).collect();
                 Gold::any_by(found.iter().map(String::as_str), rules).unwrap_or_else(|_| self.by(rules))
             }
-            GoldKind::Any(golds, own) if *own != rules => {
-                let read = |(text, _): &(String, Answer)| (text.clone(), Answer::read_by(text, rules));
-                Gold(GoldKind::Any(golds.iter().map(read).collect(), rules))
-            }
-            _ => self.clone(),
         }
     }
 

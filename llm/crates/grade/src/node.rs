@@ -310,3 +310,41 @@ impl Node {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn x() -> Node {
+        Node::Symbol("x".into())
+    }
+
+    #[test]
+    fn every_part_is_a_child() {
+        let five = || Node::integer(5);
+        for node in [
+            Node::Degrees(Box::new(x())),
+            Node::Percent(Box::new(x())),
+            Node::Unit(Box::new(x()), None),
+            Node::Matrix(vec![vec![five(), x()]]),
+            Node::Cases(vec![vec![five()], vec![x()]]),
+            Node::Chain(Box::new(x()), vec![(Relation::Less, five())], false),
+            Node::Chain(Box::new(five()), vec![(Relation::Less, x())], false),
+        ] {
+            assert_eq!(node.symbols(), ["x"], "{node:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_takes_the_place_of_its_symbol_alone() {
+        let sum = |a: Node, b: Node| Node::Sum(vec![(Sign::Plus, a), (Sign::Plus, b)]);
+        let y = || Node::Symbol("y".into());
+        assert_eq!(sum(x(), y()).with("x", &Node::integer(5)), sum(Node::integer(5), y()));
+    }
+
+    #[test]
+    fn a_fraction_is_no_whole_number() {
+        let half = Node::exact(BigRational::new(1.into(), 2.into()));
+        assert_eq!((half.as_integer(), Node::integer(5).as_integer()), (None, Some(&5.into())));
+    }
+}

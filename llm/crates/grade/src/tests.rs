@@ -1,4 +1,4 @@
-//! Training sees integers only; these are its rules.
+//! Integers as training sees them, references, verdicts and sets of rules.
 
 use super::*;
 
@@ -44,4 +44,66 @@ fn what_is_not_an_integer_is_neither_right_nor_wrong() {
     }
     assert_eq!(verdict(r"\boxed{ }", "1").reward(), Some(0.0));
     assert!(Gold::parse("1.5").is_err());
+}
+
+#[test]
+fn an_integer_has_one_value_and_commas_between_thousands() {
+    use super::integer::Integer;
+    assert_eq!(Integer::parse("0"), Some(Integer::from(0)));
+    assert_eq!(Integer::parse("100,000"), Some(Integer::from(100_000)));
+    assert_eq!(Integer::parse("1000,000"), None);
+}
+
+#[test]
+fn references_are_the_same_where_text_and_rules_are() {
+    let gold = |text| Gold::math(text).expect("not empty");
+    assert_eq!((Gold::from(5), gold("5")), (Gold::from(5), gold("5")));
+    assert_ne!(Gold::from(5), Gold::from(6));
+    assert_ne!(gold("5"), gold("6"));
+    assert_ne!(gold("5"), Gold::from(5));
+    assert_ne!(gold("5"), gold("5").by(Rules::LENIENT));
+    assert_eq!(gold("5").by(Rules::LENIENT).by(Rules::STRICT), gold("5"));
+    assert_eq!(Grader::free().reference(&gold("$5$")).to_string(), "5");
+    assert_eq!(Grader::default().reference(&gold("$5$")).to_string(), "$5$");
+}
+
+#[test]
+fn a_reference_without_a_value_leaves_the_verdict_open() {
+    let gold = Gold::any_of([r"\frac{1}{0}", "5"]).expect("two references");
+    let grade = |text: &str| gold.grade(&Prediction::extract(text, Extraction::Auto)).equal;
+    assert_eq!((grade("5"), grade("6")), (EQUAL, None));
+}
+
+#[test]
+fn a_short_text_that_is_the_reference_is_what_was_extracted() {
+    let verdict = Grader::free().grade_text(r"\text{July 4}", "July 4 ");
+    assert_eq!((verdict.equal, verdict.extracted.as_deref()), (EQUAL, Some("July 4")));
+}
+
+#[test]
+fn a_verdict_has_a_name_and_says_its_rules() {
+    let grade = |gold: &str, answer: &str| Grader::free().grade_text(gold, answer);
+    for (gold, answer, name, says) in [
+        ("5", "5", "equal", "equal"),
+        ("5", "x = 5", "equal", "equal by assignment"),
+        ("5", "6", "different", "different"),
+        ("5", "\\boxed{\\frac}", "unreadable", "unreadable: it breaks off"),
+    ] {
+        let verdict = grade(gold, answer);
+        assert_eq!((verdict.name(), verdict.to_string().as_str()), (name, says));
+    }
+    assert_eq!(grade("5", "").name(), "no_answer");
+    assert_eq!(grade("3:4", "3/4").lenient_rules(), [Rule::Ratio].into_iter().collect());
+    assert!(grade("5", "x = 5").lenient_rules().is_empty());
+}
+
+#[test]
+fn sets_of_rules_are_spelled_and_joined() {
+    let ratio = Rules::NONE.with(Rule::Ratio);
+    assert_eq!(Rules::STRICT.and(Rules::STRICT), Rules::STRICT);
+    assert_eq!(ratio.and(Rules::STRICT), Rules::STRICT.with(Rule::Ratio));
+    assert_eq!((Rules::STRICT.spelled(), Rules::LENIENT.spelled()), ("strict".into(), "lenient".into()));
+    assert_eq!(Rules::STRICT.with(Rule::Ratio).spelled(), "strict,+ratio");
+    assert_eq!(Rules::LENIENT.without(Rule::Ratio).spelled(), "lenient,-ratio");
+    assert_eq!(format!("{:?}", ratio.with(Rule::Choice)), "Rules(choice, ratio)");
 }

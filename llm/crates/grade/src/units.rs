@@ -277,3 +277,31 @@ pub(super) fn may_be_counted(word: &str) -> bool {
         && !lower.as_bytes().is_sorted()
         && !matches!(lower.as_str(), "sqrt" | "frac" | "infty")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn currencies_have_signs_and_codes() {
+        let signs = ['€', '£', '¥', '₹', '₽', '¢'].map(|c| currency_sign(c).unwrap_or(""));
+        assert_eq!(signs, ["euro", "gbp", "yen", "rupee", "ruble", "cent"]);
+        let codes =
+            ["USD", "EUR", "GBP", "INR", "JPY", "CNY", "RMB"].map(|word| currency_word(word).unwrap_or(""));
+        assert_eq!(codes, ["dollar", "euro", "gbp", "rupee", "yen", "yuan", "yuan"]);
+        assert_eq!((currency_sign('x'), currency_word("XYZ")), (None, None));
+    }
+
+    #[test]
+    fn percent_is_said_in_many_languages() {
+        assert!(is_percent("パーセント") && is_percent("Percent") && !is_percent("per"));
+    }
+
+    #[test]
+    fn a_counted_noun_has_four_letters_a_vowel_and_no_alphabetical_order() {
+        assert!(may_be_counted("pommes") && may_be_counted("boxes"));
+        for product in ["Les", "zxwv", "abcde", "sqrt", "x"] {
+            assert!(!may_be_counted(product), "{product}");
+        }
+    }
+}

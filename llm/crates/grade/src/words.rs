@@ -177,3 +177,55 @@ pub(super) fn canonical(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_have_several_names() {
+        for (name, function) in [
+            ("acot", Function::Arccot),
+            ("arccot", Function::Arccot),
+            ("floor", Function::Floor),
+            ("ceil", Function::Ceil),
+            ("ceiling", Function::Ceil),
+            ("gcd", Function::Gcd),
+            ("hcf", Function::Gcd),
+            ("lcm", Function::Lcm),
+            ("lg", Function::Log),
+            ("tg", Function::Tan),
+        ] {
+            assert_eq!(super::function(name), Some(function), "{name}");
+        }
+        assert_eq!(function("six"), None);
+    }
+
+    #[test]
+    fn numbers_in_words() {
+        for (text, number) in [
+            ("zero", Some(0)),
+            ("nineteen", Some(19)),
+            ("twenty", Some(20)),
+            ("twenty one", Some(21)),
+            ("ninety nine", Some(99)),
+            ("hundred", Some(100)),
+            ("one hundred", Some(100)),
+            ("three thousand", Some(3000)),
+            ("one million", Some(1_000_000)),
+            ("twenty ten", None),
+            ("one five", None),
+            ("two hundred", None),
+            ("one billion", None),
+            ("units", None),
+        ] {
+            assert_eq!(number_word(text), number, "{text}");
+        }
+        assert!(has_value("five") && has_value("infinity") && has_value("none") && !has_value("units"));
+    }
+
+    #[test]
+    fn words_before_a_value_say_nothing() {
+        assert!(is_hedge("approx.") && is_hedge("Thus, ") && !is_hedge("not"));
+    }
+}

@@ -32,19 +32,20 @@ pub fn answer_place(text: &str) -> Option<Range<usize>> {
 /// Calls `found` with the content of every box that is closed, in the order in which they close.
 fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
-    let mut open: Vec<(usize, bool)> = Vec::new();
+    // Where a box begins; nothing for a brace.
+    let mut open: Vec<Option<usize>> = Vec::new();
     let mut i = 0;
     while i < bytes.len() {
         match bytes[i] {
             b'\\' if bytes[i..].starts_with(BOXED) => {
                 i += BOXED.len() - 1;
-                open.push((i + 1, true));
+                open.push(Some(i + 1));
             }
             // A backslash takes the next character with it, unless that one begins a box.
             b'\\' if !bytes[i + 1..].starts_with(BOXED) => i += 1,
-            b'{' => open.push((i + 1, false)),
+            b'{' => open.push(None),
             b'}' => {
-                if let Some((start, true)) = open.pop() {
+                if let Some(Some(start)) = open.pop() {
                     found(start..i);
                 }
             }
@@ -67,8 +68,8 @@ pub(super) fn joined(text: &str) -> Option<&str> {
     let outer = |place: &Range<usize>| place.start - BOXED.len()..place.end + 1;
     let mut first = boxes.iter().position(|b| *b == last)?;
     while first > 0 {
-        let (before, after) = (outer(&boxes[first - 1]), outer(&boxes[first]));
-        if before.end > after.start || !joins(&text[before.end..after.start]) {
+        // Of two boxes, none in the other, the first ends before the second.
+        if !joins(&text[outer(&boxes[first - 1]).end..outer(&boxes[first]).start]) {
             break;
         }
         first -= 1;
@@ -90,7 +91,7 @@ pub(super) fn joined(text: &str) -> Option<&str> {
 }
 
 /// Whether the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
-fn joins(between: &str) -> bool {
+pub(super) fn joins(between: &str) -> bool {
     if between.len() > APART || between.contains("\n\n") {
         return false;
     }
@@ -105,7 +106,7 @@ fn joins(between: &str) -> bool {
     for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {
         if crate::words::joins_mathematics(word) {
             joined = true;
-        } else if word == "=" || word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
+        } else if word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
             words += 1;
         } else {
             return false;

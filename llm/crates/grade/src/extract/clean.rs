@@ -23,7 +23,7 @@ pub(super) fn cleaned(text: &str) -> String {
     without_emphasis(&boxed)
 }
 
-fn has_doubled_backslashes(text: &str) -> bool {
+pub(super) fn has_doubled_backslashes(text: &str) -> bool {
     let name = |rest: &str| {
         rest.find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.to_owned(), |end| rest[..end].to_owned())
     };

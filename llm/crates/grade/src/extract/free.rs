@@ -80,7 +80,7 @@ fn tail_of_window(text: &str) -> &str {
 }
 
 /// In lower case, every character at the same offset.
-fn lowered(text: &str) -> String {
+pub(super) fn lowered(text: &str) -> String {
     let small = |c: char| {
         let mut lower = c.to_lowercase();
         match (lower.next(), lower.next()) {
@@ -175,7 +175,7 @@ fn ends_statement(before: &str) -> bool {
 }
 
 /// Without quotation marks, emphasis and the full stop.
-fn unmarked(text: &str) -> &str {
+pub(super) fn unmarked(text: &str) -> &str {
     text.trim_matches(|c: char| {
         c.is_whitespace() || matches!(c, '"' | '“' | '”' | '*' | '_' | '`' | '。' | '।')
     })
@@ -202,7 +202,7 @@ fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
 }
 
 /// The letter of a choice at the beginning, with the text of the choice where it stands behind a mark.
-fn choice(text: &str) -> Option<&str> {
+pub(super) fn choice(text: &str) -> Option<&str> {
     let open = text.starts_with('(');
     let rest = text.trim_start_matches('(');
     let letter = rest.chars().next().filter(|c| ('A'..='J').contains(c))?;
@@ -261,7 +261,7 @@ fn group_from(text: &str, found: &[Environment], first: usize) -> String {
 }
 
 /// Whether the text between two environments makes them parts of one answer.
-fn joins(between: &str) -> bool {
+pub(super) fn joins(between: &str) -> bool {
     if between.len() > 24 || between.contains("\n\n") {
         return false;
     }
@@ -290,7 +290,7 @@ fn last_statement(text: &str) -> Option<String> {
 }
 
 fn ends_sentence(text: &str) -> bool {
-    text.contains(". ") || text.contains(".\n") || text.contains('。') || text.contains('\n')
+    text.contains(". ") || text.contains(['。', '\n'])
 }
 
 /// The text with blanks in place of its environments, every character at the same offset.

@@ -6,6 +6,8 @@ mod environments;
 mod free;
 mod phrases;
 mod prose;
+#[cfg(test)]
+mod tests;
 
 pub use boxes::{BOXED, answer_place};
 
@@ -155,7 +157,7 @@ fn last_number(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     let end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
     let inner = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b',');
-    let mut start = bytes[..end].iter().rposition(|b| !inner(b)).map_or(0, |p| p + 1);
+    let mut start = bytes[..end].iter().rposition(|b| !inner(b)).unwrap_or(0);
     while !bytes[start].is_ascii_digit() && bytes[start] != b'.' {
         start += 1;
     }

@@ -144,9 +144,7 @@ fn kind(word: &str) -> Kind {
     if inner.contains('(') && !longest_word(inner) {
         return Kind::Value;
     }
-    if units::is_percent(&lower)
-        || lower != "in" && units::canonical(&lower).is_some() && (lower.len() > 1 || !lower.is_ascii())
-    {
+    if units::is_percent(&lower) || lower != "in" && units::canonical(&lower).is_some() {
         return Kind::Unit;
     }
     Kind::Word
@@ -215,8 +213,8 @@ fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Optio
         let piece = &pieces[i];
         let member = depth > 0
             || belongs(i)
-            || piece.kind == Kind::Unit && i > first
-            || piece.kind == Kind::Connective && lists && i + 1 < pieces.len() && i > first && belongs(i + 1);
+            || piece.kind == Kind::Unit
+            || piece.kind == Kind::Connective && lists && i + 1 < pieces.len() && belongs(i + 1);
         if !member {
             break;
         }

@@ -51,7 +51,7 @@ impl<'a> Lexer<'a> {
     fn digits_of_a_base(&mut self, digits: &mut String) {
         let rest = self.rest();
         let end = rest.find(|c: char| !matches!(c, '0'..='9' | 'A'..='F')).unwrap_or(rest.len());
-        if end > 0 && !digits.is_empty() && rest[end..].starts_with('_') {
+        if !digits.is_empty() && rest[end..].starts_with('_') {
             *digits += &rest[..end];
             self.at += end;
         }

@@ -209,3 +209,56 @@ fn what_a_message_shows_of_a_text_is_short() {
     let refused = lex("\\begin{tabularx}", STRICT).unwrap_err().to_string();
     assert!(refused.contains("tabularx"), "{refused}");
 }
+
+#[test]
+fn a_mark_between_digits_is_read_as_the_spelling_says() {
+    const COMMA: Spelling = Spelling { wide: true, comma: true, thousands: false };
+    let five = || number("5");
+    let parts = |text: &str| [BraceOpen, Separator, BraceClose, number(text)];
+    let with_exponent = |digits: &str, exponent| Number {
+        digits: digits.into(),
+        repeating: String::new(),
+        exponent,
+        dots: false,
+    };
+    for (text, spelling, expected) in [
+        ("3{,}5", STRICT, [&[number("3")][..], &parts("5")].concat()),
+        ("2000{,}000", STRICT, [&[number("2000")][..], &parts("000")].concat()),
+        ("3{,}x", WIDE, [&[number("3")][..], &parts("0")[..3], &[symbol("x")]].concat()),
+        ("0,x", COMMA, vec![number("0"), Separator, symbol("x")]),
+        ("3,5", COMMA, vec![number("3.5")]),
+        ("5\\bar x", STRICT, vec![five(), Accent("bar "), symbol("x")]),
+        ("2 x 10^000003", WIDE, vec![with_exponent("2", 3)]),
+        ("(1,\\!000)", STRICT, vec![Open('('), number("1000"), Close(')')]),
+        ("1234 567", WIDE, vec![number("1234"), number("567")]),
+        ("12 345", STRICT, vec![number("12"), number("345")]),
+        ("1 234,5", WIDE, vec![number("1234"), Separator, five()]),
+        ("1.234,5", WIDE, vec![number("1234.5")]),
+        ("1.234,x", WIDE, vec![number("1.234"), Separator, symbol("x")]),
+        ("(1)+2,345", STRICT, vec![Open('('), number("1"), Close(')'), Plus, number("2345")]),
+        ("{1}+2,345", STRICT, vec![BraceOpen, number("1"), BraceClose, Plus, number("2345")]),
+        ("x \\not= 5", STRICT, vec![symbol("x"), Relation(super::Relation::Unequal), five()]),
+        (
+            "\\begin{pmatrix}{2}\\end{pmatrix}",
+            STRICT,
+            vec![MatrixOpen(false), BraceOpen, number("2"), BraceClose, MatrixClose],
+        ),
+        ("\\begin{array}{cc}2\\end{array}", STRICT, vec![MatrixOpen(false), number("2"), MatrixClose]),
+    ] {
+        assert_eq!(reads(text, spelling), expected, "{text}");
+    }
+}
+
+#[test]
+fn only_the_lenient_rules_read_words_behind_a_number() {
+    let five = || number("5");
+    assert_eq!(reads("5 maçãs", WIDE), [five(), Text("maçãs".into())]);
+    assert_eq!(reads("5 pommes", WIDE), [five(), Text("pommes".into())]);
+    assert_eq!(reads("3rd", WIDE), [number("3")]);
+    assert_eq!(reads("2 million", WIDE), [number("2"), Times, number("1000000")]);
+    assert!(reads("5 pommes", STRICT).len() > 2 && !reads("2 million", STRICT).contains(&Times));
+    assert_eq!(reads("3rd", STRICT), [number("3"), symbol("r"), symbol("d")]);
+    assert!(lex("5 a.m.", STRICT).is_err());
+    assert_eq!(reads("\\text{approximately } 5", STRICT), [five()]);
+    assert_eq!(reads("\\text{Thus, } 5", STRICT), [five()]);
+}

@@ -43,8 +43,6 @@ impl<'a> Lexer<'a> {
             return self.push(Token::Currency(name));
         }
         let token = match word {
-            "e" => Token::Euler,
-            "i" => Token::Imaginary,
             "pi" | "Pi" => Token::Pi,
             "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
             "sqrt" => Token::Root,
@@ -143,7 +141,6 @@ impl<'a> Lexer<'a> {
         }
         let token = match inside {
             "" => return Ok(()),
-            "," | ";" => Token::Separator,
             "in" if self.behind_value()
                 && self.rest().trim_start_matches(['$', ' ', '.', '}']).is_empty() =>
             {
@@ -154,8 +151,6 @@ impl<'a> Lexer<'a> {
             "i" => Token::Imaginary,
             "mod" => Token::Modulus,
             "%" | "\\%" => Token::Percent,
-            "°" => Token::Degree,
-            ":" => Token::Colon,
             _ if words::is_hedge(inside) => return Ok(()),
             // A condition of a function in pieces.
             "if" | "for" | "when" if self.tokens.last() == Some(&Token::Cell) => return Ok(()),

@@ -33,9 +33,6 @@ impl Parser<'_> {
             if let Some(second) = second {
                 term = Node::Sum(vec![(second, term)]);
             }
-            if terms.is_empty() && sign.is_none() && !self.at_sign() {
-                return Ok(term);
-            }
             terms.push((sign.unwrap_or(Sign::Plus), term));
             sign = self.sign();
             if sign.is_none() {
@@ -57,10 +54,6 @@ impl Parser<'_> {
             return Ok(Node::Without(Box::new(terms.remove(0).1), Box::new(points)));
         }
         Ok(common_unit(matrix::sum(terms, self.budget)?))
-    }
-
-    fn at_sign(&self) -> bool {
-        matches!(self.peek(), Some(Token::Plus | Token::Minus | Token::PlusMinus | Token::MinusPlus))
     }
 
     /// Whether a factor begins here without a sign of multiplication.
@@ -176,11 +169,7 @@ impl Parser<'_> {
         factors: &mut [(bool, Node)],
     ) -> Result<(), Reason> {
         let number = |token: Option<&Token>| match token {
-            Some(Token::Number { digits, repeating, exponent: 0, .. })
-                if repeating.is_empty() && !digits.contains('.') && digits.len() < 10 =>
-            {
-                digits.parse::<u32>().ok()
-            }
+            Some(Token::Number { digits, exponent: 0, .. }) => digits.parse::<u32>().ok(),
             _ => None,
         };
         let parts = (number(self.peek()), self.peek_after(1), number(self.peek_after(2)));

@@ -1,7 +1,7 @@
 //! Lists with dots in them.
 
 use num_bigint::BigInt;
-use num_traits::{Signed, ToPrimitive, Zero};
+use num_traits::{ToPrimitive, Zero};
 
 use crate::node::Node;
 
@@ -18,7 +18,7 @@ pub(super) fn expanded(items: Vec<Node>) -> Vec<Node> {
         None => BigInt::from(if next > last { 1 } else { -1 }),
     };
     let distance: BigInt = next - last;
-    if step.is_zero() || !(&distance % &step).is_zero() || (&distance / &step).is_negative() {
+    if step.is_zero() || !(&distance % &step).is_zero() {
         return items;
     }
     let Some(count) = (&distance / &step).to_usize().filter(|n| (1..=MOST).contains(n)) else { return items };

@@ -54,7 +54,7 @@ impl Parser<'_> {
         let (mut depth, mut at) = (0, node);
         loop {
             at = match at {
-                Node::Call(Function::Factorial, list) if list.len() == 1 => &list[0],
+                Node::Call(Function::Factorial, list) => &list[0],
                 Node::Degrees(inner) | Node::Percent(inner) | Node::Power(inner, _) => inner,
                 _ => return Ok(()),
             };
@@ -80,16 +80,10 @@ impl Parser<'_> {
             return Ok(Node::Unit(Box::new(node), Some(format!("degree-{letter}"))));
         }
         let mut terms = vec![(Sign::Plus, node)];
-        for parts in [60, 3600] {
-            match self.sixtieths(if parts == 60 { 1 } else { 2 })? {
-                Some(value) => {
-                    terms.push((
-                        Sign::Plus,
-                        Node::Product(vec![(false, value), (true, Node::integer(parts))]),
-                    ));
-                }
-                None if parts == 60 => break,
-                None => {}
+        for (primes, parts) in [(1, 60), (2, 3600)] {
+            if let Some(value) = self.sixtieths(primes)? {
+                let part = Node::Product(vec![(false, value), (true, Node::integer(parts))]);
+                terms.push((Sign::Plus, part));
             }
         }
         let value = if terms.len() == 1 { terms.remove(0).1 } else { Node::Sum(terms) };

@@ -8,6 +8,8 @@ mod factor;
 mod number;
 mod primary;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod unit;
 
 use super::budget::{Budget, DEPTH};

@@ -89,12 +89,11 @@ impl Parser<'_> {
     /// The unit at this place, in canonical spelling; words that are no unit say nothing.
     pub(super) fn unit(&mut self) -> Result<Option<String>, Reason> {
         let mut name = Name { wide: self.wide, ..Name::default() };
-        let mut more = false;
         loop {
             match self.peek() {
                 Some(Token::Text(text)) => name.words(&text.clone()),
                 Some(Token::Currency(unit)) => name.add(unit),
-                Some(Token::Symbol(letter)) if more && letter.len() == 1 => {
+                Some(Token::Symbol(letter)) if letter.len() == 1 => {
                     let letter = letter.clone();
                     name.word(&letter);
                 }
@@ -116,7 +115,7 @@ impl Parser<'_> {
                     None => name.unknown = true,
                 }
             }
-            more = self.take(&Token::Divide);
+            let more = self.take(&Token::Divide);
             name.divided |= more;
             // `kg \cdot m`
             let times =

@@ -1,0 +1,251 @@
+//! Each step of the extraction by hand.
+
+use super::boxes::{answer_place, joined};
+use super::clean::cleaned;
+use super::environments::environments;
+use super::phrases::{ANSWER, announced};
+use super::prose::{balanced, is_prose, runs};
+use super::{Extraction, Prediction, boxes, clean, free};
+
+fn plain(text: &str) -> Vec<&str> {
+    runs(text, false).into_iter().map(|place| &text[place]).collect()
+}
+
+fn listed(text: &str) -> Vec<&str> {
+    runs(text, true).into_iter().map(|place| &text[place]).collect()
+}
+
+fn found(response: &str) -> Option<String> {
+    free::answer(response)
+}
+
+#[test]
+fn a_run_of_mathematics_ends_where_words_or_a_stop_stand() {
+    for (text, wanted) in [
+        ("和为 2，3", &["2", "3"][..]),
+        ("It is 0.333... here", &["0.333..."]),
+        ("so \\pi here", &["\\pi"]),
+        ("so x=y holds", &["x=y"]),
+        ("On page12 we get 7", &["7"]),
+        ("It is 3meters long", &["3meters"]),
+        ("The nd is x > 2 here", &["x > 2"]),
+        ("- 7", &["7"]),
+        ("The point ( 2, 3 ) lies there", &["( 2, 3 )"]),
+        ("\\text{the whole} = 5", &["\\text{the whole} = 5"]),
+        ("\\text{a, b} = 5", &["\\text{a, b} = 5"]),
+        ("it is 17 cm long", &["17 cm"]),
+        ("1 and 2", &["1", "2"]),
+        ("1, 2", &["1", "2"]),
+        ("so x = 5 holds", &["x = 5"]),
+        ("pay 1500 € then", &["1500"]),
+        ("it is 5 !", &["5 !"]),
+        ("put x + y here", &[]),
+    ] {
+        assert_eq!(plain(text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn a_list_goes_on_behind_commas_and_connectives() {
+    for (text, wanted) in [
+        ("和为 2，3", &["2，3"][..]),
+        ("2。3", &["2", "3"]),
+        ("the x and 5", &["5"]),
+        ("1 and 2 or 3", &["1 and 2 or 3"]),
+        ("1 and 2", &["1 and 2"]),
+        ("5 and", &["5"]),
+        ("1 and then 2", &["1", "2"]),
+    ] {
+        assert_eq!(listed(text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn words_outside_braces_are_prose() {
+    assert!(is_prose("{x} the") && is_prose("the {x}"));
+    assert!(!is_prose("\\text{the whole}") && !is_prose("x + 5 cm"));
+}
+
+#[test]
+fn a_bracket_without_its_partner_is_no_part_of_a_run() {
+    for (run, wanted) in
+        [("2, 3)", "2, 3"), ("(2, 3)", "(2, 3)"), ("(2, 3", "2, 3"), ("[1, 2)", "[1, 2)"), ("2) ) ", "2")]
+    {
+        assert_eq!(balanced(run), wanted);
+    }
+}
+
+#[test]
+fn a_marked_answer_is_found_at_its_mark() {
+    let words = "so it goes on and on ".repeat(100);
+    let sum = "1 + ".repeat(60) + "1";
+    for (response, wanted) in [
+        (format!("The answer is 5.\n{words}"), "5"),
+        ("#### \nThe answer is 3.".to_owned(), "3"),
+        (format!("The answer is 3.\n#### {sum}"), "3"),
+        ("The answer is $5$ cm.".to_owned(), "5\\text{ cm}"),
+        ("The answer is $5$ m.".to_owned(), "5"),
+        ("The answer is $25$%.".to_owned(), "25\\%"),
+        ("The answer is $25$ percent.".to_owned(), "25\\%"),
+        ("The answer is f(2) = $5$".to_owned(), "5"),
+        ("<answer>\n\nIt is 7 because $3+4=7$.</answer>".to_owned(), "7"),
+        ("Answer: Paris\nwhich is nice.".to_owned(), "Paris"),
+        ("Answer: **B2**".to_owned(), "B2"),
+        ("The answer is 12\\! 345.".to_owned(), "12\\! 345"),
+        ("答案是 红色。是的。".to_owned(), "红色"),
+    ] {
+        assert_eq!(found(&response).as_deref(), Some(wanted), "{response}");
+    }
+}
+
+#[test]
+fn an_answer_without_a_mark_is_what_is_said_last() {
+    for (response, wanted) in [
+        ("We use $a=1$. Then 7 apples remain.", Some("7")),
+        ("We use $a=1$。因此 7 个", Some("7")),
+        ("We use $a=1$\nThen 7 remain", Some("7")),
+        ("We use 5 and get $7$ of them", Some("7")),
+        ("so $7$ for 3 of them", Some("7")),
+        ("The cat sat there.", Some("The cat sat there")),
+        ("The cat\nsat there", None),
+    ] {
+        assert_eq!(found(response).as_deref(), wanted, "{response}");
+    }
+}
+
+#[test]
+fn a_reference_is_its_mathematics_where_no_words_stand_beside_it() {
+    assert_eq!(free::reference("$5$"), "5");
+    assert_eq!(free::reference("the value $5$ is prime"), "the value $5$ is prime");
+    assert_eq!(Extraction::Free.reference("$5$"), "5");
+    assert_eq!(Extraction::Auto.reference("$5$"), "$5$");
+}
+
+#[test]
+fn characters_keep_their_places_in_lower_case() {
+    // The Kelvin sign is longer than its small letter, and the dotted I has two.
+    assert_eq!(free::lowered("ÄB \u{212a} İ"), "äb \u{212a} İ");
+}
+
+#[test]
+fn quotation_marks_and_emphasis_are_no_part_of_an_answer() {
+    for text in ["\"Yes\"", "*Yes*", " Yes. ", "“Yes”", "Yes。"] {
+        assert_eq!(free::unmarked(text), "Yes");
+    }
+}
+
+#[test]
+fn a_choice_is_its_letter_and_the_text_behind_it_where_that_is_mathematics() {
+    for (text, wanted) in [
+        ("B", Some("B")),
+        ("(B)", Some("(B)")),
+        ("(B).", Some("(B)")),
+        ("(A) 3.5", Some("(A) 3.5")),
+        ("B) 3.5", Some("B) 3.5")),
+        ("(B) the red one", Some("(B)")),
+        ("B) the red one", Some("B")),
+        ("B, the red one", Some("B")),
+        ("B项", Some("B")),
+        ("B is right", Some("B")),
+        ("B x", None),
+        ("B2", None),
+        ("Answer", None),
+        ("A 3", None),
+        ("A man walks", None),
+    ] {
+        assert_eq!(free::choice(text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn mathematics_belongs_together_across_a_comma_on_one_page() {
+    let apart = |blanks: usize| format!(", {}", " ".repeat(blanks));
+    assert!(free::joins(", and ") && free::joins(" and ") && free::joins(&apart(22)));
+    assert!(
+        !free::joins(" ") && !free::joins(",\n\n") && !free::joins(", then ") && !free::joins(&apart(23))
+    );
+
+    assert!(boxes::joins(", and ") && boxes::joins(", y = ") && boxes::joins(&apart(46)));
+    assert!(
+        !boxes::joins(" ") && !boxes::joins(", x ") && !boxes::joins(",\n\n") && !boxes::joins(&apart(47))
+    );
+    assert!(!boxes::joins(", because = ") && !boxes::joins(", a b c d = "));
+}
+
+#[test]
+fn boxes_of_one_answer_are_one() {
+    let pair = r"\boxed{1}, \boxed{2}";
+    assert_eq!(joined(pair), Some(pair));
+    assert_eq!(joined(r"so (\boxed{1}, \boxed{2})$"), Some(r"(\boxed{1}, \boxed{2})"));
+    assert_eq!(joined(r"\boxed{1} so \boxed{2}"), Some("2"));
+    assert_eq!(joined(r"\boxed{1}\boxed{2}"), Some("2"));
+    assert_eq!(answer_place(r"\boxed{a\}b}").map(|place| place.len()), Some(4));
+    assert_eq!(answer_place(r"\boxed{\}"), None);
+}
+
+#[test]
+fn escapes_emphasis_and_other_boxes_are_taken_out() {
+    for (text, wanted) in [
+        ("5</think> ", "5</think> "),
+        ("5</think> 6", " 6"),
+        (r"\\frac12 \$", r"\frac12 \$"),
+        (r"\\frac12 \pi", r"\\frac12 \pi"),
+        (r"e^\\2", r"e^\\2"),
+        (r"so \boxed -3.5, that is", r"so \boxed{-3.5}, that is"),
+        (r"so \boxed 5", r"so \boxed{5}"),
+        (r"\fbox{5} \boxed {6}", r"\boxed{5} \boxed{6}"),
+    ] {
+        assert_eq!(cleaned(text), wanted, "{text}");
+    }
+    assert!(clean::has_doubled_backslashes(r"\\frac12 \$"));
+    assert!(!clean::has_doubled_backslashes(r"\\frac12 \pi") && !clean::has_doubled_backslashes(r"e^\\2"));
+}
+
+#[test]
+fn a_dollar_sign_of_an_amount_opens_no_mathematics() {
+    for (text, wanted) in [
+        ("so $x$ and $ y $ hold", &["x", " y "][..]),
+        ("$ $", &[]),
+        ("$a\n\nb$", &[]),
+        ("$5 $", &[]),
+        ("$5 and $10", &[]),
+        ("$5 or$10", &[]),
+    ] {
+        let inner: Vec<&str> = environments(text).into_iter().map(|e| &text[e.inner]).collect();
+        assert_eq!(inner, wanted, "{text}");
+    }
+}
+
+#[test]
+fn a_phrase_and_its_verb_stand_close_and_in_one_clause() {
+    let behind = |text: &'static str| announced(text, ANSWER).map(|at| &text[at..]);
+    assert_eq!(behind("the answer is 5"), Some("5"));
+    assert_eq!(behind("the answer of it all is now 5"), Some("5"));
+    assert_eq!(behind("the answer is nowhere"), Some("nowhere"));
+    assert_eq!(behind("the answer is -7"), Some("-7"));
+    assert_eq!(behind("the answer, then, is 5"), None);
+    let far = |words: usize| announced(&format!("the answer{} is 5", " very".repeat(words)), ANSWER);
+    assert!(far(14).is_some() && far(15).is_none());
+}
+
+#[test]
+fn the_ways_of_extraction_have_names() {
+    let names = ["auto", "boxed", "tag", "lenient-tag", "any", "free"];
+    assert_eq!(Extraction::ALL.map(Extraction::name), names);
+    assert_eq!(Extraction::ALL.map(|way| Extraction::find(way.name())), Extraction::ALL.map(Some));
+    assert_eq!(Extraction::find("all"), None);
+}
+
+#[test]
+fn any_place_is_tried_in_its_order() {
+    for (response, wanted) in [
+        ("3+4=7\n#### 7\n8", "7"),
+        ("we find x ,5", "5"),
+        ("that makes .5", ".5"),
+        ("that makes 1,234.5 of them", "1,234.5"),
+        ("from 3-4", "4"),
+        ("it is -4", "-4"),
+    ] {
+        assert_eq!(Prediction::extract(response, Extraction::Any).answer(), Some(wanted), "{response}");
+    }
+}
