@@ -56,10 +56,8 @@ fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
         [(relation, right)] => match (first.has_symbols(), right.has_symbols()) {
             (true, false) => Some((first.clone(), Bounds::of(*relation, right.clone())?)),
             (false, true) => Some((right.clone(), Bounds::of(relation.turned(), first.clone())?)),
-            (true, true) if first.is_expression() && right.is_expression() => {
-                Some((first.minus(right), Bounds::of(*relation, Node::integer(0))?))
-            }
-            _ => None,
+            (true, true) => Some((first.minus(right), Bounds::of(*relation, Node::integer(0))?)),
+            (false, false) => None,
         },
         [(r, middle), (s, last)] if middle.has_symbols() && !first.has_symbols() && !last.has_symbols() => {
             let (one, other) = (Bounds::of(r.turned(), first.clone())?, Bounds::of(*s, last.clone())?);

@@ -167,8 +167,7 @@ fn complement(parts: Vec<Interval>, budget: &mut Budget) -> Result<Vec<Interval>
     let mut out = Vec::new();
     let (mut low, mut low_in) = (Node::minus_infinity(), false);
     for part in merged(parts, budget)? {
-        let gap = if part.ends.0 { scalar::less(&low, &part.low, budget)? } else { true };
-        if gap && part.low != Node::minus_infinity() {
+        if part.low != Node::minus_infinity() {
             out.push(Interval { low, high: part.low, ends: (low_in, !part.ends.0) });
         }
         (low, low_in) = (part.high, !part.ends.1);

@@ -294,7 +294,7 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
     }
     if rational && !positive {
         let zero = |f: &dyn Fn(&(field::Point, u64, u64)) -> u64| values.iter().all(|v| f(v) == 0);
-        if values.len() < 3 || zero(&|v| v.1) || zero(&|v| v.2) {
+        if zero(&|v| v.1) || zero(&|v| v.2) {
             return Ok(zero(&|v| v.1) && zero(&|v| v.2) && !values.is_empty());
         }
         return Ok(values.iter().all(|(point, x, y)| {

@@ -70,6 +70,7 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
     if let (Some((k, x)), Some((n, y))) = (names::parameter(a), names::parameter(b))
         && k != n
         && !x.has_symbol(&n)
+        && !y.has_symbol(&k)
         && budget.uses(Rule::ParameterName)
     {
         return same_node(&x, &y.renamed(&n, &k), budget).map(Some);

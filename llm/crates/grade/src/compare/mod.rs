@@ -4,6 +4,8 @@ mod collections;
 mod names;
 mod relations;
 mod solutions;
+#[cfg(test)]
+mod tests;
 
 use super::budget::Budget;
 use super::inequality::{is_described, subject};
@@ -101,7 +103,7 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             Some(inner) if budget.uses(Rule::PointName) => same(inner, point, budget),
             _ => Ok(false),
         },
-        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() && names::point(b).is_some() => {
+        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() || names::point(b).is_some() => {
             match (names::point(a), names::point(b)) {
                 (Some(x), Some(y)) => Ok(names::of_point(a) == names::of_point(b) && same(x, y, budget)?),
                 _ => Ok(false),
@@ -157,8 +159,6 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         {
             Ok(false)
         }
-        // A unit of the whole list, or of its last member.
-        (Node::Unit(x, _), Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
         (Node::Unit(_, Some(_)), letters) if let Some(unit) = names::unit_in_letters(letters) => {
             units(a, &unit, budget)
         }

@@ -41,8 +41,8 @@ pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
     for (divides, factor) in letters {
         unit_name(factor, *divides, &mut name)?;
     }
-    let known = !value.has_symbols() && crate::units::measure(name.trim()).is_some();
-    known.then(|| Node::Unit(Box::new(value), Some(name.trim().to_owned())))
+    crate::units::measure(name.trim())?;
+    Some(Node::Unit(Box::new(value), Some(name.trim().to_owned())))
 }
 
 fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
@@ -153,7 +153,7 @@ pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
     let mut names: Vec<&String> = found.iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();
-    (names.len() == found.len() && found.len() > 1).then_some(found)
+    (names.len() == found.len()).then_some(found)
 }
 
 /// `x=1, y=2, x=3, y=4` as the tuples `(1,2), (3,4)`, their entries in the order of the names.

@@ -161,7 +161,9 @@ fn chains(
         }
     }
     match (r, s) {
-        ([(Relation::In, x)], [(Relation::In, y)]) => same_node(x, y, budget),
+        ([(Relation::In, x)], [(Relation::In, y)]) => {
+            Ok(same_node(f, g, budget)? && same_node(x, y, budget)?)
+        }
         ([(Relation::Equal | Relation::About, x)], [(Relation::Equal | Relation::About, y)]) => {
             equations((f, x), (g, y), budget)
         }
@@ -209,7 +211,7 @@ fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget
     if scalar::proportional(&p, &q, false, budget)? {
         return Ok(budget.uses(Rule::Scaled));
     }
-    if !budget.allows(Rule::EquivalentEquation) || p.symbols() != q.symbols() {
+    if !budget.allows(Rule::EquivalentEquation) {
         return Ok(false);
     }
     let (Some(p), Some(q)) = (numerator(&p, budget), numerator(&q, budget)) else { return Ok(false) };
