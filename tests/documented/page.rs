@@ -2,9 +2,14 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test that includes this file uses everything
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Tests of one program run side by side, and two may write parts of one page.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// Holds the part `name` of `docs/PAGE` to `text`: fails when it reads otherwise, or writes it where `UPDATE_DOCS` is set.
 pub fn hold(page: &str, name: &str, text: &str) {
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let found = std::fs::read_to_string(&path).unwrap();
     let expected = filled(&found, name, text);

@@ -103,11 +103,7 @@ impl Answer {
             return Verdict::decided(true, Rules::NONE);
         }
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
-            // Neither has a unit but a dollar sign, which an integer may have.
-            let strict = a == b;
-            if strict || (self.more.is_empty() && other.more.is_empty()) {
-                return Verdict::decided(strict, Rules::NONE);
-            }
+            return Verdict::decided(a == b, Rules::NONE);
         }
         if self.words.is_some() && self.words == other.words && self.rules.has(Rule::Words) {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words));
@@ -347,6 +343,7 @@ mod tests {
         assert!(strict("5", "").no_answer() && strict("", "5").no_answer());
         assert_eq!(strict("5", "kitten").equal, Some(false));
         assert_eq!(strict("kitten", "5").equal, Some(false));
+        assert_eq!(strict("5", "кот").equal, Some(false));
         assert_eq!(strict("\\text{Alice, Bob}", "Bob, Alice").equal, Some(false));
         assert_eq!(strict("1,000", "1000"), Verdict::decided(true, Rules::NONE));
     }

@@ -51,6 +51,7 @@ fn a_list_goes_on_behind_commas_and_connectives() {
         ("和为 2，3", &["2，3"][..]),
         ("2。3", &["2", "3"]),
         ("the x and 5", &["5"]),
+        ("5, x is", &["5"]),
         ("1 and 2 or 3", &["1 and 2 or 3"]),
         ("1 and 2", &["1 and 2"]),
         ("5 and", &["5"]),
@@ -111,6 +112,13 @@ fn an_answer_without_a_mark_is_what_is_said_last() {
     ] {
         assert_eq!(found(response).as_deref(), wanted, "{response}");
     }
+}
+
+#[test]
+fn a_mark_is_looked_for_near_the_end_and_a_box_everywhere() {
+    let words = "so it goes on and on\n".repeat(2000);
+    assert_eq!(found(&format!("The answer is 5.\n{words}")), None);
+    assert_eq!(found(&format!("It is \\boxed{{5}}.\n{words}")).as_deref(), Some("5"));
 }
 
 #[test]
@@ -192,7 +200,7 @@ fn escapes_emphasis_and_other_boxes_are_taken_out() {
         (r"\\frac12 \pi", r"\\frac12 \pi"),
         (r"e^\\2", r"e^\\2"),
         (r"so \boxed -3.5, that is", r"so \boxed{-3.5}, that is"),
-        (r"so \boxed 5", r"so \boxed{5}"),
+        (r"so \boxed 512", r"so \boxed{512}"),
         (r"\fbox{5} \boxed {6}", r"\boxed{5} \boxed{6}"),
     ] {
         assert_eq!(cleaned(text), wanted, "{text}");

@@ -61,9 +61,7 @@ impl<'a> Lexer<'a> {
     fn fraction(&mut self, digits: &mut String) -> String {
         let rest = self.rest();
         let mut mark = 0;
-        if rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit() || c == '\\')
-            || (rest == "." && !digits.is_empty())
-        {
+        if rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit() || c == '\\') {
             mark = 1;
         } else if let Some(length) = self.decimal_comma(digits) {
             self.uses(Rule::DecimalComma);

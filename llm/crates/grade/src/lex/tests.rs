@@ -227,6 +227,7 @@ fn a_mark_between_digits_is_read_as_the_spelling_says() {
         ("3{,}x", WIDE, [&[number("3")][..], &parts("0")[..3], &[symbol("x")]].concat()),
         ("0,x", COMMA, vec![number("0"), Separator, symbol("x")]),
         ("3,5", COMMA, vec![number("3.5")]),
+        ("5.\\bar x", STRICT, vec![five(), Accent("bar "), symbol("x")]),
         ("5\\bar x", STRICT, vec![five(), Accent("bar "), symbol("x")]),
         ("2 x 10^000003", WIDE, vec![with_exponent("2", 3)]),
         ("(1,\\!000)", STRICT, vec![Open('('), number("1000"), Close(')')]),

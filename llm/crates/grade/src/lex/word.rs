@@ -175,7 +175,7 @@ impl<'a> Lexer<'a> {
             _ => Token::Text(inside.trim_end_matches([' ', ':']).to_owned()),
         };
         self.push(token);
-        if inside.len() > 1 && inside.ends_with(':') && self.tokens.len() == 1 {
+        if inside.ends_with(':') && self.tokens.len() == 1 {
             self.push(Token::Colon);
         }
         Ok(())

@@ -140,7 +140,7 @@ impl Parser<'_> {
                     | Token::RowEnd
                     | Token::MatrixClose
                     | Token::RowsClose,
-                ) => return Ok((items, and_only)),
+                ) if !self.opens_backwards() => return Ok((items, and_only)),
                 _ if !items.is_empty() && !any => return Ok((items, and_only)),
                 _ => {
                     and_only &= and || items.is_empty();
@@ -148,6 +148,11 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// `]0, 1[` at the beginning, where no bracket is open that it could close.
+    fn opens_backwards(&self) -> bool {
+        self.at == 0 && self.peek() == Some(&Token::Close(']'))
     }
 
     /// `a`, `a = b`, `a < b <= c`.

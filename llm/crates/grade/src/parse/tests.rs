@@ -49,6 +49,16 @@ fn two_spellings_of_one_tree() {
         ("\\tan^{-1}x", "\\arctan x"),
         ("1,\\ldots,4", "1,2,3,4"),
         ("4,\\ldots,1", "4,3,2,1"),
+        ("2,4,\\ldots,10", "2,4,6,8,10"),
+        ("[0,1[", "[0,1)"),
+        ("]0,1[", "(0,1)"),
+        ("]0,1]\\cup]2,3[", "(0,1]\\cup(2,3)"),
+        ("x^{\\prime}", "x'"),
+        ("x+y^{''}", "x+y''"),
+        ("90^\\circ 30^'", "90^\\circ 30'"),
+        ("90^\\circ 30^{'}", "90^\\circ 30'"),
+        ("5\\text{ kg}\\cdot\\text{m}", "5\\text{ kg m}"),
+        ("\\begin{aligned}x&=2+3\\\\&=5\\end{aligned}", "x=2+3=5"),
         ("12\\circ", "12^\\circ"),
         ("90^\\circ x", "90^\\circ \\cdot x"),
         ("C_5^2", "\\binom52"),
@@ -84,6 +94,8 @@ fn trees_written_out() {
     assert_eq!(strict("5''"), unit(n(5), "''"));
     assert_eq!(strict("5'"), unit(n(5), "'"));
     assert_eq!(strict("(5\\text{ cm})'"), unit(n(5), "cm"));
+    assert_eq!(strict("5€"), unit(n(5), "euro"));
+    assert_eq!(strict("20\\text{ degrees }C"), unit(n(20), "degree-C"));
     assert_eq!(strict("e_2"), Node::Symbol("e_2".into()));
     assert_eq!(strict("i_2"), Node::Symbol("i_2".into()));
     assert_eq!(strict("\\bar x"), Node::Symbol("bar x".into()));
@@ -111,6 +123,9 @@ fn what_cannot_be_read_is_named() {
         ("=", "a relation sign where a value should be"),
         ("\\%", "percent where a value should be"),
         (",", "nothing where a value should be"),
+        (")", "nothing where a value should be"),
+        ("]", "a bracket that is not closed"),
+        ("5]", "a bracket `]` is not expected there"),
         ("1 3/2", "two numbers side by side"),
         ("x 1 1/2", "two numbers side by side"),
         ("1 1.5/2", "two numbers side by side"),
