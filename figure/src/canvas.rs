@@ -1,23 +1,21 @@
-//! Shapes and text in logical pixels on the plotters backends; text measurement; PNG encoding.
+//! Shapes and text in logical pixels on the plotters backends.
 
 use super::Style;
+use super::bitmap::{OVERSAMPLE, encode, shrink};
 use super::palette::Rgb;
-use ab_glyph::{Font, FontRef, ScaleFont};
+use super::text::{face, face_height, width};
+use ab_glyph::{Font, ScaleFont};
 use anyhow::anyhow;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontDesc, FontFamily, FontStyle, FontTransform, RGBColor, ShapeStyle, TextStyle,
 };
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// A list of families for SVG viewers; widths are those of the first, the compiled-in one.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// Steps per logical pixel in an SVG, where coordinates are whole numbers.
 const SVG_STEPS: f64 = 10.0;
-/// A PNG is drawn this many times larger and averaged down.
-const OVERSAMPLE: u32 = 2;
 const MAX_PNG_WIDTH: f64 = 2400.0;
 /// Half the height of capitals and digits, per em.
 const HALF_CAPITAL: f64 = 0.3645;
@@ -44,70 +42,6 @@ pub(super) enum Shape {
     Circle,
     Square,
     Triangle,
-}
-
-/// The compiled-in faces: regular, bold.
-fn face(bold: bool) -> &'static FontRef<'static> {
-    static FACES: LazyLock<[FontRef; 2]> = LazyLock::new(|| {
-        let regular: &'static [u8] = include_bytes!("../assets/DejaVuSans.ttf");
-        let bold: &'static [u8] = include_bytes!("../assets/DejaVuSans-Bold.ttf");
-        [regular, bold].map(|bytes| FontRef::try_from_slice(bytes).expect("the compiled-in font is a font"))
-    });
-    &FACES[usize::from(bold)]
-}
-
-/// Ascent minus descent of DejaVu Sans per em: ab_glyph counts sizes in these.
-fn face_height(bold: bool) -> f64 {
-    let face = face(bold);
-    f64::from(face.height_unscaled()) / face.units_per_em().map_or(1.0, f64::from)
-}
-
-/// The width of a text in logical pixels.
-pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
-    let face = face(bold).as_scaled((size * face_height(bold)) as f32);
-    let (mut sum, mut last) = (0.0, None);
-    for c in text.chars() {
-        let glyph = face.glyph_id(c);
-        sum += last.map_or(0.0, |l| face.kern(l, glyph)) + face.h_advance(glyph);
-        last = Some(glyph);
-    }
-    f64::from(sum)
-}
-
-/// Breaks a text into lines of at most `max` logical pixels: at spaces, else after `-_/,+=(`, and in
-/// the middle of a word only when `hard`. A line that cannot be broken is longer than `max`.
-pub(super) fn wrap(text: &str, size: f64, bold: bool, max: f64, hard: bool) -> Vec<String> {
-    let fits = |s: &str| width(s.trim_end(), size, bold) <= max;
-    let mut lines: Vec<String> = Vec::new();
-    for paragraph in text.lines() {
-        let mut line = String::new();
-        for word in paragraph.split_inclusive(' ') {
-            if fits(&(line.clone() + word)) {
-                line += word;
-                continue;
-            }
-            if fits(word) {
-                lines.push(std::mem::replace(&mut line, word.into()));
-                continue;
-            }
-            let soft = |c: char| "-_/,+=)".contains(c);
-            for piece in word.split_inclusive(soft) {
-                let pieces: Vec<String> = if hard && !fits(piece) {
-                    piece.chars().map(String::from).collect()
-                } else {
-                    vec![piece.into()]
-                };
-                for piece in pieces {
-                    if !line.is_empty() && !fits(&(line.clone() + &piece)) {
-                        lines.push(std::mem::take(&mut line));
-                    }
-                    line += &piece;
-                }
-            }
-        }
-        lines.push(line);
-    }
-    lines.into_iter().map(|l| l.trim_end().to_string()).filter(|l| !l.is_empty()).collect()
 }
 
 /// A surface in logical pixels, origin at the top left.
@@ -428,116 +362,9 @@ pub(super) fn png(
     encode(&shrink(&pixels, width as usize), width, height)
 }
 
-/// Averages squares of `OVERSAMPLE` pixels.
-fn shrink(pixels: &[u8], width: usize) -> Vec<[u8; 3]> {
-    let n = OVERSAMPLE as usize;
-    let square = (n * n) as u32;
-    let mut out = Vec::with_capacity(pixels.len() / (n * n * 3));
-    let mut sums = vec![0u32; width * 3];
-    for rows in pixels.chunks_exact(width * n * n * 3) {
-        sums.fill(0);
-        for row in rows.chunks_exact(width * n * 3) {
-            for (sum, square) in sums.chunks_exact_mut(3).zip(row.chunks_exact(n * 3)) {
-                for pixel in square.chunks_exact(3) {
-                    sum.iter_mut().zip(pixel).for_each(|(sum, c)| *sum += u32::from(*c));
-                }
-            }
-        }
-        out.extend(sums.chunks_exact(3).map(|sum| [0, 1, 2].map(|c| (sum[c] / square) as u8)));
-    }
-    out
-}
-
-/// At most 256 colours, and the place among them of every pixel's colour or the nearest one: first the
-/// colours that cover most pixels, then those that would be missed most. Areas keep their exact colour;
-/// what is approximated is a few shades of smoothed edges.
-fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
-    // Neighbours are mostly alike, so whole runs of them are looked up.
-    let runs = || pixels.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
-    let mut counts = BTreeMap::new();
-    for (colour, length) in runs() {
-        *counts.entry(colour).or_insert(0) += length;
-    }
-    let counted: Vec<(usize, [u8; 3])> = counts.into_iter().map(|(colour, count)| (count, colour)).collect();
-    let mut palette = counted.clone();
-    palette.sort_by_key(|&(count, colour)| (std::cmp::Reverse(count), colour));
-    let mut palette: Vec<[u8; 3]> = palette.into_iter().take(192).map(|(_, colour)| colour).collect();
-    let distance = |a: [u8; 3], b: [u8; 3]| -> u32 {
-        a.iter().zip(b).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
-    };
-    let mut missed: Vec<u32> =
-        counted.iter().map(|c| palette.iter().map(|&p| distance(p, c.1)).min().unwrap_or(u32::MAX)).collect();
-    while palette.len() < 256.min(counted.len()) {
-        let error = |i: &usize| (counted[*i].0 as u64 * u64::from(missed[*i]), *i);
-        let Some(worst) = (0..counted.len()).max_by_key(error) else { break };
-        let colour = counted[worst].1;
-        palette.push(colour);
-        for (m, c) in missed.iter_mut().zip(&counted) {
-            *m = (*m).min(distance(colour, c.1));
-        }
-    }
-    let nearest = |&(_, colour): &(usize, [u8; 3])| -> u8 {
-        palette.iter().enumerate().min_by_key(|(_, p)| distance(**p, colour)).map_or(0, |(i, _)| i as u8)
-    };
-    let places: Vec<u8> = counted.iter().map(nearest).collect();
-    let place = |p: &[u8; 3]| counted.binary_search_by_key(p, |c| c.1).map_or(0, |i| places[i]);
-    let mut indices = Vec::with_capacity(pixels.len());
-    for (colour, length) in runs() {
-        indices.resize(indices.len() + length, place(&colour));
-    }
-    (palette, indices)
-}
-
-/// PNG bytes with a palette.
-fn encode(pixels: &[[u8; 3]], width: u32, height: u32) -> anyhow::Result<Vec<u8>> {
-    let (palette, data) = reduce(pixels);
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::High);
-    encoder.set_color(png::ColorType::Indexed);
-    encoder.set_palette(palette.concat());
-    encoder.set_filter(png::Filter::NoFilter);
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(&data)?;
-    writer.finish()?;
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_is_measured_with_the_compiled_in_face() {
-        // Advance of "0" in DejaVu Sans: 1303 of 2048 units.
-        let zero = width("0", 100.0, false);
-        assert!((zero - 63.6).abs() < 0.2, "{zero}");
-        assert!(width("λεγθ", 12.0, false) > 20.0);
-        assert!(width("mm", 12.0, true) > width("mm", 12.0, false));
-    }
-
-    #[test]
-    fn wrapping_keeps_every_word() {
-        let text = "one two three four five six-seven_eight";
-        let lines = wrap(text, 12.0, false, 60.0, false);
-        assert!(lines.len() > 2);
-        assert!(lines.iter().all(|l| width(l, 12.0, false) <= 60.0), "{lines:?}");
-        assert_eq!(lines.concat().replace(' ', ""), text.replace(' ', ""));
-        assert!(wrap(&"m".repeat(50), 12.0, false, 60.0, true).len() > 5);
-        assert!(wrap("", 12.0, false, 60.0, true).is_empty());
-    }
-
-    #[test]
-    fn areas_keep_their_exact_colour_and_rare_colours_the_nearest() {
-        let mut pixels: Vec<[u8; 3]> = (0..=255).flat_map(|i| [[i, 0, 100]; 3]).collect();
-        pixels.push([7, 1, 101]);
-        let (palette, indices) = reduce(&pixels);
-        assert_eq!(palette.len(), 256);
-        let shown: Vec<[u8; 3]> = indices.iter().map(|&i| palette[usize::from(i)]).collect();
-        assert_eq!(shown[..768], pixels[..768]);
-        assert_eq!(shown[768], [7, 0, 100]);
-    }
 
     #[test]
     fn dashes_cover_their_share() {

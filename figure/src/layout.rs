@@ -1,18 +1,17 @@
 //! Where everything of a figure goes: margins from the texts they hold, then the frames of the panels.
 
-use super::canvas::{width, wrap};
+use super::colours::{Colours, colours};
+use super::labels::{Labels, horizontal_labels, vertical_labels};
 use super::palette::Palette;
-use super::scale::{Domain, Domains, Ticks, domains, ticks, usable};
+use super::scale::{Domains, domains};
+use super::text::{width, wrap};
 use super::{Figure, Mark, Panel, Style};
-use anyhow::ensure;
 
 pub(super) const TITLE: f64 = 17.0;
 pub(super) const CAPTION: f64 = 12.0;
 pub(super) const PANEL_TITLE: f64 = 13.0;
 pub(super) const LABEL: f64 = 12.0;
 pub(super) const TICK: f64 = 11.0;
-/// Crowded names of positions shrink down to this.
-const SMALL_TICK: f64 = 8.5;
 pub(super) const NOTE: f64 = 10.5;
 /// Line height per size of type.
 pub(super) const LEADING: f64 = 1.3;
@@ -63,29 +62,6 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
-/// Labelled positions along an axis, in the units of that axis.
-pub(super) struct Labels {
-    pub(super) at: Vec<(f64, Vec<String>)>,
-    pub(super) minor: Vec<f64>,
-    /// Size of the type: smaller than usual where labels are crowded.
-    pub(super) size: f64,
-    /// Turned by a quarter.
-    pub(super) upright: bool,
-    /// How far the labels reach away from the axis.
-    pub(super) depth: f64,
-}
-
-/// The colour scale of a heat map.
-pub(super) struct Colours {
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) diverging: bool,
-    pub(super) label: String,
-    pub(super) ticks: Ticks,
-    pub(super) left: f64,
-    pub(super) right: f64,
-}
-
 /// A panel with its positions decided.
 pub(super) struct Cell {
     pub(super) domains: Domains,
@@ -129,17 +105,6 @@ impl Frame {
     /// Where a share of the vertical axis is; positions with names count from the top.
     pub(super) fn y(&self, share: f64, from_top: bool) -> f64 {
         if from_top { self.top + share * self.height() } else { self.bottom - share * self.height() }
-    }
-}
-
-impl Colours {
-    /// The place of a value on the colour map, in 0..=1 within the range: that of zero is the middle of a diverging map.
-    pub(super) fn place(&self, v: f64) -> f64 {
-        if self.diverging {
-            0.5 + 0.5 * v / self.low.abs().max(self.high.abs())
-        } else {
-            (v - self.low) / (self.high - self.low)
-        }
     }
 }
 
@@ -373,126 +338,4 @@ impl Cell {
         }
         self.h_labels = labels;
     }
-}
-
-/// The colour scale of the panel's first heat map, positions relative to the right of the frame.
-fn colours(panel: &Panel, height: f64) -> anyhow::Result<Option<Colours>> {
-    let found = panel.marks.iter().find_map(|m| match m {
-        Mark::HeatMap { values, range, diverging, label, .. } => Some((values, range, *diverging, label)),
-        _ => None,
-    });
-    let Some((values, range, diverging, label)) = found else { return Ok(None) };
-    let finite = || values.iter().flatten().copied().filter(|v| usable(*v));
-    let (mut low, mut high) = match *range {
-        Some((low, high)) => {
-            ensure!(usable(low) && usable(high) && low < high, "colours cannot run from {low} to {high}");
-            (low, high)
-        }
-        None if diverging => {
-            let most = finite().fold(0.0, |m: f64, v| m.max(v.abs()));
-            (-most, most)
-        }
-        None => (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max)),
-    };
-    if low > high {
-        (low, high) = (0.0, 1.0);
-    }
-    if low == high {
-        let room = if low == 0.0 { 1.0 } else { 0.1 * low.abs() };
-        (low, high) = (low - room, high + room);
-    }
-    let domain = Domain { low, high, log: false, discrete: false };
-    let ticks = ticks(&domain, (height / 45.0) as usize);
-    Ok(Some(Colours { low, high, diverging, label: label.clone(), ticks, left: 0.0, right: 0.0 }))
-}
-
-/// The named positions between both ends of an axis.
-fn named<'a>(names: &'a [String], domain: &'a Domain) -> impl Iterator<Item = (f64, &'a String)> {
-    let at = names.iter().enumerate().map(|(i, n)| (i as f64, n));
-    at.filter(|(i, _)| (domain.low..=domain.high).contains(i))
-}
-
-/// The size of labels `slot` apart, and how many positions share a label when it would be too small.
-fn crowded(slot: f64) -> (f64, usize) {
-    let size = (slot / 1.15).clamp(SMALL_TICK, TICK);
-    (size, (size * 1.1 / slot).ceil().max(1.0) as usize)
-}
-
-fn vertical_labels(panel: &Panel, domain: &Domain, height: f64, room: f64) -> Labels {
-    if panel.y.categories.is_empty() {
-        let ticks = ticks(domain, ((height / 42.0) as usize).max(2));
-        let at = ticks.major.into_iter().map(|(v, l)| (v, vec![l])).collect();
-        return Labels::new(at, TICK, false).with_minor(ticks.minor);
-    }
-    let slot = height / (domain.high - domain.low);
-    let (size, every) = crowded(slot);
-    let most = ((slot * every as f64 / (size * LEADING)) as usize).max(1);
-    let lines = |name: &str| {
-        // A wider label is better than a lost one when the slot has no room for its lines.
-        let lines = wrap(name, size, false, room, false);
-        if lines.len() > most { wrap(name, size, false, room * 1.4, true) } else { lines }
-    };
-    let at = named(&panel.y.categories, domain).step_by(every).map(|(i, n)| (i, lines(n))).collect();
-    Labels::new(at, size, false)
-}
-
-impl Labels {
-    fn new(at: Vec<(f64, Vec<String>)>, size: f64, upright: bool) -> Self {
-        let depth = at.iter().flat_map(|l| &l.1).map(|l| width(l, size, false)).fold(0.0, f64::max);
-        Labels { at, minor: Vec::new(), size, upright, depth }
-    }
-    fn with_minor(mut self, minor: Vec<f64>) -> Self {
-        self.minor = minor;
-        self
-    }
-    /// Of a horizontal axis: labels that are not turned reach as far as their lines.
-    fn level(at: Vec<(f64, Vec<String>)>) -> Self {
-        let lines = at.iter().map(|l| l.1.len()).max().unwrap_or(1).max(1) as f64;
-        Labels { at, minor: Vec::new(), size: TICK, upright: false, depth: lines * TICK * LEADING }
-    }
-}
-
-fn horizontal_labels(panel: &Panel, domain: &Domain, room: f64) -> Labels {
-    let names = &panel.x.categories;
-    if names.is_empty() {
-        return numeric_labels(domain, room);
-    }
-    let slot = room / (domain.high - domain.low);
-    let all = || named(names, domain).map(|(i, n)| (i, n.as_str()));
-    let fits = |lines: &[String]| lines.iter().all(|l| width(l, TICK, false) <= slot * 0.95);
-    let wrapped: Vec<(f64, Vec<String>)> =
-        all().map(|(i, n)| (i, wrap(n, TICK, false, slot * 0.92, false))).collect();
-    if wrapped.iter().all(|w| w.1.len() <= 3 && fits(&w.1)) {
-        return Labels::level(wrapped);
-    }
-    if all().all(|(_, n)| n.trim().replace('−', "-").parse::<f64>().is_ok()) {
-        // Numbers stay level; some are left out.
-        let longest = all().map(|(_, n)| width(n, TICK, false)).fold(0.0, f64::max) + 8.0;
-        let every = (longest / slot).ceil().max(1.0) as usize;
-        return Labels::level(all().step_by(every).map(|(i, n)| (i, vec![n.to_string()])).collect());
-    }
-    let (size, every) = crowded(slot);
-    let lines = |n: &str| {
-        let fitting = [110.0, 150.0, 200.0].into_iter().map(|w| wrap(n, size, false, w, false));
-        let mut fitting = fitting.filter(|l| l.len() as f64 * size * LEADING <= slot * every as f64);
-        fitting.next().unwrap_or_else(|| wrap(n, size, false, 250.0, true))
-    };
-    Labels::new(all().step_by(every).map(|(i, n)| (i, lines(n))).collect(), size, true)
-}
-
-/// As many ticks as leave space between their labels.
-fn numeric_labels(domain: &Domain, room: f64) -> Labels {
-    let mut count = ((room / 60.0) as usize).max(2);
-    let mut found = ticks(domain, count);
-    let apart = |t: &Ticks| {
-        t.major.windows(2).all(|w| {
-            let distance = (domain.place(w[1].0) - domain.place(w[0].0)) * room;
-            distance >= (width(&w[0].1, TICK, false) + width(&w[1].1, TICK, false)) / 2.0 + 8.0
-        })
-    };
-    while count > 2 && !apart(&found) {
-        count -= 1;
-        found = ticks(domain, count);
-    }
-    Labels::level(found.major.into_iter().map(|(v, l)| (v, vec![l])).collect()).with_minor(found.minor)
 }

@@ -21,11 +21,15 @@
 //!     .to_svg()?
 //! ```
 
+mod bitmap;
 mod canvas;
+mod colours;
+mod labels;
 mod layout;
 mod paint;
 mod palette;
 mod scale;
+mod text;
 
 /// A figure: a finding, the method in a line, and panels.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,10 @@
 //! What stands around the marks of a panel: grid, axes with ticks and labels, the colour bar.
 
 use super::{Done, Painter, THIN, pen};
-use crate::canvas::{Anchor, Pen, width, wrap};
+use crate::canvas::{Anchor, Pen};
 use crate::layout::*;
 use crate::palette::{GRID, INK, MUTED, map_colour};
+use crate::text::{width, wrap};
 
 /// Between groups of positions.
 const GROUP_RULE: f64 = 2.0;

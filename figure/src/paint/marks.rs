@@ -1,10 +1,11 @@
 //! The marks of a panel, each kind in its own way.
 
 use super::{BAND_ALPHA, Done, MARKER, Painter, Point, STROKE, THIN, pen, shape};
-use crate::canvas::{Anchor, Pen, Shape, width};
+use crate::canvas::{Anchor, Pen, Shape};
 use crate::layout::*;
 use crate::palette::{INK, Look, MISSING, REFERENCE, WHITE, contrast, map_colour};
 use crate::scale::{bar_spacing, cell_labels, usable};
+use crate::text::width;
 use crate::{Mark, Style};
 
 /// Annotations of a heat map are left out below this size.
