@@ -1,0 +1,81 @@
+//! What a line holds beside rewards and log-probabilities, read by the kinds that are declared.
+
+use super::fields::Fields;
+use super::values::{LIST, LISTS, items, number, numbers, wrong};
+use crate::json::Json;
+use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken, StepValue};
+use std::collections::HashMap;
+
+const STEP: &str = "[first token, value]";
+
+/// The evidence of every response.
+pub(super) fn of_responses(fields: &mut Fields, responses: usize) -> Result<Vec<Evidence>, String> {
+    let mut columns = EvidenceColumns { fields, responses, columns: HashMap::new(), response: 0 };
+    let of_response = |i| {
+        columns.response = i;
+        Evidence::read(&mut columns)
+    };
+    (0..responses).map(of_response).collect()
+}
+
+/// The fields of a line that hold evidence, as the responses read it one after the other.
+struct EvidenceColumns<'a> {
+    fields: &'a mut Fields,
+    responses: usize,
+    /// What each kind's field holds for every response; none where there is no such field.
+    columns: HashMap<EvidenceKind, Option<Vec<Json>>>,
+    /// The response that reads.
+    response: usize,
+}
+
+impl EvidenceColumns<'_> {
+    /// What a kind's field holds for the response, and its place as in `values[2]`. The whole field must be `right`.
+    fn item(&mut self, kind: EvidenceKind, right: &str) -> Result<Option<(String, Json)>, String> {
+        let (field, i) = (kind.name(), self.response);
+        if !self.columns.contains_key(&kind) {
+            let value = self.fields.take(field);
+            let column =
+                value.map(|v| self.fields.per_response(field, self.responses, v, right)).transpose()?;
+            self.columns.insert(kind, column);
+        }
+        let column = self.columns.get_mut(&kind).and_then(Option::as_mut);
+        Ok(column.map(|items| (format!("{field}[{i}]"), std::mem::replace(&mut items[i], Json::Null))))
+    }
+}
+
+impl EvidenceSource for EvidenceColumns<'_> {
+    type Error = String;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, String> {
+        self.item(kind, LISTS)?.map(|(place, item)| numbers(&place, item, LIST)).transpose()
+    }
+
+    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, String> {
+        let Some((place, item)) = self.item(kind, "a list of lists of [first token, value]")? else {
+            return Ok(None);
+        };
+        let pairs = items(&place, item, "a list of [first token, value]")?.into_iter().enumerate();
+        pairs.map(|(t, pair)| step(&place, t, &pair)).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, String> {
+        const RIGHT: &str = "a list of lists of states, one per token, each a list of numbers";
+        let Some((place, item)) = self.item(kind, RIGHT)? else { return Ok(None) };
+        let states = items(&place, item, "a list of states, one per token")?.into_iter().enumerate();
+        let state = |(t, state)| numbers(&format!("{place}[{t}]"), state, "a list of numbers");
+        states.map(state).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// A step of a response, `[first token, value]`.
+fn step(place: &str, index: usize, pair: &Json) -> Result<StepValue, String> {
+    let Json::List(entries) = pair else { return Err(wrong(place, index, pair, STEP)) };
+    let start = entries.first().and_then(|start| match start {
+        Json::Number(n) => n.as_u64().and_then(|n| usize::try_from(n).ok()),
+        _ => None,
+    });
+    match (start, entries.get(1).and_then(number), entries.len()) {
+        (Some(start), Some(value), 2) => Ok(StepValue { start, value }),
+        _ => Err(wrong(place, index, pair, STEP)),
+    }
+}
