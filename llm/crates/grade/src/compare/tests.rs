@@ -56,6 +56,7 @@ fn units_and_marks_behind_a_value() {
         &[
             ("3 hours 20 minutes", "200 minutes", "equal by unit_converted"),
             ("1 and 234", "1,234 pommes", "equal by unit_dropped"),
+            ("1 and 234 and 2 and 5", "1,234 pommes, 2,5", "equal by unit_dropped"),
             (r"5\text{ m}", "5m", "equal"),
             (r"5\text{ m}^2", "5m^2", "equal"),
             (r"5\text{ m}", "x m", "different"),
@@ -227,6 +228,9 @@ fn an_equation_and_the_list_of_its_solutions() {
             ("x^5-x=0", "0,1,-1", "equal by solutions"),
             ("x^5-x=0", "0,1", "different"),
             ("x^3=8", "2", "equal by solutions"),
+            ("-x^3=8", "-2", "equal by solutions"),
+            ("x^3+x=10", "2", "equal by solutions"),
+            ("x^5+x^3=0", "0", "equal by solutions"),
             ("x^4=16", "2,-2", "equal by solutions"),
             ("x^4=16", "2", "different"),
             ("x^7-x=0", "0,1,-1", "equal by solutions"),

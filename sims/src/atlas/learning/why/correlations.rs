@@ -14,7 +14,7 @@ const DRAWS: usize = 4999;
 /// How a quantity goes with the gains of a reading over tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Correlation {
-    /// Index into [`READINGS`].
+    /// Index into [`super::READINGS`].
     pub(crate) reading: usize,
     /// The gains.
     pub(crate) regime: Regime,
