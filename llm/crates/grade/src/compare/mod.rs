@@ -103,7 +103,7 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             Some(inner) if budget.uses(Rule::PointName) => same(inner, point, budget),
             _ => Ok(false),
         },
-        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() || names::point(b).is_some() => {
+        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() && names::point(b).is_some() => {
             match (names::point(a), names::point(b)) {
                 (Some(x), Some(y)) => Ok(names::of_point(a) == names::of_point(b) && same(x, y, budget)?),
                 _ => Ok(false),

@@ -31,7 +31,9 @@ fn matrices_points_and_words() {
             ("A(0.5,2)", "A(1/2,2)", "equal"),
             ("A(1,2)", "B(1,2)", "different"),
             ("A(1,2)", "A(1,3)", "different"),
-            ("A(1,2)", "3x", "different"),
+            // A capital before brackets may be a number of combinations, too.
+            ("C(5,2)", r"2\cdot 5", "equal"),
+            ("A(1,2)", "3x", "unreadable: a structure inside an expression"),
             (r"\ldots", "5", "undecided: dots that stand for what is not written"),
             (r"\infty", r"\text{infinity}", "different"),
             (r"\frac10", r"\text{five}", "different"),
