@@ -1,8 +1,8 @@
 //! What stands along the axes: ticks with their numbers, or the names of positions.
 
 use super::Panel;
-use super::layout::{LEADING, TICK};
 use super::scale::{Domain, Ticks, ticks};
+use super::sizes::{LEADING, TICK};
 use super::text::{width, wrap};
 
 /// Crowded names of positions shrink down to this.

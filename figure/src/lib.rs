@@ -29,6 +29,7 @@ mod layout;
 mod paint;
 mod palette;
 mod scale;
+mod sizes;
 mod text;
 
 /// A figure: a finding, the method in a line, and panels.

@@ -2,8 +2,8 @@
 
 use super::{Done, Painter, THIN, pen};
 use crate::canvas::{Anchor, Pen};
-use crate::layout::*;
 use crate::palette::{GRID, INK, MUTED, map_colour};
+use crate::sizes::*;
 use crate::text::{width, wrap};
 
 /// Between groups of positions.

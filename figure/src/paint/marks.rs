@@ -2,9 +2,9 @@
 
 use super::{BAND_ALPHA, Done, MARKER, Painter, Point, STROKE, THIN, pen, shape};
 use crate::canvas::{Anchor, Pen, Shape};
-use crate::layout::*;
 use crate::palette::{INK, Look, MISSING, REFERENCE, WHITE, contrast, map_colour};
 use crate::scale::{bar_spacing, cell_labels, usable};
+use crate::sizes::*;
 use crate::text::width;
 use crate::{Mark, Style};
 

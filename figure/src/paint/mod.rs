@@ -6,6 +6,7 @@ mod marks;
 use super::canvas::{Anchor, Canvas, Pen, Shape};
 use super::layout::*;
 use super::palette::{INK, Look, MUTED};
+use super::sizes::*;
 use super::{Figure, Mark, Panel};
 
 const STROKE: f64 = 1.8;

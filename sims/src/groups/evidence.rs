@@ -1,6 +1,5 @@
 //! What a line holds beside rewards and log-probabilities, read by the kinds that are declared.
 
-use super::fields::Fields;
 use super::values::{LIST, LISTS, items, number, numbers, wrong};
 use crate::json::Json;
 use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken, StepValue};
@@ -8,9 +7,13 @@ use std::collections::HashMap;
 
 const STEP: &str = "[first token, value]";
 
-/// The evidence of every response.
-pub(super) fn of_responses(fields: &mut Fields, responses: usize) -> Result<Vec<Evidence>, String> {
-    let mut columns = EvidenceColumns { fields, responses, columns: HashMap::new(), response: 0 };
+/// The evidence of every response. `read` takes a field's entries, one per response, from the line; the whole field must be what its second
+/// argument says.
+pub(super) fn of_responses(
+    responses: usize,
+    read: impl FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>,
+) -> Result<Vec<Evidence>, String> {
+    let mut columns = EvidenceColumns { read, columns: HashMap::new(), response: 0 };
     let of_response = |i| {
         columns.response = i;
         Evidence::read(&mut columns)
@@ -19,23 +22,20 @@ pub(super) fn of_responses(fields: &mut Fields, responses: usize) -> Result<Vec<
 }
 
 /// The fields of a line that hold evidence, as the responses read it one after the other.
-struct EvidenceColumns<'a> {
-    fields: &'a mut Fields,
-    responses: usize,
+struct EvidenceColumns<F> {
+    read: F,
     /// What each kind's field holds for every response; none where there is no such field.
     columns: HashMap<EvidenceKind, Option<Vec<Json>>>,
     /// The response that reads.
     response: usize,
 }
 
-impl EvidenceColumns<'_> {
+impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> EvidenceColumns<F> {
     /// What a kind's field holds for the response, and its place as in `values[2]`. The whole field must be `right`.
     fn item(&mut self, kind: EvidenceKind, right: &str) -> Result<Option<(String, Json)>, String> {
         let (field, i) = (kind.name(), self.response);
         if !self.columns.contains_key(&kind) {
-            let value = self.fields.take(field);
-            let column =
-                value.map(|v| self.fields.per_response(field, self.responses, v, right)).transpose()?;
+            let column = (self.read)(field, right)?;
             self.columns.insert(kind, column);
         }
         let column = self.columns.get_mut(&kind).and_then(Option::as_mut);
@@ -43,7 +43,9 @@ impl EvidenceColumns<'_> {
     }
 }
 
-impl EvidenceSource for EvidenceColumns<'_> {
+impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> EvidenceSource
+    for EvidenceColumns<F>
+{
     type Error = String;
 
     fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, String> {

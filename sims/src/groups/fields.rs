@@ -120,7 +120,10 @@ impl Fields {
         let old_logps = self.require("old_logps")?;
         let old_logps = self.lists("old_logps", n, old_logps)?;
         let ref_logps = self.take("ref_logps").map(|value| self.lists("ref_logps", n, value)).transpose()?;
-        let evidence = evidence::of_responses(self, n)?;
+        let evidence = evidence::of_responses(n, |field, right| {
+            let value = self.take(field);
+            value.map(|value| self.per_response(field, n, value, right)).transpose()
+        })?;
         let tokens = self.tokens(n)?;
         let truncated = self.truncated(n)?;
         let advantages = given.map(|value| self.advantages(n, value, &logps)).transpose()?;
