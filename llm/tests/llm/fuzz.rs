@@ -106,6 +106,7 @@ fn manifests_and_logs() {
     let settings: &[&str] =
         &["task.kind=addition", "sft.steps=1", "rl.steps=0", "sft.batch=1", "eval.n=1", "checkpoint.every=1"];
     crate::common::train(dir.path(), &[settings]).output();
+    // Every run has another number, so that the same damage meets other bytes the next time.
     let manifest = dir.path().join("checkpoints/step-00000001/manifest.json");
     let seeds = [fs::read(&manifest).unwrap()];
     fuzz("manifest.json", 300, &seeds, |bytes| {
