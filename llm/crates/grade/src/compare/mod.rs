@@ -168,9 +168,9 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
         }
-        (Node::Unit(x, _), y) | (y, Node::Unit(x, _)) => {
-            Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped))
-        }
+        // Some rules believe the first to be the reference, so that neither changes its side.
+        (Node::Unit(x, _), y) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
+        (x, Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
         _ => Ok(false),
     }
 }

@@ -56,6 +56,10 @@ fn units_and_marks_behind_a_value() {
     check(
         Rules::LENIENT,
         &[
+            (r"52_8\text{ apples}", r"52\text{ apples}", "equal by unit_dropped, base_dropped"),
+            (r"52_8\text{ apples}", "52", "equal by unit_dropped, base_dropped"),
+            ("52_8", r"52\text{ apples}", "equal by unit_dropped, base_dropped"),
+            (r"52\text{ apples}", "52_8", "different"),
             ("3 hours 20 minutes", "200 minutes", "equal by unit_converted"),
             ("1 and 234", "1,234 pommes", "equal by unit_dropped"),
             ("1 and 234 and 2 and 5", "1,234 pommes, 2,5", "equal by unit_dropped"),
