@@ -14,8 +14,6 @@
 
 use std::fmt;
 
-use crate::table::significant;
-
 /// The size of a training batch, on which normalisers depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSize {
@@ -58,7 +56,12 @@ impl fmt::Display for Equation {
 
 /// A number without the noise of its last digits: `1 - 0.9` is 0.1.
 pub(crate) fn number(x: f64) -> String {
-    significant(x, 12)
+    let rounded: f64 = format!("{x:.11e}").parse().unwrap_or(x);
+    match rounded.abs() {
+        0.0 => "0".to_owned(),
+        size if size.is_finite() && !(1e-4..1e15).contains(&size) => format!("{rounded:e}"),
+        _ => format!("{rounded}"),
+    }
 }
 
 /// The name of a token's advantage before another assignment changes it: one prime more.

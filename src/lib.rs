@@ -31,16 +31,14 @@
 //!
 //! | modules | what they hold |
 //! | --- | --- |
-//! | [`group`], [`metrics`], [`settings`], [`equation`], [`table`], [`padded`], [`stats`] | data and vocabulary |
+//! | [`group`], [`metrics`], [`settings`], [`equation`], [`padded`] | data and vocabulary |
 //! | [`trace`], [`advantage`], [`surrogate`], [`kl`], [`reduction`], [`soft_clamp`], [`check`] | single formulas, and the check of a batch |
 //! | [`method`] | what a method is, and its evaluation on a batch |
 //! | [`assignment`], [`ratio`] | the parts in which methods differ |
 //! | [`objective`] | the clipped loss put together from those parts |
 //! | [`methods`] | the registry: one file per method |
 //! | [`token_weights`] | the weight of each token in a method's gradient, on-policy |
-//! | [`conventions`] | what frameworks mean by the same words, and which of them produced given numbers |
 //! | [`learner`] | the training step over any policy |
-//! | [`mdp`] | the token-MDP with its exact oracle and the expected update of any method |
 //!
 //! # Symbols
 //!
@@ -68,32 +66,27 @@
 //! | clipped objective, Algorithms 1 and 2 | [`surrogate::Surrogate`], [`objective::Objective`], [`ratio::PolicyRatio`] |
 //! | `1 + sigma(log pi - 1)` | [`soft_clamp::SoftClamp`] |
 //! | `l_KL` | [`kl::Kl`] |
-//! | Lemma 1, `V`, `Q`, grad J | [`mdp`] |
-//! | Tables 1-6, as printed | [`paper`] |
+//! | Lemma 1, `V`, `Q`, grad J | `grpo_lambda_mdp::Oracle` |
+//! | Tables 1-6, as printed | `grpo_lambda_printed::Paper` |
 //!
 //! The paper's errors, and what checks each of them, are listed in `paper/README.md`.
 
 pub mod advantage;
 pub mod assignment;
 pub mod check;
-pub mod conventions;
 pub mod equation;
 pub mod group;
 pub mod kl;
 pub mod learner;
-pub mod mdp;
 pub mod method;
 pub mod methods;
 pub mod metrics;
 pub mod objective;
 pub mod padded;
-pub mod paper;
 pub mod ratio;
 pub mod reduction;
 pub mod settings;
 pub mod soft_clamp;
-pub mod stats;
 pub mod surrogate;
-pub mod table;
 pub mod token_weights;
 pub mod trace;

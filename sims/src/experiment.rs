@@ -2,7 +2,7 @@
 
 use crate::figure::Figure;
 use crate::store::Store;
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 /// A verdict on a claim, computed from numbers by the experiment, never typed in.
 #[derive(Clone, Debug, PartialEq)]

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use grpo_lambda::mdp::{
+use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, SpecError, TableMdp, Tabular,
     Tree, TreeError,
 };
@@ -249,7 +249,7 @@ fn span_of(text: &str, field: &str) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::mdp::Oracle;
+    use grpo_lambda_mdp::Oracle;
 
     const ROADS: &str = r#"
 name = "two roads"

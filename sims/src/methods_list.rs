@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::terminal;
-use grpo_lambda::conventions::{self, Convention};
+use grpo_lambda_conventions::{self as conventions, Convention};
 use grpo_lambda::equation::{BatchSize, Equation};
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, MethodSpec};

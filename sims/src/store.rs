@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 use serde_json::{Value, json};
 
 /// Rows of a table.

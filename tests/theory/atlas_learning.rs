@@ -1,9 +1,9 @@
 //! Claim `atlas_learning`: which names are one update on policy, and what exact values buy.
 
 use grpo_lambda::learner::iterate;
-use grpo_lambda::mdp::expected::{Situation, compare, implied};
-use grpo_lambda::mdp::zoo::{self, Family};
-use grpo_lambda::mdp::{Oracle, TabularLearner};
+use grpo_lambda_mdp::expected::{Situation, compare, implied};
+use grpo_lambda_mdp::zoo::{self, Family};
+use grpo_lambda_mdp::{Oracle, TabularLearner};
 use grpo_lambda::methods;
 
 /// The logits after some updates on `eos_hazard`, whose responses differ in length.

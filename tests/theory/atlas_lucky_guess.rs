@@ -1,9 +1,9 @@
 //! A lucky guess after a flawed step: what a trace can and cannot do about it.
 
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::zoo::{Family, Fork, LuckyGuess};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::zoo::{Family, Fork, LuckyGuess};
 use grpo_lambda::methods;
 
 /// First edges of the prompt in [`LuckyGuess`] and in a fork whose second branch is flawed.

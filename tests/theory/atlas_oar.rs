@@ -1,6 +1,6 @@
 //! Claim `atlas_oar`: what the scores of OAR are held against, the exact divergence of the answer, is exact itself.
 
-use grpo_lambda::mdp::{Answers, Maskable, Oracle, Rules, Tree};
+use grpo_lambda_mdp::{Answers, Maskable, Oracle, Rules, Tree};
 
 /// Two exact computations of the same sum.
 const EXACT: f64 = 1e-12;

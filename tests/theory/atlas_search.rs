@@ -1,8 +1,8 @@
 //! Token weights: which of them rescale the policy gradient, and the most a group can be worth.
 
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::zoo::{Family, Fork, Random};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::zoo::{Family, Fork, Random};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda::methods;
 use grpo_lambda::trace::{Recent, Trace};
 

@@ -1,8 +1,8 @@
 //! Claim `atlas_updates`: what the MDPs of the atlas show, by the exact expected update.
 
-use grpo_lambda::mdp::expected::{Situation, conditional, enumerated, implied, multisets};
-use grpo_lambda::mdp::zoo::{self, Family};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets};
+use grpo_lambda_mdp::zoo::{self, Family};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda::methods;
 
 use crate::tolerance::{IDENTITY, assert_close};
@@ -72,7 +72,7 @@ fn groups_summed_without_regard_to_order_and_with_it_agree_for_every_registered_
     let mut left_out = Vec::new();
     for spec in methods::REGISTRY {
         let configured = methods::configure(spec.name, &[]).expect("defaults");
-        let kinds = grpo_lambda::mdp::evidence::Exact::kinds_on(&tree);
+        let kinds = grpo_lambda_mdp::evidence::Exact::kinds_on(&tree);
         if configured.require(&kinds).is_err() {
             left_out.push(spec.name);
             continue;

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::{Policy, Scored, iterate};
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::{Oracle, TabularLearner, zoo, zoo::Family};
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::{Oracle, TabularLearner, zoo, zoo::Family};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::metrics::Metrics;
 

@@ -1,7 +1,7 @@
 //! Lemma 1 of GRPO-lambda: false prefix by prefix, true on average.
 
-use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 const EXACT: f64 = 1e-12;
 
@@ -41,7 +41,7 @@ fn with_a_single_longer_prefix_it_holds() {
     // V0 - V(s_1) = p r + (1-p) v - v = p (r - v) <= p, the bound, with p = π(EOS|s_0).
     for p in [0.01f64, 0.3, 0.7, 0.99] {
         for (r, v) in [(1.0, 0.0), (1.0, 0.5), (0.0, 1.0)] {
-            let tree = grpo_lambda::mdp::Rules::new(["a", "EOS"], 2)
+            let tree = grpo_lambda_mdp::Rules::new(["a", "EOS"], 2)
                 .build(
                     |prefix| if prefix.is_empty() { vec![0, 1] } else { vec![1] },
                     |y, _| if y.len() == 1 { r } else { v },

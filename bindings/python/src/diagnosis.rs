@@ -1,7 +1,7 @@
 //! Which framework's convention produced given numbers.
 
 use grpo_lambda::check;
-use grpo_lambda::conventions::{self, Assumptions, Candidate, Found, Theirs};
+use grpo_lambda_conventions::{self as conventions, Assumptions, Candidate, Found, Theirs};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 

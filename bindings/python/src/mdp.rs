@@ -1,9 +1,9 @@
 //! A user's token-MDP: exact values, and the expected update of any method on it.
 
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::mdp::evidence::Exact;
-use grpo_lambda::mdp::expected::{self, Situation, compare, enumerated, implied, sampled};
-use grpo_lambda::mdp::{
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::expected::{self, Situation, compare, enumerated, implied, sampled};
+use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, Optimal, Oracle, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, TableMdp,
     Tabular, Tree, zoo,
 };

@@ -1,6 +1,6 @@
 //! Intervals and tests of the library, with the callers' mistakes as exceptions instead of panics.
 
-use grpo_lambda::stats::{self, Bootstrap, Interval};
+use grpo_lambda_stats::{self as stats, Bootstrap, Interval};
 use pyo3::prelude::*;
 
 use crate::values::{numbers, refused};

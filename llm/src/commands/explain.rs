@@ -140,5 +140,5 @@ fn weights(configured: &Configured, longest: usize) -> String {
 
 /// Four digits.
 fn short(x: f64) -> String {
-    grpo_lambda::table::significant(x, 4)
+    grpo_lambda_stats::table::significant(x, 4)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use super::{Failure, print};
 use crate::study::curves::Points;

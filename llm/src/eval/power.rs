@@ -1,6 +1,6 @@
 //! Statistical power: which differences a benchmark of this size can detect.
 
-use grpo_lambda::stats::{
+use grpo_lambda_stats::{
     fewest_discordant, least_detectable_difference, least_detectable_mean, mean, variance,
 };
 

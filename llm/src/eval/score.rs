@@ -7,7 +7,7 @@
 //! All problems have equal weight. Samples of one problem are not independent, so with several samples intervals come from
 //! resampling problems.
 
-use grpo_lambda::stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
+use grpo_lambda_stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
 
 use super::CONFIDENCE_LEVEL;
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_decoder::disk::Disk;
 use serde_json::{Map, Value, json};
 

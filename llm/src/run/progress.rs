@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_decoder::rollout::SamplingProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

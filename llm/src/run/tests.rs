@@ -115,7 +115,7 @@ fn an_unbroken_run_leaves_what_the_page_promises() {
     assert_eq!(names, expected);
     let csv = std::fs::read_to_string(dir.path().join("metrics.csv")).expect("readable");
     assert!(csv.starts_with("# toy\nstep,stage,state,loss\n1,rl,"), "{csv}");
-    let table = grpo_lambda::table::Table::from_csv(&csv).expect("a table");
+    let table = grpo_lambda_stats::table::Table::from_csv(&csv).expect("a table");
     assert_eq!((table.rows.len(), table.rows[2][3].number()), (7, Some(1.0 / 3.0)));
     assert_eq!(Config::read(&dir.path().join(CONFIG)).expect("its own"), config(&[]));
     assert_eq!(latest(dir.path()).expect("readable").expect("one").step(), STEPS);

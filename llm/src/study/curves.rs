@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 /// Why the metrics of a run could not be read.
 #[derive(Debug, thiserror::Error)]

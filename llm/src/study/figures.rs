@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::stats::mean;
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::mean;
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_figure::{Axis, Figure, Panel};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::stats::{Interval, two_proportions};
+use grpo_lambda_stats::{Interval, two_proportions};
 
 use crate::config::{Config, ConfigError};
 use crate::eval::{CONFIDENCE_LEVEL, Evaluation};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use grpo_lambda::stats::{self, Interval};
+use grpo_lambda_stats::{self as stats, Interval};
 use grpo_lambda_decoder::optim::StepOutcome;
 
 use crate::config::Config;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 use grpo_lambda_decoder::rollout::Sampler;
 use serde::{Deserialize, Serialize};
 

@@ -111,7 +111,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
     let counted = found.iter().filter(|c| c.verdict.score().is_some()).count();
     let accuracy = &summary["benchmarks"][0]["accuracy"];
     assert_eq!(accuracy["value"].as_f64().unwrap(), right as f64 / counted as f64);
-    let wilson = grpo_lambda::stats::wilson(right as u64, counted as u64, 0.95).unwrap();
+    let wilson = grpo_lambda_stats::wilson(right as u64, counted as u64, 0.95).unwrap();
     assert_eq!(accuracy["interval"], serde_json::json!([wilson.low, wilson.high]));
 }
 

@@ -1,6 +1,6 @@
 //! Who takes part: every registered method, at its defaults and in the readings that change what it does.
 
-use grpo_lambda::mdp::{Oracle, Target, Tree};
+use grpo_lambda_mdp::{Oracle, Target, Tree};
 use grpo_lambda::methods::{self, Configured, Provenance};
 
 /// What a method's credit rests on: the grouping of tables and figures.
@@ -277,7 +277,7 @@ pub(super) static ENTRANTS: &[Entrant] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::mdp::zoo;
+    use grpo_lambda_mdp::zoo;
 
     /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
     static LEFT_OUT: &[(&str, &str)] = &[

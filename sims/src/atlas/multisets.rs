@@ -11,8 +11,8 @@
 
 use anyhow::{bail, ensure};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::mdp::evidence::{Exact, Provider, critic};
-use grpo_lambda::mdp::{EdgeId, Oracle, Tabular, Tree};
+use grpo_lambda_mdp::evidence::{Exact, Provider, critic};
+use grpo_lambda_mdp::{EdgeId, Oracle, Tabular, Tree};
 use grpo_lambda::methods::{Credit, Method};
 
 use super::entrants::Source;
@@ -203,8 +203,8 @@ fn binomial(n: usize, k: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::mdp::expected::{Situation, enumerated};
-    use grpo_lambda::mdp::zoo::{Family, LuckyGuess};
+    use grpo_lambda_mdp::expected::{Situation, enumerated};
+    use grpo_lambda_mdp::zoo::{Family, LuckyGuess};
     use grpo_lambda::methods;
 
     #[test]

@@ -1,7 +1,7 @@
 //! On what methods are compared: the MDPs of the atlas, each with the policy that learning starts from.
 
-use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
-use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree};
+use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
+use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree};
 
 /// An MDP with its start policy and what is known of both.
 #[derive(Clone, Debug)]

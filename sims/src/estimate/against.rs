@@ -6,7 +6,7 @@ use crate::groups::Line;
 use crate::input::{self, MOST_GROUPS};
 use crate::json::{self, Json};
 use crate::terminal;
-use grpo_lambda::conventions::{Assumptions, Candidate, Found, Rows, Theirs, diagnose};
+use grpo_lambda_conventions::{Assumptions, Candidate, Found, Rows, Theirs, diagnose};
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::Configured;
 use std::fmt::Write as _;

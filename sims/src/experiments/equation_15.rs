@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 use grpo_lambda::trace::{Recent, Trace, dense, scan};
 use num_rational::Ratio;
 use rand_chacha::ChaCha8Rng;

@@ -1,6 +1,6 @@
 //! `figure_2`: the paper's Figure 2, drawn from the operators.
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
 
 use crate::experiment::{Context, Experiment, Finding, Parts};

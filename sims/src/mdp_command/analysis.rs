@@ -1,13 +1,13 @@
 //! A method and all others against the policy gradient of a user's MDP.
 
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::mdp::evidence::Exact;
-use grpo_lambda::mdp::expected::{
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::expected::{
     Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
 };
-use grpo_lambda::mdp::{Optimal, Oracle};
+use grpo_lambda_mdp::{Optimal, Oracle};
 use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
-use grpo_lambda::table::{Table, significant};
+use grpo_lambda_stats::table::{Table, significant};
 
 use super::args::MdpArgs;
 use super::credit;

@@ -1,9 +1,9 @@
 //! The credit that a method implies, prefix by prefix, beside the true advantage.
 
-use grpo_lambda::mdp::expected::{Comparison, Expected};
-use grpo_lambda::mdp::{Oracle, Tree};
+use grpo_lambda_mdp::expected::{Comparison, Expected};
+use grpo_lambda_mdp::{Oracle, Tree};
 use grpo_lambda::methods::Configured;
-use grpo_lambda::table::{Table, significant};
+use grpo_lambda_stats::table::{Table, significant};
 
 use crate::figure::{Axis, Figure, Mark, Panel};
 use crate::method_args::settings_that_differ;

@@ -10,7 +10,7 @@ pub use args::MdpArgs;
 use std::path::PathBuf;
 
 use grpo_lambda::methods::Configured;
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 use crate::failure::Failure;
 use crate::method_args::{DEFAULTS, settings_that_differ, warn_of_idle_settings};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 use super::markdown::wrapped;
 

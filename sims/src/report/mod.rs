@@ -11,7 +11,7 @@ pub mod sentences;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 use crate::experiment::Experiment;
 use entry::Entry;

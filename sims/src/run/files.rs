@@ -2,7 +2,7 @@
 
 use crate::experiment::{Finding, Report};
 use anyhow::{Context as _, bail, ensure};
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 /// Every data file of a report: its name in `data/` and its content, the verdicts last.
 pub fn tables(id: &str, report: &Report) -> Vec<(String, Table)> {

@@ -4,7 +4,7 @@ pub(crate) mod rates;
 pub(crate) mod stream;
 pub(crate) mod task;
 
-use grpo_lambda::stats::mean;
+use grpo_lambda_stats::mean;
 
 /// Responses per group, one group per update.
 pub(crate) const GROUP: usize = 8;

@@ -1,6 +1,6 @@
 //! Each method's own best learning rate, on runs that are not reported.
 
-use grpo_lambda::stats::{mean, standard_error};
+use grpo_lambda_stats::{mean, standard_error};
 
 /// Rates or ratios of rates with a mean area and its standard error.
 pub(crate) type Sweep = Vec<(f64, f64, f64)>;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use grpo_lambda::mdp::Oracle;
+use grpo_lambda_mdp::Oracle;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_sims::estimate::{self, against};
 use grpo_lambda_sims::mdp_file;

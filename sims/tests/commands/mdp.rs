@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 use assert_cmd::Command;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 use std::fs;
 
 const ROADS: &str = r#"

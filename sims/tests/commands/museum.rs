@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 use crate::documents::page;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 use grpo_lambda_sims::experiment::{Context, Experiment, Finding, Report, Verdict};
 use grpo_lambda_sims::figure::{Figure, Mark, Panel};
 use grpo_lambda_sims::run::{Options, run};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use grpo_lambda::stats::t_interval;
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::t_interval;
+use grpo_lambda_stats::table::Table;
 
 #[test]
 fn the_page_quotes_the_mean_over_seeds_of_every_baseline() {

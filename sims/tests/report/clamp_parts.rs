@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 #[test]
 fn every_cell_has_every_arm_with_the_same_seeds_from_the_same_start() {

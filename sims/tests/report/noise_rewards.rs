@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 /// Responses to a prompt in the recorded runs.
 const GROUP: usize = 8;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_sims::atlas::{self, updates};
 use grpo_lambda_sims::experiment::{Context, Experiment, Report};
 use grpo_lambda_sims::experiments::REGISTRY;

@@ -1,6 +1,6 @@
 //! The audit of the paper's tables: reference numbers, and the tables against the text they are from.
 
-use grpo_lambda::paper::{Benchmark, Column, Dataset, Model, Paper, Score};
+use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Paper, Score};
 use grpo_lambda_sims::experiment::{Context, Verdict};
 use grpo_lambda_sims::experiments::paper_audit::gains::{self, Estimate, Gain};
 use grpo_lambda_sims::experiments::paper_audit::statistics::minimal_detectable;
@@ -261,7 +261,7 @@ fn every_line_of_table_2_is_the_line_of_the_text() {
     let end = text[start..].find("Appendix C").expect("the next appendix");
     let lines: Vec<&str> = text[start..start + end].lines().map(str::trim).collect();
     let yes = |b: bool| if b { "yes" } else { "no" };
-    let full = |f: grpo_lambda::paper::PerSize<bool>| {
+    let full = |f: grpo_lambda_printed::PerSize<bool>| {
         format!("Full finetuning (no LoRA) {} {} {}", yes(f.small), yes(f.middle), yes(f.large))
     };
     let (s, r) = (&t.sft, &t.rl);

@@ -4,7 +4,7 @@ use grpo_lambda::group::{Evidence, Group, Response, Series};
 use grpo_lambda::methods::{Configured, Credit, TokenTerm};
 use grpo_lambda::settings::Settings;
 use grpo_lambda::surrogate::Region;
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_sims::estimate::{self, Estimate, Lines};
 use grpo_lambda_sims::groups::Line;
 use serde_json::{Value, json};

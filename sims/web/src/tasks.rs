@@ -1,10 +1,10 @@
 //! The tasks of the zoo with a knob for their length, where they have one.
 
-use grpo_lambda::mdp::zoo::{
+use grpo_lambda_mdp::zoo::{
     Branch, Chain, Deceptive, DelayedFormat, DistractorLength, EosHazard, EosHazardDependent, Family, Fork,
     Full, LuckyGuess, Needle, Noisy, Parity, Pivot, Random,
 };
-use grpo_lambda::mdp::{Tabular, Tree};
+use grpo_lambda_mdp::{Tabular, Tree};
 
 /// What makes the responses of a task longer.
 pub(crate) struct Knob {
@@ -81,8 +81,8 @@ pub(crate) fn knob(task: &str) -> Option<Knob> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::mdp::Oracle;
-    use grpo_lambda::mdp::zoo;
+    use grpo_lambda_mdp::Oracle;
+    use grpo_lambda_mdp::zoo;
 
     #[test]
     fn every_knob_is_built_from_end_to_end_and_its_default_is_the_task() {

@@ -1,9 +1,9 @@
 //! A task, its exact values, and the expected update of a method on it.
 
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::mdp::evidence::Exact;
-use grpo_lambda::mdp::expected::{Comparison, Expected, Situation, compare};
-use grpo_lambda::mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::expected::{Comparison, Expected, Situation, compare};
+use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_sims::experiments::length_bonus::horizon::{HORIZONS, POLICIES, at_horizon};
 use grpo_lambda_sims::mdp_command::expectation;

@@ -32,7 +32,7 @@ fn no_crate_has_an_import_cycle_between_its_modules() {
 fn the_imports_of_this_crate_are_seen() {
     // An empty graph has no cycle either.
     let graph = imports::read(&workspace::files(".")).graph(&[]);
-    for (from, to) in [("methods", "objective"), ("objective", "surrogate"), ("mdp", "group")] {
+    for (from, to) in [("methods", "objective"), ("objective", "surrogate"), ("learner", "method")] {
         assert!(graph.imports(from, to), "{from} -> {to}");
         assert!(!graph.imports(to, from), "{to} -> {from}");
     }

@@ -2,8 +2,8 @@
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::Policy;
-use grpo_lambda::mdp::zoo::{Chain, Family};
-use grpo_lambda::mdp::{Tabular, TabularLearner};
+use grpo_lambda_mdp::zoo::{Chain, Family};
+use grpo_lambda_mdp::{Tabular, TabularLearner};
 use grpo_lambda::method::{Coupling, Credit, Loss, Method};
 use grpo_lambda::methods;
 use grpo_lambda::surrogate::Region;

@@ -1,9 +1,9 @@
 //! Sampled and compared updates against formulas in plain arithmetic.
 
-use grpo_lambda::mdp::expected::{
+use grpo_lambda_mdp::expected::{
     Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
 };
-use grpo_lambda::mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo, zoo::Family};
+use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo, zoo::Family};
 use grpo_lambda::methods;
 
 fn task() -> (Tree, Tabular) {

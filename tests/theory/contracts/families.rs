@@ -1,10 +1,10 @@
 //! What the families of the zoo build: tokens, lengths, rewards of single responses, and which settings they refuse.
 
-use grpo_lambda::mdp::zoo::{
+use grpo_lambda_mdp::zoo::{
     self, Branch, CarryAdd, Chain, Deceptive, DistractorLength, Family, Fork, ForkingChain, Needle, Noisy,
     Parity, Random,
 };
-use grpo_lambda::mdp::{Target, Tree};
+use grpo_lambda_mdp::{Target, Tree};
 
 /// The reward of the response with these token names.
 fn reward(tree: &Tree, names: &[&str]) -> f64 {
@@ -60,7 +60,7 @@ fn a_forking_chain_starts_with_the_weights_of_its_branches() {
     assert_eq!((tree.horizon(), tree.max_len()), (6, 6));
     assert_eq!(reward(&tree, &["on", "b4", "step", "step", "EOS"]), 0.5 * 2.0 / 3.0);
     let policy = family.initial(&tree);
-    let probabilities = grpo_lambda::mdp::Oracle::new(&tree, &policy).probs;
+    let probabilities = grpo_lambda_mdp::Oracle::new(&tree, &policy).probs;
     let at = |node| tree.edges_of(node).map(|e| probabilities[e]).collect::<Vec<_>>();
     for (found, expected) in at(0).iter().zip([0.15, 0.45, 0.4]) {
         assert!((found - expected).abs() < 1e-12, "{found}");

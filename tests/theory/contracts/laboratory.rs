@@ -1,10 +1,10 @@
 //! Evidence, policies and sums of the laboratory against their definitions.
 
-use grpo_lambda::mdp::evidence::rollouts::Completions;
-use grpo_lambda::mdp::evidence::{Provider, critic, features};
-use grpo_lambda::mdp::expected::{Product, Situation, implied, sampled};
-use grpo_lambda::mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Parity};
-use grpo_lambda::mdp::{
+use grpo_lambda_mdp::evidence::rollouts::Completions;
+use grpo_lambda_mdp::evidence::{Provider, critic, features};
+use grpo_lambda_mdp::expected::{Product, Situation, implied, sampled};
+use grpo_lambda_mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Parity};
+use grpo_lambda_mdp::{
     EdgeId, Maskable, Oracle, PromptPolicy, RewardKind, Rules, Tabular, Tree, has_success_rate,
 };
 use grpo_lambda::methods;
@@ -33,7 +33,7 @@ fn completions_value_every_prefix_and_leave_the_rest_exact() {
     let tree = chain();
     let policy = Chain::default().initial(&tree);
     let oracle = Oracle::new(&tree, &policy);
-    let exact = grpo_lambda::mdp::evidence::Exact::new(&oracle);
+    let exact = grpo_lambda_mdp::evidence::Exact::new(&oracle);
     let k = 4000;
     let completions = Completions::new(&oracle, &policy, k, 3);
     assert_eq!(completions.kinds(), exact.kinds());

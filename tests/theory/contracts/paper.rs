@@ -1,7 +1,7 @@
 //! The audit of the printed tables against counting: every `k` of `n` is tried where the product computes with whole numbers.
 
-use grpo_lambda::paper::consistency::{AverageCheck, averages, baselines, cells, table1};
-use grpo_lambda::paper::{Benchmark, Column, Dataset, Model, Paper, Score, SummaryRow};
+use grpo_lambda_printed::consistency::{AverageCheck, averages, baselines, cells, table1};
+use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Paper, Score, SummaryRow};
 
 /// Half a unit of the last printed digit, and what adding five such numbers rounds.
 const HALF: f64 = 0.0005;
@@ -218,7 +218,7 @@ fn a_score_of_two_decimals_must_be_a_count_rounded_to_them() {
 
 #[test]
 fn a_table_without_blocks_is_refused_with_what_stands_there() {
-    let text = include_str!("../../../src/paper/tables.json");
+    let text = include_str!("../../../crates/printed/src/tables.json");
     let mut file: serde_json::Value = serde_json::from_str(text).expect("JSON");
     file["tables"]["table3"]["blocks"] = serde_json::json!(7);
     let refused = Paper::from_json(&file.to_string()).expect_err("no blocks").to_string();

@@ -1,4 +1,4 @@
-use grpo_lambda::mdp::{Oracle, Tree, sample_reward, zoo, zoo::Family};
+use grpo_lambda_mdp::{Oracle, Tree, sample_reward, zoo, zoo::Family};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

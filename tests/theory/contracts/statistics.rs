@@ -1,4 +1,4 @@
-use grpo_lambda::stats::{
+use grpo_lambda_stats::{
     Bootstrap, OverTasks, clopper_pearson, fewest_discordant, linear_fit, mcnemar_power, paired_permutation,
     pass_at_k, probability_of_improvement, sign_flip_test, spearman, t_interval, two_proportions,
 };

@@ -1,4 +1,4 @@
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 #[test]
 fn cells_columns_and_markdown() {

@@ -1,7 +1,7 @@
 //! Names and equations that pages and messages are made of.
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda::conventions;
+use grpo_lambda_conventions as conventions;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::Provenance;
 use grpo_lambda::token_weights::assumed;

@@ -1,9 +1,9 @@
 //! GRPO and the methods that differ from it in statistics, masks and aggregation.
 
 use super::{EXACT, fixed_length, gap, grad, parallel, times, tiny, update};
-use grpo_lambda::mdp::expected::cosine;
-use grpo_lambda::mdp::zoo::RandomRewards::{Bits, Probabilities};
-use grpo_lambda::mdp::{Oracle, Rules, Tabular, Tree, zoo, zoo::Family};
+use grpo_lambda_mdp::expected::cosine;
+use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities};
+use grpo_lambda_mdp::{Oracle, Rules, Tabular, Tree, zoo, zoo::Family};
 
 /// One token, rewarded iff it is the first: success rate `p`.
 fn coin(p: f64) -> (Tree, Tabular) {

@@ -7,9 +7,9 @@ mod off_policy;
 mod tempo;
 mod trees;
 
-use grpo_lambda::mdp::expected::{Situation, cosine, enumerated, implied};
-use grpo_lambda::mdp::zoo::RandomRewards;
-use grpo_lambda::mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
+use grpo_lambda_mdp::expected::{Situation, cosine, enumerated, implied};
+use grpo_lambda_mdp::zoo::RandomRewards;
+use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
 use grpo_lambda::methods;
 
 /// Two exact computations of the same sum.

@@ -2,9 +2,9 @@
 
 use super::{EXACT, cosine};
 use crate::atlas_oar::answering;
-use grpo_lambda::mdp::evidence::Provider;
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::{Maskable, MaskableEvidence, Oracle, Tree, zoo, zoo::Family};
+use grpo_lambda_mdp::evidence::Provider;
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tree, zoo, zoo::Family};
 use grpo_lambda::methods;
 
 fn laboratory(seed: u64) -> (Tree, Maskable) {

@@ -1,8 +1,8 @@
 //! TEMPO's expected update in closed form.
 
 use super::{EXACT, cosine, gap, grad, times, tiny, update};
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 
 #[test]
 fn tempo_without_std_is_the_policy_gradient_times_2g_d_minus_d_minus_1_plus_1_minus_d_to_the_g_over_d_per_prefix()

@@ -1,8 +1,8 @@
 //! Edge advantages on the prefix tree of a group: SPO-tree, TreeRL, TreeRPO.
 
 use super::{EXACT, cosine, gap, grad, tiny, update};
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 
 #[test]
 fn spo_tree_is_the_policy_gradient_times_the_expected_other_visits_of_each_prefix() {

@@ -175,7 +175,7 @@ fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> String {
 
 /// `3 h`, `12 min`, `40 s`.
 fn in_words(hours: f64) -> String {
-    let shown = |x: f64, unit: &str| format!("{} {unit}", grpo_lambda::table::significant(x, 2));
+    let shown = |x: f64, unit: &str| format!("{} {unit}", grpo_lambda_stats::table::significant(x, 2));
     match hours {
         h if h >= 1.0 => shown(h, "h"),
         h if h >= 1.0 / 60.0 => shown(60.0 * h, "min"),

@@ -1,6 +1,6 @@
 //! The figures of an evaluation.
 
-use grpo_lambda::stats::pass_at_k;
+use grpo_lambda_stats::pass_at_k;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
 use crate::eval::CONFIDENCE_LEVEL;
@@ -19,8 +19,8 @@ const OTHER: &str = "not right";
 pub fn accuracy(summary: &EvalSummary) -> Figure {
     let names = summary.scores.iter().map(|s| s.name.clone());
     let names: Vec<String> = names.chain(summary.average.as_ref().map(|_| "average".to_owned())).collect();
-    let bars = |values: Vec<Option<grpo_lambda::stats::Interval>>| {
-        let place = |(i, v): (usize, Option<grpo_lambda::stats::Interval>)| {
+    let bars = |values: Vec<Option<grpo_lambda_stats::Interval>>| {
+        let place = |(i, v): (usize, Option<grpo_lambda_stats::Interval>)| {
             let v = v?;
             Some((i as f64, 100.0 * v.low, 100.0 * v.mid, 100.0 * v.high))
         };

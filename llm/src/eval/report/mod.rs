@@ -2,7 +2,7 @@
 
 pub mod figures;
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The figure of a comparison.
 
 use crate::input::task::TaskSource;
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 
 use super::bands::bands;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use super::entrant::Entrant;
 use super::plan::{Plan, PlanError};

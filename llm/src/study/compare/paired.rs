@@ -14,7 +14,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::stats::{
+use grpo_lambda_stats::{
     Bootstrap, Interval, holm, mean, mean_of_independent, paired_permutation, sign_flip_test, variance,
     wilson,
 };

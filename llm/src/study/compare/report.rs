@@ -1,7 +1,7 @@
 //! The result of a comparison as a table for a terminal, as CSV and as JSON.
 
 use comfy_table::presets;
-use grpo_lambda::table::{Cell, Table, significant};
+use grpo_lambda_stats::table::{Cell, Table, significant};
 use serde_json::{Value, json};
 
 use super::bands::bands;

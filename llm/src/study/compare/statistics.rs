@@ -5,7 +5,7 @@
 //! taken within a seed, whose runs share start and problems. Beside the interval stands the sign-flip test of the paired
 //! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences.
 
-use grpo_lambda::stats::{Bootstrap, Interval, iqm, paired_permutation, probability_of_improvement};
+use grpo_lambda_stats::{Bootstrap, Interval, iqm, paired_permutation, probability_of_improvement};
 
 /// An interquartile mean over seeds with its interval, which a single seed does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]

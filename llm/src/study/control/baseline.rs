@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::clamp::SETTINGS;
@@ -177,7 +177,7 @@ mod tests {
         ];
         run(&path, "test", 1, &small.map(str::to_owned)).expect("it runs");
         let text = std::fs::read_to_string(&path).expect("written");
-        let table = grpo_lambda::table::Table::from_csv(&text).expect("a table");
+        let table = grpo_lambda_stats::table::Table::from_csv(&text).expect("a table");
         assert_eq!(table.rows.len(), METHODS.len() * WEIGHTS.len());
         let (method, ratio) = (table.column("method"), table.column("over_rloo"));
         for row in &table.rows {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda::group::Response;
 use grpo_lambda::methods;
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 use grpo_lambda_decoder::model::ForwardOptions;
 use grpo_lambda_decoder::rollout::SamplingParams;
 use rayon::prelude::*;

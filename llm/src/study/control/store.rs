@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::table::{Cell, Table, TableError};
+use grpo_lambda_stats::table::{Cell, Table, TableError};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 /// Why a file of results cannot be used.

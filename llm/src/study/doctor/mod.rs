@@ -18,7 +18,7 @@ pub use log::Log;
 use log::{Ends, Window};
 pub use read::{LogError, read};
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 /// What to change, in the spelling of each framework.
 #[derive(Clone, Copy, Debug)]

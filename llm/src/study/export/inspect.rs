@@ -41,7 +41,7 @@ fn log(manifest: &EvalManifest, benchmark: &StoredBenchmark, created: &str, id: 
     let settings: Map<String, Value> = manifest.settings().map(|(k, v)| (k.to_owned(), json!(v))).collect();
     let number = |key: &str| manifest.setting(key).parse::<f64>().ok();
     let graded: Vec<f64> = benchmark.completions.iter().flatten().filter_map(|c| c.verdict.score()).collect();
-    let accuracy = grpo_lambda::stats::mean(&graded);
+    let accuracy = grpo_lambda_stats::mean(&graded);
     let total: usize = benchmark.completions.iter().map(Vec::len).sum();
     let samples = benchmark.problems.iter().zip(&benchmark.completions);
     let samples =

@@ -1,10 +1,10 @@
 //! The paper's Tables 1 and 3 to 6 as printed, each score with its interval and with what an audit finds wrong with it.
 //!
-//! Numbers and audit are those of [`grpo_lambda::paper`], which `sim paper_audit` reads, too: a cell is judged in one place.
+//! Numbers and audit are those of [`grpo_lambda_printed`], which `sim paper_audit` reads, too: a cell is judged in one place.
 
-use grpo_lambda::paper::consistency::{self, AverageCheck, CellCheck, Table1Check};
-use grpo_lambda::paper::{self, Model, Run, Score};
-use grpo_lambda::stats::{Interval, mean_of_independent, wilson};
+use grpo_lambda_printed::consistency::{self, AverageCheck, CellCheck, Table1Check};
+use grpo_lambda_printed::{self as paper, Model, Run, Score};
+use grpo_lambda_stats::{Interval, mean_of_independent, wilson};
 
 use super::datasets::{DATASETS, PaperDataset};
 use super::variant::Variant;

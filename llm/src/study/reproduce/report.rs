@@ -1,7 +1,7 @@
 //! A table as text for a terminal, as CSV and as Markdown; and the plan of a grid.
 
 use comfy_table::{Table as Terminal, presets};
-use grpo_lambda::table::{Cell as Field, Table as Tidy, significant};
+use grpo_lambda_stats::table::{Cell as Field, Table as Tidy, significant};
 
 use super::cost::{Assumptions, WorkEstimate};
 use super::table::{TableComparison, TableEntry, TableRow};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::stats::{Interval, wilson};
+use grpo_lambda_stats::{Interval, wilson};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::{Deserialize, Serialize};
 

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::config::PRESETS;
     use crate::input::task::{LengthFilter, TaskSource};
-    use grpo_lambda::paper::{self, PerSize, Table2};
+    use grpo_lambda_printed::{self as paper, PerSize, Table2};
 
     fn preset(model: &models::PaperModel) -> Config {
         Config::resolve(&model.preset, &[""; 0]).unwrap_or_else(|e| panic!("{}: {e}", model.name))

@@ -1,6 +1,6 @@
 //! A table of the paper, ours beside theirs.
 
-use grpo_lambda::stats::{Interval, mean_of_independent};
+use grpo_lambda_stats::{Interval, mean_of_independent};
 
 use super::datasets::{DATASETS, PaperDataset};
 use super::grid::{Cell, averaged};
@@ -214,11 +214,11 @@ impl TableComparison {
         let paper = |row: &TableRow, i: usize| {
             let scores = self.rows.iter().filter(|r| r.block == row.block && r.name != "AVG");
             let scores: Option<Vec<f64>> = scores.map(|r| Some(r.entries.get(i)?.paper.value)).collect();
-            grpo_lambda::stats::mean(&scores?)
+            grpo_lambda_stats::mean(&scores?)
         };
         let gain = |of: &dyn Fn(&TableRow, usize) -> Option<f64>, i: usize| {
             let points = averages().filter_map(|r| Some(100.0 * (of(r, i)? - of(r, 0)?)));
-            grpo_lambda::stats::mean(&points.collect::<Vec<_>>())
+            grpo_lambda_stats::mean(&points.collect::<Vec<_>>())
         };
         let columns = self.columns.iter().enumerate().skip(1);
         columns.filter_map(|(i, name)| Some((name.clone(), gain(&ours, i), gain(&paper, i)?))).collect()
@@ -292,7 +292,7 @@ mod tests {
         assert!((value(5, 0) - 0.6).abs() < 1e-12, "the larger models have one λ");
         // As wide as one run's interval, not as that of four.
         let width = table.rows[0].entries[0].ours.expect("filled").value.width();
-        let one = grpo_lambda::stats::wilson(6, 30, 0.95).expect("items").width();
+        let one = grpo_lambda_stats::wilson(6, 30, 0.95).expect("items").width();
         assert!((width - one).abs() < 1e-12);
         let half_filled: Vec<_> = filled(TableSelection::Averages, share).into_iter().skip(1).collect();
         assert_eq!(averages_table(&paper, &half_filled).filled(), (42, 48));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use grpo_lambda::paper::{Column, TraceStyle, UpdateStyle};
+use grpo_lambda_printed::{Column, TraceStyle, UpdateStyle};
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq)]

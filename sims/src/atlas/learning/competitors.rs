@@ -1,7 +1,7 @@
 //! Who learns, from what knowledge of values, and who cannot.
 
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::mdp::evidence::Exact;
+use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda::methods::{self, Method};
 
 use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};

@@ -1,7 +1,7 @@
 //! The learning curves that are drawn and kept.
 
 use crate::training::mean_of_means;
-use grpo_lambda::stats::{Bootstrap, Interval};
+use grpo_lambda_stats::{Bootstrap, Interval};
 
 use super::measure::Ranking;
 use super::run::{Budget, CostAxis};

@@ -1,7 +1,7 @@
 //! Exact quantities of an expected update, and the policy half-way through learning.
 
-use grpo_lambda::mdp::expected::{Comparison, Situation, compare, implied, sampled};
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::expected::{Comparison, Situation, compare, implied, sampled};
+use grpo_lambda_mdp::{Oracle, Tabular};
 use grpo_lambda::methods::Method;
 
 use crate::training::GROUP;
@@ -92,7 +92,7 @@ pub(super) fn with_length(oracle: &Oracle, credit: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::training::task;
-    use grpo_lambda::mdp::zoo::{self, Family};
+    use grpo_lambda_mdp::zoo::{self, Family};
     use grpo_lambda::methods;
 
     #[test]

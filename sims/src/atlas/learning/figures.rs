@@ -10,7 +10,7 @@ use crate::atlas::entrants::{BASELINE, Family};
 use crate::experiments::common::vectors::quantile;
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
-use grpo_lambda::stats::OverTasks;
+use grpo_lambda_stats::OverTasks;
 
 pub(super) fn figures(r: &Ranking) -> Vec<(String, Figure)> {
     vec![("ranking".into(), ranking(r)), ("curves".into(), curves(r)), ("why".into(), why(r))]

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use grpo_lambda::group::{Group, Response, StepValue};
 use grpo_lambda::learner::{Policy, Scored};
-use grpo_lambda::mdp::evidence::critic;
-use grpo_lambda::mdp::{NodeId, Oracle, Sampler, TabularLearner, Target, Tree, sample_reward};
+use grpo_lambda_mdp::evidence::critic;
+use grpo_lambda_mdp::{NodeId, Oracle, Sampler, TabularLearner, Target, Tree, sample_reward};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -216,9 +216,9 @@ impl<'t> Policy for MeteredLearner<'t> {
 mod tests {
     use super::*;
     use crate::atlas::entrants::ENTRANTS;
-    use grpo_lambda::mdp::Tabular;
-    use grpo_lambda::mdp::evidence::rollouts;
-    use grpo_lambda::mdp::zoo::{self, Family};
+    use grpo_lambda_mdp::Tabular;
+    use grpo_lambda_mdp::evidence::rollouts;
+    use grpo_lambda_mdp::zoo::{self, Family};
 
     /// `fork` with a policy that gives the short answer, of two tokens, for certain.
     fn short() -> Task {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use grpo_lambda::stats::Bootstrap;
+use grpo_lambda_stats::Bootstrap;
 
 use super::competitors::{self, Competitor, Excluded};
 use super::ranking::{Standing, order, standings};

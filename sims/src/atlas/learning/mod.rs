@@ -43,7 +43,7 @@ mod tests {
     use crate::experiment::{Context, Report};
     use crate::store::Store;
     use crate::training::rates::Grid;
-    use grpo_lambda::table::Table;
+    use grpo_lambda_stats::table::Table;
     use results::Effort;
     use std::path::Path;
 

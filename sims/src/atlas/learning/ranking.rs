@@ -1,6 +1,6 @@
 //! The ranking with its uncertainty, from scores `[competitor][task][run]` whose runs are paired by their stream.
 
-use grpo_lambda::stats::{Bootstrap, Interval, OverTasks, holm, mean as average, paired_permutation, ranks};
+use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, holm, mean as average, paired_permutation, ranks};
 use rayon::prelude::*;
 
 use crate::training::mean_of_means;

@@ -1,7 +1,7 @@
 //! Everything that is run: learning rates chosen, then the runs that are reported. Each piece of work is kept by the store.
 
 use anyhow::Context as _;
-use grpo_lambda::table::Cell as Entry;
+use grpo_lambda_stats::table::Cell as Entry;
 use rayon::prelude::*;
 
 use super::competitors::Competitor;

@@ -1,9 +1,9 @@
 //! One run of training, charged in responses and in tokens.
 
 use grpo_lambda::learner::iterate;
-use grpo_lambda::mdp::Oracle;
+use grpo_lambda_mdp::Oracle;
 use grpo_lambda::methods::Method;
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 
 use super::competitors::Competitor;
 use super::learner::MeteredLearner;

@@ -1,7 +1,7 @@
 //! The tables.
 
-use grpo_lambda::stats::{Interval, mean};
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::{Interval, mean};
+use grpo_lambda_stats::table::{Cell, Table};
 
 use super::curves::{curve, drawn};
 use super::measure::Ranking;

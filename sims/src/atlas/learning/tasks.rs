@@ -1,7 +1,7 @@
 //! On what is learned: named tasks for the ranking, random ones beside them for what explains a gain.
 
-use grpo_lambda::mdp::zoo::{self, Family, RandomRewards};
-use grpo_lambda::mdp::{Oracle, RewardKind};
+use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
+use grpo_lambda_mdp::{Oracle, RewardKind};
 
 use crate::atlas::tasks;
 use crate::training::task::Task;

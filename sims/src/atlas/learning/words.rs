@@ -1,7 +1,7 @@
 //! Numbers and names as they stand in findings and titles.
 
-use grpo_lambda::stats::Interval;
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::significant;
 
 use super::measure::Ranking;
 use super::ranking::Standing;

@@ -1,7 +1,7 @@
 //! An MDP whose first token is a sound or a flawed step.
 
-use grpo_lambda::mdp::zoo::{Family, Fork, LuckyGuess};
-use grpo_lambda::mdp::{Tabular, Tree};
+use grpo_lambda_mdp::zoo::{Family, Fork, LuckyGuess};
+use grpo_lambda_mdp::{Tabular, Tree};
 
 /// A task whose first token is `sound` or `flawed`.
 pub(super) struct Case {

@@ -1,6 +1,6 @@
 //! What a method does to a flawed step, exactly: in expectation, group by group, and in the response that was lucky.
 
-use grpo_lambda::mdp::Oracle;
+use grpo_lambda_mdp::Oracle;
 use grpo_lambda::methods::Method;
 
 use super::case::Case;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use grpo_lambda::mdp::evidence::Exact;
-use grpo_lambda::table::Cell;
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::case::Case;

@@ -1,6 +1,6 @@
 //! The table.
 
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 use super::case::SOUND_LENGTH;
 use super::measure::Numbers;

@@ -1,6 +1,6 @@
 //! The figure.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use super::measure::{Agreement, LEVEL, Numbers};
 use super::rewards::{LEN, REWARDS, SYMBOLS};

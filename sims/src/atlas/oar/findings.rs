@@ -137,7 +137,7 @@ mod tests {
     use super::super::measure::Pinsker;
     use super::*;
     use crate::experiments::common::findings::words;
-    use grpo_lambda::stats::Interval;
+    use grpo_lambda_stats::Interval;
 
     fn agreement(mid: f64) -> Agreement {
         let interval = Interval { low: mid - 0.02, mid, high: mid + 0.02, level: LEVEL };

@@ -1,7 +1,7 @@
 //! What is computed: rank correlations of scores with the true advantage and with exact counterfactuals, over random policies.
 
-use grpo_lambda::mdp::{Answers, Maskable, Oracle, Tree};
-use grpo_lambda::stats::{Interval, spearman, t_interval};
+use grpo_lambda_mdp::{Answers, Maskable, Oracle, Tree};
+use grpo_lambda_stats::{Interval, spearman, t_interval};
 
 use super::rewards::{LEN, REWARDS};
 use super::scores::{Score, ZERO, scores};

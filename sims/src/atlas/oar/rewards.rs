@@ -1,6 +1,6 @@
 //! What a response is rewarded for.
 
-use grpo_lambda::mdp::{Rules, Tree};
+use grpo_lambda_mdp::{Rules, Tree};
 
 /// Symbols of the alphabet, and tokens of every response, the last of which is the answer.
 pub(super) const SYMBOLS: u32 = 3;

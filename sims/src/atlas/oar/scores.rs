@@ -1,6 +1,6 @@
 //! The scores of the tokens of a response.
 
-use grpo_lambda::mdp::{Answers, Maskable, Tree};
+use grpo_lambda_mdp::{Answers, Maskable, Tree};
 
 /// Perturbation of OAR-G.
 const NOISE: f64 = 1e-3;

@@ -1,7 +1,7 @@
 //! Every method on every task off-policy, exact over groups.
 
-use grpo_lambda::mdp::evidence::Exact;
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::{Oracle, Tabular};
 use grpo_lambda::methods::{Configured, Method};
 
 use super::pairs::{Fit, Task, ascent, divergence, noisy, rate_of, tempered};

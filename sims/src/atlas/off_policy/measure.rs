@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods::Configured;
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::cases::{self, FIRST_STEP};

@@ -1,6 +1,6 @@
 //! Rows by method, over the tasks.
 
-use grpo_lambda::stats::mean;
+use grpo_lambda_stats::mean;
 
 use super::regions::Regions;
 use super::row::{Mode, Row};

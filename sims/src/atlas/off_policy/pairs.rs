@@ -1,8 +1,8 @@
 //! The policies that sample and the policies that are updated.
 
-use grpo_lambda::mdp::expected::cosine;
-use grpo_lambda::mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::expected::cosine;
+use grpo_lambda_mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 use crate::experiments::common::vectors::{dot, norm};
 

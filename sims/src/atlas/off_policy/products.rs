@@ -6,9 +6,9 @@
 //! c_t = A_pi   also E[t,k] = 1{k<=t}:  the ratio of the prefix
 //! ```
 
-use grpo_lambda::mdp::expected::{Product, RatioCredit, under_ratios};
-use grpo_lambda::mdp::zoo::{Random, RandomRewards};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree, zoo::Family};
+use grpo_lambda_mdp::expected::{Product, RatioCredit, under_ratios};
+use grpo_lambda_mdp::zoo::{Random, RandomRewards};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo::Family};
 use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Token, Trace};
 
 use crate::experiments::common::vectors::{difference, extremes, largest, norm};

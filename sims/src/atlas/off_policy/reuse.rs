@@ -1,9 +1,9 @@
 //! What a sampled batch is still worth after `k` updates on it: the exact `J`, over many batches.
 
 use grpo_lambda::learner::{Policy, update};
-use grpo_lambda::mdp::TabularLearner;
+use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda::methods::Method;
-use grpo_lambda::stats::{Interval, t_interval};
+use grpo_lambda_stats::{Interval, t_interval};
 
 use super::cases::UPDATES;
 use super::pairs::{Task, divergence};

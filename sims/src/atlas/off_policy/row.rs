@@ -1,6 +1,6 @@
 //! A row: an expected update against the policy gradient, as cells and back.
 
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 
 use super::pairs::Fit;
 use super::regions::Regions;

@@ -1,7 +1,7 @@
 //! The tables.
 
-use grpo_lambda::mdp::expected::RatioCredit;
-use grpo_lambda::table::Table;
+use grpo_lambda_mdp::expected::RatioCredit;
+use grpo_lambda_stats::table::Table;
 
 use super::measure::Numbers;
 use super::products::EXACT;

@@ -6,8 +6,8 @@
 //! row sums above 1:                  it may leave it: at x_k = log(1+eps) for all k it does
 //! ```
 
-use grpo_lambda::mdp::zoo::{Chain, Family};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::zoo::{Chain, Family};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Token, Trace};
 use rand::RngExt;
 

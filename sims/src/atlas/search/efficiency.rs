@@ -1,7 +1,7 @@
 //! The efficiency `η` of weights over that of uniform weights, on families of MDPs that did not choose them.
 
-use grpo_lambda::mdp::Tabular;
-use grpo_lambda::stats::{Bootstrap, Interval, mean};
+use grpo_lambda_mdp::Tabular;
+use grpo_lambda_stats::{Bootstrap, Interval, mean};
 use rayon::prelude::*;
 
 use super::choose::choose;

@@ -1,6 +1,6 @@
 //! The figure.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 
 use super::efficiency::Efficiency;
 use super::measure::Numbers;

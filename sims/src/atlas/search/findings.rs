@@ -1,6 +1,6 @@
 //! What the numbers say.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 
 use super::efficiency::Efficiency;
 use super::measure::{FIXED_HORIZON, GIVEN_THE_PREFIX, Numbers, PLAIN};

@@ -1,6 +1,6 @@
 //! The policies the search looks at: the tasks of the atlas by family, each at several points of learning.
 
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::{Oracle, Tabular};
 
 use crate::atlas::tasks::Task;
 

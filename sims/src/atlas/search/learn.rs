@@ -2,7 +2,7 @@
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::iterate;
-use grpo_lambda::mdp::TabularLearner;
+use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 
 use super::quadratic::Token;

@@ -1,6 +1,6 @@
 //! What is computed: efficiency on held-out families, then learning at tuned rates.
 
-use grpo_lambda::stats::{Bootstrap, Interval};
+use grpo_lambda_stats::{Bootstrap, Interval};
 use rayon::prelude::*;
 
 use super::efficiency::{Efficiency, Moments, over_families, policies};

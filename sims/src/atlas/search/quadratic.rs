@@ -17,7 +17,7 @@
 //! a = E[ρ s],  q = E[ρ² s],  e = E[s]  (0 where φ depends on the prefix only),  σ² = Var r
 //! ```
 
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 use crate::experiments::common::vectors::dot;
 
@@ -261,8 +261,8 @@ pub(super) fn solve(mut m: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::mdp::expected::{Situation, implied};
-    use grpo_lambda::mdp::zoo::{Family, Random, RandomRewards};
+    use grpo_lambda_mdp::expected::{Situation, implied};
+    use grpo_lambda_mdp::zoo::{Family, Random, RandomRewards};
     use grpo_lambda::methods;
     use grpo_lambda::trace::{Recent, Trace};
 

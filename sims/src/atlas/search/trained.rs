@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods::{self, Method};
-use grpo_lambda::stats::{Bootstrap, Interval};
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::{Bootstrap, Interval};
+use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::efficiency::{Efficiency, Moments};

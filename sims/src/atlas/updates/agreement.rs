@@ -1,7 +1,7 @@
 //! What theory says of expected updates, put to the test on every task: closed forms against the same machinery that fills the atlas.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Expected, ExpectedError, Situation, implied, multisets};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Expected, ExpectedError, Situation, implied, multisets};
 use grpo_lambda::methods;
 use rayon::prelude::*;
 

@@ -21,8 +21,8 @@
 //! Where `m` is the mean of independent draws `m_j`, every quadratic form `q` of it is taken without the noise it adds,
 //! `q(m) - Σ_j q(m_j - m) / (n(n-1))`, and the cosine has a jackknife standard error.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Expected, compare};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Expected, compare};
 
 use super::expectation::Expectation;
 

@@ -1,6 +1,6 @@
 //! A few rows of the atlas computed afresh, for tests of committed data.
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 use super::measure::{Size, seed_of};
 use super::piece::{MaskedTask, piece};

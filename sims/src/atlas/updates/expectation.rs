@@ -1,6 +1,6 @@
 //! How an expected update was obtained: exactly where a sum is feasible, else by simulation, which is said.
 
-use grpo_lambda::mdp::expected::{Situation, conditional, implied, multisets, sampled};
+use grpo_lambda_mdp::expected::{Situation, conditional, implied, multisets, sampled};
 use grpo_lambda::methods::Method;
 
 /// How much work a row may be.

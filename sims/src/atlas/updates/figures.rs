@@ -1,6 +1,6 @@
 //! The figures.
 
-use grpo_lambda::stats::OverTasks;
+use grpo_lambda_stats::OverTasks;
 
 use super::measure::Atlas;
 use super::overall::{Overall, overall};

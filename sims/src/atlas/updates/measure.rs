@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Situation, cosine, implied_mean};
-use grpo_lambda::mdp::zoo::{EosHazardDependent, Family as _};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
+use grpo_lambda_mdp::zoo::{EosHazardDependent, Family as _};
 use grpo_lambda::methods;
 use rayon::prelude::*;
 

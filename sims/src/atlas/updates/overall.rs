@@ -1,6 +1,6 @@
 //! What every entrant is over all tasks.
 
-use grpo_lambda::stats::{Bootstrap, OverTasks};
+use grpo_lambda_stats::{Bootstrap, OverTasks};
 
 use super::measure::Atlas;
 use super::row::{GROUP, Row};

@@ -1,8 +1,8 @@
 //! An entrant on a task: its rows at every group size.
 
-use grpo_lambda::mdp::evidence::{Exact, Provider, critic, rollouts::Completions};
-use grpo_lambda::mdp::expected::Situation;
-use grpo_lambda::mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
+use grpo_lambda_mdp::evidence::{Exact, Provider, critic, rollouts::Completions};
+use grpo_lambda_mdp::expected::Situation;
+use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
 
 use super::anatomy::Anatomy;
 use super::expectation::{Effort, expectation};

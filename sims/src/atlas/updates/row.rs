@@ -1,6 +1,6 @@
 //! A row of the atlas: an entrant on a task at a group size, as cells and back.
 
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 
 use super::anatomy::Anatomy;
 use super::expectation::Expectation;

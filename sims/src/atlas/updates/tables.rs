@@ -1,7 +1,7 @@
 //! The tables.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::table::{Cell, Table, significant};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_stats::table::{Cell, Table, significant};
 
 use super::agreement;
 use super::measure::Atlas;

@@ -7,25 +7,25 @@ use crate::atlas::entrants::ENTRANTS;
 use crate::atlas::tasks::tasks;
 use crate::experiment::{Context, Report};
 use crate::store::Store;
-use grpo_lambda::mdp::expected::{Situation, conditional, enumerated, implied, multisets, sampled};
-use grpo_lambda::mdp::zoo::{self, Family};
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets, sampled};
+use grpo_lambda_mdp::zoo::{self, Family};
+use grpo_lambda_mdp::{Oracle, Tabular};
 use grpo_lambda::methods;
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 fn method(words: &str) -> Box<dyn methods::Method> {
     let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
     methods::parse(name, settings).unwrap().method
 }
 
-fn small() -> (grpo_lambda::mdp::Tree, Tabular) {
+fn small() -> (grpo_lambda_mdp::Tree, Tabular) {
     let family = zoo::Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..zoo::Random::default() };
     let tree = family.tree().unwrap();
     let policy = Tabular::random(&tree, 104, 0.8);
     (tree, policy)
 }
 
-fn exact(words: &str, tree: &grpo_lambda::mdp::Tree, policy: &Tabular, g: usize) -> Expectation {
+fn exact(words: &str, tree: &grpo_lambda_mdp::Tree, policy: &Tabular, g: usize) -> Expectation {
     let effort = Effort { multisets: 1e5, evaluations: 2.0, samples: 2 };
     let found = expectation(method(words).as_ref(), &Situation::on_policy(tree, policy, g), effort, true, 0);
     assert!(found.how.starts_with("exact"), "{words}: {}", found.how);

@@ -1,6 +1,6 @@
 //! What the bound does to the expected update of a reading.
 
-use grpo_lambda::mdp::expected::{Situation, enumerated, implied};
+use grpo_lambda_mdp::expected::{Situation, enumerated, implied};
 use grpo_lambda::methods::Method;
 
 use super::with_bound::WithBound;

@@ -1,7 +1,7 @@
 //! What is computed.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::zoo::Random;
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::Random;
 
 use super::effect::{Effect, Reading, off_enumeration, readings};
 use crate::experiment::Context;

@@ -1,6 +1,6 @@
 //! The table.
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 use super::findings::ROUNDING;
 use super::measure::Numbers;

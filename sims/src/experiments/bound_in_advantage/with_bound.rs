@@ -1,7 +1,7 @@
 //! A registered method whose advantages have the bound added.
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::mdp::{Oracle, Target, Tree};
+use grpo_lambda_mdp::{Oracle, Target, Tree};
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 
 /// The wrapper: it adds the bound to the advantages of [`Method::credit`].

@@ -1,8 +1,8 @@
 //! In which direction the clamped expected update points, against the unclamped one and against the policy gradient.
 
-use grpo_lambda::mdp::expected::{Expected, ExpectedError, Situation, compare, cosine, implied};
-use grpo_lambda::mdp::zoo::{self, Family, Random, RandomRewards};
-use grpo_lambda::mdp::{Oracle, RewardKind, Tabular, Tree};
+use grpo_lambda_mdp::expected::{Expected, ExpectedError, Situation, compare, cosine, implied};
+use grpo_lambda_mdp::zoo::{self, Family, Random, RandomRewards};
+use grpo_lambda_mdp::{Oracle, RewardKind, Tabular, Tree};
 
 use super::prompt::{CLAMPS, GROUP, setting};
 use crate::experiments::common::methods::method;

@@ -1,7 +1,7 @@
 //! How much a prompt counts: its expected update is a multiple `w_G(p)` of `∇p`.
 
-use grpo_lambda::mdp::expected::{Situation, compare, implied};
-use grpo_lambda::mdp::{Oracle, Rules, Tabular, Tree};
+use grpo_lambda_mdp::expected::{Situation, compare, implied};
+use grpo_lambda_mdp::{Oracle, Rules, Tabular, Tree};
 
 use crate::experiments::common::methods::method;
 

@@ -1,6 +1,6 @@
 //! The tables.
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 use super::measure::Numbers;
 use super::prompt::setting;

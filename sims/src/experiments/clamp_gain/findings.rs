@@ -179,7 +179,7 @@ mod tests {
     use super::super::weights::ARMS;
     use super::*;
     use crate::experiments::common::findings::words;
-    use grpo_lambda::stats::Interval;
+    use grpo_lambda_stats::Interval;
 
     fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };

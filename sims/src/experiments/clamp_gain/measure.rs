@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use grpo_lambda::stats::{Interval, holm, mean, paired_permutation, t_interval};
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::{Interval, holm, mean, paired_permutation, t_interval};
+use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::optimiser::Kind;

@@ -1,6 +1,6 @@
 //! The twin of addition: a hundred sums of two digits, answered modulo ten, from one small network or from a table with the same start.
 
-use grpo_lambda::mdp::PromptPolicy;
+use grpo_lambda_mdp::PromptPolicy;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

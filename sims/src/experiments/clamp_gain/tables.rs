@@ -1,6 +1,6 @@
 //! The tables.
 
-use grpo_lambda::table::{Cell as Entry, Table};
+use grpo_lambda_stats::table::{Cell as Entry, Table};
 
 use super::measure::Numbers;
 use super::weights::ARMS;

@@ -53,8 +53,8 @@ impl Arm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::mdp::expected::{Situation, implied_mean};
-    use grpo_lambda::mdp::{Oracle, Rules, Tabular};
+    use grpo_lambda_mdp::expected::{Situation, implied_mean};
+    use grpo_lambda_mdp::{Oracle, Rules, Tabular};
     use grpo_lambda::methods;
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the numbers say.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 
 use super::measure::{BEYOND, CLAMP, Gain, Level, Numbers, Outcome, Overall};
 use crate::experiment::Finding;

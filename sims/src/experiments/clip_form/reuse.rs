@@ -1,7 +1,7 @@
 //! What the forms do to exact expected updates when a batch is used more than once.
 
-use grpo_lambda::mdp::expected::{Situation, cosine, implied};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree, zoo};
+use grpo_lambda_mdp::expected::{Situation, cosine, implied};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo};
 
 use crate::experiments::common::mdp::Mdp;
 use crate::experiments::common::methods::method;

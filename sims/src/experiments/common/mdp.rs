@@ -1,7 +1,7 @@
 //! MDPs by name and by seed.
 
-use grpo_lambda::mdp::zoo::{self, Family, Random};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::zoo::{self, Family, Random};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 use super::vectors::norm;
 

@@ -1,7 +1,7 @@
 //! Runs of the language model that were recorded: this program reads their file and trains nothing.
 
 use anyhow::Context as _;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 /// A recorded table, by column.
 pub(crate) struct Recorded(Table);

@@ -1,6 +1,6 @@
 //! Numbers as they stand in findings.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 /// Three significant digits.
 pub(crate) fn short(x: f64) -> String {

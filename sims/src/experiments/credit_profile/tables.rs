@@ -1,6 +1,6 @@
 //! The tables.
 
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 use super::measure::{BETA, LEN, Numbers, OfReading};
 use crate::experiments::common::vectors::mean;

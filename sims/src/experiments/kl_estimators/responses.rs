@@ -1,7 +1,7 @@
 //! The KL terms of registered methods on whole responses, against the gradients of both divergences.
 
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 use super::divergence::{ESTIMATORS, K1, divergence, forward, reverse};
 use crate::experiments::common::mdp::Mdp;

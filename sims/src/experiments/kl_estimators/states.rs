@@ -1,8 +1,8 @@
 //! The estimators on random pairs of distributions over three actions.
 
 use grpo_lambda::kl::Kl;
-use grpo_lambda::mdp::Tabular;
-use grpo_lambda::mdp::zoo::full_tree;
+use grpo_lambda_mdp::Tabular;
+use grpo_lambda_mdp::zoo::full_tree;
 
 use super::divergence::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
 use crate::experiments::common::vectors::{cosine, difference, gap, largest, norm, quantile};

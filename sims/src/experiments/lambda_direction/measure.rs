@@ -1,9 +1,9 @@
 //! What is computed: bias and variance along λ of every critic on every MDP, and identities of the exact and the constant critic.
 
 use grpo_lambda::advantage::gae;
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::zoo::Random;
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::zoo::Random;
 
 use super::moments::{CRITICS, critic, moments, spread_formula};
 use crate::experiment::Context;

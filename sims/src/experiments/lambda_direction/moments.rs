@@ -1,7 +1,7 @@
 //! Mean and covariance of the estimator of one response, by enumeration.
 
 use grpo_lambda::advantage::gae;
-use grpo_lambda::mdp::{Oracle, Tabular, Target};
+use grpo_lambda_mdp::{Oracle, Tabular, Target};
 
 /// The critics, from exact to useless.
 pub(super) const CRITICS: [&str; 5] = ["exact", "perturbed", "stale", "constant", "zero"];

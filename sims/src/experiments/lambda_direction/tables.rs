@@ -1,6 +1,6 @@
 //! The table.
 
-use grpo_lambda::table::Table;
+use grpo_lambda_stats::table::Table;
 
 use super::measure::{Curve, Numbers, REPORTED, STEPS, lambda};
 use super::moments::CRITICS;

@@ -1,7 +1,7 @@
 //! What each method does to the initial policy, exactly.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Comparison, Situation, compare, implied};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Comparison, Situation, compare, implied};
 use grpo_lambda::trace::Trace;
 
 use super::reading::Reading;

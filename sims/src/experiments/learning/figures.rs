@@ -1,6 +1,6 @@
 //! The figures.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 
 use super::measure::{Comparison, UNIT};
 use super::reading::{BASELINE, PAPER};

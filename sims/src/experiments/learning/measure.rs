@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use grpo_lambda::mdp::expected;
-use grpo_lambda::stats::{Bootstrap, standard_error};
+use grpo_lambda_mdp::expected;
+use grpo_lambda_stats::{Bootstrap, standard_error};
 use grpo_lambda::trace::{Both, Recent};
 use rayon::prelude::*;
 

@@ -1,7 +1,7 @@
 //! One run of training, and its scores.
 
 use grpo_lambda::learner::iterate;
-use grpo_lambda::mdp::TabularLearner;
+use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda::methods::Method;
 
 use crate::training::task::Task;

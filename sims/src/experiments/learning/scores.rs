@@ -1,6 +1,6 @@
 //! All runs of the comparison, and what the statistics say about them.
 
-use grpo_lambda::stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
+use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
 use rayon::prelude::*;
 
 use super::reading::Reading;

@@ -1,7 +1,7 @@
 //! The tables.
 
-use grpo_lambda::stats::Interval;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::{Cell, Table};
 use rayon::prelude::*;
 
 use super::measure::Comparison;

@@ -1,6 +1,6 @@
 //! The corrected statements, on every MDP and at every depth.
 
-use grpo_lambda::mdp::Oracle;
+use grpo_lambda_mdp::Oracle;
 
 use crate::experiments::common::vectors::largest;
 

@@ -1,7 +1,7 @@
 //! The printed bound where the hazard of EOS depends on the path, and where it does not.
 
-use grpo_lambda::mdp::zoo::{EosHazard, EosHazardDependent, Family};
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::zoo::{EosHazard, EosHazardDependent, Family};
+use grpo_lambda_mdp::{Oracle, Tabular};
 
 use super::prefixes::{Depth, Prefix, depths, full_binary, prefixes};
 use crate::experiments::common::mdp::Mdp;

@@ -1,7 +1,7 @@
 //! What is computed.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::zoo::{Random, RandomRewards};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 
 use super::corrected::Corrected;
 use super::hazard::{Hazards, OfHazard, hazards, hazards_of_zoo};

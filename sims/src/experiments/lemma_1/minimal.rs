@@ -1,7 +1,7 @@
 //! Whether the shrunk counterexample is as small as one can be.
 
-use grpo_lambda::mdp::zoo::{Family, LemmaCounterexample};
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::zoo::{Family, LemmaCounterexample};
+use grpo_lambda_mdp::{Oracle, Tabular};
 
 use super::prefixes::{Prefix, prefixes};
 use super::shrink::Shrunk;

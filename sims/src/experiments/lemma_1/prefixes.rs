@@ -1,6 +1,6 @@
 //! The printed lemma, prefix by prefix and averaged over the prefixes of one depth.
 
-use grpo_lambda::mdp::{Oracle, Rules, Tabular};
+use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 
 use crate::experiments::common::mdp::Mdp;
 use crate::experiments::common::vectors::{EXACT, extremes};

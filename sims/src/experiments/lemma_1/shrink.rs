@@ -3,8 +3,8 @@
 //! A move is accepted if the printed bound is still violated somewhere; moves that make the tree smaller come before those that make its
 //! numbers rounder.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::zoo::{Family, Random};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::{Family, Random};
 
 use super::prefixes::VISIBLE;
 use super::subtree::Subtree;

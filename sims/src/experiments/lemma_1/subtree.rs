@@ -1,7 +1,7 @@
 //! MDPs as plain trees that can be made smaller. All responses end with EOS.
 
-use grpo_lambda::mdp::{Oracle, Rules, Tabular, Target, Tree};
-use grpo_lambda::table::significant;
+use grpo_lambda_mdp::{Oracle, Rules, Tabular, Target, Tree};
+use grpo_lambda_stats::table::significant;
 
 /// What a token leads to.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! T3, on every MDP of the zoo whose responses all have the same length.
 
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::{Oracle, Tabular};
 use grpo_lambda::trace::{Both, Recent, Trace};
 
 use crate::experiments::common::mdp::Mdp;

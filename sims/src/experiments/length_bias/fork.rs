@@ -1,8 +1,8 @@
 //! T4, on a fork: a short and a long answer that are chosen equally often.
 
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::zoo::{Branch, Family, Fork};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::zoo::{Branch, Family, Fork};
 use grpo_lambda::methods::Method;
 use grpo_lambda::trace::{Recent, Trace};
 

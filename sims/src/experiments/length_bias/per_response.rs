@@ -1,7 +1,7 @@
 //! G4: dividing by the length of a response.
 
-use grpo_lambda::mdp::expected::{Situation, implied};
-use grpo_lambda::mdp::zoo::Random;
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::zoo::Random;
 
 use crate::experiments::common::mdp::{Mdp, random_mdps};
 use crate::experiments::common::methods::method;

@@ -108,9 +108,9 @@ mod tests {
     use super::*;
     use crate::experiments::common::methods::method;
     use crate::experiments::common::vectors::cosine;
-    use grpo_lambda::mdp::Oracle;
-    use grpo_lambda::mdp::expected::{Situation, implied_mean};
-    use grpo_lambda::mdp::zoo::{EosHazardDependent, Family};
+    use grpo_lambda_mdp::Oracle;
+    use grpo_lambda_mdp::expected::{Situation, implied_mean};
+    use grpo_lambda_mdp::zoo::{EosHazardDependent, Family};
 
     #[test]
     fn lumped_cosines_are_those_of_the_whole_tree() {

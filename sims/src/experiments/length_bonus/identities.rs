@@ -1,9 +1,9 @@
 //! The statements of the theorem on random trees, to the last digits.
 
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
-use grpo_lambda::mdp::Oracle;
-use grpo_lambda::mdp::expected::{Situation, implied_mean};
-use grpo_lambda::mdp::zoo::{Random, RandomRewards};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Situation, implied_mean};
+use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use rayon::prelude::*;
 
 use super::horizon::CLAMP;

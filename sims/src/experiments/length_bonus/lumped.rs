@@ -6,7 +6,7 @@
 //! ```
 
 use grpo_lambda::advantage::OutcomeAdvantage;
-use grpo_lambda::mdp::zoo::EosHazardDependent;
+use grpo_lambda_mdp::zoo::EosHazardDependent;
 
 /// Classes of prefixes of one length: the prompt, after `s0`, after `s1`.
 const CLASSES: usize = 3;

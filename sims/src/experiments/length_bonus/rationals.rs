@@ -1,7 +1,7 @@
 //! The theorem in exact rationals: every group of two or three responses to small random trees, enumerated.
 
-use grpo_lambda::mdp::zoo::{Family, Random};
-use grpo_lambda::mdp::{EdgeId, Target, Tree};
+use grpo_lambda_mdp::zoo::{Family, Random};
+use grpo_lambda_mdp::{EdgeId, Target, Tree};
 use num_rational::Ratio;
 use num_traits::Zero;
 

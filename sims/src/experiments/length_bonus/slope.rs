@@ -1,8 +1,8 @@
 //! How fast the expected length moves, over the settings: rewards are noise of a success rate, responses a chain that may end anywhere.
 
-use grpo_lambda::mdp::expected::{Situation, implied_mean};
-use grpo_lambda::mdp::zoo::{EosHazard, Family};
-use grpo_lambda::mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::expected::{Situation, implied_mean};
+use grpo_lambda_mdp::zoo::{EosHazard, Family};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use rayon::prelude::*;
 
 use super::horizon::GROUP;

@@ -1,6 +1,6 @@
 //! What the numbers say.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 
 use super::measure::{Arm, CLAMP, Numbers};
 use crate::experiment::{Finding, Verdict};

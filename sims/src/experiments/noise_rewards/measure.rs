@@ -1,7 +1,7 @@
 //! What is read, and what follows from it.
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda::stats::{Interval, t_interval};
+use grpo_lambda_stats::{Interval, t_interval};
 
 use crate::experiment::Context;
 use crate::experiments::common::recorded::Recorded;

@@ -4,7 +4,7 @@ use super::Audit;
 use super::gains::{self, Estimate, Gain};
 use super::tables::with_mean;
 use crate::figure::{Axis, Figure, Mark, Panel};
-use grpo_lambda::paper::{Column, Dataset, Model};
+use grpo_lambda_printed::{Column, Dataset, Model};
 
 pub(super) fn all(audit: &Audit) -> Vec<(String, Figure)> {
     vec![("gains".into(), forest(audit)), ("variants".into(), map(audit))]

@@ -4,8 +4,8 @@ use super::statistics::{
     Z95, best_of_quantile, best_of_tail, binomial_variance, chi_squared_tail, difference_se, single_se,
     smoothed_difference_se, two_sided, two_sided_t,
 };
-use grpo_lambda::paper::{Column, Dataset, Model, Paper, Run};
-use grpo_lambda::stats::{expected_max_normal, holm};
+use grpo_lambda_printed::{Column, Dataset, Model, Paper, Run};
+use grpo_lambda_stats::{expected_max_normal, holm};
 
 /// A run against the GRPO run of the same model and data set, in points (hundredths of accuracy).
 #[derive(Clone, Copy, Debug)]

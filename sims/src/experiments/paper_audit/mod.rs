@@ -1,6 +1,6 @@
 //! The printed results of the paper GRPO-λ (arXiv 2510.00194v1), audited from its own tables.
 //!
-//! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda::paper`]). [`consistency`] asks whether the numbers
+//! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda_printed`]). [`consistency`] asks whether the numbers
 //! agree with each other, [`gains`] and [`statistics`] how large the gains over GRPO are against the noise
 //! of the test items, [`text`] what the prose says about them.
 //!
@@ -16,8 +16,8 @@ pub mod text;
 
 use crate::experiment::{Context, Experiment, Report};
 use gains::{Gain, Multiplicity, Selection};
-use grpo_lambda::paper::consistency::{self, AverageCheck, CellCheck, Table1Check};
-use grpo_lambda::paper::{Dataset, Model, Paper};
+use grpo_lambda_printed::consistency::{self, AverageCheck, CellCheck, Table1Check};
+use grpo_lambda_printed::{Dataset, Model, Paper};
 
 /// The claim `paper_audit`.
 pub static EXPERIMENT: Experiment = Experiment {

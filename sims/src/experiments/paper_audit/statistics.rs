@@ -2,7 +2,7 @@
 //!
 //! All of it is normal theory for averages of right/wrong answers, plus exact counting.
 
-use grpo_lambda::paper::{Benchmark, Run};
+use grpo_lambda_printed::{Benchmark, Run};
 use statrs::distribution::{ChiSquared, Continuous, ContinuousCDF, Normal, StudentsT};
 
 /// Half-width of a two-sided 95 % interval in standard errors.

@@ -4,9 +4,9 @@ use super::Audit;
 use super::findings::noise::{best_means, common_gains, pooled_variants, variants_against_spread};
 use super::gains::{self, Estimate, Gain};
 use super::statistics::{correlation_needed, minimal_detectable};
-use grpo_lambda::paper::{Benchmark, Column, Dataset, Model};
-use grpo_lambda::stats::holm;
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
+use grpo_lambda_stats::holm;
+use grpo_lambda_stats::table::{Cell, Table};
 
 pub(super) fn all(audit: &Audit) -> Vec<(String, Table)> {
     vec![

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use grpo_lambda::mdp::zoo::{self, Random};
+use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda::methods::Method;
-use grpo_lambda::table::Cell;
+use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::simulate::{Draws, simulate};

@@ -1,8 +1,8 @@
 //! Moments of updates over simulated groups, the same groups for every method.
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::mdp::evidence::{Exact, Provider, features};
-use grpo_lambda::mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
+use grpo_lambda_mdp::evidence::{Exact, Provider, features};
+use grpo_lambda_mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
 use grpo_lambda::methods::{self, Method};
 
 use crate::experiments::common::random::stream;

@@ -1,6 +1,6 @@
 //! The tables.
 
-use grpo_lambda::table::{Cell, Table};
+use grpo_lambda_stats::table::{Cell, Table};
 
 use super::measure::{LAMBDAS, METHODS, Numbers, TEMPO};
 

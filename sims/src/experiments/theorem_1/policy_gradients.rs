@@ -1,7 +1,7 @@
 //! Both sides of the theorem on the policy gradients of the zoo's MDPs.
 
 use grpo_lambda::advantage::{Delta, gae, td_errors};
-use grpo_lambda::mdp::{EdgeId, Oracle, Tree, zoo};
+use grpo_lambda_mdp::{EdgeId, Oracle, Tree, zoo};
 use grpo_lambda::trace::{Recent, Trace};
 use rand_chacha::ChaCha8Rng;
 

@@ -1,6 +1,6 @@
 //! Both sides of the theorem in exact rationals.
 
-use grpo_lambda::mdp::{EdgeId, Tree, zoo};
+use grpo_lambda_mdp::{EdgeId, Tree, zoo};
 use grpo_lambda::trace::scan;
 use num_rational::Ratio;
 use rand_chacha::ChaCha8Rng;

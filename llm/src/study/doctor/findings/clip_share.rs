@@ -1,6 +1,6 @@
 //! A clip that binds for many tokens.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 

@@ -1,6 +1,6 @@
 //! A reward that is the same at every step.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use crate::study::doctor::log::LEAST;
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};

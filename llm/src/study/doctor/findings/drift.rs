@@ -1,6 +1,6 @@
 //! Sampler and trainer that disagree at the same weights.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 

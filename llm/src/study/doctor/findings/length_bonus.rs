@@ -1,6 +1,6 @@
 //! Responses that grow without being better.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 

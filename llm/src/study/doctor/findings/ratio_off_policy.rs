@@ -1,6 +1,6 @@
 //! Ratios other than 1 where sampler and policy are one.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use crate::study::doctor::{Advice, Check, Column, Evidence, Log};
 

@@ -1,6 +1,6 @@
 //! Whether everyone took part, at rates that were inside the grid.
 
-use grpo_lambda::table::significant;
+use grpo_lambda_stats::table::significant;
 
 use crate::atlas::entrants::ENTRANTS;
 use crate::atlas::learning::measure::Ranking;

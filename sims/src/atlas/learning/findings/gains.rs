@@ -1,6 +1,6 @@
 //! Where GRPO-lambda gains and loses, and by what: the length of the step, the clamp, the trace.
 
-use grpo_lambda::stats::OverTasks;
+use grpo_lambda_stats::OverTasks;
 
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::why::{CLAMP, CLAMP_GAIN, Case, LOG2_STEP, READINGS, Regime};

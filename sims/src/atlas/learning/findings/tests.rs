@@ -10,7 +10,7 @@ use crate::atlas::learning::why::{
 };
 use crate::experiments::common::findings::words;
 use crate::training::rates::Choice;
-use grpo_lambda::stats::{Bootstrap, Interval, OverTasks};
+use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
 
 fn at(mid: f64) -> Interval {
     Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 }

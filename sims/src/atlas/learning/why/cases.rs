@@ -1,7 +1,7 @@
 //! One reading of GRPO-lambda against GRPO on one task, under every regime.
 
-use grpo_lambda::mdp::{Oracle, Tabular};
-use grpo_lambda::stats::{Bootstrap, Interval, mean, paired_permutation};
+use grpo_lambda_mdp::{Oracle, Tabular};
+use grpo_lambda_stats::{Bootstrap, Interval, mean, paired_permutation};
 
 use super::quantities::{CLAMP, QUANTITIES, READINGS, Regime};
 use crate::atlas::learning::competitors::Competitor;

@@ -1,6 +1,6 @@
 //! How the quantities go with the gains, over tasks.
 
-use grpo_lambda::stats::{Bootstrap, Interval, holm, spearman};
+use grpo_lambda_stats::{Bootstrap, Interval, holm, spearman};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;

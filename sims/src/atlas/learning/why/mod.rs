@@ -4,7 +4,7 @@ mod cases;
 mod correlations;
 mod quantities;
 
-use grpo_lambda::stats::{Bootstrap, holm};
+use grpo_lambda_stats::{Bootstrap, holm};
 use rayon::prelude::*;
 
 use super::results::{Trainer, TrainingResults};

@@ -8,7 +8,7 @@ use crate::atlas::off_policy::regions::Regions;
 use crate::atlas::off_policy::row::{Mode, Row};
 use crate::atlas::off_policy::trust_region::{BOTH, Q, RECENT, Synthetic};
 use crate::experiments::common::findings::words;
-use grpo_lambda::mdp::expected::RatioCredit;
+use grpo_lambda_mdp::expected::RatioCredit;
 
 fn row(mode: Mode, method: &str, x: f64, ignored: bool, cosine: f64) -> Row {
     Row {

@@ -1,6 +1,6 @@
 //! Trust regions and products of ratios.
 
-use grpo_lambda::mdp::expected::RatioCredit;
+use grpo_lambda_mdp::expected::RatioCredit;
 
 use crate::atlas::off_policy::measure::Numbers;
 use crate::atlas::off_policy::products::OfProduct;

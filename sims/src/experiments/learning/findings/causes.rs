@@ -1,7 +1,7 @@
 //! Where a gain or a loss comes from: the size of the step, the clamp, the direction of the first update, lengths.
 
-use grpo_lambda::mdp::expected;
-use grpo_lambda::table::significant;
+use grpo_lambda_mdp::expected;
+use grpo_lambda_stats::table::significant;
 
 use super::words::over_tasks;
 use crate::experiment::{Finding, Verdict};

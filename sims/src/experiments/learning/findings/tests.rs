@@ -5,8 +5,8 @@ use crate::experiments::learning::reading::{PAPER, readings};
 use crate::experiments::learning::scores::{Overall, Scores};
 use crate::training::rates::Choice;
 use crate::training::task::tasks;
-use grpo_lambda::mdp::expected;
-use grpo_lambda::stats::{Bootstrap, Interval, OverTasks};
+use grpo_lambda_mdp::expected;
+use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
 
 /// A comparison on one task in which every reading gains `gain` on GRPO under every regime.
 fn made_up(gain: f64) -> Comparison {

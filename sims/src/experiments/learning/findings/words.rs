@@ -1,6 +1,6 @@
 //! Numbers and names as they stand in findings.
 
-use grpo_lambda::stats::Interval;
+use grpo_lambda_stats::Interval;
 
 use crate::experiments::common::text::list;
 use crate::experiments::learning::measure::Comparison;

@@ -7,8 +7,8 @@ use crate::experiments::paper_audit::gains::{self, Estimate, Gain, Selection};
 use crate::experiments::paper_audit::statistics::{
     best_of_quantile, best_of_tail, correlation_needed, minimal_detectable, variance_share,
 };
-use grpo_lambda::paper::{Benchmark, Column, Dataset, Model};
-use grpo_lambda::stats::{expected_max_normal, holm};
+use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
+use grpo_lambda_stats::{expected_max_normal, holm};
 
 /// A variant over both 1.5B models and all data sets: eight gains.
 pub(in super::super) fn pooled_variants(audit: &Audit) -> Vec<(Column, Vec<Gain>, Estimate)> {

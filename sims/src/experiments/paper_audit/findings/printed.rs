@@ -4,8 +4,8 @@ use super::{finding, holds_or, list};
 use crate::experiment::Finding;
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::statistics::all_among;
-use grpo_lambda::paper::consistency::{self, CellCheck};
-use grpo_lambda::paper::{Benchmark, Dataset, Run};
+use grpo_lambda_printed::consistency::{self, CellCheck};
+use grpo_lambda_printed::{Benchmark, Dataset, Run};
 
 pub(super) fn printed_averages(audit: &Audit) -> Finding {
     let checks = &audit.averages;

@@ -5,7 +5,7 @@ use super::{finding, holds_or, list};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::paper_audit::gains::{self, Estimate};
 use crate::experiments::paper_audit::{Audit, text};
-use grpo_lambda::paper::{Benchmark, Column, Dataset, Model, Run};
+use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Run};
 
 /// Printed Table 1 gains in average accuracy, in points.
 fn table1_gains(audit: &Audit) -> [f64; 4] {

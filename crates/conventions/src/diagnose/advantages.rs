@@ -1,0 +1,80 @@
+//! The advantages of every convention on a batch.
+
+use super::{Assumptions, Candidate, Found, Rows, fit};
+use crate::{Scope, all};
+use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::methods::{self, Configured};
+
+/// Advantages with the conventions of which they are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Credited {
+    pub(super) rows: Rows,
+    pub(super) command: String,
+    pub(super) labels: Vec<String>,
+}
+
+impl Credited {
+    /// Advantages that are given, of no known convention.
+    pub(super) fn given(rows: Rows) -> Credited {
+        Credited { rows, command: String::new(), labels: Vec::new() }
+    }
+}
+
+/// Whether the batch has what a method needs.
+pub(super) fn has_evidence(batch: &[Group], configured: &Configured) -> bool {
+    let needs: Vec<EvidenceKind> = configured.evidence();
+    batch.iter().flat_map(|g| &g.responses).all(|r| needs.iter().all(|kind| kind.is_in(r)))
+}
+
+/// Settings that no framework has by default, but that trainers of one's own have: both ddof with the usual epsilons.
+const VARIANTS: [&str; 6] = [
+    "std_ddof=0 std_epsilon=0",
+    "std_ddof=0 std_epsilon=1e-8",
+    "std_ddof=0 std_epsilon=1e-6",
+    "std_ddof=0 std_epsilon=1e-4",
+    "std_ddof=1 std_epsilon=0",
+    "std_ddof=1 std_epsilon=1e-8",
+];
+
+/// The advantages of every convention and variant that the batch has the evidence for; equal ones together.
+pub(super) fn known(batch: &[Group]) -> Vec<Credited> {
+    let about = |scope| matches!(scope, Scope::Objective | Scope::Advantages);
+    let rows = all().filter(|c| about(c.scope) && !c.method.is_empty());
+    let named = rows.map(|c| (c.method, without_loss(c.settings), Some(c.label())));
+    let variants = VARIANTS.into_iter().map(|settings| ("grpo", settings.to_owned(), None));
+    let plain = [("bnpo_beta", String::new(), None), ("tempo", String::new(), None)];
+    let mut found: Vec<Credited> = Vec::new();
+    for (method, settings, label) in named.chain(variants).chain(plain) {
+        let Ok(configured) = methods::parse(method, &settings) else { continue };
+        if !has_evidence(batch, &configured) {
+            continue;
+        }
+        let rows: Rows = configured.method.credit(batch).into_iter().map(|c| c.advantages).collect();
+        match found.iter_mut().find(|f| f.rows == rows) {
+            Some(same) => same.labels.extend(label),
+            None => {
+                let command = format!("{method} {settings}").trim_end().to_owned();
+                found.push(Credited { rows, command, labels: label.into_iter().collect() });
+            }
+        }
+    }
+    found
+}
+
+/// The settings that advantages depend on: those of the loss are left out, so that its evidence is not asked for.
+fn without_loss(settings: &str) -> String {
+    const LOSS: [&str; 5] = ["beta=", "kl=", "correction", "clip", "reduction="];
+    let kept = |word: &&str| !LOSS.iter().any(|key| word.starts_with(key));
+    settings.split_whitespace().filter(kept).collect::<Vec<_>>().join(" ")
+}
+
+/// Which of the known advantages the given ones are.
+pub(super) fn explain(known: &[Credited], given: &Rows, assumed: &Assumptions) -> Found {
+    let candidate = |c: &Credited| {
+        let (error, place) = fit::difference(&c.rows, given);
+        let what = "advantages".to_owned();
+        let (command, labels) = (c.command.clone(), c.labels.clone());
+        Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0 }
+    };
+    Found::from("advantages", known.iter().map(candidate).collect(), assumed.tolerance)
+}

@@ -1,0 +1,372 @@
+//! The loss as a product of choices: the loss of a token, the KL term, the reduction.
+
+use super::advantages::{Credited, has_evidence};
+use super::{Assumptions, Candidate, Found, Remainder, Rows, fit};
+use crate::{Convention, Scope, all};
+use grpo_lambda::group::Group;
+use grpo_lambda::kl::Kl;
+use grpo_lambda::method::Credit;
+use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::reduction::Reduction;
+
+/// The loss of a token under one method and one list of advantages.
+struct TokenLoss {
+    /// Losses before the reduction.
+    values: Rows,
+    /// Their derivatives, every token at weight 1.
+    slopes: Rows,
+    command: String,
+    /// The conventions whose loss of a token it is.
+    labels: Vec<Label>,
+    /// The advantages it was computed with; empty where they were given.
+    advantages: String,
+}
+
+/// A convention with its reduction in the words of the settings; none where it leaves the reduction open.
+#[derive(Clone)]
+struct Label {
+    words: String,
+    reduction: Option<String>,
+}
+
+/// A KL term per token at coefficient 1.
+struct KlTerm {
+    name: &'static str,
+    values: Rows,
+    slopes: Rows,
+}
+
+/// A reduction as a weight per response.
+struct Weighing {
+    name: String,
+    weights: Vec<f64>,
+}
+
+/// Everything that is tried on a batch.
+pub(super) struct Search<'a> {
+    batch: &'a [Group],
+    logps: &'a [Vec<f64>],
+    assumed: &'a Assumptions,
+    losses: Vec<TokenLoss>,
+    kl: Vec<KlTerm>,
+    reductions: Vec<Weighing>,
+}
+
+const ESTIMATORS: [(&str, Kl); 7] = [
+    ("k1", Kl::K1),
+    ("k2", Kl::K2),
+    ("k3", Kl::K3),
+    ("ratio_k3", Kl::RatioK3),
+    ("abs", Kl::Abs),
+    ("k1_k2", Kl::K1K2),
+    ("k3_k2", Kl::K3K2),
+];
+
+/// Losses of a token that no convention has by default: other usual bounds, and what GRPO-lambda prints.
+const VARIANTS: [(&str, &str); 8] = [
+    ("grpo", "clip=none"),
+    ("grpo", "epsilon_high=0.28"),
+    ("grpo", "clip=two_sided clip_max=3 epsilon_high=0.28"),
+    ("grpo", "clip=printed"),
+    ("gspo_token", ""),
+    ("gspo", ""),
+    ("cispo", "clip_form=interval"),
+    ("grpo_lambda", "clamp=none"),
+];
+
+impl<'a> Search<'a> {
+    pub(super) fn new(
+        batch: &'a [Group],
+        logps: &'a [Vec<f64>],
+        credits: &[Credited],
+        assumed: &'a Assumptions,
+    ) -> Search<'a> {
+        let methods = token_methods(batch);
+        let mut losses: Vec<TokenLoss> = Vec::new();
+        for credit in credits {
+            for (configured, command, label) in &methods {
+                let found = token_loss(batch, logps, configured, credit, command);
+                let same = |l: &&mut TokenLoss| l.values == found.values && l.slopes == found.slopes;
+                match losses.iter_mut().find(same) {
+                    Some(same) => same.labels.extend(label.clone()),
+                    None => losses.push(TokenLoss { labels: label.iter().cloned().collect(), ..found }),
+                }
+            }
+        }
+        let (kl, reductions) = (kl_terms(batch, logps), reductions(batch, assumed));
+        Search { batch, logps, assumed, losses, kl, reductions }
+    }
+
+    /// Explanations of losses of tokens: no reduction, the KL coefficient fitted.
+    pub(super) fn token_losses(&self, theirs: &Rows) -> Found {
+        let mut tried = Vec::new();
+        for loss in &self.losses {
+            tried.push(candidate(loss, None, None, &loss.values, theirs, 1.0, 0.0));
+            for kl in &self.kl {
+                let left = fit::sum(theirs, -1.0, &loss.values);
+                let Some(beta) = self.assumed.beta.or_else(|| fit::one(&kl.values, &left)) else { continue };
+                let ours = fit::sum(&loss.values, beta, &kl.values);
+                tried.extend(plausible(candidate(loss, Some(kl), None, &ours, theirs, 1.0, beta)));
+            }
+        }
+        self.finished("token_losses", tried, theirs)
+    }
+
+    /// Explanations of a gradient: every reduction, the KL coefficient and a common factor fitted.
+    pub(super) fn gradient(&self, theirs: &Rows) -> Found {
+        let mut tried = Vec::new();
+        for reduction in &self.reductions {
+            let kl: Vec<Rows> = self.kl.iter().map(|kl| weighed(&kl.slopes, &reduction.weights)).collect();
+            for loss in &self.losses {
+                let policy = weighed(&loss.slopes, &reduction.weights);
+                tried.push(candidate(loss, None, Some(reduction), &policy, theirs, 1.0, 0.0));
+                tried.extend(scaled(loss, reduction, &policy, theirs));
+                for (term, kl) in self.kl.iter().zip(&kl) {
+                    tried.extend(self.with_kl(loss, term, reduction, (&policy, kl), theirs));
+                }
+            }
+        }
+        self.finished("gradient", tried, theirs)
+    }
+
+    /// Explanations of a gradient with one KL term: its coefficient fitted alone, and with a common factor.
+    fn with_kl(
+        &self,
+        loss: &TokenLoss,
+        term: &KlTerm,
+        reduction: &Weighing,
+        (policy, kl): (&Rows, &Rows),
+        theirs: &Rows,
+    ) -> Vec<Candidate> {
+        let beta = self.assumed.beta.or_else(|| fit::one(kl, &fit::sum(theirs, -1.0, policy)));
+        let plain = beta.map(|beta| {
+            let ours = fit::sum(policy, beta, kl);
+            candidate(loss, Some(term), Some(reduction), &ours, theirs, 1.0, beta)
+        });
+        let both = fit::two(policy, kl, theirs).filter(|(factor, _)| *factor != 0.0).map(|(factor, b)| {
+            let ours = fit::sum(&fit::sum(policy, factor - 1.0, policy), b, kl);
+            candidate(loss, Some(term), Some(reduction), &ours, theirs, factor, b / factor)
+        });
+        [plain, both].into_iter().flatten().filter_map(plausible).collect()
+    }
+
+    /// Explanations of a loss: one number, so that nothing is fitted.
+    pub(super) fn loss(&self, theirs: f64) -> Found {
+        let beta = self.assumed.beta.unwrap_or(0.0);
+        let theirs_as_rows = vec![vec![theirs]];
+        let mut tried = Vec::new();
+        for reduction in &self.reductions {
+            let total = |rows: &Rows| weighed(rows, &reduction.weights).iter().flatten().sum::<f64>();
+            let terms: Vec<f64> = self.kl.iter().map(|kl| beta * total(&kl.values)).collect();
+            for loss in &self.losses {
+                let policy = total(&loss.values);
+                let one = |kl, value: f64, beta| {
+                    let ours = vec![vec![value]];
+                    let mut found = candidate(loss, kl, Some(reduction), &ours, &theirs_as_rows, 1.0, beta);
+                    found.place = None;
+                    found
+                };
+                tried.push(one(None, policy, 0.0));
+                if beta != 0.0 {
+                    let with = self.kl.iter().zip(&terms);
+                    tried.extend(with.map(|(kl, term)| one(Some(kl), policy + term, beta)));
+                }
+            }
+        }
+        Found::from("loss", tried, self.assumed.tolerance)
+    }
+
+    fn finished(&self, quantity: &'static str, tried: Vec<Candidate>, theirs: &Rows) -> Found {
+        let mut found = Found::from(quantity, tried, self.assumed.tolerance);
+        if found.nearest.is_some() {
+            found.remainder = self.remainder(quantity, theirs);
+        }
+        found
+    }
+
+    /// What explanations without any fit leave of their numbers: the simplest remainder of all, and the nearest of those that have it.
+    fn remainder(&self, quantity: &str, theirs: &Rows) -> Option<(Remainder, String)> {
+        let of_gradient = quantity == "gradient";
+        let kl = self.kl.first().map(|kl| if of_gradient { &kl.slopes } else { &kl.values });
+        let ratios = self.ratios();
+        let mut best: Option<(Remainder, f64, String)> = None;
+        for loss in &self.losses {
+            for reduction in &self.reductions[..if of_gradient { self.reductions.len() } else { 1 }] {
+                let (ours, name) = match of_gradient {
+                    true => {
+                        (weighed(&loss.slopes, &reduction.weights), format!(" reduction={}", reduction.name))
+                    }
+                    false => (loss.values.clone(), String::new()),
+                };
+                let left = Remainder::of(&ours, theirs, &ratios, kl, self.assumed.tolerance);
+                let distance = fit::difference(&ours, theirs).0;
+                let better = |(other, far, _): &(Remainder, f64, String)| {
+                    (left.rank(), distance) < (other.rank(), *far)
+                };
+                if best.as_ref().is_none_or(better) {
+                    best = Some((left, distance, format!("{}{name}", loss.command)));
+                }
+            }
+        }
+        best.map(|(left, _, beside)| (left, beside))
+    }
+
+    /// The ratio of every token.
+    fn ratios(&self) -> Rows {
+        let responses = self.batch.iter().flat_map(|g| &g.responses).zip(self.logps);
+        responses
+            .map(|(r, logps)| logps.iter().zip(&r.old_logps).map(|(new, old)| (new - old).exp()).collect())
+            .collect()
+    }
+}
+
+/// An explanation with a KL coefficient that someone could have set: positive, and not the noise of a fit.
+fn plausible(candidate: Candidate) -> Option<Candidate> {
+    (candidate.beta > 1e-7 && candidate.factor > 0.0).then_some(candidate)
+}
+
+/// The policy term alone times the factor that fits best.
+fn scaled(loss: &TokenLoss, reduction: &Weighing, policy: &Rows, theirs: &Rows) -> Option<Candidate> {
+    let factor = fit::one(policy, theirs).filter(|factor| *factor > 0.0)?;
+    let ours = fit::sum(policy, factor - 1.0, policy);
+    Some(candidate(loss, None, Some(reduction), &ours, theirs, factor, 0.0))
+}
+
+fn candidate(
+    loss: &TokenLoss,
+    kl: Option<&KlTerm>,
+    reduction: Option<&Weighing>,
+    ours: &Rows,
+    theirs: &Rows,
+    factor: f64,
+    beta: f64,
+) -> Candidate {
+    let (error, place) = fit::difference(ours, theirs);
+    let mut command = loss.command.clone();
+    let mut what = vec![format!("loss of a token: {}", loss.command)];
+    if !loss.advantages.is_empty() {
+        what.insert(0, format!("advantages: {}", loss.advantages));
+    }
+    if let Some(kl) = kl {
+        what.push(format!("KL: {}", kl.name));
+        command += &format!(" beta={beta:.6} kl={}", kl.name);
+    }
+    if let Some(reduction) = reduction {
+        what.push(format!("reduction: {}", reduction.name));
+        command += &format!(" reduction={}", reduction.name);
+    }
+    let what = what.join("; ");
+    let fits = |label: &&Label| match (&label.reduction, reduction) {
+        (Some(own), Some(reduction)) => reduction.name.split(' ').next() == Some(own.as_str()),
+        _ => true,
+    };
+    let labels = loss.labels.iter().filter(fits).map(|label| label.words.clone()).collect();
+    Candidate { what, command, labels, error, place, factor, beta }
+}
+
+/// Every method whose loss of a token is tried, with its settings in words and the convention it belongs to.
+fn token_methods(batch: &[Group]) -> Vec<(Configured, String, Option<Label>)> {
+    let about = |scope| matches!(scope, Scope::Objective | Scope::Loss);
+    let rows = all().filter(|c| about(c.scope) && !c.method.is_empty());
+    let label = |c: &Convention| {
+        let whole = c.configure().ok().flatten().filter(|_| c.scope == Scope::Objective);
+        let reduction = whole.map(|configured| configured.settings.word("reduction").to_owned());
+        Label { words: c.label(), reduction }
+    };
+    let named = rows.map(|c| (c.method, loss_settings(c.settings), Some(label(c))));
+    let variants = VARIANTS.into_iter().map(|(method, settings)| (method, settings.to_owned(), None));
+    let configured = |(method, settings, label): (&str, String, Option<Label>)| {
+        let method_with_settings = methods::parse(method, &settings).ok()?;
+        let command = format!("{method} {settings}").trim_end().to_owned();
+        let usable =
+            !method_with_settings.method.credit_reads_tokens() || has_evidence(batch, &method_with_settings);
+        usable.then_some((method_with_settings, command, label))
+    };
+    named.chain(variants).filter_map(configured).collect()
+}
+
+/// The settings that the loss of a token depends on, without a KL term.
+fn loss_settings(settings: &str) -> String {
+    const OTHER: [&str; 10] = [
+        "beta=",
+        "kl=",
+        "std_",
+        "scale=",
+        "clamp=",
+        "reduction=",
+        "max_length=",
+        "alpha=",
+        "overlong_",
+        "reward_beta=",
+    ];
+    let kept = |word: &&str| !OTHER.iter().any(|key| word.starts_with(key));
+    settings.split_whitespace().filter(kept).collect::<Vec<_>>().join(" ")
+}
+
+fn token_loss(
+    batch: &[Group],
+    logps: &[Vec<f64>],
+    configured: &Configured,
+    credit: &Credited,
+    command: &str,
+) -> TokenLoss {
+    let method = configured.method.as_ref();
+    let (mut values, mut slopes) = (Vec::new(), Vec::new());
+    let credits = method.credit_given(batch, credit.rows.clone());
+    for ((response, own), logps) in batch.iter().flat_map(|g| &g.responses).zip(credits).zip(logps) {
+        let unit = Credit { weights: vec![1.0; response.len()], ..own };
+        values.push(method.token_losses(response, &unit, logps));
+        slopes.push(method.loss(response, &unit, logps).dlogps);
+    }
+    let (command, advantages) = (command.to_owned(), credit.command.clone());
+    TokenLoss { values, slopes, command, labels: Vec::new(), advantages }
+}
+
+/// The KL terms that the batch has a reference for.
+fn kl_terms(batch: &[Group], logps: &[Vec<f64>]) -> Vec<KlTerm> {
+    let responses: Vec<_> = batch.iter().flat_map(|g| &g.responses).collect();
+    let Some(references) = responses.iter().map(|r| r.ref_logps.as_ref()).collect::<Option<Vec<_>>>() else {
+        return Vec::new();
+    };
+    let term = |(name, kl): (&'static str, Kl)| {
+        let rows = responses.iter().zip(logps).zip(&references).map(|((r, logps), reference)| {
+            let tokens = logps.iter().zip(&r.old_logps).zip(reference.iter());
+            tokens
+                .map(|((new, old), reference)| kl.at(*new, *old, *reference))
+                .map(|v| (v.value, v.slope))
+                .unzip()
+        });
+        let (values, slopes) = rows.unzip();
+        KlTerm { name, values, slopes }
+    };
+    ESTIMATORS.into_iter().map(term).collect()
+}
+
+/// The reductions of the batch, in the words of the settings.
+fn reductions(batch: &[Group], assumed: &Assumptions) -> Vec<Weighing> {
+    let lengths: Vec<Vec<Option<usize>>> =
+        batch.iter().map(|g| g.responses.iter().map(|r| Some(r.len())).collect()).collect();
+    let longest = lengths.iter().flatten().flatten().copied().max().unwrap_or(1) as f64;
+    let mut constants = vec![longest, 256.0, 512.0];
+    constants.extend(assumed.max_length);
+    let fixed = [
+        ("token_mean".to_owned(), Reduction::TokenMean),
+        ("group_token_mean".to_owned(), Reduction::GroupTokenMean),
+        ("response_mean".to_owned(), Reduction::PerResponse),
+        ("response_sum".to_owned(), Reduction::Constant(1.0)),
+    ];
+    let constants =
+        constants.into_iter().map(|l| (format!("constant max_length={l}"), Reduction::Constant(l)));
+    let mut found: Vec<Weighing> = Vec::new();
+    for (name, reduction) in fixed.into_iter().chain(constants) {
+        let weights = reduction.weights_of_groups(&lengths);
+        if !found.iter().any(|w| w.weights == weights) {
+            found.push(Weighing { name, weights });
+        }
+    }
+    found
+}
+
+fn weighed(rows: &Rows, weights: &[f64]) -> Rows {
+    rows.iter().zip(weights).map(|(row, w)| row.iter().map(|x| w * x).collect()).collect()
+}

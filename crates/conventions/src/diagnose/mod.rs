@@ -1,0 +1,240 @@
+//! Which convention produced given numbers: advantages, losses of tokens, a gradient or a loss, on a known batch.
+//!
+//! [`diagnose`] is a pure search. Advantages are compared with those of every entry of [`super::all`]. A loss is the product of three choices, the
+//! loss of a token, the KL term and the reduction; all combinations are tried, the KL coefficient and a common factor (gradient accumulation,
+//! data-parallel workers) are fitted where the numbers determine them.
+//!
+//! ```
+//! use grpo_lambda_conventions::{Theirs, diagnose};
+//! use grpo_lambda::{group::{Group, Response}, methods};
+//!
+//! let response = |reward, len| Response::graded(vec![-0.7; len], reward);
+//! let batch = [Group { responses: vec![response(1.0, 3), response(0.0, 1), response(0.0, 2)] }];
+//! let logps: Vec<Vec<f64>> = batch[0].responses.iter().map(|r| r.old_logps.clone()).collect();
+//! let verl = methods::parse("grpo", "std_preset=verl").unwrap().method;
+//! let advantages = verl.credit(&batch).into_iter().map(|c| c.advantages).collect();
+//! let found = diagnose(&batch, &logps, &Theirs { advantages: Some(advantages), ..Theirs::default() }, &Default::default());
+//! let advantages = found.advantages.unwrap();
+//! assert!(advantages.matches.iter().any(|m| m.labels.contains(&"verl adv_estimator=grpo".to_owned())));
+//! assert!(!advantages.matches.iter().any(|m| m.labels.iter().any(|l| l.starts_with("TRL"))));
+//! ```
+
+mod advantages;
+mod fit;
+mod losses;
+mod remainder;
+
+pub use remainder::Remainder;
+
+use grpo_lambda::group::Group;
+
+/// Numbers per token, response by response in flat order.
+pub type Rows = Vec<Vec<f64>>;
+
+/// What someone's trainer computed on a batch. What is not known is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Theirs {
+    /// The advantage of every token.
+    pub advantages: Option<Rows>,
+    /// The loss of every token before the reduction, the KL term in it.
+    pub token_losses: Option<Rows>,
+    /// The derivative of the loss by every log-probability.
+    pub gradient: Option<Rows>,
+    /// The loss.
+    pub loss: Option<f64>,
+}
+
+/// What the search may assume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assumptions {
+    /// Largest difference that counts as equal, relative to the largest of their numbers. Numbers in 32 bits differ by about 1e-6.
+    pub tolerance: f64,
+    /// The KL coefficient, where it is known; a loss alone cannot determine it.
+    pub beta: Option<f64>,
+    /// The constant length of Dr. GRPO, where it is known.
+    pub max_length: Option<f64>,
+}
+
+impl Default for Assumptions {
+    fn default() -> Assumptions {
+        Assumptions { tolerance: 1e-5, beta: None, max_length: None }
+    }
+}
+
+/// One explanation of their numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// What it is, in words: an advantage, or loss of a token, KL term and reduction.
+    pub what: String,
+    /// Method and settings that compute it here; where several do, one of them.
+    pub command: String,
+    /// The conventions of which the advantages or the loss of a token are these.
+    pub labels: Vec<String>,
+    /// Largest difference from their numbers, relative to the largest of these.
+    pub error: f64,
+    /// Where that difference stands: response and token, from 0; none for a loss.
+    pub place: Option<(usize, usize)>,
+    /// What theirs is of ours: 1 but where the whole batch was scaled.
+    pub factor: f64,
+    /// The KL coefficient, 0 without a KL term.
+    pub beta: f64,
+}
+
+/// What the search found for one quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The name of the quantity, as a field of [`Theirs`].
+    pub quantity: &'static str,
+    /// Every explanation within the tolerance: more than one where conventions coincide on this batch.
+    pub matches: Vec<Candidate>,
+    /// The best explanation where none is within the tolerance.
+    pub nearest: Option<Candidate>,
+    /// What is left unexplained, and beside which method and settings.
+    pub remainder: Option<(Remainder, String)>,
+    /// How many explanations were tried.
+    pub tried: usize,
+}
+
+impl Found {
+    /// From all explanations that were tried, the best first. Those count as matches that the numbers cannot tell from the best.
+    fn from(quantity: &'static str, mut tried: Vec<Candidate>, tolerance: f64) -> Found {
+        tried.sort_by(|a, b| a.error.total_cmp(&b.error).then(a.command.len().cmp(&b.command.len())));
+        let count = tried.len();
+        let best = tried.first().map_or(f64::INFINITY, |c| c.error);
+        if best > tolerance {
+            return Found {
+                quantity,
+                matches: Vec::new(),
+                nearest: tried.into_iter().next(),
+                remainder: None,
+                tried: count,
+            };
+        }
+        // Numbers known to the last bit tell conventions apart that differ by less than the tolerance.
+        let alike = tolerance.min((INDISTINGUISHABLE * best).max(ROUNDING));
+        tried.retain(|c| c.error <= alike);
+        let tried = simplest(tried);
+        Found { quantity, matches: tried, nearest: None, remainder: None, tried: count }
+    }
+}
+
+/// Of explanations that differ in nothing but a factor of the whole batch: those without one, else those whose factor or its inverse is a
+/// whole number, as steps of accumulation and workers are.
+fn simplest(matches: Vec<Candidate>) -> Vec<Candidate> {
+    let near = |x: f64, y: f64| (x - y).abs() <= 1e-5 * y.abs();
+    let whole = |x: f64| near(x, x.round()) && x.round() >= 1.0;
+    let plain = |c: &Candidate| near(c.factor, 1.0);
+    let counted = |c: &Candidate| whole(c.factor) || whole(1.0 / c.factor);
+    let kept: Vec<Candidate> = match (matches.iter().any(plain), matches.iter().any(counted)) {
+        (true, _) => matches.into_iter().filter(plain).collect(),
+        (_, true) => matches.into_iter().filter(counted).collect(),
+        _ => matches,
+    };
+    let mut found: Vec<Candidate> = Vec::new();
+    for candidate in kept {
+        if !found.iter().any(|c| c.what == candidate.what && c.command == candidate.command) {
+            found.push(candidate);
+        }
+    }
+    found
+}
+
+/// Two explanations whose errors are within this factor of each other are not told apart.
+const INDISTINGUISHABLE: f64 = 30.0;
+/// An error that is rounding in 64 bits.
+const ROUNDING: f64 = 1e-12;
+
+/// What the search found for each quantity that was given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnosis {
+    /// Of the advantages.
+    pub advantages: Option<Found>,
+    /// Of the losses of tokens.
+    pub token_losses: Option<Found>,
+    /// Of the gradient.
+    pub gradient: Option<Found>,
+    /// Of the loss.
+    pub loss: Option<Found>,
+}
+
+impl Diagnosis {
+    /// What was found for each quantity, in their order.
+    pub fn found(&self) -> impl Iterator<Item = &Found> {
+        [&self.advantages, &self.token_losses, &self.gradient, &self.loss].into_iter().flatten()
+    }
+}
+
+/// Finds the convention behind `theirs`, computed on `batch` at log-probabilities `logps` in flat order.
+///
+/// A loss is explained with their advantages where these are given, else with the advantages of each convention in turn.
+///
+/// # Panics
+/// If a list of `theirs` or `logps` does not have one entry per token.
+pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &Assumptions) -> Diagnosis {
+    let lengths: Vec<usize> = batch.iter().flat_map(|g| &g.responses).map(|r| r.len()).collect();
+    let rows = [&theirs.advantages, &theirs.token_losses, &theirs.gradient];
+    for rows in rows.into_iter().flatten() {
+        assert!(rows.iter().map(Vec::len).eq(lengths.iter().copied()), "one number per token");
+    }
+    let known = advantages::known(batch);
+    let credits = match &theirs.advantages {
+        Some(given) => vec![advantages::Credited::given(given.clone())],
+        None => known.clone(),
+    };
+    let search = losses::Search::new(batch, logps, &credits, assumed);
+    Diagnosis {
+        advantages: theirs.advantages.as_ref().map(|given| advantages::explain(&known, given, assumed)),
+        token_losses: theirs.token_losses.as_ref().map(|given| search.token_losses(given)),
+        gradient: theirs.gradient.as_ref().map(|given| search.gradient(given)),
+        loss: theirs.loss.map(|given| search.loss(given)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(what: &str, error: f64, factor: f64) -> Candidate {
+        let (what, command) = (what.to_owned(), what.to_owned());
+        Candidate { what, command, labels: Vec::new(), error, place: None, factor, beta: 0.0 }
+    }
+
+    fn kept(tried: &[Candidate]) -> Vec<&str> {
+        let found = Found::from("gradient", tried.to_vec(), 1e-6);
+        assert_eq!((found.tried, found.nearest), (tried.len(), None));
+        let name = |c: Candidate| tried.iter().position(|t| *t == c).expect("one of them");
+        found.matches.into_iter().map(name).map(|i| tried[i].what.as_str()).collect()
+    }
+
+    #[test]
+    fn of_explanations_that_fit_alike_those_without_a_factor_stay_then_those_with_a_whole_one() {
+        let [plain, near] = [candidate("plain", 1e-13, 1.0), candidate("near", 1e-13, 1.0 + 5e-6)];
+        let [twice, third] = [candidate("twice", 1e-13, 2.0), candidate("third", 1e-13, 1.0 / 3.0)];
+        let [odd, turned] = [candidate("odd", 1e-13, 0.7), candidate("turned", 1e-13, -2.0)];
+        let all = [&odd, &third, &near, &twice, &plain, &turned].map(Clone::clone);
+        assert_eq!(kept(&all), ["near", "plain"]);
+        assert_eq!(kept(&[odd.clone(), third.clone(), twice.clone(), turned.clone()]), ["third", "twice"]);
+        assert_eq!(kept(&[odd.clone(), twice.clone()]), ["twice"]);
+        assert_eq!(kept(&[odd.clone(), third]), ["third"]);
+        // Whole within the same share of a large number.
+        assert_eq!(kept(&[odd.clone(), candidate("many", 1e-13, 64.0005)]), ["many"]);
+        assert_eq!(kept(&[odd.clone(), candidate("no number", 1e-13, 64.005)]), ["odd", "no number"]);
+        assert_eq!(kept(&[odd.clone(), turned]), ["odd", "turned"]);
+        // One explanation is told once; the same words under another command are another.
+        let other = Candidate { command: "with other settings".to_owned(), ..odd.clone() };
+        assert_eq!(kept(&[odd.clone(), odd.clone(), other]), ["odd", "odd"]);
+    }
+
+    #[test]
+    fn explanations_that_fit_worse_are_dropped_and_none_within_the_tolerance_leaves_the_nearest() {
+        let [best, alike, worse] =
+            [1e-11, 2.9e-10, 3.1e-10].map(|error| candidate(&format!("{error}"), error, 1.0));
+        assert_eq!(kept(&[worse.clone(), alike, best]), ["0.00000000001", "0.00000000029"]);
+        let at = Found::from("loss", vec![candidate("at", 1e-6, 1.0)], 1e-6);
+        assert_eq!((at.matches.len(), at.nearest), (1, None));
+        let above =
+            Found::from("loss", vec![candidate("far", 2e-6, 1.0), candidate("near", 1.1e-6, 1.0)], 1e-6);
+        assert_eq!(above.matches, []);
+        assert_eq!(above.nearest.map(|c| c.what).as_deref(), Some("near"));
+    }
+}

@@ -1,0 +1,144 @@
+//! The evidence the laboratory can give, exactly, for any response of a [`Tree`].
+//!
+//! | evidence | what it is here | file |
+//! | --- | --- | --- |
+//! | entropies | `-Σ_a π log π` at each prefix | [`Oracle::entropies`] |
+//! | collisions | `Σ_a π²` at each prefix | [`collisions`] |
+//! | values | the exact critic, or a noisy or constant one | [`critic`] |
+//! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
+//! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
+//! | hidden | a fixed function of the prefix, where it is asked for | [`features`] |
+//!
+//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`MaskableEvidence`](super::MaskableEvidence)
+//! gives them for [`Maskable`](super::Maskable). A method that takes any function of the prefix for a state gets one by [`Exact::with_states`].
+
+pub mod collisions;
+pub mod critic;
+pub mod features;
+pub mod rollouts;
+pub mod teacher;
+
+use std::convert::Infallible;
+
+use super::{EdgeId, LeafId, Oracle, RewardKind, Tabular, Tree};
+use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
+
+/// Gives the evidence of a response under the policy that sampled it.
+pub trait Provider: Sync + std::fmt::Debug {
+    /// The evidence of response `leaf`, whose edges are `path`.
+    fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence;
+
+    /// What it provides, tokens included.
+    fn kinds(&self) -> Vec<EvidenceKind>;
+}
+
+/// The numbers of one kind of evidence for every place of a tree.
+#[derive(Clone, Debug, PartialEq)]
+enum Numbers {
+    /// One per prefix: what is known before a token.
+    PerNode(Vec<f64>),
+    /// One per token of a prefix.
+    PerEdge(Vec<f64>),
+}
+
+/// Every kind of evidence a table gives, exactly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exact {
+    /// What it provides: a kind that stands here is given, in the form that its declaration says.
+    given: Vec<(EvidenceKind, Numbers)>,
+    /// What stands for the hidden state after each edge, where something does.
+    states: Option<Vec<Vec<f64>>>,
+    edge_node: Vec<usize>,
+}
+
+impl Exact {
+    /// The evidence of the oracle's policy, with the exact critic.
+    pub fn new(oracle: &Oracle) -> Exact {
+        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
+        use Numbers::{PerEdge, PerNode};
+        let tree = oracle.tree;
+        let successes = rollouts::expected(oracle);
+        let teacher = (tree.reward_kind() == RewardKind::Binary)
+            .then(|| (TeacherLogps, PerEdge(teacher::log_probs(oracle, &successes))));
+        let always = [
+            (Entropies, PerNode(oracle.entropies())),
+            (Values, PerNode(oracle.v.clone())),
+            (Collisions, PerNode(collisions::per_node(oracle))),
+            (Steps, PerNode(successes)),
+        ];
+        Exact {
+            given: always.into_iter().chain(teacher).collect(),
+            states: None,
+            edge_node: tree.edges().map(|e| tree.edge_node(e)).collect(),
+        }
+    }
+
+    /// The same with another critic, one value per node.
+    ///
+    /// # Panics
+    /// If there is not one value per node.
+    pub fn with_critic(mut self, values: Vec<f64>) -> Exact {
+        for (kind, numbers) in &mut self.given {
+            if let (EvidenceKind::Values, Numbers::PerNode(old)) = (*kind, numbers) {
+                assert_eq!(values.len(), old.len(), "one value per node");
+                old.clone_from(&values);
+            }
+        }
+        self
+    }
+
+    /// The same with hidden states: one vector per edge, of the prefix that ends with it. [`features`] has some.
+    ///
+    /// # Panics
+    /// If there is not one vector per edge.
+    pub fn with_states(mut self, states: Vec<Vec<f64>>) -> Exact {
+        assert_eq!(states.len(), self.edge_node.len(), "one state per edge");
+        self.states = Some(states);
+        self
+    }
+
+    /// What a table of this tree provides.
+    pub fn kinds_on(tree: &Tree) -> Vec<EvidenceKind> {
+        Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
+    }
+}
+
+impl Provider for Exact {
+    fn evidence(&self, _: LeafId, path: &[EdgeId]) -> Evidence {
+        let Ok(evidence) = Evidence::read(&mut AlongPath { exact: self, path });
+        evidence
+    }
+
+    fn kinds(&self) -> Vec<EvidenceKind> {
+        let given = self.given.iter().map(|(kind, _)| *kind);
+        let hidden = self.states.iter().map(|_| EvidenceKind::Hidden);
+        std::iter::once(EvidenceKind::Tokens).chain(given).chain(hidden).collect()
+    }
+}
+
+/// The evidence of one response.
+struct AlongPath<'a> {
+    exact: &'a Exact,
+    path: &'a [EdgeId],
+}
+
+impl EvidenceSource for AlongPath<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        let along = |numbers: &Numbers| match numbers {
+            Numbers::PerNode(at) => self.path.iter().map(|&e| at[self.exact.edge_node[e]]).collect(),
+            Numbers::PerEdge(at) => self.path.iter().map(|&e| at[e]).collect(),
+        };
+        Ok(self.exact.given.iter().find(|(given, _)| *given == kind).map(|(_, numbers)| along(numbers)))
+    }
+
+    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        Ok(self.numbers(kind)?.map(|values| rollouts::every_token(&values)))
+    }
+
+    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        let states = self.exact.states.as_ref();
+        Ok(states.map(|states| self.path.iter().map(|&e| states[e].clone()).collect()))
+    }
+}

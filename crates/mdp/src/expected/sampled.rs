@@ -1,0 +1,83 @@
+//! [`sampled`]: the expected update by simulation, with standard errors.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::{Evaluated, Expected, Situation};
+use grpo_lambda::group::Group;
+use crate::{Sampler, sample_reward};
+use grpo_lambda::method::{Method, evaluate};
+
+/// An expected update estimated from simulated groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampled {
+    /// Means and variances per edge (`n-1` in the denominator).
+    pub estimate: Expected,
+    /// Standard error of `estimate.update` per edge.
+    pub standard_error: Vec<f64>,
+    /// Standard error of the trace of the covariance.
+    pub total_variance_se: f64,
+    /// Number of groups simulated.
+    pub groups: usize,
+}
+
+/// The expected update and its variance estimated from `groups` simulated groups, for any method on any MDP.
+///
+/// # Panics
+/// If `groups < 2`.
+pub fn sampled(method: &dyn Method, situation: &Situation, groups: usize, seed: u64) -> Sampled {
+    assert!(groups >= 2, "a variance needs at least two groups");
+    let evaluated = Evaluated::new(situation);
+    let tree = evaluated.tree;
+    let sampler = Sampler::new(tree, situation.behaviour);
+    let draw = |rng: &mut ChaCha8Rng| {
+        let (mut responses, mut logps, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..evaluated.group_size {
+            let mut path = Vec::new();
+            let leaf = sampler.sample_into(rng, &mut path);
+            let reward = sample_reward(tree, leaf, rng);
+            responses.push(evaluated.response(leaf, &path, reward));
+            logps.push(path.iter().map(|&e| evaluated.current.log_probs[e]).collect::<Vec<_>>());
+            paths.push(path);
+        }
+        let batch = evaluate(method, &[Group { responses }], &logps);
+        let mut per_edge = vec![0.0; tree.edge_count()];
+        for (path, dlogps) in paths.iter().zip(&batch.dlogps) {
+            for (&edge, d) in path.iter().zip(dlogps) {
+                per_edge[edge] -= d;
+            }
+        }
+        per_edge
+    };
+
+    let n = groups as f64;
+    let edges = tree.edge_count();
+    let (mut weights, mut mean, mut squares) = (vec![0.0; edges], vec![0.0; edges], vec![0.0; edges]);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for i in 0..groups {
+        let per_edge = draw(&mut rng);
+        for (edge, step) in evaluated.pull_back(&per_edge).into_iter().enumerate() {
+            weights[edge] += per_edge[edge] / n;
+            // Welford's update keeps the variance accurate where the mean is large.
+            let before = step - mean[edge];
+            mean[edge] += before / (i as f64 + 1.0);
+            squares[edge] += before * (step - mean[edge]);
+        }
+    }
+    let variance: Vec<f64> = squares.iter().map(|s| s / (n - 1.0)).collect();
+    let total: f64 = variance.iter().sum();
+    // The same stream again, for the spread of the squared distance to the mean.
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut spread = 0.0;
+    for _ in 0..groups {
+        let step = evaluated.pull_back(&draw(&mut rng));
+        let distance: f64 = step.iter().zip(&mean).map(|(s, m)| (s - m).powi(2)).sum();
+        spread += (distance - total).powi(2);
+    }
+    Sampled {
+        standard_error: variance.iter().map(|v| (v / n).sqrt()).collect(),
+        total_variance_se: (spread / (n - 1.0) / n).sqrt(),
+        estimate: Expected { update: mean, credit: evaluated.per_visit(&weights), variance },
+        groups,
+    }
+}

@@ -1,0 +1,78 @@
+//! The token-MDP: what a response tree is, a tabular policy on it, and the exact oracle.
+//!
+//! A *state* is a prefix of a response, an *action* is its next token, transitions are
+//! deterministic (append the token), and an episode is one response: a token sequence that ends
+//! with EOS or is cut at the horizon `H`. The reward comes with the last token. Such an MDP is a
+//! tree, so that every quantity of the theory is a finite sum:
+//!
+//! ```text
+//! Q(s,a)  = E[R | y]              if s,a completes the response y
+//!         = γ V(s')               otherwise, s' = s followed by a
+//! V(s)    = Σ_a π(a|s) Q(s,a)     = E[γ^(T-1-t) R | s_t = s]
+//! J       = V(s_0)                s_0 = the prompt
+//! ∂J/∂θ(s,a) = γ^t d(s) π(a|s) (Q(s,a) - V(s))      t = depth of s, d(s) = P(the response passes s)
+//! ```
+//!
+//! | item | what it is |
+//! | --- | --- |
+//! | [`Tree`], [`Rules`] | the MDP in flat arrays, and its builder |
+//! | [`Tabular`] | one logit per edge (prefix, token) |
+//! | [`Sampler`] | seeded responses from a policy |
+//! | [`Oracle`] | `V`, `Q`, `A`, `d`, `J`, `∇J`, leaf probabilities, expectations; survival and the value process |
+//! | [`Optimal`] | the best deterministic policy, `J*` |
+//! | [`TableMdp`] | plain data from which a user's own MDP is built and validated |
+//! | [`expected`] | the exact expected update of any registered method, three ways |
+//! | [`evidence`] | what methods ask for beyond rewards, exactly |
+//! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
+//! | [`Answers`] | the distribution of the answer given each prefix, and exact counterfactuals of a token: what those scores stand for |
+//! | [`PromptPolicy`] | one-token answers to many prompts, with parameters that prompts share: what an update for one does to another |
+//! | [`TabularLearner`] | a tabular policy under the training step of [`grpo_lambda::learner`] |
+//! | [`zoo`] | named MDPs, each of which shows one thing |
+//!
+//! ```
+//! use grpo_lambda_mdp::{Optimal, Oracle, zoo, zoo::Family};
+//! let pivot = zoo::Pivot::default();
+//! let tree = pivot.tree()?;
+//! let oracle = Oracle::new(&tree, &pivot.initial(&tree));
+//! assert!((oracle.j - 0.5).abs() < 1e-12);
+//! assert_eq!(Optimal::new(&tree).j, 1.0);
+//! # Ok::<(), grpo_lambda_mdp::TreeError>(())
+//! ```
+
+mod answers;
+mod build;
+mod draw;
+mod error;
+pub mod evidence;
+pub mod expected;
+mod limits;
+mod maskable;
+mod optimal;
+mod oracle;
+mod policy;
+mod process;
+mod prompts;
+mod sample;
+mod table_mdp;
+#[cfg(test)]
+mod testing;
+mod tilt;
+mod train;
+mod tree;
+pub mod zoo;
+
+pub use answers::Answers;
+pub use build::Rules;
+pub use error::TreeError;
+pub use limits::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON};
+pub use maskable::{Maskable, MaskableEvidence};
+pub use optimal::Optimal;
+pub use oracle::Oracle;
+pub use policy::Tabular;
+pub use process::ProcessStep;
+pub use prompts::PromptPolicy;
+pub use sample::{Sampler, sample_reward};
+pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
+pub use tilt::has_success_rate;
+pub use train::TabularLearner;
+pub use tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};
