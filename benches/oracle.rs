@@ -7,9 +7,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, zoo};
-use grpo_lambda::methods;
 
 fn enumeration(c: &mut Criterion) {
     let mut group = c.benchmark_group("oracle");

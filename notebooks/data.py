@@ -1,6 +1,6 @@
 """How the notebooks read the committed results: every file and column by name, refused if it is not there.
 
-`sims/tests/report/notebooks.rs` reads the calls of `read` out of the notebooks, so they are written with literals:
+`sims/claims/tests/report/notebooks.rs` reads the calls of `read` out of the notebooks, so they are written with literals:
 `read("learning.csv", columns=["method", "gain"])`.
 """
 

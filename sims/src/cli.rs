@@ -1,19 +1,20 @@
 //! The command line of `sim`.
 
-use crate::atlas;
-use crate::estimate::{self, EstimateArgs};
-use crate::experiment::Experiment;
-use crate::experiments::REGISTRY;
-use crate::failure::{Failure, quoted};
-use crate::mdp_command::{self, MdpArgs};
-use crate::methods_list::{self, MethodsArgs};
-use crate::museum::{self, MuseumArgs};
-use crate::report;
-use crate::run::{self, DEFAULT_SEED, Options};
-use crate::terminal;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_claims::atlas;
+use grpo_lambda_claims::experiment::Experiment;
+use grpo_lambda_claims::experiments::REGISTRY;
+use grpo_lambda_claims::report;
+use grpo_lambda_claims::run::{self, Options};
+use grpo_lambda_tools::DEFAULT_SEED;
+use grpo_lambda_tools::estimate::{self, EstimateArgs};
+use grpo_lambda_tools::failure::{Failure, quoted};
+use grpo_lambda_tools::mdp_command::{self, MdpArgs};
+use grpo_lambda_tools::methods_list::{self, MethodsArgs};
+use grpo_lambda_tools::museum::{self, MuseumArgs};
+use grpo_lambda_tools::terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,7 +82,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
 }
 
 /// Runs `sim` with the arguments of the process.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => execute(&cli),
         Err(error) => refuse(&error),
@@ -232,7 +233,7 @@ fn list(experiments: &[&Experiment]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Report;
+    use grpo_lambda_claims::experiment::Report;
 
     const fn named(id: &'static str) -> Experiment {
         Experiment { id, title: "", claim: "", source: "", run: |_| Ok(Report::default()) }

@@ -1,10 +1,10 @@
 //! Claim `atlas_learning`: which names are one update on policy, and what exact values buy.
 
 use grpo_lambda::learner::iterate;
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, compare, implied};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Oracle, TabularLearner};
-use grpo_lambda::methods;
 
 /// The logits after some updates on `eos_hazard`, whose responses differ in length.
 fn learned(words: &str) -> Vec<f64> {

@@ -1,10 +1,10 @@
 //! A lucky guess after a flawed step: what a trace can and cannot do about it.
 
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::{Family, Fork, LuckyGuess};
-use grpo_lambda::methods;
 
 /// First edges of the prompt in [`LuckyGuess`] and in a fork whose second branch is flawed.
 const SOUND: usize = 0;

@@ -1,12 +1,12 @@
 //! Off-policy: the trust region of a trace, and what is left of the policy gradient.
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda_mdp::expected::{Situation, implied};
-use grpo_lambda_mdp::zoo::{Family, Fork};
-use grpo_lambda_mdp::{Oracle, Tabular};
 use grpo_lambda::methods;
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Trace};
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::zoo::{Family, Fork};
+use grpo_lambda_mdp::{Oracle, Tabular};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,10 +1,10 @@
 //! Token weights: which of them rescale the policy gradient, and the most a group can be worth.
 
+use grpo_lambda::methods;
+use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::{Family, Fork, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods;
-use grpo_lambda::trace::{Recent, Trace};
 
 fn random(seed: u64) -> (Tree, Tabular) {
     let family = Random { seed, symbols: 2, horizon: 4, ..Random::default() };

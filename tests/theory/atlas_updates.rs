@@ -1,9 +1,9 @@
 //! Claim `atlas_updates`: what the MDPs of the atlas show, by the exact expected update.
 
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods;
 
 use crate::tolerance::{IDENTITY, assert_close};
 

@@ -1,11 +1,11 @@
 //! The bound of Lemma 1, added to the advantage.
 
 use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{self, Coupling, Credit, Loss, Method};
+use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_mdp::expected::{Expected, Situation, enumerated, implied};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Target, Tree};
-use grpo_lambda::methods::{self, Coupling, Credit, Loss, Method};
-use grpo_lambda::trace::{Recent, Trace};
 
 /// A method with `1 - Π_{k<t} (1 - π(EOS|s_k))` added to the advantage of token `t`.
 #[derive(Debug)]

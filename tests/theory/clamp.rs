@@ -1,9 +1,9 @@
 //! The clamp of advantages at -0.1.
 
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Expected, Situation, compare, cosine, implied};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular, Tree, zoo};
-use grpo_lambda::methods;
 
 fn update(name: &str, settings: &str, tree: &Tree, policy: &Tabular, group: usize) -> Expected {
     let method = methods::parse(name, &format!("reduction=response_sum {settings}")).expect("valid").method;

@@ -1,10 +1,10 @@
 //! The clip of the main text against the one the algorithms print.
 
+use grpo_lambda::methods;
+use grpo_lambda::surrogate::Surrogate;
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods;
-use grpo_lambda::surrogate::Surrogate;
 use proptest::prelude::*;
 
 const PPO: Surrogate = Surrogate::Clip { low: 0.2, high: 0.2 };

@@ -1,8 +1,10 @@
 //! Claim `conventions`: the table of conventions is right where it can be checked, and the search names the one behind given numbers.
 
-use grpo_lambda_conventions::{self as conventions, Assumptions, Diagnosis, Found, Rows, Scope, Theirs, diagnose};
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
+use grpo_lambda_conventions::{
+    self as conventions, Assumptions, Diagnosis, Found, Rows, Scope, Theirs, diagnose,
+};
 use std::path::Path;
 
 #[test]

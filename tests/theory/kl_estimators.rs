@@ -1,9 +1,9 @@
 //! Which KL gradient each estimator is in expectation.
 
 use grpo_lambda::kl::Kl;
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, zoo};
-use grpo_lambda::methods;
 use proptest::prelude::*;
 
 fn softmax(logits: &[f64]) -> Vec<f64> {

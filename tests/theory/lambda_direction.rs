@@ -1,10 +1,10 @@
 //! λ trades bias for variance: with which critic, and in which direction.
 
 use grpo_lambda::advantage::gae;
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Target, Tree};
-use grpo_lambda::methods;
 
 const LAMBDAS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 const EXACT: f64 = 1e-12;

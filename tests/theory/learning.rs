@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::{Policy, Scored, iterate};
-use grpo_lambda_mdp::expected::{Situation, implied};
-use grpo_lambda_mdp::{Oracle, TabularLearner, zoo, zoo::Family};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::metrics::Metrics;
+use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::{Oracle, TabularLearner, zoo, zoo::Family};
 
 const GROUP: usize = 8;
 

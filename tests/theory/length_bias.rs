@@ -1,10 +1,10 @@
 //! Weights that depend on the length of a response, and what they do to preferences.
 
+use grpo_lambda::methods;
+use grpo_lambda::trace::{Both, Recent, Trace};
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::zoo::{self, Branch, Family, Fork};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods;
-use grpo_lambda::trace::{Both, Recent, Trace};
 
 const EXACT: f64 = 1e-12;
 

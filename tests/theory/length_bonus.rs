@@ -1,9 +1,9 @@
 //! The hidden length bonus: what the trace does to the length of responses when rewards say nothing.
 
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazardDependent, Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods;
 
 const EXACT: f64 = 1e-12;
 

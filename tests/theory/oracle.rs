@@ -1,13 +1,11 @@
 //! The exact expected update: three ways of computing it agree, and it is what theory says it is.
 
 use grpo_lambda::group::{Evidence, EvidenceKind};
+use grpo_lambda::methods::{self, Coupling, REGISTRY};
 use grpo_lambda_mdp::evidence::{Exact, Provider};
-use grpo_lambda_mdp::expected::{
-    self, ExpectedError, Situation, enumerated, implied, implied_mean, sampled,
-};
+use grpo_lambda_mdp::expected::{self, ExpectedError, Situation, enumerated, implied, implied_mean, sampled};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
-use grpo_lambda::methods::{self, Coupling, REGISTRY};
 
 /// Largest absolute difference.
 fn gap(a: &[f64], b: &[f64]) -> f64 {

@@ -1,9 +1,9 @@
 //! Prefix RLOO: unbiased at every group size, and with less variance than RLOO.
 
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied};
 use grpo_lambda_mdp::zoo::{Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods;
 
 const EXACT: f64 = 1e-12;
 

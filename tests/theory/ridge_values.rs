@@ -1,11 +1,11 @@
 //! Ridge RLOO: unbiased at every group size whatever the states are, and its limits.
 
 use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{self, Method};
 use grpo_lambda_mdp::evidence::{Exact, features};
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied, multisets};
 use grpo_lambda_mdp::zoo::{self, Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use grpo_lambda::methods::{self, Method};
 
 const EXACT: f64 = 1e-12;
 

@@ -1,8 +1,8 @@
 //! Theorem 1: `Σ_t A_GAE,t ∇_t = Σ_t δ_t ε_t`.
 
 use grpo_lambda::advantage::{Delta, gae, td_errors};
-use grpo_lambda_mdp::{Oracle, Tabular, zoo};
 use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace, scan};
+use grpo_lambda_mdp::{Oracle, Tabular, zoo};
 use num_rational::Ratio;
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! The numbers of an evaluation: as a table for a terminal, as CSV and as JSON.
 
 use comfy_table::presets;
-use grpo_lambda_stats::{Interval, mean_of_independent};
 use grpo_lambda_stats::table::{Cell, Table, significant};
+use grpo_lambda_stats::{Interval, mean_of_independent};
 use serde_json::{Map, Value, json};
 
 use super::benchmark::PAPER;

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_stats::table::significant;
 use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda_stats::table::significant;
 use serde_json::{Map, Value, json};
 
 use super::RunError;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_stats::mean;
-use grpo_lambda_stats::table::significant;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::mean;
+use grpo_lambda_stats::table::significant;
 
 use crate::study::curves::{Points, half_window, smooth};
 use crate::study::record::{RecordError, RunRecord};

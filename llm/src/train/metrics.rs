@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use grpo_lambda_stats::{self as stats, Interval};
 use grpo_lambda_decoder::optim::StepOutcome;
+use grpo_lambda_stats::{self as stats, Interval};
 
 use crate::config::Config;
 use crate::eval::Evaluation;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_stats::Interval;
 use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_stats::Interval;
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;

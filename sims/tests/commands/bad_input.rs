@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 use assert_cmd::Command;
-use grpo_lambda_sims::experiments::REGISTRY;
+use grpo_lambda_claims::experiments::REGISTRY;
 
 /// Arguments, standard input, what the line must contain.
 type Case<'a> = (&'a [&'a str], &'a [u8], &'a [&'a str]);

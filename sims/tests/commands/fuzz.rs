@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use grpo_lambda_mdp::Oracle;
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_sims::estimate::{self, against};
-use grpo_lambda_sims::mdp_file;
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_tools::estimate::{self, against};
+use grpo_lambda_tools::mdp_file;
 use serde_json::Value;
 
 use crate::fuzzer::{fuzz, texts};

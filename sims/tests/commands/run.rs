@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
+use grpo_lambda_claims::experiment::{Context, Experiment, Finding, Report, Verdict};
+use grpo_lambda_claims::figure::{Figure, Mark, Panel};
+use grpo_lambda_claims::run::{Options, run};
 use grpo_lambda_stats::table::Table;
-use grpo_lambda_sims::experiment::{Context, Experiment, Finding, Report, Verdict};
-use grpo_lambda_sims::figure::{Figure, Mark, Panel};
-use grpo_lambda_sims::run::{Options, run};
 use std::fs;
 use std::path::Path;
 

@@ -5,8 +5,8 @@ use grpo_lambda::methods::{Configured, Credit, TokenTerm};
 use grpo_lambda::settings::Settings;
 use grpo_lambda::surrogate::Region;
 use grpo_lambda_stats::table::significant;
-use grpo_lambda_sims::estimate::{self, Estimate, Lines};
-use grpo_lambda_sims::groups::Line;
+use grpo_lambda_tools::estimate::{self, Estimate, Lines};
+use grpo_lambda_tools::groups::Line;
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::wasm_bindgen;
 

@@ -3,7 +3,7 @@
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::REGISTRY;
 use grpo_lambda::token_weights::assumed;
-use grpo_lambda_sims::methods_list::to_json;
+use grpo_lambda_tools::methods_list::to_json;
 use serde_json::{Value, json};
 
 use crate::configure;

@@ -1,6 +1,6 @@
 //! Which convention gives another trainer's numbers: `sim estimate --against`.
 
-use grpo_lambda_sims::estimate::{against as search, lines};
+use grpo_lambda_tools::estimate::{against as search, lines};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{GROUPS, THEIRS, configure};
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_convention_is_named_and_a_wrong_line_is_refused_with_its_file() {
-        let verl = grpo_lambda_sims::estimate::printed(
+        let verl = grpo_lambda_tools::estimate::printed(
             &configure("grpo", "std_preset=verl").unwrap(),
             "",
             LINE.as_bytes(),

@@ -17,7 +17,7 @@ pub use credit::Profile;
 pub use truth::{Task, length_bonus, tasks};
 
 use grpo_lambda::methods::Configured;
-use grpo_lambda_sims::method_args::MethodArgs;
+use grpo_lambda_tools::method_args::MethodArgs;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 /// The names that messages give the texts of the page, as if they were files.

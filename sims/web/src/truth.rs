@@ -1,13 +1,13 @@
 //! A task, its exact values, and the expected update of a method on it.
 
 use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{Comparison, Expected, Situation, compare};
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
-use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_sims::experiments::length_bonus::horizon::{HORIZONS, POLICIES, at_horizon};
-use grpo_lambda_sims::mdp_command::expectation;
-use grpo_lambda_sims::mdp_file;
+use grpo_lambda_tools::length_direction::{HORIZONS, POLICIES, at_horizon};
+use grpo_lambda_tools::mdp_command::expectation;
+use grpo_lambda_tools::mdp_file;
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -201,7 +201,7 @@ pub fn length_bonus(policy: usize, horizon: usize) -> Result<String, String> {
         return Err(format!("horizon = {horizon}; must be from 2 to 256"));
     }
     let points = at_horizon(policy, horizon);
-    let arm = |p: &grpo_lambda_sims::experiments::length_bonus::horizon::Point| json!({ "arm": p.arm, "cosine": p.cosine, "cosine_length": p.cosine_length, "mean_length": p.mean_length });
+    let arm = |p: &grpo_lambda_tools::length_direction::Point| json!({ "arm": p.arm, "cosine": p.cosine, "cosine_length": p.cosine_length, "mean_length": p.mean_length });
     crate::json(&points.iter().map(arm).collect::<Vec<Value>>())
 }
 

@@ -2,12 +2,12 @@
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::Policy;
-use grpo_lambda_mdp::zoo::{Chain, Family};
-use grpo_lambda_mdp::{Tabular, TabularLearner};
 use grpo_lambda::method::{Coupling, Credit, Loss, Method};
 use grpo_lambda::methods;
 use grpo_lambda::surrogate::Region;
 use grpo_lambda::token_weights::neutral;
+use grpo_lambda_mdp::zoo::{Chain, Family};
+use grpo_lambda_mdp::{Tabular, TabularLearner};
 
 /// Only the required parts of a method, so that what is provided is computed the long way.
 #[derive(Debug)]

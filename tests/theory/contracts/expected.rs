@@ -1,10 +1,10 @@
 //! Sampled and compared updates against formulas in plain arithmetic.
 
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{
     Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
 };
 use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo, zoo::Family};
-use grpo_lambda::methods;
 
 fn task() -> (Tree, Tabular) {
     let family = zoo::Chain::default();

@@ -1,5 +1,7 @@
 //! Evidence, policies and sums of the laboratory against their definitions.
 
+use grpo_lambda::methods;
+use grpo_lambda::trace::Trace;
 use grpo_lambda_mdp::evidence::rollouts::Completions;
 use grpo_lambda_mdp::evidence::{Provider, critic, features};
 use grpo_lambda_mdp::expected::{Product, Situation, implied, sampled};
@@ -7,8 +9,6 @@ use grpo_lambda_mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Par
 use grpo_lambda_mdp::{
     EdgeId, Maskable, Oracle, PromptPolicy, RewardKind, Rules, Tabular, Tree, has_success_rate,
 };
-use grpo_lambda::methods;
-use grpo_lambda::trace::Trace;
 
 fn chain() -> Tree {
     Chain::default().tree().expect("defaults")

@@ -1,11 +1,11 @@
 //! Names and equations that pages and messages are made of.
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_conventions as conventions;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::Provenance;
 use grpo_lambda::token_weights::assumed;
 use grpo_lambda::trace::{Token, Trace};
+use grpo_lambda_conventions as conventions;
 
 #[test]
 fn names_in_tables() {

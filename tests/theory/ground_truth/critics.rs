@@ -2,11 +2,11 @@
 
 use super::{EXACT, gap, parallel, tiny};
 use grpo_lambda::group::StepValue;
+use grpo_lambda::{learner::iterate, methods};
 use grpo_lambda_mdp::evidence::{Exact, Provider, critic, rollouts};
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Sampler, Tabular, TabularLearner, Tree, zoo, zoo::Family};
-use grpo_lambda::{learner::iterate, methods};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 

@@ -7,10 +7,10 @@ mod off_policy;
 mod tempo;
 mod trees;
 
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, cosine, enumerated, implied};
 use grpo_lambda_mdp::zoo::RandomRewards;
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
-use grpo_lambda::methods;
 
 /// Two exact computations of the same sum.
 const EXACT: f64 = 1e-12;

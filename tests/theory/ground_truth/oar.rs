@@ -2,10 +2,10 @@
 
 use super::{EXACT, cosine};
 use crate::atlas_oar::answering;
+use grpo_lambda::methods;
 use grpo_lambda_mdp::evidence::Provider;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tree, zoo, zoo::Family};
-use grpo_lambda::methods;
 
 fn laboratory(seed: u64) -> (Tree, Maskable) {
     let family = zoo::Random { seed, symbols: 3, horizon: 4, eos: 0.5, ..zoo::Random::default() };

@@ -1,11 +1,11 @@
 //! Off-policy, unclipped: which traces give the policy gradient of the policy being updated.
 
 use super::{EXACT, gap, tiny};
+use grpo_lambda::trace::{Recent, RowNormalised, Sequence, Token, Trace};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::Tabular;
 use grpo_lambda_mdp::expected::{Product, RatioCredit, under_ratios};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities};
-use grpo_lambda::trace::{Recent, RowNormalised, Sequence, Token, Trace};
 
 /// Largest error of `E_mu sum_t grad(tau_t) credit_t` against `grad J` of the current policy.
 fn error(trace: &dyn Trace, credit: RatioCredit, seed: u64) -> f64 {

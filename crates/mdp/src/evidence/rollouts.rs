@@ -6,8 +6,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{Exact, Provider};
-use grpo_lambda::group::{Evidence, EvidenceKind, StepValue};
 use crate::{EdgeId, LeafId, Oracle, Sampler, Tabular, Target, sample_reward};
+use grpo_lambda::group::{Evidence, EvidenceKind, StepValue};
 
 /// The mean reward to come per node, not discounted: what infinitely many completions would average.
 pub fn expected(oracle: &Oracle) -> Vec<f64> {

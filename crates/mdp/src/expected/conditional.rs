@@ -4,8 +4,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Evaluated, Situation};
-use grpo_lambda::group::Group;
 use crate::{Sampler, sample_reward};
+use grpo_lambda::group::Group;
 use grpo_lambda::method::Method;
 
 /// An expected update whose other responses were simulated.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Evaluated, Expected, ExpectedError, Situation};
-use grpo_lambda::group::{Group, Response};
 use crate::LeafId;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::method::{Coupling, Credit, Method};
 
 /// Limit on (token weights computed): a few seconds.

@@ -4,8 +4,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Evaluated, Expected, Situation};
-use grpo_lambda::group::Group;
 use crate::{Sampler, sample_reward};
+use grpo_lambda::group::Group;
 use grpo_lambda::method::{Method, evaluate};
 
 /// An expected update estimated from simulated groups.

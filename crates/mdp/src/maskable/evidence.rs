@@ -1,9 +1,9 @@
 //! [`MaskableEvidence`]: what methods ask for beyond rewards, of a [`Maskable`] policy.
 
 use super::Maskable;
-use grpo_lambda::group::{Evidence, EvidenceKind};
 use crate::evidence::{Exact, Provider};
 use crate::{EdgeId, LeafId, Oracle, Tree};
+use grpo_lambda::group::{Evidence, EvidenceKind};
 
 /// The evidence of a [`Maskable`] policy: everything a table gives, both scores, and its hidden units.
 #[derive(Clone, Debug)]

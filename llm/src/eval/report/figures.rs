@@ -1,7 +1,7 @@
 //! The figures of an evaluation.
 
-use grpo_lambda_stats::pass_at_k;
 use grpo_lambda_figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::pass_at_k;
 
 use crate::eval::CONFIDENCE_LEVEL;
 use crate::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};

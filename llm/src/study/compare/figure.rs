@@ -1,8 +1,8 @@
 //! The figure of a comparison.
 
 use crate::input::task::TaskSource;
-use grpo_lambda_stats::table::significant;
 use grpo_lambda_figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::table::significant;
 
 use super::bands::bands;
 use super::members::{ComparisonResult, MethodScores};

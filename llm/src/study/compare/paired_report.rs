@@ -1,9 +1,9 @@
 //! The comparison of two evaluations: as a table for a terminal, as CSV and JSON, and as a figure.
 
 use comfy_table::presets;
+use grpo_lambda_figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_figure::{Axis, Figure, Panel};
 use serde_json::{Value, json};
 
 use super::paired::{Pair, Paired, PairedDifference};

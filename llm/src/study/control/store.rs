@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_stats::table::{Cell, Table, TableError};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_stats::table::{Cell, Table, TableError};
 
 /// Why a file of results cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_stats::{Interval, wilson};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_stats::{Interval, wilson};
 use serde::{Deserialize, Serialize};
 
 use super::paper::BENCHMARKS;

@@ -1,0 +1,344 @@
+//! Who takes part: every registered method, at its defaults and in the readings that change what it does.
+
+use grpo_lambda::methods::{self, Configured, Provenance};
+use grpo_lambda_mdp::{Oracle, Target, Tree};
+
+/// What a method's credit rests on: the grouping of tables and figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Family {
+    /// One number per response.
+    Group,
+    /// Token weights or traces from positions and probabilities.
+    Trace,
+    /// Scores of a model: entropies, perturbations, a privileged teacher.
+    Score,
+    /// Values, of a critic, of fresh completions or of a prefix tree.
+    Value,
+}
+
+impl Family {
+    /// Its name in tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Family::Group => "group",
+            Family::Trace => "trace",
+            Family::Score => "score",
+            Family::Value => "value",
+        }
+    }
+}
+
+/// Where an entrant's evidence comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Source {
+    /// What a table gives: exact values, entropies, the Bayes teacher.
+    Table,
+    /// The same with a critic that errs by independent normal numbers of this standard deviation, fixed per prefix.
+    NoisyCritic(f64),
+    /// The same with the critic that says `J` everywhere.
+    ConstantCritic,
+    /// Values of steps from this many fresh completions of every prefix, every token a step.
+    Completions(usize),
+    /// The scores of a policy whose input can be masked, fitted to the task's start policy and then itself the policy that samples.
+    Masked,
+}
+
+/// What an entrant asks for beyond the responses themselves, per response.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Extra {
+    /// Nothing.
+    None,
+    /// This many passes over the response.
+    PerResponse(u32),
+    /// A pass over the response for every token but its last.
+    PerToken,
+    /// This many completions of the prefix before every token.
+    Completions(usize),
+    /// Values without error, which no number of completions gives.
+    Limit,
+}
+
+impl Extra {
+    /// In units of one response of the policy: a scored response counts one, a completion the share of a response that it writes. Infinite for
+    /// [`Extra::Limit`].
+    pub(super) fn responses(self, oracle: &Oracle) -> f64 {
+        let length = oracle.mean_length();
+        match self {
+            Extra::None => 0.0,
+            Extra::PerResponse(n) => f64::from(n),
+            Extra::PerToken => length - 1.0,
+            Extra::Completions(k) => k as f64 * remaining_along(oracle) / length,
+            Extra::Limit => f64::INFINITY,
+        }
+    }
+}
+
+/// `E[Σ_t L(s_t)]` over responses, `L(s)` the mean number of tokens that a completion of `s` writes.
+fn remaining_along(oracle: &Oracle) -> f64 {
+    let tree = oracle.tree;
+    let mut remaining = vec![1.0; tree.node_count()];
+    for node in tree.nodes().rev() {
+        for edge in tree.edges_of(node) {
+            if let Target::Node(next) = tree.target(edge) {
+                remaining[node] += oracle.probs[edge] * remaining[next];
+            }
+        }
+    }
+    tree.nodes().map(|node| oracle.visit[node] * remaining[node]).sum()
+}
+
+/// What an entrant costs per response beyond GRPO, and what it needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Scored responses: forward passes of the policy or of another model.
+    pub(super) forwards: Extra,
+    /// Completions sampled.
+    pub(super) rollouts: Extra,
+    /// What it needs, in words; `-` for nothing.
+    pub(super) needs: &'static str,
+}
+
+impl Cost {
+    /// Responses written or scored per response trained on, its own among them; at least 1.
+    pub(super) fn responses(&self, oracle: &Oracle) -> f64 {
+        1.0 + self.forwards.responses(oracle) + self.rollouts.responses(oracle)
+    }
+}
+
+/// Beyond GRPO nothing.
+const FREE: Cost = Cost { forwards: Extra::None, rollouts: Extra::None, needs: "-" };
+
+/// A method with its settings, under the name it has in tables and figures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entrant {
+    /// Its name for a reader; says `recon.` where the formulas are ours.
+    pub(super) name: &'static str,
+    /// Its name in the registry.
+    pub(super) method: &'static str,
+    /// Settings over the defaults, without those that depend on the task.
+    pub(super) settings: &'static str,
+    /// What its credit rests on.
+    pub(super) family: Family,
+    /// Where its evidence comes from.
+    pub(super) source: Source,
+    /// What it costs.
+    pub(super) cost: Cost,
+    /// Whether it compares responses in pairs at such length that only small trees can be simulated.
+    pub(super) pairwise: bool,
+}
+
+impl Entrant {
+    /// With evidence from elsewhere than the table.
+    const fn from(mut self, source: Source) -> Entrant {
+        self.source = source;
+        self
+    }
+
+    /// Compares responses in pairs, at length.
+    const fn pairwise(mut self) -> Entrant {
+        self.pairwise = true;
+        self
+    }
+
+    /// Needs this, at no cost.
+    const fn needs(mut self, needs: &'static str) -> Entrant {
+        self.cost.needs = needs;
+        self
+    }
+
+    /// Scores this much besides.
+    const fn forwards(mut self, forwards: Extra) -> Entrant {
+        self.cost.forwards = forwards;
+        self
+    }
+
+    /// Completes this much besides.
+    const fn rollouts(mut self, rollouts: Extra) -> Entrant {
+        self.cost.rollouts = rollouts;
+        self
+    }
+
+    /// The method on a task. Dr. GRPO's constant length is that of the longest response.
+    ///
+    /// # Errors
+    /// If the settings are refused.
+    pub(super) fn build(&self, tree: &Tree) -> anyhow::Result<Configured> {
+        let mut settings = self.settings.to_owned();
+        if self.method == "dr_grpo" {
+            settings += &format!(" max_length={}", tree.max_len());
+        }
+        Ok(methods::parse(self.method, &settings)?)
+    }
+
+    /// Method and settings as a command takes them.
+    pub(super) fn command(&self) -> String {
+        format!("{} {}", self.method, self.settings).trim_end().to_owned()
+    }
+
+    /// Where its formulas come from.
+    ///
+    /// # Panics
+    /// If the registry does not know it, which a test excludes.
+    pub(super) fn provenance(&self) -> Provenance {
+        methods::find(self.method).map(|spec| spec.provenance).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+pub(super) const fn entrant(
+    family: Family,
+    name: &'static str,
+    method: &'static str,
+    settings: &'static str,
+) -> Entrant {
+    Entrant { name, method, settings, family, source: Source::Table, cost: FREE, pairwise: false }
+}
+
+/// The one all others are compared with.
+pub(super) const BASELINE: &str = "GRPO";
+
+/// Plain sums without whitening: what makes generalised advantage estimation unbiased with the exact critic.
+const GAE: &str = "whiten=false reduction=response_sum";
+const CRITIC: &str = "a critic";
+const ENTROPY: &str = "entropies";
+const GROUP_TREE: &str = "shared prefixes (here: those of the group)";
+
+/// Everyone, baseline first, families together.
+pub(super) static ENTRANTS: &[Entrant] = &[
+    entrant(Family::Group, BASELINE, "grpo", "reduction=token_mean"),
+    entrant(Family::Group, "GRPO, 1/T", "grpo", "reduction=response_mean"),
+    entrant(Family::Group, "GRPO, clamp -0.1", "grpo", "reduction=token_mean clamp=-0.1"),
+    entrant(Family::Group, "Dr. GRPO", "dr_grpo", ""),
+    entrant(Family::Group, "RLOO", "rloo", ""),
+    entrant(Family::Group, "GRPO, batch std", "grpo_batch_std", ""),
+    entrant(Family::Group, "DAPO", "dapo", "").needs("resampled groups (not modelled here)"),
+    entrant(Family::Group, "BNPO (token mean)", "bnpo", ""),
+    entrant(Family::Group, "BNPO (beta)", "bnpo_beta", ""),
+    entrant(Family::Group, "GSPO", "gspo", ""),
+    entrant(Family::Group, "GSPO-token", "gspo_token", ""),
+    entrant(Family::Group, "CISPO", "cispo", ""),
+    entrant(Family::Group, "GPG", "gpg", ""),
+    entrant(Family::Group, "OPO", "opo", ""),
+    entrant(Family::Group, "GRPO, pass@k", "grpo_passk", ""),
+    entrant(Family::Group, "REINFORCE++", "reinforce_pp", ""),
+    entrant(Family::Group, "REINFORCE++ baseline", "reinforce_pp_baseline", ""),
+    entrant(Family::Trace, "GRPO-λ recent", "grpo_lambda", "style=recent"),
+    entrant(Family::Trace, "GRPO-λ both", "grpo_lambda", "style=both"),
+    entrant(Family::Trace, "GRPO-λ recent, no clamp", "grpo_lambda", "style=recent clamp=none"),
+    entrant(Family::Trace, "GRPO-λ both, no clamp", "grpo_lambda", "style=both clamp=none"),
+    entrant(Family::Trace, "GRPO-λ recent, ε-weight", "grpo_lambda", "style=recent update=weight"),
+    entrant(Family::Trace, "GRPO-λ both, ε-weight", "grpo_lambda", "style=both update=weight"),
+    entrant(Family::Trace, "P-trace (recon.)", "p_trace_reconstructed", ""),
+    entrant(Family::Trace, "S-trace (recon.)", "s_trace_reconstructed", "").needs(ENTROPY),
+    entrant(Family::Score, "high entropy 80/20", "high_entropy", "").needs(ENTROPY),
+    entrant(Family::Score, "OAR-P", "oar_p", "")
+        .from(Source::Masked)
+        .forwards(Extra::PerToken)
+        .needs("the answer's distribution with a token masked"),
+    entrant(Family::Score, "OAR-G", "oar_g", "")
+        .from(Source::Masked)
+        .forwards(Extra::PerResponse(2))
+        .needs("gradients of the answer's distribution in the inputs"),
+    entrant(Family::Score, "SHEAR (recon.)", "shear_reconstructed", "")
+        .from(Source::Masked)
+        .pairwise()
+        .needs("hidden states of the responses"),
+    entrant(Family::Score, "GRPO, 1/T, beside OAR", "grpo", "reduction=response_mean").from(Source::Masked),
+    entrant(Family::Score, "RLSD (recon.)", "rlsd_reconstructed", "")
+        .forwards(Extra::PerResponse(1))
+        .needs("a teacher that has seen the answer; binary rewards"),
+    entrant(Family::Value, "optimal token baseline", "optimal_token_baseline", "").needs("Σ π² per prefix"),
+    entrant(Family::Value, "Prefix RLOO", "prefix_rloo", "").needs(GROUP_TREE),
+    entrant(Family::Value, "TEMPO", "tempo", "").needs(GROUP_TREE),
+    entrant(Family::Value, "TEMPO, no std", "tempo", "scale=none reduction=response_sum").needs(GROUP_TREE),
+    entrant(Family::Value, "PPO, exact critic", "ppo", "").forwards(Extra::PerResponse(1)).needs(CRITIC),
+    entrant(Family::Value, "GAE, exact critic", "ppo", GAE).forwards(Extra::PerResponse(1)).needs(CRITIC),
+    entrant(Family::Value, "GAE, noisy critic", "ppo", GAE)
+        .from(Source::NoisyCritic(0.2))
+        .forwards(Extra::PerResponse(1))
+        .needs(CRITIC),
+    entrant(Family::Value, "GAE, constant critic", "ppo", GAE)
+        .from(Source::ConstantCritic)
+        .needs("J of the policy"),
+    entrant(Family::Value, "VinePPO, exact values", "vine_ppo", "reduction=response_sum")
+        .rollouts(Extra::Limit)
+        .needs("resets to every prefix"),
+    entrant(Family::Value, "VinePPO, K = 8", "vine_ppo", "reduction=response_sum")
+        .from(Source::Completions(8))
+        .rollouts(Extra::Completions(8))
+        .needs("resets to every prefix"),
+    entrant(Family::Value, "SPO-chain, exact values", "spo_chain", "")
+        .rollouts(Extra::Limit)
+        .needs("resets to every cut"),
+    entrant(Family::Value, "SPO-tree", "spo_tree", "").needs(GROUP_TREE),
+    entrant(Family::Value, "TreeRL", "tree_rl", "").needs(GROUP_TREE),
+    entrant(Family::Value, "TreeRPO (recon.)", "tree_rpo_reconstructed", "").needs(GROUP_TREE),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_mdp::zoo;
+
+    /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
+    static LEFT_OUT: &[(&str, &str)] = &[
+        ("luspo", "on-policy GRPO with a sum over tokens"),
+        ("gmpo", "on-policy GRPO, 1/T"),
+        ("sapo", "on-policy GRPO, 1/T"),
+        ("vespo", "on-policy GRPO"),
+        ("dppo", "on-policy GRPO"),
+        ("dro", "on-policy GRPO"),
+        (
+            "ridge_rloo",
+            "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
+        ),
+        ("remax", "a table has no greedy response beside the samples"),
+        ("gdpo", "rewards of the tasks have one part"),
+    ];
+
+    #[test]
+    fn every_registered_method_takes_part_under_names_of_its_own() {
+        for spec in methods::REGISTRY {
+            let left_out = LEFT_OUT.iter().any(|(name, _)| *name == spec.name);
+            let takes_part = ENTRANTS.iter().any(|e| e.method == spec.name);
+            assert!(takes_part != left_out, "{} is missing, or both here and left out", spec.name);
+        }
+        for (name, why) in LEFT_OUT {
+            assert!(methods::find(name).is_ok() && !why.is_empty(), "{name} is no method");
+        }
+        let mut names: Vec<_> = ENTRANTS.iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ENTRANTS.len());
+        assert_eq!(ENTRANTS[0].name, BASELINE);
+        assert!(ENTRANTS.is_sorted_by_key(|e| e.family));
+    }
+
+    #[test]
+    fn all_build_and_what_is_reconstructed_says_so() {
+        let tree = (zoo::find("fork").unwrap().build)();
+        for e in ENTRANTS {
+            let configured = e.build(&tree).unwrap_or_else(|error| panic!("{}: {error}", e.name));
+            assert!(configured.idle().is_empty(), "{}: {:?}", e.name, configured.idle());
+            assert_eq!(e.provenance() == Provenance::Reconstructed, e.name.contains("recon."), "{}", e.name);
+        }
+    }
+
+    #[test]
+    fn costs_in_responses_by_hand() {
+        // pivot: every response has six tokens; completions of the prefixes before them write 6 + 5 + .. + 1 = 21 tokens.
+        let entry = zoo::find("pivot").unwrap();
+        let tree = (entry.build)();
+        let oracle = Oracle::new(&tree, &(entry.initial)(&tree));
+        let cost = |name: &str| ENTRANTS.iter().find(|e| e.name == name).unwrap().cost.responses(&oracle);
+        for (name, want) in [
+            (BASELINE, 1.0),
+            ("OAR-P", 6.0),
+            ("OAR-G", 3.0),
+            ("GAE, exact critic", 2.0),
+            ("VinePPO, K = 8", 1.0 + 8.0 * 21.0 / 6.0),
+            ("VinePPO, exact values", f64::INFINITY),
+        ] {
+            assert!(cost(name) == want || (cost(name) - want).abs() < 1e-12, "{name}: {}", cost(name));
+        }
+    }
+}

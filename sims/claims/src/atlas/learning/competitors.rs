@@ -1,0 +1,227 @@
+//! Who learns, from what knowledge of values, and who cannot.
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::{self, Method};
+use grpo_lambda_mdp::evidence::Exact;
+
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
+use crate::training::task::Task;
+
+/// Completions per valued prefix where values are estimated.
+pub(super) const COMPLETIONS: usize = 8;
+
+/// Where an entrant's evidence comes from, which decides what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Knowledge {
+    /// Rewards, tokens and probabilities of the group itself: nothing beyond sampling.
+    Group,
+    /// Numbers of the policy's own next-token distributions, which sampling computes anyway.
+    Distribution,
+    /// The exact oracle, at no charge: an upper bound that no trainer reaches.
+    Oracle,
+    /// A teacher that is told the answer: exact here, charged one scored token per token of a response.
+    Teacher,
+    /// [`COMPLETIONS`] fresh completions of each prefix that is valued, charged in full.
+    Completions(Valued),
+}
+
+/// Which prefixes of a response are valued by fresh completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Valued {
+    /// Steps: those at which the policy has a choice. A step is a choice with the forced tokens behind it.
+    Choices,
+    /// Segments: as SPO-chain cuts, but at every second instead of every fifth token that was sampled with a probability below 0.9,
+    /// since the responses here have few.
+    Cuts,
+    /// Every prefix, for a critic. Prefixes between two choices have one value.
+    All,
+}
+
+impl Valued {
+    fn of(entrant: &Entrant, kinds: &[EvidenceKind]) -> Valued {
+        match (kinds.contains(&EvidenceKind::Values), entrant.method) {
+            (true, _) => Valued::All,
+            (false, "spo_chain") => Valued::Cuts,
+            (false, _) => Valued::Choices,
+        }
+    }
+}
+
+impl Knowledge {
+    /// The word in tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Knowledge::Group => "group",
+            Knowledge::Distribution => "distribution",
+            Knowledge::Oracle => "oracle",
+            Knowledge::Teacher => "teacher",
+            Knowledge::Completions(_) => "completions",
+        }
+    }
+}
+
+/// An entrant with the source of its evidence.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Competitor {
+    /// The entrant.
+    pub(super) entrant: &'static Entrant,
+    /// Where its evidence comes from.
+    pub(super) knowledge: Knowledge,
+    /// Its weights are divided by their mean over each response (GRPO-lambda only).
+    pub(super) unit_mean: bool,
+}
+
+impl Competitor {
+    /// An entrant as it learns by itself: from the oracle where it needs values and does not say otherwise.
+    ///
+    /// # Errors
+    /// If its settings are refused.
+    fn of(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
+        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
+        let kinds = entrant.build(&task.tree)?.evidence();
+        let needs = |of: &[EvidenceKind]| kinds.iter().any(|kind| of.contains(kind));
+        let knowledge = if matches!(entrant.source, Source::Completions(_)) {
+            Knowledge::Completions(Valued::of(entrant, &kinds))
+        } else if needs(&[Values, Steps]) {
+            Knowledge::Oracle
+        } else if needs(&[TeacherLogps]) {
+            Knowledge::Teacher
+        } else if needs(&[Entropies, Collisions]) {
+            Knowledge::Distribution
+        } else {
+            Knowledge::Group
+        };
+        Ok(Competitor { entrant, knowledge, unit_mean: false })
+    }
+
+    /// Its name for a reader: the entrant's, and what its values cost.
+    pub(super) fn name(&self) -> String {
+        let name = self.entrant.name;
+        let unit = if self.unit_mean { ", mean weight 1" } else { "" };
+        match self.knowledge {
+            Knowledge::Oracle => format!("{name} (free){unit}"),
+            Knowledge::Completions(_) if self.entrant.source == Source::Table => {
+                let stem = EXACT.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+                format!("{stem}, K = {COMPLETIONS}{unit}")
+            }
+            _ => format!("{name}{unit}"),
+        }
+    }
+
+    /// Its family.
+    pub(super) fn family(&self) -> Family {
+        self.entrant.family
+    }
+
+    /// The method on a task.
+    ///
+    /// # Errors
+    /// If the settings are refused.
+    pub(super) fn build(&self, task: &Task) -> anyhow::Result<Box<dyn Method>> {
+        if !self.unit_mean {
+            return Ok(self.entrant.build(&task.tree)?.method);
+        }
+        let settings = format!("{} normalise=mean", self.entrant.settings);
+        Ok(methods::parse(self.entrant.method, &settings)?.method)
+    }
+
+    /// The same with weights of mean 1.
+    pub(super) fn with_unit_mean(self) -> Competitor {
+        Competitor { unit_mean: true, ..self }
+    }
+}
+
+/// Ends of the names of entrants whose values are exact.
+const EXACT: [&str; 2] = [", exact critic", ", exact values"];
+
+/// An entrant that cannot learn on a table.
+#[derive(Clone, Debug)]
+pub(super) struct Excluded {
+    /// Who.
+    pub(super) entrant: &'static Entrant,
+    /// What is missing.
+    pub(super) reason: String,
+}
+
+/// Everyone, baseline first, and those that cannot take part. An entrant that needs exact values takes part a second time with those that
+/// completions give.
+///
+/// # Errors
+/// If settings are refused.
+pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>)> {
+    let (mut competitors, mut excluded): (Vec<Competitor>, Vec<Excluded>) = (Vec::new(), Vec::new());
+    let given = Exact::kinds_on(&task.tree);
+    for entrant in ENTRANTS {
+        let configured = entrant.build(&task.tree)?;
+        if let Err(missing) = configured.require(&given) {
+            excluded.push(Excluded { entrant, reason: missing.to_string() });
+            continue;
+        }
+        if entrant.source == Source::Masked {
+            let reason = "stands beside OAR's policy, which is no table; on a table it is the entrant without these words";
+            excluded.push(Excluded { entrant, reason: reason.into() });
+            continue;
+        }
+        let competitor = Competitor::of(entrant, task)?;
+        competitors.push(competitor);
+        let twin = |e: &Entrant| {
+            matches!(e.source, Source::Completions(_))
+                && (e.method, e.settings) == (entrant.method, entrant.settings)
+        };
+        let exact = competitor.knowledge == Knowledge::Oracle && entrant.source == Source::Table;
+        if exact && !ENTRANTS.iter().any(twin) {
+            let valued = Valued::of(entrant, &configured.evidence());
+            competitors.push(Competitor { knowledge: Knowledge::Completions(valued), ..competitor });
+        }
+    }
+    Ok((competitors, excluded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::training::task;
+
+    #[test]
+    fn every_entrant_learns_or_says_why_not() {
+        let task = &task::tasks(false).unwrap()[0];
+        let (all, excluded) = all(task).unwrap();
+        let mut names: Vec<String> = all.iter().map(Competitor::name).collect();
+        assert_eq!(names[0], crate::atlas::entrants::BASELINE);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        for entrant in ENTRANTS {
+            let learns = all.iter().any(|c| c.entrant.name == entrant.name);
+            assert_ne!(learns, excluded.iter().any(|e| e.entrant.name == entrant.name), "{}", entrant.name);
+            if let Source::Completions(k) = entrant.source {
+                assert_eq!(k, COMPLETIONS, "one number of completions for all");
+            }
+        }
+        // What is left out samples from a policy with an input, beside which GRPO stands once more.
+        assert!(excluded.iter().all(|e| e.entrant.source == Source::Masked), "{excluded:?}");
+        let refused = |e: &&Excluded| e.entrant.method != "grpo" && e.reason.contains("needs");
+        assert_eq!(excluded.iter().filter(refused).count(), 3);
+    }
+
+    #[test]
+    fn exact_values_are_free_and_say_so_and_each_has_a_paid_twin() {
+        let task = &task::tasks(false).unwrap()[0];
+        let all = all(task).unwrap().0;
+        let free = |c: &&Competitor| c.knowledge == Knowledge::Oracle;
+        assert!(all.iter().filter(free).count() >= 6);
+        for c in all.iter().filter(free) {
+            assert!(c.name().ends_with("(free)"), "{}", c.name());
+            let paid = |o: &&Competitor| {
+                matches!(o.knowledge, Knowledge::Completions(_))
+                    && (o.entrant.method, o.entrant.settings) == (c.entrant.method, c.entrant.settings)
+            };
+            let twins: Vec<_> = all.iter().filter(paid).map(Competitor::name).collect();
+            assert_eq!(twins.len(), 1, "{}", c.name());
+            assert!(twins[0].ends_with(", K = 8"), "{}", twins[0]);
+        }
+        for c in all.iter().filter(|c| c.entrant.method == "grpo_lambda") {
+            assert!(c.with_unit_mean().build(task).is_ok(), "{}", c.name());
+        }
+    }
+}

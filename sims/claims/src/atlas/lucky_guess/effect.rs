@@ -1,0 +1,193 @@
+//! What a method does to a flawed step, exactly: in expectation, group by group, and in the response that was lucky.
+
+use grpo_lambda::methods::Method;
+use grpo_lambda_mdp::Oracle;
+
+use super::case::Case;
+use crate::atlas::entrants::Source;
+use crate::atlas::multisets::{Groups, Ratios};
+
+/// Responses per group.
+pub(super) const GROUP: usize = 8;
+/// Edges of the two first tokens.
+const SOUND: usize = 0;
+const FLAWED: usize = 1;
+
+/// The numbers of one method on one case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Effect {
+    /// `A(flawed)`.
+    pub(super) advantage: f64,
+    /// Expected step of the flawed token's logit, over that of the gradient of `J`: 1 for RLOO, negative where the flaw is pushed the wrong way.
+    pub(super) step: f64,
+    /// The same relative to the method's own scale `|κ|` over all logits.
+    pub(super) relative: f64,
+    /// Implied credit of the flawed first token, over the scale `|κ|`.
+    pub(super) credit_flawed: f64,
+    /// Implied credit of the sound first token, over the scale `|κ|`.
+    pub(super) credit_sound: f64,
+    /// Weight of the flawed token in a rewarded response over that of the sound token in a rewarded one: 1 when outcomes are all that counts.
+    pub(super) lucky: f64,
+    /// Probability that the update of one group raises the flawed token.
+    pub(super) raises: f64,
+    /// The same where a flawed response of the group was rewarded.
+    pub(super) raises_when_lucky: f64,
+    /// The same where none was.
+    pub(super) raises_when_unlucky: f64,
+}
+
+impl Effect {
+    /// Of `method` on `case`.
+    ///
+    /// # Errors
+    /// When there are too many groups.
+    pub(super) fn new(case: &Case, method: &dyn Method, source: Source) -> anyhow::Result<Effect> {
+        let oracle = Oracle::new(&case.tree, &case.policy);
+        let groups = Groups::new(&case.tree, &case.policy, &case.policy, Ratios::Sampler, GROUP, source)?;
+        let rewarded = |atom: usize| groups.atoms()[atom].response.reward.is_some_and(|reward| reward > 0.0);
+        let first = |atom: usize| groups.atoms()[atom].path[0];
+        let share = oracle.probs[FLAWED];
+        let mut mean = vec![0.0; case.tree.edge_count()];
+        // Sums of weights and counts of first tokens in rewarded responses: sound, flawed.
+        let (mut weight, mut number) = ([0.0; 2], [0.0; 2]);
+        let (mut raises, mut all) = ([0.0; 2], [0.0; 2]);
+        groups.each(method, |o| {
+            mean.iter_mut().zip(o.weights).for_each(|(m, w)| *m += o.probability * w);
+            let step = o.weights[FLAWED] - share * (o.weights[FLAWED] + o.weights[SOUND]);
+            let size: f64 = o.tokens.iter().map(|w| w[0].abs()).sum();
+            let mut lucky = false;
+            for (i, &atom) in o.members.iter().enumerate() {
+                if rewarded(atom) {
+                    weight[first(atom)] += o.probability * o.tokens[i][0];
+                    number[first(atom)] += o.probability;
+                    lucky |= first(atom) == FLAWED;
+                }
+            }
+            let kind = usize::from(lucky);
+            all[kind] += o.probability;
+            // What is left of a group that teaches nothing is rounding.
+            raises[kind] += if step > 1e-9 * size { o.probability } else { 0.0 };
+        });
+        let gradient = oracle.grad_j();
+        let update = case.policy.backward(&case.tree, &mean);
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+        let scale = (dot(&update, &gradient) / dot(&gradient, &gradient)).abs();
+        let step = update[FLAWED] / gradient[FLAWED];
+        let credit = |edge: usize| mean[edge] / oracle.edge_visit(edge) / scale;
+        let per = |x: [f64; 2], n: [f64; 2], i: usize| if n[i] > 0.0 { x[i] / n[i] } else { f64::NAN };
+        Ok(Effect {
+            advantage: oracle.advantage(FLAWED),
+            step,
+            relative: step / scale,
+            credit_flawed: credit(FLAWED),
+            credit_sound: credit(SOUND),
+            lucky: per(weight, number, FLAWED) / per(weight, number, SOUND),
+            raises: raises[0] + raises[1],
+            raises_when_lucky: per(raises, all, 1),
+            raises_when_unlucky: per(raises, all, 0),
+        })
+    }
+
+    /// All numbers, in the order of the table.
+    pub(super) fn numbers(&self) -> [f64; 9] {
+        [
+            self.advantage,
+            self.step,
+            self.relative,
+            self.credit_flawed,
+            self.credit_sound,
+            self.lucky,
+            self.raises,
+            self.raises_when_lucky,
+            self.raises_when_unlucky,
+        ]
+    }
+
+    /// Back from [`Effect::numbers`].
+    pub(super) fn from_numbers(numbers: [f64; 9]) -> Effect {
+        let [
+            advantage,
+            step,
+            relative,
+            credit_flawed,
+            credit_sound,
+            lucky,
+            raises,
+            raises_when_lucky,
+            raises_when_unlucky,
+        ] = numbers;
+        Effect {
+            advantage,
+            step,
+            relative,
+            credit_flawed,
+            credit_sound,
+            lucky,
+            raises,
+            raises_when_lucky,
+            raises_when_unlucky,
+        }
+    }
+
+    /// Whether the expected update moves the flawed token against its advantage.
+    pub(super) fn inverts(&self) -> bool {
+        self.step < 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::{SOUND_LENGTH, SOUND_VALUE};
+    use super::*;
+    use grpo_lambda::methods;
+
+    fn effect(case: &Case, name: &str, settings: &str) -> Effect {
+        let method = methods::parse(name, settings).unwrap().method;
+        Effect::new(case, method.as_ref(), Source::Table).unwrap()
+    }
+
+    #[test]
+    fn rloo_moves_the_flawed_token_as_the_gradient_does() {
+        for case in [Case::equal(0.25, 0.5).unwrap(), Case::ragged(0.25, 20).unwrap()] {
+            let m = effect(&case, "rloo", "");
+            assert!((m.step - 1.0).abs() < 1e-12 && (m.relative - 1.0).abs() < 1e-12, "{m:?}");
+            // Credit is Q up to what depends on the prefix only.
+            assert!((m.credit_flawed - m.credit_sound - (case.luck - SOUND_VALUE)).abs() < 1e-12);
+            assert!((m.lucky - 1.0).abs() < 0.2, "{m:?}");
+        }
+    }
+
+    #[test]
+    fn two_responses_by_hand() {
+        // Ragged, groups of 8: the group raises the flawed token iff the mean reward of its flawed responses is above that of the
+        // sound ones, since both sums of centred rewards add up to zero. Counted here over the binomials.
+        let case = Case::ragged(0.25, SOUND_LENGTH).unwrap();
+        let choose = |n: usize, k: usize| (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product::<f64>();
+        let binomial =
+            |n: usize, k: usize, p: f64| choose(n, k) * p.powi(k as i32) * (1.0 - p).powi((n - k) as i32);
+        let mut expected = 0.0;
+        for flawed in 1..GROUP {
+            for lucky in 0..=flawed {
+                for right in 0..=GROUP - flawed {
+                    let sound = GROUP - flawed;
+                    if lucky * sound > right * flawed {
+                        expected += binomial(GROUP, flawed, 0.5)
+                            * binomial(flawed, lucky, 0.25)
+                            * binomial(sound, right, SOUND_VALUE);
+                    }
+                }
+            }
+        }
+        // A group of one kind moves nothing under a policy of two tokens: its weights at the prompt sum to 0.
+        let m = effect(&case, "rloo", "");
+        assert!((m.raises - expected).abs() < 1e-12, "{} {expected}", m.raises);
+    }
+
+    #[test]
+    fn values_blame_the_flawed_step_even_in_the_lucky_response() {
+        let case = Case::equal(0.25, 0.5).unwrap();
+        assert!(effect(&case, "vine_ppo", "").lucky < 0.0);
+        assert!(effect(&case, "grpo", "").lucky > 0.0);
+        assert_eq!(effect(&case, "vine_ppo", "").raises, 0.0);
+    }
+}

@@ -1,0 +1,185 @@
+//! Every method on every task off-policy, exact over groups.
+
+use grpo_lambda::methods::{Configured, Method};
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::{Oracle, Tabular};
+
+use super::pairs::{Fit, Task, ascent, divergence, noisy, rate_of, tempered};
+use super::regions::Regions;
+use super::row::{Mode, Row};
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, entrant};
+use crate::atlas::multisets::{Groups, Ratios, given};
+use crate::experiments::common::vectors::norm;
+
+/// Nats per response of the first step, of every method.
+pub(super) const FIRST_STEP: f64 = 0.01;
+/// Updates on one batch, and updates a sampler may be old.
+pub(super) const UPDATES: usize = 8;
+/// Where rows of stale samplers are taken.
+pub(super) const STALE: [usize; 5] = [0, 1, 2, 4, 8];
+/// Temperatures of samplers; the policy that is updated has 1.
+pub(super) const TEMPERATURES: [f64; 4] = [0.7, 0.9, 1.1, 1.4];
+/// Noise on the sampler's logits: about what half precision, an 8-bit cache and a poor quantisation give.
+const NOISE: [f64; 3] = [0.01, 0.1, 0.3];
+
+/// Readings beside those of the whole atlas that matter off-policy only.
+static MORE: &[Entrant] = &[
+    entrant(Family::Group, "GRPO, printed clip", "grpo", "reduction=token_mean clip=printed"),
+    entrant(Family::Group, "GRPO, no clip", "grpo", "reduction=token_mean clip=none"),
+    entrant(
+        Family::Trace,
+        "GRPO-λ recent, no clip, no clamp",
+        "grpo_lambda",
+        "style=recent clip=none clamp=none",
+    ),
+    entrant(Family::Trace, "P-trace, history (recon.)", "p_trace_reconstructed", "form=history"),
+];
+
+/// Everyone whose evidence a table gives, with the method on this task.
+///
+/// # Errors
+/// If settings are refused.
+pub(super) fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Configured)>> {
+    let kinds = Exact::kinds_on(&task.tree);
+    let mut all = Vec::new();
+    for entrant in ENTRANTS.iter().chain(MORE) {
+        let configured = entrant.build(&task.tree)?;
+        if given(entrant.source) && configured.require(&kinds).is_ok() {
+            all.push((entrant, configured));
+        }
+    }
+    Ok(all)
+}
+
+/// All rows of one method on one task, in groups of `size`.
+///
+/// # Errors
+/// When there are too many groups.
+pub(super) fn rows(
+    task: &Task,
+    entrant: &Entrant,
+    configured: &Configured,
+    size: usize,
+    seed: u64,
+) -> anyhow::Result<Vec<Row>> {
+    let method = configured.method.as_ref();
+    let floor = {
+        let groups =
+            Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, size, entrant.source)?;
+        1e-9 * norm(&groups.expected(method))
+    };
+    let mut builder = RowBuilder { task, entrant, method, size, floor, rows: Vec::new() };
+    builder.add_inner()?;
+    builder.add_stale()?;
+    builder.add_mismatched(seed)?;
+    Ok(builder.rows)
+}
+
+/// The rows of one method on one task.
+struct RowBuilder<'a> {
+    task: &'a Task,
+    entrant: &'a Entrant,
+    method: &'a dyn Method,
+    size: usize,
+    /// An update below this norm is silent.
+    floor: f64,
+    rows: Vec<Row>,
+}
+
+impl RowBuilder<'_> {
+    /// Adds the update of `current` from groups that `behaviour` samples, and returns it.
+    fn add(
+        &mut self,
+        mode: Mode,
+        x: f64,
+        ratios: Ratios,
+        behaviour: &Tabular,
+        current: &Tabular,
+    ) -> anyhow::Result<Vec<f64>> {
+        let tree = &self.task.tree;
+        let groups = Groups::new(tree, behaviour, current, ratios, self.size, self.entrant.source)?;
+        let update = groups.expected(self.method);
+        let by_region = matches!(mode, Mode::Inner | Mode::Stale);
+        self.rows.push(Row {
+            mode,
+            mdp: self.task.name.to_owned(),
+            method: self.entrant.name.to_owned(),
+            x,
+            ignored: ratios == Ratios::Ignored,
+            kl: divergence(tree, behaviour, current),
+            fit: Fit::new(&update, &Oracle::new(tree, current).grad_j(), self.floor),
+            regions: by_region.then(|| Regions::of(&groups, self.method)),
+        });
+        Ok(update)
+    }
+
+    /// The method's own path on one batch, in expectation over batches.
+    fn add_inner(&mut self) -> anyhow::Result<()> {
+        let task = self.task;
+        let mut current = task.start.clone();
+        let mut rate = None;
+        for k in 0..=UPDATES {
+            let update = self.add(Mode::Inner, k as f64, Ratios::Sampler, &task.start, &current)?;
+            let rate = *rate.get_or_insert_with(|| rate_of(&task.tree, &task.start, &update, FIRST_STEP));
+            match rate {
+                Some(rate) => current.step(&update, rate),
+                None => break, // silent on-policy: it goes nowhere
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs of policies that are the same for all methods.
+    fn add_stale(&mut self) -> anyhow::Result<()> {
+        if let Some(path) = ascent(self.task, UPDATES, FIRST_STEP) {
+            for k in STALE {
+                self.add(Mode::Stale, k as f64, Ratios::Sampler, &path[0], &path[k])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Samplers with other probabilities, corrected for and ignored.
+    fn add_mismatched(&mut self, seed: u64) -> anyhow::Result<()> {
+        let task = self.task;
+        for ratios in [Ratios::Sampler, Ratios::Ignored] {
+            for tau in TEMPERATURES {
+                self.add(Mode::Temperature, tau, ratios, &tempered(&task.start, tau), &task.start)?;
+            }
+            for (i, sigma) in NOISE.into_iter().enumerate() {
+                let sampler = noisy(&task.tree, &task.start, sigma, seed.wrapping_add(i as u64));
+                self.add(Mode::Noise, sigma, ratios, &sampler, &task.start)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pairs::tasks;
+    use super::*;
+
+    #[test]
+    fn rows_survive_the_way_through_cells() {
+        let task = &tasks().unwrap()[2];
+        let (entrant, configured) = &entrants(task).unwrap()[0];
+        let rows = rows(task, entrant, configured, 2, 1).unwrap();
+        assert_eq!(rows.len(), 9 + 5 + 2 * 7);
+        for row in &rows {
+            assert_eq!(Row::parse(&row.cells()).as_ref(), Some(row));
+        }
+        // On-policy both ways of sampling agree.
+        assert_eq!(rows[0].fit, rows[9].fit);
+        assert_eq!(rows[0].kl, 0.0);
+    }
+
+    #[test]
+    fn everyone_takes_part_but_those_whose_evidence_needs_a_network_or_is_drawn() {
+        let task = &tasks().unwrap()[0];
+        let present: Vec<_> = entrants(task).unwrap().iter().map(|(e, _)| e.name).collect();
+        let missing: Vec<_> =
+            ENTRANTS.iter().map(|e| e.name).filter(|name| !present.contains(name)).collect();
+        assert_eq!(missing, ["OAR-P", "OAR-G", "SHEAR (recon.)", "GRPO, 1/T, beside OAR", "VinePPO, K = 8"]);
+    }
+}

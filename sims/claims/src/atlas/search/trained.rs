@@ -1,0 +1,189 @@
+//! Who learns faster: registered baselines, and the spans that can be trained and did best when held out.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use grpo_lambda::methods::{self, Method};
+use grpo_lambda_stats::table::Cell;
+use grpo_lambda_stats::{Bootstrap, Interval};
+use rayon::prelude::*;
+
+use super::efficiency::{Efficiency, Moments};
+use super::instances::family;
+use super::learn::{Learned, Weighted, learn};
+use super::spans::{SPANS, UNIFORM};
+use crate::atlas::tasks::Task;
+use crate::experiment::Context;
+use crate::training::mean_of_means;
+
+/// The tasks of the learning curves, one per family.
+const TASKS: [&str; 8] =
+    ["fork", "chain", "eos_hazard", "random", "deceptive", "lucky_guess", "carry_add", "delayed_format"];
+
+/// A method that learns.
+enum Candidate {
+    /// Name for a reader, registered name, settings.
+    Registered(&'static str, &'static str, &'static str),
+    /// RLOO with the weights of a span.
+    Span(usize),
+}
+
+const BASELINES: [Candidate; 3] = [
+    Candidate::Registered("RLOO", "rloo", ""),
+    Candidate::Registered("GRPO", "grpo", "reduction=token_mean"),
+    Candidate::Registered("GRPO-λ recent", "grpo_lambda", "style=recent"),
+];
+
+impl Candidate {
+    fn name(&self) -> &'static str {
+        match self {
+            Candidate::Registered(name, ..) => name,
+            Candidate::Span(span) => SPANS[*span].name,
+        }
+    }
+
+    /// The method on a task; weights are chosen without the task's family.
+    fn build(&self, task: &Task, moments: &Moments) -> anyhow::Result<Box<dyn Method>> {
+        match self {
+            Candidate::Registered(_, method, settings) => Ok(methods::parse(method, settings)?.method),
+            Candidate::Span(span) => Ok(Box::new(Weighted {
+                inner: methods::parse("rloo", "")?.method,
+                span: &SPANS[*span],
+                alpha: moments.fit(*span, Some(family(task))),
+                longest: task.longest,
+            })),
+        }
+    }
+}
+
+/// The baselines, the four spans that did best, the best that weighs by prefix, and GRPO-lambda with a fixed horizon.
+fn candidates(efficiencies: &[Efficiency]) -> Vec<Candidate> {
+    let mut ranked: Vec<usize> =
+        (0..SPANS.len()).filter(|&i| SPANS[i].trainable && SPANS[i].name != UNIFORM).collect();
+    ranked.sort_by(|&a, &b| efficiencies[b].held_out.mid.total_cmp(&efficiencies[a].held_out.mid));
+    let by_prefix = ranked.iter().copied().find(|&i| SPANS[i].by_prefix);
+    let mut shown: Vec<usize> = ranked.into_iter().take(4).chain(by_prefix).collect();
+    shown.extend(SPANS.iter().position(|s| s.name == "recent 0.99, fixed horizon"));
+    shown.sort_unstable();
+    shown.dedup();
+    BASELINES.into_iter().chain(shown.into_iter().map(Candidate::Span)).collect()
+}
+
+/// What one candidate learned.
+pub(super) struct Trained {
+    pub(super) name: &'static str,
+    pub(super) tasks: Vec<OnTask>,
+}
+
+pub(super) struct OnTask {
+    pub(super) task: &'static str,
+    pub(super) learned: Learned,
+    /// The mean of the areas; `None` when there are too few runs.
+    pub(super) area: Option<Interval>,
+}
+
+/// Trains every candidate on every task.
+pub(super) fn train(
+    context: &Context,
+    tasks: &[Task],
+    moments: &Moments,
+    efficiencies: &[Efficiency],
+    bootstrap: Bootstrap,
+) -> anyhow::Result<Vec<Trained>> {
+    let candidates = candidates(efficiencies);
+    let tasks: Vec<&Task> = TASKS.iter().filter_map(|name| tasks.iter().find(|t| t.name == *name)).collect();
+    let work: Vec<(&Candidate, &Task)> =
+        candidates.iter().flat_map(|c| tasks.iter().map(move |&task| (c, task))).collect();
+    let done = AtomicUsize::new(0);
+    let piece = |&(candidate, task): &(&Candidate, &Task)| {
+        let learned = kept(context, candidate, task, moments)?;
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let share = 0.4 + 0.6 * done as f64 / work.len() as f64;
+        (context.progress)(share, &format!("{}, {}", candidate.name(), task.name));
+        let area = bootstrap.interval(std::slice::from_ref(&learned.areas), mean_of_means);
+        anyhow::Ok(OnTask { task: task.name, learned, area })
+    };
+    let mut pieces = work.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
+    let of = |c: &Candidate| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
+    Ok(candidates.iter().map(of).collect())
+}
+
+/// What a candidate learned on a task, from the store of a long run where it is there.
+fn kept(context: &Context, candidate: &Candidate, task: &Task, moments: &Moments) -> anyhow::Result<Learned> {
+    // Selection runs, reported runs, updates.
+    let size = if context.full { (20, 100, 160) } else { (6, 30, 60) };
+    let name = candidate.name();
+    let method = candidate.build(task, moments)?;
+    let rows = context.store.rows(&format!("{name} {}", task.name), || {
+        let learned = learn(task, method.as_ref(), size, context.seed);
+        let head = vec![learned.rate.into(), f64::from(learned.inside).into()];
+        Ok(vec![head, learned.areas.iter().map(|&a| a.into()).collect()])
+    })?;
+    let numbers = |row: &Vec<Cell>| row.iter().map(Cell::number).collect::<Option<Vec<f64>>>();
+    let read = || {
+        let head = numbers(rows.first()?)?;
+        Some(Learned { rate: *head.first()?, inside: *head.get(1)? != 0.0, areas: numbers(rows.get(1)?)? })
+    };
+    read().ok_or_else(|| anyhow::anyhow!("kept areas of {name} cannot be read"))
+}
+
+/// One candidate against RLOO and GRPO over all tasks.
+pub(super) struct Overall {
+    pub(super) name: &'static str,
+    /// Mean over tasks of the mean of areas.
+    pub(super) area: Interval,
+    pub(super) over_rloo: Advantage,
+    pub(super) over_grpo: Advantage,
+}
+
+/// One candidate against another.
+#[derive(Clone, Copy)]
+pub(super) struct Advantage {
+    /// The difference of areas, runs drawn in pairs.
+    pub(super) gain: Interval,
+    /// Probability that a run beats one of the other.
+    pub(super) improves: Interval,
+}
+
+impl Overall {
+    /// Whether it learns faster than both.
+    pub(super) fn faster(&self) -> bool {
+        self.over_rloo.gain.low > 0.0 && self.over_grpo.gain.low > 0.0
+    }
+}
+
+/// The areas of a candidate, one stratum per task.
+fn strata(trained: &Trained) -> Vec<Vec<f64>> {
+    trained.tasks.iter().map(|t| t.learned.areas.clone()).collect()
+}
+
+/// The difference of two levels with runs drawn in pairs that share their stream.
+fn gain(x: &[Vec<f64>], y: &[Vec<f64>], bootstrap: Bootstrap) -> Option<Interval> {
+    let numbers: Vec<Vec<f64>> = x.iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
+    let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
+        let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
+        mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
+    };
+    bootstrap.interval(&numbers, |drawn| pick(x, drawn) - pick(y, drawn))
+}
+
+/// Everyone against RLOO and GRPO; empty where either is missing.
+pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall> {
+    let of = |name: &str| trained.iter().find(|t| t.name == name).map(strata);
+    let (Some(rloo), Some(grpo)) = (of("RLOO"), of("GRPO")) else { return Vec::new() };
+    let one = |trained: &Trained| {
+        let own = strata(trained);
+        let over = |other: &[Vec<f64>]| {
+            Some(Advantage {
+                gain: gain(&own, other, bootstrap)?,
+                improves: bootstrap.probability_of_improvement(&own, other)?,
+            })
+        };
+        Some(Overall {
+            name: trained.name,
+            area: bootstrap.interval(&own, mean_of_means)?,
+            over_rloo: over(&rloo)?,
+            over_grpo: over(&grpo)?,
+        })
+    };
+    trained.iter().filter_map(one).collect()
+}

@@ -1,0 +1,243 @@
+use super::anatomy::Anatomy;
+use super::expectation::{Effort, Expectation, expectation};
+use super::piece::{MaskedTask, piece};
+use super::row::GROUP;
+use super::*;
+use crate::atlas::entrants::ENTRANTS;
+use crate::atlas::tasks::tasks;
+use crate::experiment::{Context, Report};
+use crate::store::Store;
+use grpo_lambda::methods;
+use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets, sampled};
+use grpo_lambda_mdp::zoo::{self, Family};
+use grpo_lambda_mdp::{Oracle, Tabular};
+use grpo_lambda_stats::table::Table;
+
+fn method(words: &str) -> Box<dyn methods::Method> {
+    let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
+    methods::parse(name, settings).unwrap().method
+}
+
+fn small() -> (grpo_lambda_mdp::Tree, Tabular) {
+    let family = zoo::Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..zoo::Random::default() };
+    let tree = family.tree().unwrap();
+    let policy = Tabular::random(&tree, 104, 0.8);
+    (tree, policy)
+}
+
+fn exact(words: &str, tree: &grpo_lambda_mdp::Tree, policy: &Tabular, g: usize) -> Expectation {
+    let effort = Effort { multisets: 1e5, evaluations: 2.0, samples: 2 };
+    let found = expectation(method(words).as_ref(), &Situation::on_policy(tree, policy, g), effort, true, 0);
+    assert!(found.how.starts_with("exact"), "{words}: {}", found.how);
+    found
+}
+
+#[test]
+fn sums_over_multisets_are_those_over_tuples() {
+    let (tree, policy) = small();
+    for words in ["grpo", "tempo", "reinforce_pp", "optimal_token_baseline", "tree_rpo_reconstructed"] {
+        let situation = Situation::on_policy(&tree, &policy, 3);
+        let a = enumerated(method(words).as_ref(), &situation).unwrap();
+        let b = multisets(method(words).as_ref(), &situation, 1e6).unwrap();
+        let gap = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+        assert!(gap(&a.update, &b.update) < 1e-12 && gap(&a.variance, &b.variance) < 1e-12, "{words}");
+        assert!(gap(&a.credit, &b.credit) < 1e-12, "{words}");
+        assert!(multisets(method(words).as_ref(), &situation, 10.0).is_err());
+    }
+}
+
+#[test]
+fn simulated_others_give_the_exact_update_within_their_standard_error() {
+    let (tree, policy) = small();
+    for words in ["grpo reduction=token_mean", "tempo", "reinforce_pp"] {
+        let situation = Situation::on_policy(&tree, &policy, 4);
+        let truth = multisets(method(words).as_ref(), &situation, 1e6).unwrap();
+        let found = conditional(method(words).as_ref(), &situation, 400, 3);
+        let n = found.draws.len() as f64;
+        for e in tree.edges() {
+            let spread: f64 = found.draws.iter().map(|d| (d[e] - found.update[e]).powi(2)).sum();
+            let error = (spread / (n * (n - 1.0))).sqrt();
+            assert!((found.update[e] - truth.update[e]).abs() < 4.5 * error + 1e-12, "{words} {e}");
+        }
+        let apart = |v: &[f64]| v.iter().zip(&truth.update).map(|(x, t)| (x - t).powi(2)).sum::<f64>().sqrt();
+        let plain = sampled(method(words).as_ref(), &situation, 400, 3);
+        assert!(apart(&found.update) < apart(&plain.estimate.update), "{words}: conditioning helps");
+    }
+}
+
+#[test]
+fn rloo_is_unbiased_and_grpo_is_where_lengths_are_equal() {
+    for task in tasks(false).unwrap() {
+        let oracle = Oracle::new(&task.tree, &task.start);
+        for (words, always) in
+            [("rloo", true), ("dr_grpo max_length=50", true), ("grpo reduction=token_mean", false)]
+        {
+            let Ok(expected) =
+                implied(method(words).as_ref(), &Situation::on_policy(&task.tree, &task.start, 8))
+            else {
+                panic!("{words} on {}", task.name)
+            };
+            let variance = expected.total_variance();
+            let found = Expectation {
+                update: expected.update,
+                credit: expected.credit,
+                draws: vec![],
+                variance,
+                variance_se: 0.0,
+                how: "exact".into(),
+            };
+            let a = Anatomy::of(&found, &oracle);
+            if always || (task.equal_lengths() && task.name != "chain_partial") {
+                assert!(a.cosine > 1.0 - 1e-12 && a.bias < 1e-6, "{words} on {}: {}", task.name, a.bias);
+                assert!(
+                    (a.kappa_min - 1.0).abs() < 1e-7 && (a.kappa_max - 1.0).abs() < 1e-7 && a.kappa_cv < 1e-7
+                );
+                assert!(a.sign_agreement == 1.0 && a.reversed == 0.0, "{words} on {}", task.name);
+            }
+            if words == "rloo" {
+                // Relative to the gradient, without the square root's loss of digits.
+                let grad = oracle.grad_j();
+                let worst = found.update.iter().zip(&grad).map(|(u, g)| (u - g).abs()).fold(0.0, f64::max);
+                assert!(worst < 1e-10 * grad.iter().fold(0.0, |m: f64, g| m.max(g.abs())), "{}", task.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn tempo_re_weights_prefixes_by_its_closed_form() {
+    let (tree, policy) = small();
+    let oracle = Oracle::new(&tree, &policy);
+    let g = 4.0f64;
+    let found = exact("tempo scale=none reduction=response_sum", &tree, &policy, 4);
+    let a = Anatomy::of(&found, &oracle);
+    assert!(a.direction < 1e-6 && a.rescaling > 1e-3 && (a.bias - a.rescaling).abs() < 1e-6);
+    let grad = oracle.grad_j();
+    let factor = |d: f64| ((g - 1.0) * d + g * d - 1.0 + (1.0 - d).powf(g)) / (g * d);
+    let counts = |&n: &usize| tree.edges_of(n).any(|e| grad[e].abs() > 1e-12);
+    let kappas: Vec<f64> = tree.nodes().filter(counts).map(|n| factor(oracle.visit[n]) / a.scale).collect();
+    let (low, high) = kappas.iter().fold((f64::MAX, f64::MIN), |(l, h), k| (l.min(*k), h.max(*k)));
+    assert!((a.kappa_min - low).abs() < 1e-9 && (a.kappa_max - high).abs() < 1e-9, "{low} {high}");
+}
+
+#[test]
+fn direction_and_rescaling_add_up_to_the_bias_and_the_cosine_says_the_same() {
+    let task = &tasks(false).unwrap()[10]; // eos_hazard: lengths vary
+    let oracle = Oracle::new(&task.tree, &task.start);
+    for words in ["grpo_lambda style=both", "grpo reduction=token_mean", "rlsd_reconstructed"] {
+        let a = Anatomy::of(&exact(words, &task.tree, &task.start, 4), &oracle);
+        assert!(
+            (a.bias.powi(2) - a.direction.powi(2) - a.rescaling.powi(2)).abs()
+                < 1e-9 * (1.0 + a.bias.powi(2))
+        );
+        assert!((a.bias.powi(2) - (1.0 / a.cosine.powi(2) - 1.0)).abs() < 1e-7 * (1.0 + a.bias.powi(2)));
+        assert!(
+            (a.mse - a.mse_bias - a.mse_variance).abs() < 1e-12 && a.mse > 0.0 && a.mse <= 1.0,
+            "{words}"
+        );
+        let shrunk = a.cosine.powi(2) * a.signal_to_noise / (1.0 + a.signal_to_noise);
+        assert!(a.cosine < 0.0 || (a.mse - (1.0 - shrunk)).abs() < 1e-12, "{words}");
+    }
+}
+
+#[test]
+fn the_error_of_an_update_is_that_of_simulated_updates_at_the_best_step() {
+    // E|c g - grad|² directly, from simulated groups at the step size of the formula, and at others, where it is larger.
+    let (tree, policy) = small();
+    let oracle = Oracle::new(&tree, &policy);
+    let grad = oracle.grad_j();
+    let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
+    for words in ["rloo", "grpo_lambda style=recent", "tempo"] {
+        let found = exact(words, &tree, &policy, 4);
+        let a = Anatomy::of(&found, &oracle);
+        let along: f64 = found.update.iter().zip(&grad).map(|(m, g)| m * g).sum();
+        let best = along / (square(&found.update) + found.variance);
+        let n = 4000;
+        let simulate = |c: f64| {
+            // Each group on its own: `sampled` needs two at least and gives their mean; two and their spread give both squares.
+            let mut errors = Vec::new();
+            for seed in 0..n {
+                let pair = sampled(method(words).as_ref(), &Situation::on_policy(&tree, &policy, 4), 2, seed);
+                let mean: Vec<f64> = pair.estimate.update.iter().zip(&grad).map(|(m, g)| c * m - g).collect();
+                // Mean of |c g_k - grad|² over two draws = |mean|² + half of c² times their variance (n - 1 = 1 in the denominator).
+                errors.push((square(&mean) + 0.5 * c * c * pair.estimate.total_variance()) / square(&grad));
+            }
+            let mean = errors.iter().sum::<f64>() / n as f64;
+            let spread = errors.iter().map(|e| (e - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+            (mean, (spread / n as f64).sqrt())
+        };
+        let (mean, error) = simulate(best);
+        assert!((mean - a.mse).abs() < 4.0 * error, "{words}: {mean} ± {error}, {}", a.mse);
+        assert!(error < 0.05 && simulate(1.7 * best).0 > mean && simulate(0.4 * best).0 > mean, "{words}");
+    }
+}
+
+fn tiny_size() -> Size {
+    let effort = Effort { multisets: 500.0, evaluations: 64.0, samples: 20 };
+    Size { groups: vec![2, GROUP], effort, full: false, tasks: Some(4) }
+}
+
+fn tiny(threads: usize, store: &Store) -> Report {
+    let parts = Parts { measure: |context| measure(context, &tiny_size()), ..PARTS };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store };
+    pool.install(|| parts.report(&ctx)).unwrap()
+}
+
+fn tables_of(report: &Report) -> Vec<Table> {
+    report.tables.iter().map(|(_, t)| t.clone()).collect()
+}
+
+#[test]
+fn threads_change_nothing_and_a_resumed_run_has_the_rows_of_a_fresh_one() {
+    let fresh = tiny(1, &Store::none());
+    assert_eq!(tables_of(&fresh), tables_of(&tiny(3, &Store::none())));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let first = Store::open(&path, "sim").unwrap();
+    tiny(2, &first);
+    drop(first);
+    // Stopped half-way: the second half of the lines is lost.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() > 4 * ENTRANTS.len());
+    std::fs::write(&path, lines[..lines.len() / 2].join("\n") + "\n").unwrap();
+    let second = Store::open(&path, "sim").unwrap();
+    assert_eq!(second.len(), lines.len() / 2 - 1);
+    let resumed = tiny(2, &second);
+    assert_eq!(tables_of(&resumed), tables_of(&fresh));
+    assert_eq!(resumed.findings.len(), fresh.findings.len());
+    for (a, b) in resumed.findings.iter().zip(&fresh.findings) {
+        assert_eq!((&a.statement, &a.verdict, &a.numbers), (&b.statement, &b.verdict, &b.numbers));
+    }
+}
+
+#[test]
+fn every_cell_of_the_matrix_is_there_and_what_is_impossible_says_why() {
+    let report = tiny(2, &Store::none());
+    let long = &report.tables[0].1;
+    assert_eq!(long.rows.len(), 4 * ENTRANTS.len());
+    let place = |name: &str| long.column(name).unwrap();
+    for row in &long.rows {
+        let how = row[place("how")].format(3);
+        let known = how.starts_with("exact") || how.starts_with("sampled") || how == "impossible";
+        assert!(known, "{how}");
+        let why = row[place("reason")].format(3);
+        assert_eq!(row[place("cosine")].number().is_none(), !why.is_empty(), "{row:?}");
+        assert!(
+            row[place("trace_covariance_se")].number() != Some(0.0) || how.starts_with("exact"),
+            "{row:?}"
+        );
+    }
+}
+
+#[test]
+fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
+    let task = tasks(false).unwrap().into_iter().find(|t| t.name == "chain_partial").unwrap();
+    let masked = MaskedTask::new(task, 1);
+    let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd_reconstructed").unwrap();
+    let rows = piece(&masked, entrant, &[2], Size::of(false).effort, 1).unwrap();
+    assert_eq!(rows[0].how, "impossible");
+    assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
+    assert_eq!(rows[0].get("cosine"), None);
+}

@@ -1,0 +1,129 @@
+//! The shape of an experiment: what it claims, what it returns.
+
+use crate::figure::Figure;
+use crate::store::Store;
+use grpo_lambda_stats::table::Table;
+
+/// A verdict on a claim, computed from numbers by the experiment, never typed in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The claim holds in every case examined, to numerical accuracy.
+    Holds,
+    /// The claim holds under a condition the text does not state; the string says which.
+    HoldsWhen(String),
+    /// The claim fails; the string names the counterexample with its numbers.
+    Fails(String),
+}
+
+impl Verdict {
+    /// `Holds`, `Holds when` or `Fails`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Holds => "Holds",
+            Verdict::HoldsWhen(_) => "Holds when",
+            Verdict::Fails(_) => "Fails",
+        }
+    }
+    /// The condition or counterexample; empty for `Holds`.
+    pub fn detail(&self) -> &str {
+        match self {
+            Verdict::Holds => "",
+            Verdict::HoldsWhen(s) | Verdict::Fails(s) => s,
+        }
+    }
+}
+
+/// One statement put to the test, with the paper's words and our number.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The statement examined, short. The first finding of a report is the paper's claim itself.
+    pub statement: String,
+    /// What the numbers say.
+    pub verdict: Verdict,
+    /// The deciding numbers, as a reader should see them.
+    pub numbers: String,
+}
+
+/// What an experiment returns.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Statements with verdicts; the first one is the claim's headline.
+    pub findings: Vec<Finding>,
+    /// Tables by name, written as `<id>_<name>.csv` (or `<id>.csv` when the name is empty).
+    pub tables: Vec<(String, Table)>,
+    /// Figures by name, written as `<id>_<name>.svg/.png` (or `<id>` when the name is empty).
+    pub figures: Vec<(String, Figure)>,
+}
+
+/// The parts of an experiment. Only [`Parts::measure`] computes; the others read its numbers, so that a verdict can be tested on
+/// numbers that are made up.
+///
+/// ```
+/// use grpo_lambda_claims::experiment::{Experiment, Finding, Parts, Verdict};
+///
+/// static HALVES: Experiment = Experiment {
+///     id: "halves",
+///     title: "Two halves make a whole",
+///     claim: "1/2 + 1/2 = 1",
+///     source: "arithmetic",
+///     run: |context| {
+///         let findings = |sum: &f64| {
+///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
+///             vec![Finding { statement: HALVES.claim.into(), verdict, numbers: String::new() }]
+///         };
+///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
+///     },
+/// };
+/// ```
+pub struct Parts<Numbers> {
+    /// Computes the numbers.
+    pub measure: fn(&Context) -> anyhow::Result<Numbers>,
+    /// The statements with their verdicts; the first one is the claim's headline.
+    pub findings: fn(&Numbers) -> Vec<Finding>,
+    /// The tables; their names are those of [`Report::tables`].
+    pub tables: fn(&Numbers) -> Vec<(String, Table)>,
+    /// The figures; their names are those of [`Report::figures`].
+    pub figures: fn(&Numbers) -> Vec<(String, Figure)>,
+}
+
+impl<Numbers> Parts<Numbers> {
+    /// Measures, then reports what was measured.
+    ///
+    /// # Errors
+    /// Those of [`Parts::measure`].
+    pub fn report(&self, context: &Context) -> anyhow::Result<Report> {
+        let numbers = (self.measure)(context)?;
+        (context.progress)(0.97, "findings, tables and figures");
+        Ok(Report {
+            findings: (self.findings)(&numbers),
+            tables: (self.tables)(&numbers),
+            figures: (self.figures)(&numbers),
+        })
+    }
+}
+
+/// How an experiment is run.
+pub struct Context<'a> {
+    /// Seed of every random stream of the run.
+    pub seed: u64,
+    /// The long version (`--full`).
+    pub full: bool,
+    /// Told how much of the work (0..=1) is done and what is under way.
+    pub progress: &'a (dyn Fn(f64, &str) + Sync),
+    /// Where a long version keeps what it has done; see [`Store::rows`].
+    pub store: &'a Store,
+}
+
+/// A claim of a paper together with the code that tests it.
+pub struct Experiment {
+    /// The one id of the claim: test module, CSV, figure, row of `paper/`.
+    pub id: &'static str,
+    /// A line for `sim --list`.
+    pub title: &'static str,
+    /// The paper's words (quoted), or ours where the claim is ours.
+    pub claim: &'static str,
+    /// Where the claim stands: paper, section, equation.
+    pub source: &'static str,
+    /// Runs it.
+    pub run: fn(&Context) -> anyhow::Result<Report>,
+}

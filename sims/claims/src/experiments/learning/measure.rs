@@ -1,0 +1,266 @@
+//! What is run and chosen, and what the statistics say of it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use grpo_lambda::trace::{Both, Recent};
+use grpo_lambda_mdp::expected;
+use grpo_lambda_stats::{Bootstrap, standard_error};
+use rayon::prelude::*;
+
+use super::exact::{credit, first_update, mean_weight};
+use super::reading::{BASELINE, CURVES, PAPER, Reading, readings};
+use super::run::{Plan, train};
+use super::scores::{Overall, Regime, Scores};
+use crate::experiment::Context;
+use crate::experiments::common::vectors::mean;
+use crate::training::rates::{self, Choice, Grid, Sweep};
+use crate::training::stream::{Phase, stream};
+use crate::training::task::{Task, tasks};
+
+/// Ends the name of a sweep with weights normalised to mean 1.
+pub(super) const UNIT: &str = ", unit mean";
+
+/// How much is run.
+pub(super) struct Size {
+    pub(super) runs: usize,
+    /// Runs per rate and task of the sweeps.
+    pub(super) sweep_runs: usize,
+    pub(super) plan: Plan,
+    pub(super) grid: Grid,
+    pub(super) resamples: usize,
+    pub(super) full: bool,
+}
+
+impl Size {
+    pub(super) fn of(full: bool) -> Size {
+        let quick = Size {
+            runs: 30,
+            sweep_runs: 10,
+            plan: Plan { updates: 80, every: 2 },
+            grid: Grid { low: -1, high: 10, per_octave: 1, widen: 4, seeds: 10 },
+            resamples: 1000,
+            full,
+        };
+        if !full {
+            return quick;
+        }
+        Size {
+            runs: 100,
+            sweep_runs: 100,
+            plan: Plan { updates: 320, every: 8 },
+            grid: Grid { per_octave: 2, seeds: 30, ..quick.grid },
+            resamples: 4000,
+            full,
+        }
+    }
+}
+
+/// Everything that was run and chosen.
+pub(super) struct Comparison {
+    pub(super) tasks: Vec<Task>,
+    pub(super) readings: Vec<Reading>,
+    pub(super) grid: Grid,
+    pub(super) plan: Plan,
+    pub(super) runs: usize,
+    /// Runs per rate of the sweeps.
+    pub(super) sweep_runs: usize,
+    /// `[reading][task]`.
+    pub(super) choices: Vec<Vec<Choice>>,
+    /// Mean area over MDPs, and its standard error, against the learning rate relative to GRPO's best: runs that chose no rate.
+    pub(super) sweeps: Vec<(String, Sweep)>,
+    pub(super) exact: Exact,
+    pub(super) scores: Scores,
+    /// `[regime][reading]`, `None` where a reading has no place in a regime.
+    pub(super) overall: Vec<Vec<Option<Overall>>>,
+    /// `J/J*` after the last update, each reading at its own best rate, `[reading][task]`.
+    pub(super) last: Vec<Vec<f64>>,
+}
+
+/// Exact numbers of the initial policies.
+pub(super) struct Exact {
+    /// The expected first update against the policy gradient, `[reading][task]`; `None` where the exact sum would take too long.
+    pub(super) updates: Vec<Vec<Option<expected::Comparison>>>,
+    /// The same of the first reading of the paper with weights of mean 1, by task.
+    pub(super) unit_updates: Vec<Option<expected::Comparison>>,
+    /// The mean on-policy weight of a token over the tasks: recent, both.
+    pub(super) mean_weights: [f64; 2],
+    /// Implied credit of the choices on the first task, by reading.
+    pub(super) credits: Vec<(&'static str, Vec<f64>)>,
+}
+
+/// The readings whose credit on the first task is named in a finding.
+const CREDITED: [&str; 6] =
+    [BASELINE, "GRPO clamped", "RLOO", PAPER[0], PAPER[1], "recent trace .99 terminal"];
+
+/// Runs everything.
+///
+/// # Errors
+/// If settings are refused.
+pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparison> {
+    let (tasks, readings) = (tasks(size.full)?, readings());
+    let Size { runs, plan, grid, .. } = *size;
+    let selection = Selection { context, tasks: &tasks, plan, grid, done: AtomicUsize::new(0) };
+    let choices = readings.par_iter().map(|r| selection.choose(r)).collect::<anyhow::Result<Vec<_>>>()?;
+    (context.progress)(0.5, "exact first updates");
+    let exact = Exact::new(&tasks, &readings)?;
+
+    let fresh = Fresh { seed: context.seed, tasks: &tasks, plan, runs: size.sweep_runs, best: &choices[0] };
+    let sweeps = fresh.sweeps(&readings)?;
+    let best: Vec<Vec<f64>> = choices.iter().map(|c| c.iter().map(|c| c.rate).collect()).collect();
+    let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
+    let cells = Regime::ALL.len() * readings.len() * tasks.len();
+    let done = AtomicUsize::new(0);
+    let tick = || tick(context, &done, 0.55..0.9, cells, "training");
+    let scores = Scores::train(&tasks, &readings, &best, (runs, plan, context.seed), bootstrap, &tick)?;
+    (context.progress)(0.9, "intervals");
+    let of =
+        |&regime: &Regime| (0..readings.len()).into_par_iter().map(|r| scores.overall(regime, r)).collect();
+    let overall = Regime::ALL.par_iter().map(of).collect();
+    let last = |r: usize, t: usize| scores.point(Regime::OwnBest, r, t..t + 1, |run| run.last);
+    let last = |r: usize| (0..tasks.len()).map(|t| last(r, t).unwrap_or(f64::NAN)).collect();
+    let last = (0..readings.len()).map(last).collect();
+    let sweep_runs = size.sweep_runs;
+    Ok(Comparison {
+        tasks,
+        readings,
+        grid,
+        plan,
+        runs,
+        sweep_runs,
+        choices,
+        sweeps,
+        exact,
+        scores,
+        overall,
+        last,
+    })
+}
+
+/// Counts a piece of work as done, of `all` that take the progress through `range`.
+fn tick(context: &Context, done: &AtomicUsize, range: Range<f64>, all: usize, what: &str) {
+    let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / all as f64;
+    (context.progress)(range.start + (range.end - range.start) * share.min(1.0), what);
+}
+
+/// The choice of learning rates.
+struct Selection<'a> {
+    context: &'a Context<'a>,
+    tasks: &'a [Task],
+    plan: Plan,
+    grid: Grid,
+    done: AtomicUsize,
+}
+
+impl Selection<'_> {
+    /// The best rate of a reading on each task.
+    fn choose(&self, reading: &Reading) -> anyhow::Result<Vec<Choice>> {
+        let all = readings().len() * self.tasks.len();
+        let of_task = |task: &Task| {
+            let method = reading.build(task, false)?;
+            let choice = rates::choose(self.grid, |rate, run| {
+                let stream = stream(self.context.seed, Phase::Selection, &task.name, run);
+                train(task, method.as_ref(), rate, self.plan, stream).area
+            });
+            tick(self.context, &self.done, 0.0..0.5, all, "learning rates");
+            Ok(choice)
+        };
+        self.tasks.par_iter().map(of_task).collect()
+    }
+}
+
+/// Learning rates of the sweeps, as powers of two over GRPO's best.
+const OCTAVES: std::ops::RangeInclusive<i32> = -6..=3;
+
+/// Runs at rates around GRPO's best that have had no part in choosing it.
+struct Fresh<'a> {
+    seed: u64,
+    tasks: &'a [Task],
+    plan: Plan,
+    runs: usize,
+    /// GRPO's choice on each task.
+    best: &'a [Choice],
+}
+
+impl Fresh<'_> {
+    /// The readings with curves, and the paper's with weights of mean 1.
+    fn sweeps(&self, readings: &[Reading]) -> anyhow::Result<Vec<(String, Sweep)>> {
+        let raw = CURVES.iter().map(|name| ((*name).to_owned(), *name, false));
+        let unit = PAPER.iter().map(|name| (format!("{name}{UNIT}"), *name, true));
+        let of = |(title, name, unit): (String, &str, bool)| {
+            Ok((title, self.sweep(&readings[find(readings, name)], unit)?))
+        };
+        raw.chain(unit).map(of).collect()
+    }
+
+    fn sweep(&self, reading: &Reading, unit_mean: bool) -> anyhow::Result<Sweep> {
+        let at = |octave: i32| -> anyhow::Result<(f64, f64, f64)> {
+            let ratio = 2f64.powi(octave);
+            let of_task = |(t, task): (usize, &Task)| -> anyhow::Result<(f64, f64)> {
+                let method = reading.build(task, unit_mean)?;
+                let run = |i| {
+                    let stream = stream(self.seed, Phase::Report, &task.name, i);
+                    train(task, method.as_ref(), self.best[t].rate * ratio, self.plan, stream).area
+                };
+                let areas: Vec<f64> = (0..self.runs).map(run).collect();
+                Ok((mean(&areas), standard_error(&areas).unwrap_or(f64::NAN)))
+            };
+            let of_tasks: Vec<(f64, f64)> =
+                self.tasks.par_iter().enumerate().map(of_task).collect::<anyhow::Result<_>>()?;
+            let n = of_tasks.len() as f64;
+            let error = of_tasks.iter().map(|a| a.1 * a.1).sum::<f64>().sqrt() / n;
+            Ok((ratio, of_tasks.iter().map(|a| a.0).sum::<f64>() / n, error))
+        };
+        OCTAVES.map(at).collect()
+    }
+}
+
+impl Exact {
+    fn new(tasks: &[Task], readings: &[Reading]) -> anyhow::Result<Exact> {
+        let first = |reading: &Reading, unit_mean: bool| {
+            tasks.par_iter().map(|task| first_update(task, reading, unit_mean)).collect::<anyhow::Result<_>>()
+        };
+        let paper = find(readings, PAPER[0]);
+        let weight = |of: &dyn Fn(&Task) -> f64| mean(&tasks.iter().map(of).collect::<Vec<_>>());
+        Ok(Exact {
+            updates: readings.par_iter().map(|r| first(r, false)).collect::<anyhow::Result<_>>()?,
+            unit_updates: first(&readings[paper], true)?,
+            mean_weights: [
+                weight(&|task| mean_weight(task, &Recent { q: 0.99 })),
+                weight(&|task| mean_weight(task, &Both { q: 0.99 })),
+            ],
+            credits: CREDITED
+                .into_iter()
+                .map(|name| Ok((name, credit(&tasks[0], &readings[find(readings, name)])?)))
+                .collect::<anyhow::Result<_>>()?,
+        })
+    }
+}
+
+/// The index of a reading.
+fn find(readings: &[Reading], name: &str) -> usize {
+    readings.iter().position(|r| r.name == name).expect("a name of the list of readings")
+}
+
+impl Comparison {
+    /// The index of a reading.
+    pub(super) fn index(&self, name: &str) -> usize {
+        find(&self.readings, name)
+    }
+
+    /// Every regime with every reading.
+    pub(super) fn keys(&self) -> Vec<(Regime, usize)> {
+        let readings = 0..self.readings.len();
+        Regime::ALL.into_iter().flat_map(|regime| readings.clone().map(move |r| (regime, r))).collect()
+    }
+
+    /// A reading against GRPO.
+    pub(super) fn overall(&self, regime: Regime, reading: usize) -> Option<&Overall> {
+        self.overall[regime as usize][reading].as_ref()
+    }
+
+    /// A reading against GRPO, by name; every reading named in a finding has a place in every regime asked for.
+    pub(super) fn against(&self, regime: Regime, name: &str) -> &Overall {
+        self.overall(regime, self.index(name)).expect("the reading has a place in the regime")
+    }
+}

@@ -1,0 +1,67 @@
+//! The figures.
+
+use super::measure::Numbers;
+use super::slope::{CLAMPS, LAMBDAS, REDUCTIONS, Slope, UPDATES};
+use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![(String::new(), horizons(n)), ("slope".into(), slopes(n))]
+}
+
+/// The front page: direction against horizon.
+fn horizons(n: &Numbers) -> Figure {
+    let titles = ["EOS as likely as in the zoo", "EOS a tenth as likely: longer responses"];
+    let figure = Figure::new("Trace and clamp together turn the update against the reward as responses may grow longer; neither does alone")
+        .caption("Exact cosine of the expected update with ∇J (task eos_hazard_dependent: stop after the right symbol). G = 8, z-scores, token mean, λ = 0.99, clamp -0.1. Below 0 the update lowers the expected reward.")
+        .panel_size(440, 330);
+    POLICIES.iter().zip(titles).fold(figure, |figure, (policy, title)| {
+        let mut panel = Panel::new(title)
+            .x(Axis::new("horizon: the longest response, tokens").log())
+            .y(Axis::new("cosine with ∇J").range(-1.05, 1.05));
+        for arm in &ARMS {
+            let own = n.sweep.iter().filter(|p| p.policy == *policy && p.arm == arm.name);
+            let points: Vec<(f64, f64)> = own.map(|p: &Point| (p.horizon as f64, p.cosine)).collect();
+            panel = panel.styled_line(arm.name, Style::Solid, points.clone()).points(arm.name, points);
+        }
+        figure.panel(panel.hline(0.0, "below: lowers J"))
+    })
+}
+
+/// What the clamp pays, and which way it pushes the length.
+fn slopes(n: &Numbers) -> Figure {
+    let names = ["mean of sums (constant)", "token mean (the paper's)", "1/T per response"];
+    let mut push = Panel::new("What the clamp pays for a token")
+        .x(Axis::new("success rate"))
+        .y(Axis::new("ā = E[max(A, clamp)]").range(0.0, 0.5));
+    for (clamp, points) in &n.pushes {
+        push = push.styled_line(format!("clamp {clamp}"), Style::Solid, points.clone());
+    }
+    let figure = Figure::new("With noise for rewards the clamp pays for every token: the trace makes responses longer, ε-weight under 1/T makes them shorter")
+        .caption("Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no point stands, the update is 0.")
+        .columns(3)
+        .panel_size(330, 280)
+        .panel(push);
+    UPDATES.iter().fold(figure, |figure, update| {
+        let mut panel = Panel::new(format!("ε-{update}: direction of the length"))
+            .x(Axis::new("λ").categories(LAMBDAS.map(|l| l.to_string())))
+            .y(Axis::new("cosine with ∇E[T]").range(-1.05, 1.05));
+        for (reduction, name) in REDUCTIONS.iter().zip(names) {
+            panel = panel.points(name, direction(&n.slopes, update, reduction));
+        }
+        figure.panel(panel.hline(0.0, "below: shorter"))
+    })
+}
+
+/// The cosine at the place of each λ.
+fn direction(slopes: &[Slope], update: &str, reduction: &str) -> Vec<(f64, f64)> {
+    let own = |s: &&Slope| {
+        s.update == update
+            && s.style == "recent"
+            && s.reduction == reduction
+            && s.clamp == CLAMPS[1]
+            && s.rate == 0.5
+    };
+    let place = |s: &Slope| LAMBDAS.iter().position(|l| *l == s.lambda).map(|i| i as f64);
+    slopes.iter().filter(own).filter_map(|s| Some((place(s)?, s.cosine?))).collect()
+}

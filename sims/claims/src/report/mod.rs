@@ -1,0 +1,144 @@
+//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md` and `README.md`.
+//!
+//! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
+
+mod answer;
+mod catalogue;
+mod entry;
+pub mod markdown;
+pub mod sentences;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use grpo_lambda_stats::table::Table;
+
+use crate::experiment::Experiment;
+use entry::Entry;
+
+/// Replaces the content of every known block of `text`.
+///
+/// # Errors
+/// When a block is opened and not closed, or its name is not in `blocks`.
+pub fn fill(text: &str, blocks: &[(&str, String)]) -> anyhow::Result<String> {
+    let (open, end) = ("<!-- generated: ", "<!-- end -->");
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(open) {
+        let after = &rest[at + open.len()..];
+        let (name, _) = after.split_once(" -->").context("a `<!-- generated:` marker that is not closed")?;
+        let Some((_, content)) = blocks.iter().find(|(known, _)| *known == name) else {
+            bail!("no generated block is called `{name}`");
+        };
+        let Some(stop) = after.find(end) else { bail!("block `{name}` has no `{end}`") };
+        out += &rest[..at];
+        out += &format!("{open}{name} -->\n{}\n{end}", content.trim_end());
+        rest = &after[stop + end.len()..];
+    }
+    Ok(out + rest)
+}
+
+/// The figures of a claim, file names sorted.
+fn figures(folder: &Path, id: &str, ids: &[&str]) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .filter(|name| name.strip_suffix(".png").is_some_and(|stem| owner(stem, ids) == Some(id)))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The claim a file stem `<id>` or `<id>_<name>` belongs to: the longest id that fits.
+pub fn owner<'a>(stem: &str, ids: &[&'a str]) -> Option<&'a str> {
+    let fits = |id: &&&str| stem == **id || stem.strip_prefix(**id).is_some_and(|rest| rest.starts_with('_'));
+    ids.iter().filter(fits).max_by_key(|id| id.len()).copied()
+}
+
+/// The blocks of all pages, from the CSVs and figures under `out`.
+///
+/// # Errors
+/// When a claim's verdicts cannot be read.
+pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let ids: Vec<&str> = experiments.iter().map(|e| e.id).collect();
+    let mut entries = Vec::new();
+    for experiment in experiments {
+        entries.push(Entry::read(experiment, out, figures(&out.join("figures"), experiment.id, &ids))?);
+    }
+    let sentences =
+        "| the paper's words | what was tested | verdict | experiment |\n| --- | --- | --- | --- |\n";
+    let claims = "| experiment | question | first statement tested | verdict | figure |\n| --- | --- | --- | --- | --- |\n";
+    let mut blocks = vec![
+        ("sentences", sentences.to_owned() + &all(&entries, Entry::sentence_rows) + &not_tested()),
+        ("claims", claims.to_owned() + &all(&entries, Entry::row)),
+        ("findings", all(&entries, Entry::section)),
+        ("methods", catalogue::methods()),
+    ];
+    let answer = answer::answer(&out.join("data"))?.unwrap_or_default();
+    blocks.push(("front answer", answer.replace("](figures/", "](paper/figures/")));
+    blocks.push(("answer", answer));
+    // A table short enough for a page.
+    if let Ok(text) = std::fs::read_to_string(out.join("data/atlas_updates_summary.csv")) {
+        let table = Table::from_csv(&text).context("data/atlas_updates_summary.csv")?;
+        blocks.push(("atlas summary", table.to_markdown()));
+    }
+    Ok(blocks)
+}
+
+/// The rows of the paper's sentences that nothing tests.
+fn not_tested() -> String {
+    let row = |s: &sentences::NotTested| {
+        let words = markdown::cell(&format!("\"{}\" ({})", s.words, s.place));
+        format!("| {words} | nothing | **NOT TESTED HERE**: {} | |\n", markdown::cell(s.why))
+    };
+    sentences::NOT_TESTED.iter().map(row).collect()
+}
+
+fn all<'a>(entries: &[Entry<'a>], part: impl Fn(&Entry<'a>) -> String) -> String {
+    entries.iter().map(part).collect()
+}
+
+/// Rewrites the generated blocks of those of `pages` that exist, from the results under `out`.
+///
+/// # Errors
+/// When a verdict file is missing, a marker is broken, or a file cannot be written.
+pub fn refresh(experiments: &[&Experiment], out: &Path, pages: &[PathBuf]) -> anyhow::Result<()> {
+    for path in pages {
+        let Ok(text) = std::fs::read_to_string(path) else { continue };
+        if !text.contains("<!-- generated: ") {
+            continue;
+        }
+        let new = fill(&text, &blocks(experiments, out)?).with_context(|| path.display().to_string())?;
+        if new != text {
+            grpo_lambda_tools::write::atomically(path, new.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_replaced_and_the_rest_is_kept() {
+        let text = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n";
+        let new = fill(text, &[("x", "new\n".into())]).unwrap();
+        assert_eq!(new, "a\n<!-- generated: x -->\nnew\n<!-- end -->\nb\n");
+        assert_eq!(fill(&new, &[("x", "new\n".into())]).unwrap(), new);
+    }
+
+    #[test]
+    fn broken_markers_are_refused() {
+        assert!(fill("<!-- generated: x -->\nold", &[("x", String::new())]).is_err());
+        assert!(fill("<!-- generated: y -->\n<!-- end -->", &[("x", String::new())]).is_err());
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_longest_id_that_fits() {
+        let ids = ["clip", "clip_form"];
+        assert_eq!(owner("clip_form_map", &ids), Some("clip_form"));
+        assert_eq!(owner("clip_x", &ids), Some("clip"));
+        assert_eq!(owner("clipped", &ids), None);
+    }
+}

@@ -1,0 +1,29 @@
+//! The recorded runs of addition: complete, and paired.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use grpo_lambda::advantage::ClampPart;
+use grpo_lambda_stats::table::Table;
+
+#[test]
+fn every_cell_has_every_arm_with_the_same_seeds_from_the_same_start() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../paper/data/clamp_parts_runs.csv");
+    let runs = Table::from_csv(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let text = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].format(12);
+    let (mut seeds, mut starts) = (BTreeMap::new(), BTreeMap::new());
+    for row in 0..runs.rows.len() {
+        let cell = ["optimiser", "rate", "part"].map(|column| text(row, column));
+        seeds.entry(cell).or_insert_with(BTreeSet::new).insert(text(row, "seed"));
+        let start =
+            ["accuracy_before", "sampled_before", "seldom_solved_before"].map(|column| text(row, column));
+        starts.entry(text(row, "seed")).or_insert_with(BTreeSet::new).insert(start);
+    }
+    let parts: BTreeSet<&str> = seeds.keys().map(|key| key[2].as_str()).collect();
+    assert_eq!(parts, ClampPart::ALL.iter().map(|part| part.name()).collect());
+    let cells: BTreeSet<_> = seeds.keys().map(|key| &key[..2]).collect();
+    assert_eq!(seeds.len(), cells.len() * parts.len(), "an arm is missing");
+    let first = seeds.values().next().unwrap();
+    assert!(first.len() > 1 && seeds.values().all(|s| s == first), "{seeds:?}");
+    assert!(starts.values().all(|s| s.len() == 1), "a seed has one start: {starts:?}");
+}

@@ -1,0 +1,54 @@
+//! The recorded runs with coins for rewards: complete, and their mean advantage the exact one.
+
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
+use std::path::Path;
+
+use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
+use grpo_lambda_stats::table::Table;
+
+/// Responses to a prompt in the recorded runs.
+const GROUP: usize = 8;
+
+fn runs() -> Table {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../paper/data/noise_rewards_runs.csv");
+    Table::from_csv(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The mean over all tosses of a group of coins, by enumeration.
+fn mean_advantage(part: &str, clamp: f64) -> f64 {
+    let part = ClampPart::ALL.into_iter().find(|p| p.name() == part).expect("a part of the clamp");
+    let of = |clamp| OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
+    let mean = |tosses: usize| {
+        let rewards: Vec<_> = (0..GROUP).map(|i| Some(f64::from((tosses >> i & 1) as u8))).collect();
+        let z = |clamp| of(clamp).of_batch(std::slice::from_ref(&rewards)).remove(0);
+        part.of_group(&z(None), &z(Some(clamp))).iter().sum::<f64>() / GROUP as f64
+    };
+    (0..1 << GROUP).map(mean).sum::<f64>() / f64::from(1 << GROUP)
+}
+
+#[test]
+fn every_setting_has_every_seed_and_its_exact_mean_advantage() {
+    let runs = runs();
+    let number = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].number().unwrap();
+    let text = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].format(12);
+    let mut seeds = std::collections::BTreeMap::new();
+    for row in 0..runs.rows.len() {
+        let key = ["optimiser", "lambda", "part", "clamp"].map(|column| text(row, column));
+        seeds.entry(key).or_insert_with(Vec::new).push(text(row, "seed"));
+        let exact = mean_advantage(&text(row, "part"), number(row, "clamp"));
+        assert!((number(row, "mean_advantage") - exact).abs() < 1e-9, "row {row}");
+        let change = number(row, "length_after") - number(row, "length_before");
+        assert!((number(row, "change") - change).abs() < 1e-9, "row {row}");
+        // Nothing is predicted where nothing is paid, and without a trace; and nothing at all under AdamW.
+        let pays = exact.abs() > 1e-9 && number(row, "lambda") > 0.0;
+        let predicted = runs.rows[row][runs.column("predicted_change").unwrap()].number();
+        match text(row, "optimiser").as_str() {
+            "SGD" => assert_eq!(predicted.expect("a prediction").abs() > 1e-9, pays, "row {row}"),
+            _ => assert_eq!(predicted, None, "row {row}"),
+        }
+    }
+    assert!(seeds.len() >= 9, "{seeds:?}");
+    let first = seeds.values().next().unwrap();
+    assert!(first.len() > 1 && seeds.values().all(|s| s == first), "{seeds:?}");
+}

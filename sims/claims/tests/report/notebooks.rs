@@ -1,0 +1,419 @@
+//! The notebooks are what a reader sees on the page: executed in order, on the committed data, without a number typed by hand.
+//!
+//! All but the last two tests read the files only. Those run where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
+//! that `NOTEBOOK_PYTHON` names) and say so where it is not.
+
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use grpo_lambda_stats::table::{Cell, Table};
+use serde_json::Value;
+
+/// Larger ones are slow to open where they are rendered.
+const LARGEST_FILE: usize = 1_000_000;
+/// Two machines may differ in the last bit of `exp`; nothing else.
+const RELATIVE: f64 = 1e-6;
+const ABSOLUTE: f64 = 1e-9;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks")
+}
+
+struct Notebook {
+    name: String,
+    bytes: usize,
+    json: Value,
+}
+
+impl Notebook {
+    fn cells(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        let cells = self.json["cells"].as_array().unwrap().iter();
+        cells.filter(move |c| c["cell_type"] == kind)
+    }
+
+    fn outputs(&self) -> impl Iterator<Item = &Value> {
+        self.cells("code").flat_map(|c| c["outputs"].as_array().unwrap())
+    }
+
+    /// Every `read(file, columns)` of its code.
+    fn reads(&self) -> Vec<Read> {
+        let calls = self.cells("code").flat_map(|c| reads(&joined(&c["source"])));
+        calls.map(|r| r.unwrap_or_else(|e| panic!("{}: {e}", self.name))).collect()
+    }
+}
+
+fn notebooks() -> Vec<Notebook> {
+    let mut all: Vec<_> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "ipynb"))
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            Notebook {
+                name: path.file_name().unwrap().to_string_lossy().into_owned(),
+                bytes: text.len(),
+                json: serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display())),
+            }
+        })
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(!all.is_empty());
+    all
+}
+
+/// nbformat keeps texts as a list of lines, or as one string.
+fn joined(text: &Value) -> String {
+    match text {
+        Value::Array(lines) => lines.iter().map(|l| l.as_str().unwrap()).collect(),
+        text => text.as_str().unwrap().to_owned(),
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Read {
+    file: String,
+    columns: Vec<String>,
+}
+
+/// The calls of `read` in a cell. They are written with literals, so that they can be read here.
+fn reads(source: &str) -> Vec<Result<Read, String>> {
+    let starts = source.match_indices("read(").filter(|(at, _)| {
+        let before = source[..*at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.')
+    });
+    starts
+        .map(|(at, call)| {
+            let rest = &source[at + call.len()..];
+            literal_call(rest).ok_or_else(|| {
+                let line = rest.lines().next().unwrap_or_default();
+                format!("read({line}: write it as read(\"file.csv\", columns=[\"a\", \"b\"])")
+            })
+        })
+        .collect()
+}
+
+fn literal_call(rest: &str) -> Option<Read> {
+    let (file, rest) = literal(rest)?;
+    let rest = rest.trim_start().strip_prefix(',')?.trim_start().strip_prefix("columns=[")?;
+    let (list, end) = rest.split_once(']')?;
+    let end = end.trim_start();
+    end.strip_prefix(',').unwrap_or(end).trim_start().strip_prefix(')')?;
+    let (mut columns, mut list) = (Vec::new(), list.trim());
+    while !list.is_empty() {
+        let (column, rest) = literal(list)?;
+        columns.push(column);
+        list = rest.trim_start();
+        list = list.strip_prefix(',').unwrap_or(list).trim_start();
+    }
+    Some(Read { file, columns })
+}
+
+/// A string in double quotes, and what follows it.
+fn literal(text: &str) -> Option<(String, &str)> {
+    let (inside, rest) = text.trim_start().strip_prefix('"')?.split_once('"')?;
+    (!inside.contains('\\')).then(|| (inside.to_owned(), rest))
+}
+
+fn table(file: &str) -> Result<Table, String> {
+    let path = folder().join("../../paper/data").join(file);
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("paper/data/{file}: {e}"))?;
+    Table::from_csv(&text).map_err(|e| format!("paper/data/{file}: {e}"))
+}
+
+#[test]
+fn the_two_notebooks_are_there() {
+    let names: Vec<_> = notebooks().into_iter().map(|n| n.name).collect();
+    assert_eq!(names, ["atlas_explorer.ipynb", "theory_tour.ipynb"]);
+}
+
+#[test]
+fn they_state_their_kernel_and_were_executed_in_order_without_error() {
+    for n in notebooks() {
+        assert_eq!(n.json["nbformat"], 4, "{}", n.name);
+        assert_eq!(n.json["metadata"]["kernelspec"]["name"], "python3", "{}", n.name);
+        assert_eq!(n.json["metadata"]["kernelspec"]["language"], "python", "{}", n.name);
+        let mut ids = BTreeSet::new();
+        for cell in n.json["cells"].as_array().unwrap() {
+            let id = cell["id"].as_str().unwrap_or_else(|| panic!("{}: a cell without id", n.name));
+            assert!(ids.insert(id), "{}: two cells {id}", n.name);
+        }
+        for (k, cell) in n.cells("code").enumerate() {
+            assert_eq!(cell["execution_count"], k + 1, "{}, cell {}: run ./check.sh", n.name, cell["id"]);
+            // Times of execution would change with every run.
+            assert!(cell["metadata"].get("execution").is_none(), "{}, cell {}", n.name, cell["id"]);
+        }
+        for output in n.outputs() {
+            let kind = output["output_type"].as_str().unwrap();
+            assert!(kind != "error" && output["name"] != "stderr", "{}: {output}", n.name);
+        }
+    }
+}
+
+#[test]
+fn every_file_and_column_they_read_is_committed() {
+    let mut wrong = Vec::new();
+    for n in notebooks() {
+        let reads = n.reads();
+        assert!(reads.len() >= 5, "{} reads {} files", n.name, reads.len());
+        for read in reads {
+            match table(&read.file) {
+                Err(error) => wrong.push(format!("{}: {error}", n.name)),
+                Ok(table) => {
+                    wrong.extend(read.columns.iter().filter(|c| !table.columns.contains(c)).map(|c| {
+                        format!("{}: {} has no column {c}; it has {:?}", n.name, read.file, table.columns)
+                    }))
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `read` hands out the named columns only, so there is no other way to the data than these.
+#[test]
+fn they_reach_the_data_through_read_alone_and_nothing_outside_the_repository() {
+    let forbidden = [
+        "read_csv",
+        "open(",
+        "Path(",
+        "__file__",
+        "http",
+        "import os",
+        "subprocess",
+        "../",
+        "\"/",
+        "'/",
+        "~/",
+        "!pip",
+        "%pip",
+    ];
+    for n in notebooks() {
+        for cell in n.cells("code") {
+            let source = joined(&cell["source"]);
+            for word in forbidden {
+                assert!(!source.contains(word), "{}, cell {}: {word}", n.name, cell["id"]);
+            }
+        }
+        for cell in n.cells("markdown") {
+            let text = joined(&cell["source"]);
+            for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(l, _)| l) {
+                assert!(
+                    link.starts_with("https://arxiv.org/") || folder().join(link).exists(),
+                    "{}, cell {}: {link} leads nowhere",
+                    n.name,
+                    cell["id"]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn their_figures_are_stored_and_the_files_stay_small() {
+    for n in notebooks() {
+        assert!(n.bytes < LARGEST_FILE, "{}: {} bytes", n.name, n.bytes);
+        let mut figures = 0;
+        for cell in n.cells("code") {
+            let shown =
+                cell["outputs"].as_array().unwrap().iter().filter(|o| o["data"].get("image/png").is_some());
+            let shown = shown.inspect(|o| {
+                let png = joined(&o["data"]["image/png"]);
+                assert!(png.starts_with("iVBORw0KGgo"), "{}, cell {}: no PNG", n.name, cell["id"]);
+                let text = joined(&o["data"]["text/plain"]);
+                assert!(
+                    text.starts_with("Figure: "),
+                    "{}, cell {}: a figure without its finding",
+                    n.name,
+                    cell["id"]
+                );
+            });
+            let shown = shown.count();
+            let source = joined(&cell["source"]);
+            let asked = source.lines().filter(|l| l.starts_with("look.show(")).count();
+            assert!(shown >= asked, "{}, cell {}: {asked} figures, {shown} stored", n.name, cell["id"]);
+            figures += shown;
+        }
+        assert!(figures >= 8, "{}: {figures} figures", n.name);
+    }
+}
+
+/// What is left of a text without its equations and code.
+fn prose(text: &str) -> String {
+    let without = |text: &str, mark: &str| text.split(mark).step_by(2).collect::<Vec<_>>().join(" ");
+    let text = ["```", "$$", "$", "`"].iter().fold(text.to_owned(), |text, mark| without(&text, mark));
+    // The address of a link is no prose either.
+    text.split("](").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect()
+}
+
+fn typed_numbers(text: &str) -> Vec<String> {
+    let words = prose(text).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let measured = |w: &str| {
+        let digits: Vec<char> = w.chars().collect();
+        w.ends_with('%')
+            || digits.windows(3).any(|c| c[0].is_ascii_digit() && c[1] == '.' && c[2].is_ascii_digit())
+    };
+    words.into_iter().filter(|w| measured(w) && !w.contains("2510.00194")).collect()
+}
+
+#[test]
+fn no_result_is_typed_into_their_prose() {
+    assert_eq!(typed_numbers("gain 0.7 at $q=0.99$ and `0.1`, [x](y/1.2)"), ["0.7"]);
+    for n in notebooks() {
+        for cell in n.cells("markdown") {
+            let found = typed_numbers(&joined(&cell["source"]));
+            assert!(found.is_empty(), "{}, cell {}: print it from the data: {found:?}", n.name, cell["id"]);
+        }
+    }
+}
+
+/// What `data.py` keeps of a column: the mean of the finite numbers, how many different values of a text.
+fn summary(table: &Table, column: &str) -> (&'static str, Option<f64>) {
+    let at = table.columns.iter().position(|c| c == column).unwrap();
+    let cells: Vec<&Cell> = table.rows.iter().map(|row| &row[at]).filter(|c| **c != Cell::Empty).collect();
+    // A table reads only finite numbers as such.
+    let number =
+        |c: &&Cell| c.number().or_else(|| c.format(12).parse().ok().filter(|x: &f64| x.is_infinite()));
+    let numbers: Vec<f64> = cells.iter().filter_map(number).collect();
+    if numbers.len() == cells.len() {
+        let finite: Vec<f64> = numbers.into_iter().filter(|x| x.is_finite()).collect();
+        let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+        ("mean", (!finite.is_empty()).then_some(mean))
+    } else {
+        let different: BTreeSet<String> = cells.iter().map(|c| c.format(12)).collect();
+        ("different", Some(different.len() as f64))
+    }
+}
+
+#[test]
+fn their_stored_outputs_are_those_of_the_committed_data() {
+    for n in notebooks() {
+        let noted: Vec<_> = n.outputs().filter_map(|o| o["metadata"].get("data_read")).collect();
+        assert_eq!(noted.len(), 1, "{}: end it with sources()", n.name);
+        let mut read: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for r in n.reads() {
+            read.entry(r.file).or_default().extend(r.columns);
+        }
+        let noted = noted[0].as_object().unwrap();
+        let files: Vec<_> = noted.keys().collect();
+        assert_eq!(files, read.keys().collect::<Vec<_>>(), "{}: what it read and what it would read", n.name);
+        for (file, columns) in &read {
+            let table = table(file).unwrap_or_else(|e| panic!("{}: {e}", n.name));
+            let stale = |what: &str| {
+                format!("{}: the outputs are older than {file} ({what}): notebooks/check.sh", n.name)
+            };
+            assert_eq!(noted[file]["rows"], table.rows.len(), "{}", stale("rows"));
+            let seen = noted[file]["columns"].as_object().unwrap();
+            assert_eq!(
+                seen.keys().collect::<BTreeSet<_>>(),
+                columns.iter().collect(),
+                "{}",
+                stale("columns")
+            );
+            for column in columns {
+                let (kind, now) = summary(&table, column);
+                let then = seen[column].get(kind).unwrap_or_else(|| panic!("{}", stale(column))).as_f64();
+                let same = match (then, now) {
+                    (Some(a), Some(b)) => (a - b).abs() <= ABSOLUTE + RELATIVE * b.abs(),
+                    (a, b) => a == b,
+                };
+                assert!(same, "{}: {then:?}, now {now:?}", stale(column));
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_of_read_are_found_and_refused_if_not_literal() {
+    let found =
+        reads("a = read(\n  \"x.csv\",\n  columns=[\"a\",\n  \"b, c\",],\n)\nb = pd.read(1); bread(2)");
+    assert_eq!(found, [Ok(Read { file: "x.csv".into(), columns: vec!["a".into(), "b, c".into()] })]);
+    for wrong in [
+        "read(name, columns=[\"a\"])",
+        "read(\"x.csv\")",
+        "read(\"x.csv\", columns=list)",
+        "read(\"x.csv\", columns=[a])",
+    ] {
+        assert!(reads(wrong)[0].is_err(), "{wrong}");
+    }
+}
+
+/// A Python that has what `requirements.txt` pins, or why there is none.
+fn python() -> Result<String, String> {
+    let python = std::env::var("NOTEBOOK_PYTHON").unwrap_or_else(|_| "python3".into());
+    let check = "import sys, importlib.metadata as m\n\
+        for line in open('requirements.txt'):\n    name, version = line.split('==')\n    \
+        assert m.version(name) == version.strip(), f'{name} {m.version(name)} instead of {version.strip()}'";
+    let out = Command::new(&python).args(["-c", check]).current_dir(folder()).output();
+    match out {
+        Err(error) => Err(format!("{python}: {error}")),
+        Ok(out) if !out.status.success() => {
+            let text = String::from_utf8_lossy(&out.stderr).into_owned();
+            Err(format!("{python}: {}", text.lines().last().unwrap_or_default()))
+        }
+        Ok(_) => Ok(python),
+    }
+}
+
+fn run(python: &str, code: &str, argument: &str) -> std::process::Output {
+    let mut command = Command::new(python);
+    command.args(["-c", code, argument]).current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.output().unwrap()
+}
+
+#[test]
+fn executed_again_they_say_the_same() {
+    let python = match python() {
+        Ok(python) => python,
+        Err(reason) => return println!("skipped, no Python with notebooks/requirements.txt: {reason}"),
+    };
+    let code = "import sys, json, nbformat, nbclient\n\
+        n = nbformat.read(sys.argv[1], as_version=4)\n\
+        nbclient.NotebookClient(n, timeout=300, record_timing=False, resources={'metadata': {'path': '.'}}).execute()\n\
+        print(json.dumps([o['data']['text/plain'] for c in n.cells if c.cell_type == 'code' for o in c.outputs]))";
+    for n in notebooks() {
+        let out = run(&python, code, &n.name);
+        assert!(out.status.success(), "{}: {}", n.name, String::from_utf8_lossy(&out.stderr));
+        let fresh: Vec<String> = serde_json::from_slice(&out.stdout).unwrap();
+        let stored: Vec<String> = n.outputs().map(|o| joined(&o["data"]["text/plain"])).collect();
+        assert_eq!(fresh, stored, "{}", n.name);
+    }
+}
+
+#[test]
+fn a_file_column_or_value_that_is_not_there_is_refused_by_name() {
+    let python = match python() {
+        Ok(python) => python,
+        Err(reason) => return println!("skipped, no Python with notebooks/requirements.txt: {reason}"),
+    };
+    let cases = [
+        (
+            "read('lerning.csv', columns=['gain'])",
+            "paper/data/lerning.csv does not exist; nearest: 'learning.csv'",
+        ),
+        (
+            "read('learning.csv', columns=['gian'])",
+            "paper/data/learning.csv has no column 'gian'; nearest: 'gain'",
+        ),
+        (
+            "pick(read('clamp.csv', columns=['p', 'clamp']), clamp='off')",
+            "no row has clamp = 'off' here; nearest: 'none'. There is 'none', '-0.1'",
+        ),
+        (
+            "pick(read('clamp.csv', columns=['p']), clamp='none')",
+            "no column 'clamp'; nearest: 'p'. There is p.",
+        ),
+        (
+            "only(read('clamp.csv', columns=['p', 'clamp']), 'p', clamp='none')",
+            "rows have {'clamp': 'none'}, where one is wanted",
+        ),
+        ("finding(False, 'GRPO wins')", "the committed data no longer show this: GRPO wins"),
+    ];
+    for (call, message) in cases {
+        let out = run(&python, &format!("from data import *\n{call}"), "");
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && text.contains(message), "{call}: {text}");
+    }
+}

@@ -1,0 +1,290 @@
+//! The report is complete and true: every claim has its test, data, figure and row, and the committed numbers are those of a
+//! fresh run.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_claims::atlas::{self, updates};
+use grpo_lambda_claims::experiment::{Context, Experiment, Report};
+use grpo_lambda_claims::experiments::REGISTRY;
+use grpo_lambda_claims::store::Store;
+use grpo_lambda_claims::{report, run};
+use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_tools::DEFAULT_SEED;
+
+use crate::long;
+
+/// Two machines may differ in the last bit of `exp`; nothing else.
+const RELATIVE: f64 = 1e-6;
+/// Rounding residue (a difference that should be 0) may differ entirely.
+const ABSOLUTE: f64 = 1e-9;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn close(a: f64, b: f64) -> bool {
+    a == b || (a - b).abs() <= ABSOLUTE + RELATIVE * a.abs().max(b.abs())
+}
+
+/// The numbers of a text, and the text with each of them replaced by `#`.
+fn split_numbers(text: &str) -> (String, Vec<f64>) {
+    let (mut skeleton, mut numbers, mut rest) = (String::new(), Vec::new(), text);
+    while let Some(c) = rest.chars().next() {
+        let longest = rest
+            .char_indices()
+            .map(|(i, c)| i + c.len_utf8())
+            .take_while(|end| rest[..*end].chars().all(|c| c.is_ascii_digit() || "+-.e".contains(c)))
+            .filter(|end| rest[..*end].ends_with(|c: char| c.is_ascii_digit()))
+            .filter_map(|end| rest[..end].parse::<f64>().ok().map(|x| (end, x)))
+            .last();
+        match longest {
+            Some((end, x)) => {
+                numbers.push(x);
+                skeleton.push('#');
+                rest = &rest[end..];
+            }
+            None => {
+                skeleton.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    (skeleton, numbers)
+}
+
+fn same_text(a: &str, b: &str) -> bool {
+    let ((a, x), (b, y)) = (split_numbers(a), split_numbers(b));
+    a == b && x.len() == y.len() && x.iter().zip(&y).all(|(x, y)| close(*x, *y))
+}
+
+fn same_cell(a: &Cell, b: &Cell) -> bool {
+    match (a, b) {
+        (Cell::Number(x), Cell::Number(y)) => close(*x, *y),
+        (a, b) => same_text(&a.format(12), &b.format(12)),
+    }
+}
+
+fn difference(committed: &Table, fresh: &Table) -> Option<String> {
+    if committed.columns != fresh.columns {
+        return Some(format!("columns {:?} against {:?}", committed.columns, fresh.columns));
+    }
+    if committed.rows.len() != fresh.rows.len() {
+        return Some(format!("{} rows against {}", committed.rows.len(), fresh.rows.len()));
+    }
+    let cells = committed.rows.iter().zip(&fresh.rows).enumerate();
+    cells.flat_map(|(i, (a, b))| a.iter().zip(b).enumerate().map(move |(j, (a, b))| (i, j, a, b))).find_map(
+        |(i, j, a, b)| {
+            (!same_cell(a, b)).then(|| format!("row {}, {}: {a:?} against {b:?}", i + 1, fresh.columns[j]))
+        },
+    )
+}
+
+#[test]
+fn committed_numbers_are_those_of_a_fresh_quick_run() {
+    let mut wrong = Vec::new();
+    // These two take nine tenths of the whole time.
+    let slow = |id: &str| ["learning", "length_bonus"].contains(&id);
+    for e in REGISTRY.iter().filter(|e| long::of(!slow(e.id), true)) {
+        let context =
+            Context { seed: DEFAULT_SEED, full: false, progress: &|_, _| {}, store: &Store::none() };
+        let fresh: Report = (e.run)(&context).unwrap_or_else(|error| panic!("{}: {error:#}", e.id));
+        for (file, table) in run::tables(e.id, &fresh) {
+            let path = root().join("paper/data").join(&file);
+            let committed = std::fs::read_to_string(&path)
+                .map_err(|e| e.to_string())
+                .and_then(|text| Table::from_csv(&text).map_err(|e| e.to_string()));
+            // Through CSV and back, as the committed one went.
+            let fresh = Table::from_csv(&table.to_csv("")).expect("own output");
+            match committed {
+                Ok(committed) => wrong.extend(difference(&committed, &fresh).map(|d| format!("{file}: {d}"))),
+                Err(error) => wrong.push(format!("{file}: {error}")),
+            }
+        }
+        for stem in run::figure_stems(e.id, &fresh) {
+            if !root().join(format!("paper/figures/{stem}.png")).is_file() {
+                wrong.push(format!("{stem}.png: not committed"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "run `cargo run --bin sim` and commit paper/:\n{}", wrong.join("\n"));
+}
+
+/// Everything that owns files in `paper/`.
+fn everything() -> Vec<&'static Experiment> {
+    [REGISTRY, atlas::REGISTRY].concat()
+}
+
+fn committed(file: &str) -> Table {
+    let path = root().join("paper/data").join(file);
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{file}: {e}; run `cargo run --bin sim -- atlas`"));
+    Table::from_csv(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
+}
+
+/// The atlas takes a minute: rows of a few entrants on the first tasks stand for it. They are computed as the whole is, with the seeds of their
+/// places.
+#[test]
+fn committed_rows_of_the_atlas_are_those_of_a_fresh_computation() {
+    const ENTRANTS: [&str; 6] =
+        ["GRPO", "RLOO", "GRPO-λ both", "OAR-P", "GAE, noisy critic", "VinePPO, K = 8"];
+    let fresh = updates::excerpt(DEFAULT_SEED, 3, &ENTRANTS).expect("the atlas");
+    let fresh = Table::from_csv(&fresh.to_csv("")).expect("own output");
+    let mut known = committed("atlas_updates.csv");
+    let (task, method) = (known.column("task").unwrap(), known.column("method").unwrap());
+    let key = |row: &[Cell]| (row[task].format(3), row[method].format(3));
+    let wanted: Vec<_> = fresh.rows.iter().map(|row| key(row)).collect();
+    known.rows.retain(|row| wanted.contains(&key(row)));
+    assert_eq!(fresh.rows.len(), 3 * ENTRANTS.len());
+    let wrong = difference(&known, &fresh);
+    assert!(wrong.is_none(), "run `cargo run --bin sim -- atlas` and commit paper/: {wrong:?}");
+}
+
+#[test]
+fn every_experiment_of_the_atlas_has_its_test_data_figure_and_row() {
+    let page = std::fs::read_to_string(root().join("paper").join(atlas::PAGE)).unwrap();
+    let theory = std::fs::read_to_string(root().join("tests/theory/main.rs")).unwrap();
+    let ids: Vec<&str> = everything().iter().map(|e| e.id).collect();
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root().join("paper").join(folder)).unwrap();
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let (data, figures) = (names("data"), names("figures"));
+    for e in atlas::REGISTRY {
+        let owned = |files: &[String], ending: &str| -> BTreeSet<String> {
+            let stems = files.iter().filter_map(|f| f.strip_suffix(ending));
+            stems.filter(|stem| report::owner(stem, &ids) == Some(e.id)).map(str::to_owned).collect()
+        };
+        assert!(theory.contains(&format!("mod {};", e.id)), "{} has no test", e.id);
+        let csv = owned(&data, ".csv");
+        assert!(csv.len() >= 2 && csv.contains(&format!("{}_verdicts", e.id)), "{}: {csv:?}", e.id);
+        assert!(!owned(&figures, ".png").is_empty(), "{} has no figure", e.id);
+        let row = format!("| [`{id}`](#{id}) |", id = e.id);
+        assert!(page.contains(&row), "{} has no row in paper/{}", e.id, atlas::PAGE);
+    }
+}
+
+#[test]
+fn every_claim_has_its_test_data_figure_and_row() {
+    let report = std::fs::read_to_string(root().join("paper/README.md")).unwrap();
+    let theory = std::fs::read_to_string(root().join("tests/theory/main.rs")).unwrap();
+    let ids: Vec<&str> = everything().iter().map(|e| e.id).collect();
+    let stems = |folder: &str, ending: &str| -> BTreeSet<String> {
+        let entries = std::fs::read_dir(root().join("paper").join(folder)).unwrap();
+        let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|n| n.strip_suffix(ending).map(str::to_owned)).collect()
+    };
+    let (data, png) = (stems("data", ".csv"), stems("figures", ".png"));
+    for id in &REGISTRY.iter().map(|e| e.id).collect::<Vec<_>>() {
+        let owned =
+            |set: &BTreeSet<String>| set.iter().filter(|s| report::owner(s, &ids) == Some(*id)).count();
+        let in_theory =
+            theory.contains(&format!("mod {id};")) && root().join(format!("tests/theory/{id}.rs")).is_file();
+        // A claim about printed tables has no theory to test; its arithmetic is tested beside its experiment.
+        assert!(in_theory || root().join(format!("sims/claims/tests/report/{id}.rs")).is_file(), "{id} has no test");
+        assert!(owned(&data) >= 2, "{id} has no data beside its verdicts");
+        assert!(owned(&png) >= 1, "{id} has no figure");
+        assert!(report.contains(&format!("| [`{id}`](#{id}) |")), "{id} has no row in paper/README.md");
+    }
+    for stem in data.iter().chain(&png) {
+        let page = OF_PAGES.iter().find(|(name, _)| name == stem).map(|(_, page)| root().join(page));
+        let linked = page.is_some_and(|page| {
+            std::fs::read_to_string(page).unwrap().contains(&format!("paper/data/{stem}.csv"))
+        });
+        assert!(
+            linked || report::owner(stem, &ids).is_some(),
+            "{stem} in paper/ belongs to no claim and no page"
+        );
+    }
+}
+
+/// Data of pages that are about the code, not about a claim.
+const OF_PAGES: [(&str, &str); 6] = [
+    ("conformance", "docs/conformance.md"),
+    ("fuzz", "CONTRIBUTING.md"),
+    ("museum", "docs/museum.md"),
+    ("mutants", "docs/museum.md"),
+    ("mutants_decoder", "docs/museum.md"),
+    ("mutants_grade", "docs/museum.md"),
+];
+
+/// Statements about this crate, not about the paper: one that does not hold is a defect here, not a result.
+const OF_THIS_CRATE: [(&str, &str); 5] = [
+    ("atlas_updates", "Closed forms of expected updates hold on every task where the sums are feasible"),
+    ("bound_in_advantage", "The expected updates with the bound, by implied credit, equal the enumeration"),
+    ("credit_profile", "The on-policy weights of every reading are those of its closed form"),
+    ("learning", "Every best learning rate lies inside the grid that was tried"),
+    ("traces", "Every trace is computed in O(T), forwards and backwards, as its dense matrix"),
+];
+
+#[test]
+fn statements_about_this_crate_hold() {
+    for (id, statement) in OF_THIS_CRATE {
+        let text = std::fs::read_to_string(root().join(format!("paper/data/{id}_verdicts.csv"))).unwrap();
+        let table = Table::from_csv(&text).unwrap();
+        let place = |name: &str| table.columns.iter().position(|c| c == name).unwrap();
+        let (said, verdict) = (place("statement"), place("verdict"));
+        let row = table.rows.iter().find(|row| row[said].format(12).starts_with(statement));
+        let row = row.unwrap_or_else(|| panic!("{id}: nothing says {statement}"));
+        assert_eq!(row[verdict].format(12), "Holds", "{id}: {statement}");
+    }
+}
+
+#[test]
+fn generated_blocks_are_up_to_date() {
+    let paper = root().join("paper");
+    let (claims, maps) =
+        (report::blocks(REGISTRY, &paper).unwrap(), report::blocks(atlas::REGISTRY, &paper).unwrap());
+    let pages = [
+        (paper.join("README.md"), &claims),
+        (root().join("README.md"), &claims),
+        (paper.join(atlas::PAGE), &maps),
+    ];
+    for (file, blocks) in pages {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(
+            report::fill(&text, blocks).unwrap(),
+            text,
+            "{} is stale: run `cargo run --bin sim`",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn numbers_in_text_are_compared_as_numbers() {
+    assert!(same_text("max 4.4e-16 over 12 cases", "max 0 over 12 cases"));
+    assert!(!same_text("gain 1.2 points", "gain 1.3 points"));
+    assert!(!same_text("E5 holds", "E5 fails"));
+}
+
+#[test]
+fn every_sentence_of_the_paper_has_the_finding_that_tests_it() {
+    for s in report::sentences::SENTENCES {
+        let table = committed(&format!("{}_verdicts.csv", s.experiment));
+        let statement = table.column("statement").unwrap();
+        let found =
+            table.rows.iter().filter(|row| row[statement].format(12).starts_with(s.statement)).count();
+        assert_eq!(found, 1, "{}: {found} findings begin with {:?}", s.experiment, s.statement);
+        assert!(s.words.chars().count() <= 280, "{}: a cell has no room for its place", s.words);
+    }
+    for s in report::sentences::NOT_TESTED {
+        assert!(!s.why.is_empty() && report::sentences::SENTENCES.iter().all(|t| t.words != s.words));
+    }
+}
+
+/// The PDF names the hashes of what it was typeset from; nothing is typeset here.
+#[test]
+fn the_paper_is_typeset_from_the_committed_data() {
+    let check = std::process::Command::new("python3")
+        .arg("paper/typeset.py")
+        .arg("--check")
+        .current_dir(root())
+        .output();
+    let Ok(out) = check else {
+        println!("skipped: no python3");
+        return;
+    };
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(root().join("paper/paper.pdf").is_file());
+}

@@ -1,0 +1,306 @@
+//! `sim estimate --against`: which convention gives another trainer's numbers, and where they differ from a method's.
+
+use super::{EstimateArgs, Lines, advantages_of_all, configured, evaluated, lines, read, refused};
+use crate::failure::{Failure, one_line, quoted};
+use crate::groups::Line;
+use crate::input::{self, MOST_GROUPS};
+use crate::json::{self, Json};
+use crate::terminal;
+use grpo_lambda::group::Group;
+use grpo_lambda::methods::Configured;
+use grpo_lambda_conventions::{Assumptions, Candidate, Found, Rows, Theirs, diagnose};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Conventions of one quantity that are listed.
+const SHOWN: usize = 12;
+
+/// Reads both files, searches, prints.
+///
+/// # Errors
+/// [`Failure::Refused`] for input that cannot be used.
+pub(super) fn run(args: &EstimateArgs, path: &Path) -> Result<(), Failure> {
+    let configured = configured(args)?;
+    let assumed = assumptions(args.tolerance, &args.settings, configured.is_some())?;
+    let (source, bytes) = read(args)?;
+    let groups = lines(configured.as_ref(), &source, &bytes)?;
+    let shown = path.display();
+    let wrong = |e: &dyn std::fmt::Display| {
+        Failure::Refused(format!("{shown}: {e}; --against must name a readable text file"))
+    };
+    let bytes = input::file(path, MOST_GROUPS).map_err(|e| wrong(&e))?;
+    let text = String::from_utf8(bytes).map_err(|e| wrong(&e.utf8_error()))?;
+    let explained = configured.as_ref().filter(|_| args.explain);
+    let found = report(explained, &assumed, (&source, &groups), (&shown.to_string(), &text))?;
+    terminal::print(&found)
+}
+
+/// What the search says of `theirs`, the numbers of another trainer on `groups`, each with the name that messages give it; and where they
+/// differ from the method `explained`, term by term. No file is read.
+///
+/// # Errors
+/// [`Failure::Refused`] for numbers that do not fit the groups.
+pub fn report(
+    explained: Option<&Configured>,
+    assumed: &Assumptions,
+    (source, groups): (&str, &Lines),
+    (shown, text): (&str, &str),
+) -> Result<String, Failure> {
+    let mut theirs = theirs_of(text, groups).map_err(|wrong| refused(shown, wrong))?;
+    if theirs.advantages.is_none() {
+        theirs.advantages = advantages_of_all(groups).map_err(|wrong| refused(source, wrong))?;
+    }
+    let batch: Vec<Group> = groups.iter().map(|(_, line)| line.group.clone()).collect();
+    let logps: Vec<Vec<f64>> = groups.iter().flat_map(|(_, line)| line.logps.clone()).collect();
+    let mut report = String::new();
+    if let Some(configured) = explained {
+        let ours = evaluated(configured, groups, true).map_err(|wrong| refused(source, wrong))?;
+        report += &beside(configured, &batch, &logps, ours, &theirs);
+    }
+    for found in diagnose(&batch, &logps, &theirs, assumed).found() {
+        report += &words(found, &places(groups));
+    }
+    Ok(report)
+}
+
+/// What is known beforehand: the settings of a method (`with_method`), or `beta` and `max_length` alone.
+///
+/// # Errors
+/// [`Failure::Refused`] for a setting that is no number, or a tolerance outside `(0, 1)`.
+pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Result<Assumptions, Failure> {
+    let mut assumed = Assumptions { tolerance, ..Assumptions::default() };
+    if !(tolerance > 0.0 && tolerance < 1.0) {
+        let message = format!("--tolerance {tolerance}: must be a number above 0 and below 1");
+        return Err(Failure::Refused(message));
+    }
+    for word in settings {
+        let number = |value: &str| {
+            let right = || Failure::Refused(format!("{word}: must be a number of at least 0"));
+            value.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0).ok_or_else(right)
+        };
+        match word.split_once('=') {
+            Some(("beta", value)) => assumed.beta = Some(number(value)?),
+            Some(("max_length", value)) => assumed.max_length = Some(number(value)?),
+            _ if with_method => {}
+            _ => {
+                let what = "without --method only beta=X and max_length=L are taken";
+                return Err(Failure::Refused(format!("{}: {what}", quoted(word))));
+            }
+        }
+    }
+    Ok(assumed)
+}
+
+/// Which line and response a flat index is.
+fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
+    groups.iter().flat_map(|(line, group)| (0..group.logps.len()).map(move |i| (*line, i))).collect()
+}
+
+/// `metrics` is what `sim estimate` itself prints beside them; it is not read.
+const FIELDS: [&str; 7] = ["id", "advantages", "token_losses", "gradient", "dlogps", "loss", "metrics"];
+
+/// Their numbers, in the order of the groups.
+fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<Theirs, (usize, String)> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let mut read: Vec<(usize, Vec<(String, Json)>)> = Vec::new();
+    for (number, line) in lines.map(|(i, line)| (i + 1, line)) {
+        match json::parse(line.trim_start_matches('\u{feff}')).map_err(|what| (number, what))? {
+            Json::Object(entries) => read.push((number, entries)),
+            other => {
+                return Err((
+                    number,
+                    format!("the line is {other}; each line must be one whole JSON object"),
+                ));
+            }
+        }
+    }
+    for (number, entries) in &read {
+        if let Some((key, _)) = entries.iter().find(|(key, _)| !FIELDS.contains(&key.as_str())) {
+            let fields = FIELDS.join(", ");
+            return Err((*number, format!("{}: unknown field; the fields are {fields}", quoted(key))));
+        }
+    }
+    let only_loss = matches!(&read[..], [(_, entries)] if entries.iter().all(|(key, _)| key == "loss"));
+    if read.len() != groups.len() && !only_loss {
+        let last = read.last().map_or(1, |(number, _)| *number);
+        let what = format!(
+            "{} lines for {} groups; one per group, or one with the loss alone",
+            read.len(),
+            groups.len()
+        );
+        return Err((last, what));
+    }
+    let theirs = Theirs {
+        advantages: rows(&read, groups, &["advantages"])?,
+        token_losses: rows(&read, groups, &["token_losses"])?,
+        gradient: rows(&read, groups, &["gradient", "dlogps"])?,
+        loss: loss(&read)?,
+    };
+    if theirs == Theirs::default() {
+        return Err((1, format!("nothing to compare; give one of {}", FIELDS[1..].join(", "))));
+    }
+    Ok(theirs)
+}
+
+type Entries = [(usize, Vec<(String, Json)>)];
+
+/// The field of a line, under one of its names.
+fn field<'a>(entries: &'a [(String, Json)], names: &[&str]) -> Option<&'a Json> {
+    entries.iter().find(|(key, _)| names.contains(&key.as_str())).map(|(_, value)| value)
+}
+
+/// A field with a list per response, of all lines; none where no line has it.
+fn rows(read: &Entries, groups: &[(usize, Line)], names: &[&str]) -> Result<Option<Rows>, (usize, String)> {
+    if read.iter().all(|(_, entries)| field(entries, names).is_none()) {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for ((number, entries), (_, line)) in read.iter().zip(groups) {
+        let Some(value) = field(entries, names) else {
+            return Err((*number, format!("{}: missing; other lines have it", names[0])));
+        };
+        all.extend(rows_of(value, line, names[0]).map_err(|what| (*number, what))?);
+    }
+    Ok(Some(all))
+}
+
+fn rows_of(value: &Json, line: &Line, name: &str) -> Result<Rows, String> {
+    let Json::List(items) = value else { return Err(format!("{name} = {value}; must be a list")) };
+    if items.len() != line.logps.len() {
+        let expected = line.logps.len();
+        return Err(format!(
+            "{name}: {} entries for {expected} responses; one per response is needed",
+            items.len()
+        ));
+    }
+    let finite = |place: &str, item: &Json| match item {
+        Json::Number(n) => n.as_f64().ok_or_else(|| format!("{place} = {item}; must be a number")),
+        other => Err(format!("{place} = {other}; must be a finite number")),
+    };
+    let row = |(i, item): (usize, &Json)| match item {
+        Json::List(numbers) => {
+            numbers.iter().enumerate().map(|(t, x)| finite(&format!("{name}[{i}][{t}]"), x)).collect()
+        }
+        other => finite(&format!("{name}[{i}]"), other).map(|x| vec![x; line.logps[i].len()]),
+    };
+    let rows = items.iter().enumerate().map(row).collect::<Result<Rows, String>>()?;
+    line.narrowed(name, rows)
+}
+
+/// The loss of the batch: on one line, or the sum of the shares of all lines.
+fn loss(read: &Entries) -> Result<Option<f64>, (usize, String)> {
+    let mut given = Vec::new();
+    for (number, entries) in read {
+        match field(entries, &["loss"]) {
+            None => {}
+            Some(Json::Number(n)) if n.as_f64().is_some() => given.extend(n.as_f64()),
+            Some(other) => return Err((*number, format!("loss = {other}; must be a finite number"))),
+        }
+    }
+    if given.len() > 1 && given.len() < read.len() {
+        return Err((
+            1,
+            format!("loss: on {} of {} lines; give it on one line or on all", given.len(), read.len()),
+        ));
+    }
+    Ok((!given.is_empty()).then(|| given.iter().sum()))
+}
+
+/// Where their numbers differ from the method's, term by term.
+fn beside(
+    configured: &Configured,
+    batch: &[Group],
+    logps: &[Vec<f64>],
+    ours: Vec<grpo_lambda::methods::BatchLoss>,
+    theirs: &Theirs,
+) -> String {
+    let method = configured.method.as_ref();
+    let loss: f64 = ours.iter().map(|group| group.value).sum();
+    let gradient: Rows = ours.iter().flat_map(|group| group.dlogps.clone()).collect();
+    let own: Rows = ours.into_iter().flat_map(|group| group.advantages).collect();
+    // The loss of a token is compared at their advantages, so that each line is about one term.
+    let used = theirs.advantages.clone().unwrap_or_else(|| own.clone());
+    let credits = method.credit_given(batch, used);
+    let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(logps);
+    let tokens: Rows = responses.clone().map(|((r, c), l)| method.token_losses(r, c, l)).collect();
+    let given: Rows = responses.map(|((r, c), l)| method.loss(r, c, l).dlogps).collect();
+    let mut text = format!("{} beside theirs, largest difference of each term:\n", configured.spec.title);
+    let mut line = |name: &str, pair: Option<(&Rows, &Rows)>| {
+        if let Some((ours, theirs)) = pair {
+            let _ = writeln!(text, "  {name:<46} {}", difference(ours, theirs));
+        }
+    };
+    line("advantages", theirs.advantages.as_ref().map(|t| (&own, t)));
+    line("losses of tokens, at their advantages, no KL", theirs.token_losses.as_ref().map(|t| (&tokens, t)));
+    line("gradient, at their advantages", theirs.gradient.as_ref().map(|t| (&given, t)));
+    line("gradient", theirs.gradient.as_ref().map(|t| (&gradient, t)));
+    if let Some(theirs) = theirs.loss {
+        let _ =
+            writeln!(text, "  {:<46} {:.3e} (ours {loss}, theirs {theirs})", "loss", (loss - theirs).abs());
+    }
+    text.push('\n');
+    text
+}
+
+/// The largest difference with its place and both numbers.
+fn difference(ours: &Rows, theirs: &Rows) -> String {
+    let mut worst = (0.0, None);
+    for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+        for (t, (a, b)) in ours.iter().zip(theirs).enumerate() {
+            if (a - b).abs() > worst.0 {
+                worst = ((a - b).abs(), Some((i, t, *a, *b)));
+            }
+        }
+    }
+    match worst.1 {
+        None => "none".to_owned(),
+        Some((i, t, a, b)) => format!("{:.3e} at response {i}, token {t} (ours {a}, theirs {b})", worst.0),
+    }
+}
+
+/// What was found for one quantity, for a reader.
+fn words(found: &Found, places: &[(usize, usize)]) -> String {
+    let mut text = String::new();
+    let quantity = found.quantity;
+    if let Some(nearest) = &found.nearest {
+        let _ = writeln!(
+            text,
+            "{quantity}: none of {} explanations gives these numbers; the nearest:",
+            found.tried
+        );
+        text += &shown(nearest);
+        let place = nearest.place.map_or(String::new(), |(response, token)| {
+            let (line, i) = places[response];
+            format!(", most at line {line}, response {i}, token {token}")
+        });
+        let _ = writeln!(text, "    relative difference {:.2e}{place}", nearest.error);
+        if let Some((remainder, beside)) = &found.remainder {
+            let _ = writeln!(text, "    left: {remainder}; beside {beside}");
+        }
+        return text + "\n";
+    }
+    let count = found.matches.len();
+    let coincide = if count > 1 { " coincide on this batch and give" } else { " gives" };
+    let plural = if count > 1 { "explanations" } else { "explanation" };
+    let _ = writeln!(text, "{quantity}: {count} {plural} of {}{coincide} these numbers:", found.tried);
+    for candidate in found.matches.iter().take(SHOWN) {
+        text += &shown(candidate);
+        let _ = writeln!(text, "    relative difference {:.2e}", candidate.error);
+    }
+    if count > SHOWN {
+        let _ = writeln!(text, "  and {} more", count - SHOWN);
+    }
+    text + "\n"
+}
+
+fn shown(candidate: &Candidate) -> String {
+    let mut text = format!("  {}\n", one_line(&candidate.what));
+    let _ = writeln!(text, "    here: {}", candidate.command);
+    if !candidate.labels.is_empty() {
+        let _ = writeln!(text, "    also: {}", candidate.labels.join("; "));
+    }
+    if (candidate.factor - 1.0).abs() > 1e-9 {
+        let _ = writeln!(text, "    theirs is {} times that (accumulation, workers)", candidate.factor);
+    }
+    text
+}

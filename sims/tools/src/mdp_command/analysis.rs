@@ -1,0 +1,143 @@
+//! A method and all others against the policy gradient of a user's MDP.
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::expected::{
+    Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
+};
+use grpo_lambda_mdp::{Optimal, Oracle};
+use grpo_lambda_stats::table::{Table, significant};
+
+use super::args::MdpArgs;
+use super::credit;
+use crate::mdp_file::{self, MdpFile};
+use crate::method_args::{DEFAULTS, settings_that_differ};
+use grpo_lambda_figure::Figure;
+
+/// Groups simulated where no exact way is feasible.
+const SAMPLED_GROUPS: usize = 20_000;
+
+/// What `sim mdp` found.
+pub struct Analysis {
+    /// A name fit for files.
+    pub name: String,
+    /// Facts about the MDP, line by line.
+    pub facts: Vec<String>,
+    /// The method and every other at its defaults against the policy gradient.
+    pub methods: Table,
+    /// Credit per prefix and token, most visited first.
+    pub credit: Table,
+    /// True advantage beside implied credit.
+    pub figure: Figure,
+}
+
+/// Expected update and how it was obtained: exactly, or from groups simulated with this seed where nothing exact is feasible.
+pub fn expectation(method: &dyn Method, situation: &Situation, seed: u64) -> (Expected, String) {
+    match implied(method, situation).or_else(|_: ExpectedError| enumerated(method, situation)) {
+        Ok(expected) => (expected, "exact".to_owned()),
+        Err(_) => {
+            let run = sampled(method, situation, SAMPLED_GROUPS, seed);
+            (run.estimate, format!("sampled, {SAMPLED_GROUPS} groups"))
+        }
+    }
+}
+
+/// Reads the file and analyses the method on it.
+///
+/// # Errors
+/// When the file is refused, or the method needs evidence a table cannot give.
+pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysis> {
+    let MdpFile { name, tree, policy } = mdp_file::read(&request.file)?;
+    let oracle = Oracle::new(&tree, &policy);
+    let group_size = usize::from(request.group);
+    anyhow::ensure!(
+        oracle.grad_j().iter().any(|g| *g != 0.0),
+        "{}: the policy gradient is zero at the initial policy (every response earns the same, or no prefix has a choice): \
+         there is nothing to compare a method with",
+        request.file.display()
+    );
+    // The initial policy is its own reference, as in the first step of a training run.
+    let provided = [Exact::kinds_on(&tree), vec![EvidenceKind::RefLogps]].concat();
+    method.require(&provided)?;
+    let situation =
+        Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };
+
+    let (expected, how) = expectation(method.method.as_ref(), &situation, request.seed);
+    let comparison = compare(&expected, &oracle);
+    let mut methods = Table::new(&COLUMNS);
+    push(&mut methods, method.spec.title, &settings_that_differ(method), &comparison, &how);
+    let left_out = push_defaults(&mut methods, method, &provided, |default| {
+        let (expected, how) = expectation(default, &situation, request.seed);
+        (compare(&expected, &oracle), how)
+    })?;
+
+    let mut facts = facts(&name, &oracle, group_size);
+    if !left_out.is_empty() {
+        facts.push(format!("not shown, for want of evidence a table gives: {}", left_out.join(", ")));
+    }
+    let (credit, figure) = credit::views(&name, method, &expected, &comparison, &oracle);
+    let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    Ok(Analysis { name, facts, methods, credit, figure })
+}
+
+/// The size of the MDP and what can be earned on it.
+fn facts(name: &str, oracle: &Oracle, group_size: usize) -> Vec<String> {
+    let tree = oracle.tree;
+    vec![
+        format!(
+            "{name}: {} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
+            tree.tokens().len(),
+            tree.node_count(),
+            tree.leaf_count(),
+            tree.max_len(),
+            significant(oracle.mean_length(), 4)
+        ),
+        format!(
+            "J = {} at the initial policy, J* = {} at best; groups of {}",
+            significant(oracle.j, 6),
+            significant(Optimal::new(tree).j, 6),
+            group_size
+        ),
+    ]
+}
+
+const COLUMNS: [&str; 8] =
+    ["method", "settings", "cosine", "bias", "scale", "sign agreement", "signal/noise", "how"];
+
+/// A row for every other method at its defaults; returns those that need evidence which is not `provided`.
+fn push_defaults(
+    rows: &mut Table,
+    method: &Configured,
+    provided: &[EvidenceKind],
+    compared: impl Fn(&dyn Method) -> (Comparison, String),
+) -> anyhow::Result<Vec<String>> {
+    let shown_already = settings_that_differ(method) == DEFAULTS;
+    let mut left_out = Vec::new();
+    for &spec in REGISTRY {
+        let default = methods::configure(spec.name, &[])?;
+        if let Err(lacking) = default.require(provided) {
+            left_out.push(format!("{} (needs {})", spec.title, lacking.needs));
+            continue;
+        }
+        if spec.name == method.spec.name && shown_already {
+            continue;
+        }
+        let (comparison, how) = compared(default.method.as_ref());
+        push(rows, spec.title, DEFAULTS, &comparison, &how);
+    }
+    Ok(left_out)
+}
+
+fn push(rows: &mut Table, title: &str, settings: &str, c: &Comparison, how: &str) {
+    rows.push(vec![
+        title.into(),
+        settings.into(),
+        c.cosine.into(),
+        c.bias.into(),
+        c.scale.into(),
+        c.sign_agreement.into(),
+        c.signal_to_noise.into(),
+        how.into(),
+    ]);
+}

@@ -1,0 +1,39 @@
+//! Writing to the terminal: its width, and a reader that goes away.
+
+use crate::failure::Failure;
+use comfy_table::{ContentArrangement, Table, presets};
+use std::io::{ErrorKind, Write};
+
+/// Writes all of `text` to stdout. A reader that has seen enough and closed the pipe (`sim estimate .. | head`) is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::Failed(format!("stdout: {e}"))),
+        _ => Ok(()),
+    }
+}
+
+/// An empty table as wide as the terminal; 120 columns where the output is no terminal, or what `COLUMNS` says.
+pub fn table(header: &[&str]) -> Table {
+    let from_environment = || std::env::var("COLUMNS").ok()?.parse::<u16>().ok();
+    let width = own_width().or_else(from_environment).unwrap_or(120);
+    let mut table = Table::new();
+    table
+        .load_preset(presets::UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.max(40))
+        .set_truncation_indicator("..")
+        .set_header(header.to_vec());
+    table
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn own_width() -> Option<u16> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0)
+}
+
+/// A page has no terminal.
+#[cfg(target_family = "wasm")]
+fn own_width() -> Option<u16> {
+    None
+}
