@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_llm::study::control::{LabError, baseline, clamp, noise};
+use grpo_lambda_studies::control::{LabError, baseline, clamp, noise};
 
 const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..]";
 

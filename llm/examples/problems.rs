@@ -1,6 +1,6 @@
 //! Prints problems of the embedded task: `cargo run -p grpo-lambda-llm --example problems -- [STEPS] [MAX_OPERAND] [N]`.
 
-use grpo_lambda_llm::input::task::{Level, Split, Task};
+use grpo_lambda_trainer::input::task::{Level, Split, Task};
 
 fn main() {
     let number = |i: usize, default: u32| {

@@ -10,8 +10,8 @@ use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
 use crate::commands::{self, Failure};
-use crate::config::{Config, FIELDS};
-use crate::run::progress::{be_quiet, say};
+use grpo_lambda_trainer::config::{Config, FIELDS};
+use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
 /// Train a language model with verified critic-free methods
 ///

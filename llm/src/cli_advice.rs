@@ -1,6 +1,6 @@
 //! What is said to an option that is a setting: `train --steps 3` means `rl.steps=3`.
 
-use crate::config::hints;
+use grpo_lambda_trainer::config::hints;
 
 /// Advice for an unknown option of a command that takes settings; nothing where no setting is meant. `value` is what follows it.
 pub(crate) fn for_option(option: &str, value: Option<&str>) -> Option<String> {

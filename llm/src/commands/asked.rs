@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::Failure;
-use crate::eval::origin::Origin;
-use crate::eval::settings::in_words;
-use crate::input::prompt::Template;
-use crate::run::progress::say;
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::eval::settings::in_words;
+use grpo_lambda_trainer::input::prompt::Template;
+use grpo_lambda_trainer::run::progress::say;
 
 /// What the command line says of the template.
 #[derive(Clone, Copy, Debug)]

@@ -11,12 +11,12 @@ use super::asked::{Asked, Choice};
 use super::{
     Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
 };
-use crate::eval::origin::Origin;
-use crate::eval::settings::in_words;
-use crate::input::prompt::{CHAT, Message};
-use crate::input::stops::Stops;
-use crate::input::tokens::ModelTokenizer;
-use crate::run::progress::say;
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::eval::settings::in_words;
+use grpo_lambda_trainer::input::prompt::{CHAT, Message};
+use grpo_lambda_trainer::input::stops::Stops;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `chat`.
 #[derive(Clone, Debug, clap::Args)]

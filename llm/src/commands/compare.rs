@@ -6,10 +6,12 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::plot::figure_lines;
 use super::{Failure, OutputFormat, json_text, print, use_threads};
-use crate::config::Config;
-use crate::run::progress::say;
-use crate::study::compare::{self, CompareError, ComparisonResult, Plan, PlanError, paired, paired_report};
-use crate::study::figures;
+use grpo_lambda_studies::compare::{
+    self, CompareError, ComparisonResult, Plan, PlanError, paired, paired_report,
+};
+use grpo_lambda_studies::figures;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\

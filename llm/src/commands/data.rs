@@ -9,9 +9,9 @@ use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Prediction;
 
 use super::{Failure, checkpoint, print, visible};
-use crate::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
-use crate::input::prompt::{RenderedPrompt, Template};
-use crate::input::tokens::{ModelTokenizer, TokenError};
+use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
+use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
 
 /// Arguments of `data`.
 #[derive(Clone, Debug, clap::Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Failure, json_text, print};
-use crate::study::doctor::{Diagnosis, Log, diagnose, read};
+use grpo_lambda_studies::doctor::{Diagnosis, Log, diagnose, read};
 
 /// Arguments of `doctor`.
 #[derive(Clone, Debug, clap::Args)]

@@ -17,18 +17,18 @@ use super::{
     Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print, use_threads,
     whole,
 };
-use crate::eval::benchmark::Benchmark;
-use crate::eval::origin::Origin;
-use crate::eval::report::{self, ReportBenchmark};
-use crate::eval::settings::{Protocol, Settings};
-use crate::eval::shots::{Shots, ShotsError};
-use crate::eval::store::{BenchmarkHeader, EvalDir, StoreError};
-use crate::eval::summary::EvalSummary;
-use crate::input::data::{DataOptions, OnBadRow};
-use crate::input::prompt::Template;
-use crate::run::model_directory::run_of_best;
-use crate::run::progress::say;
-use crate::study::figures;
+use grpo_lambda_studies::figures;
+use grpo_lambda_trainer::eval::benchmark::Benchmark;
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::eval::report::{self, ReportBenchmark};
+use grpo_lambda_trainer::eval::settings::{Protocol, Settings};
+use grpo_lambda_trainer::eval::shots::{Shots, ShotsError};
+use grpo_lambda_trainer::eval::store::{BenchmarkHeader, EvalDir, StoreError};
+use grpo_lambda_trainer::eval::summary::EvalSummary;
+use grpo_lambda_trainer::input::data::{DataOptions, OnBadRow};
+use grpo_lambda_trainer::input::prompt::Template;
+use grpo_lambda_trainer::run::model_directory::run_of_best;
+use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\

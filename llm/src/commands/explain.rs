@@ -6,9 +6,9 @@ use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 
 use super::{Failure, print};
-use crate::config::Config;
-use crate::plan::token_weights::{LOG_PROB, assumed, token_weights};
-use crate::step::evidence::{PROVIDED, describe_cost, why_unavailable};
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::token_weights::{LOG_PROB, assumed, token_weights};
+use grpo_lambda_trainer::step::evidence::{PROVIDED, describe_cost, why_unavailable};
 
 /// Arguments of `explain`.
 #[derive(Clone, Debug, clap::Args)]

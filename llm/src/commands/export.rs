@@ -10,10 +10,10 @@ use grpo_lambda_decoder::model::{self, Config};
 
 use super::merge::{SHARD, empty_directory};
 use super::{Failure, checkpoint, print};
-use crate::config::ModelSource;
-use crate::eval::origin::Origin;
-use crate::input::tokens::ModelTokenizer;
-use crate::run::adapter_base;
+use grpo_lambda_trainer::config::ModelSource;
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::adapter_base;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -122,7 +122,7 @@ fn source_dtype(model: &Path) -> Result<SaveDtype, Failure> {
     let Some(ModelSource::Checkpoint(began_with)) = origin.map(|origin| origin.config.model) else {
         return Ok(SaveDtype::F32);
     };
-    let began_with = crate::run::model_directory::locate(&began_with).map_err(|e| {
+    let began_with = grpo_lambda_trainer::run::model_directory::locate(&began_with).map_err(|e| {
         Failure::refused(format!(
             "--dtype source: what the run began with is gone: {e}; --dtype f32 or bf16 does without it"
         ))

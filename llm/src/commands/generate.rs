@@ -14,14 +14,14 @@ use super::lines::lines;
 use super::{
     Failure, check_temperature, checkpoint, count, input, load_model, load_tokens, print, use_threads, whole,
 };
-use crate::config::Config;
-use crate::eval::completion::RecordedFinish;
-use crate::eval::origin::Origin;
-use crate::eval::settings::in_words;
-use crate::input::stops::Stops;
-use crate::input::task::{Split, TaskSource};
-use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
-use crate::run::progress::say;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::eval::completion::RecordedFinish;
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::eval::settings::in_words;
+use grpo_lambda_trainer::input::stops::Stops;
+use grpo_lambda_trainer::input::task::{Split, TaskSource};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
+use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `generate`.
 #[derive(Clone, Debug, clap::Args)]

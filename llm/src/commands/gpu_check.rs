@@ -9,7 +9,7 @@ use grpo_lambda_gpu::kernels::NAMES;
 use grpo_lambda_gpu::select::{CardSearch, find_card};
 
 use super::{Failure, print};
-use crate::run::progress::say;
+use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `gpu-check`.
 #[derive(Clone, Debug, clap::Args)]

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use grpo_lambda_decoder::model::{self, weights};
 
 use super::{Failure, checkpoint, count, print};
-use crate::config::Config;
-use crate::plan::memory::{self, MemoryItem, StepShape};
-use crate::plan::shapes;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::memory::{self, MemoryItem, StepShape};
+use grpo_lambda_trainer::plan::shapes;
 
 /// Arguments of `info`.
 #[derive(Clone, Debug, clap::Args)]
@@ -62,7 +62,7 @@ struct Described {
 fn described(args: &InfoArgs) -> Result<Described, Failure> {
     match (&args.model, &args.model_shape) {
         (_, Some(name)) => {
-            let shape = shapes::named(name).map_err(Failure::refused)?;
+            let shape = shapes::named(name).map_err(|e| Failure::refused(format!("--model-shape {e}")))?;
             Ok(Described { shape, files: format!("shape           {name}"), directory: None })
         }
         (Some(model), None) => {

@@ -9,9 +9,9 @@ use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 use grpo_lambda_decoder::model::{self, Config};
 
 use super::{Failure, checkpoint, print};
-use crate::input::tokens::ModelTokenizer;
-use crate::run::adapter_base::{self, AdapterBase};
-use crate::run::progress::say;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::adapter_base::{self, AdapterBase};
+use grpo_lambda_trainer::run::progress::say;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

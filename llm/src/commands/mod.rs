@@ -33,11 +33,11 @@ use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
-use crate::input::tokens::ModelTokenizer;
-use crate::run::model_directory;
-use crate::run::progress::say;
-use crate::run::{self, HeldCheckpoint};
-use crate::step::engine::GpuModel;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::model_directory;
+use grpo_lambda_trainer::run::progress::say;
+use grpo_lambda_trainer::run::{self, HeldCheckpoint};
+use grpo_lambda_trainer::step::engine::GpuModel;
 
 /// What a command prints its result as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -6,9 +6,9 @@ use comfy_table::{Table, presets};
 use grpo_lambda_stats::table::significant;
 
 use super::{Failure, print};
-use crate::study::curves::Points;
-use crate::study::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
-use crate::study::record::RunRecord;
+use grpo_lambda_studies::curves::Points;
+use grpo_lambda_studies::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
+use grpo_lambda_studies::record::RunRecord;
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, clap::Args)]

@@ -7,7 +7,7 @@ use grpo_lambda_decoder::disk::Disk;
 
 use super::merge::empty_directory;
 use super::{Failure, print};
-use crate::study::export;
+use grpo_lambda_studies::export;
 
 /// For whom records are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

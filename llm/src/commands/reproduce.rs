@@ -10,29 +10,29 @@ use super::engine::EngineArgs;
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
 use super::{Failure, OutputFormat, print, use_threads};
-use crate::config::Config;
-use crate::eval::benchmark::{self, PAPER};
-use crate::eval::completion::ResponseOutcome;
-use crate::eval::settings::Protocol;
-use crate::input::data::OnBadRow;
-use crate::plan::memory;
-use crate::run::progress::say;
-use crate::study::compare::Entrant;
-use crate::study::figures;
-use crate::study::reproduce::cost::{
+use grpo_lambda_studies::compare::Entrant;
+use grpo_lambda_studies::figures;
+use grpo_lambda_studies::reproduce::cost::{
     ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised, trained,
 };
-use crate::study::reproduce::figure::figure;
-use crate::study::reproduce::grid::{Cell, CellFilter, TableSelection, expand};
-use crate::study::reproduce::models::PaperModel;
-use crate::study::reproduce::paper::{BENCHMARKS, Paper};
-use crate::study::reproduce::readiness;
-use crate::study::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
-use crate::study::reproduce::run::{Grid, GridError, TrainedCell, on_stand_ins};
-use crate::study::reproduce::scale::Scale;
-use crate::study::reproduce::score::CellScore;
-use crate::study::reproduce::settings::method_overrides;
-use crate::study::reproduce::table::{TableComparison, averages_table, runs_table};
+use grpo_lambda_studies::reproduce::figure::figure;
+use grpo_lambda_studies::reproduce::grid::{Cell, CellFilter, TableSelection, expand};
+use grpo_lambda_studies::reproduce::models::PaperModel;
+use grpo_lambda_studies::reproduce::paper::{BENCHMARKS, Paper};
+use grpo_lambda_studies::reproduce::readiness;
+use grpo_lambda_studies::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
+use grpo_lambda_studies::reproduce::run::{Grid, GridError, TrainedCell, on_stand_ins};
+use grpo_lambda_studies::reproduce::scale::Scale;
+use grpo_lambda_studies::reproduce::score::CellScore;
+use grpo_lambda_studies::reproduce::settings::method_overrides;
+use grpo_lambda_studies::reproduce::table::{TableComparison, averages_table, runs_table};
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::eval::benchmark::{self, PAPER};
+use grpo_lambda_trainer::eval::completion::ResponseOutcome;
+use grpo_lambda_trainer::eval::settings::Protocol;
+use grpo_lambda_trainer::input::data::OnBadRow;
+use grpo_lambda_trainer::plan::memory;
+use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
@@ -349,8 +349,8 @@ fn names(grid: &Grid, cells: &[Cell]) -> Result<String, GridError> {
 
 /// The shape of the embedded model.
 fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, GridError> {
-    let tokens = crate::train::tokens(config)?;
-    let model = crate::train::initial_model(config, &tokens)
+    let tokens = grpo_lambda_trainer::train::tokens(config)?;
+    let model = grpo_lambda_trainer::train::initial_model(config, &tokens)
         .map_err(|e| GridError::Run { name: "paper-tiny".to_owned(), source: Box::new(e) })?;
     Ok(model.config().clone())
 }

@@ -12,13 +12,13 @@ use directory::default_directory;
 
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
-use crate::config::{Config, ModelSource, idle_settings};
-use crate::input::task::TaskSource;
-use crate::run::progress::say;
-use crate::run::{extend, stop};
-use crate::study::figures;
-use crate::team::{self, Link, Seat, Team};
-use crate::train::{RunSummary, TrainError, train_with, unusual_rates};
+use grpo_lambda_studies::figures;
+use grpo_lambda_trainer::config::{Config, ModelSource, idle_settings};
+use grpo_lambda_trainer::input::task::TaskSource;
+use grpo_lambda_trainer::run::progress::say;
+use grpo_lambda_trainer::run::{extend, stop};
+use grpo_lambda_trainer::team::{self, Link, Seat, Team};
+use grpo_lambda_trainer::train::{RunSummary, TrainError, train_with, unusual_rates};
 
 /// Longer than a step of a small model takes, by far.
 const PATIENCE: u64 = 600;

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use grpo_lambda_decoder::model::config::EMBEDDING;
 use grpo_lambda_decoder::model::{Config, weights};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::run;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::common::{Done, TINY_MODEL, checkpoint, llm_train, shape};

@@ -4,8 +4,8 @@ use grpo_lambda::methods;
 use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::evidence::{PROVIDED, why_unavailable};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::evidence::{PROVIDED, why_unavailable};
 use serde_json::Value;
 
 use crate::common::{checkpoint, llm_train, shape};
@@ -316,7 +316,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         return;
     };
     // What bench does by default: 4 prompts of 16 tokens, 8 responses of 64 to each, in one forward pass.
-    let step = grpo_lambda_llm::plan::memory::StepShape {
+    let step = grpo_lambda_trainer::plan::memory::StepShape {
         prompts: 4,
         group: 8,
         prompt_tokens: 16,
@@ -326,8 +326,8 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         reference: false,
         compensated: false,
     };
-    let estimate =
-        grpo_lambda_llm::plan::memory::estimate(&shape, &step, None).peak(false) as f64 / f64::from(1 << 20);
+    let estimate = grpo_lambda_trainer::plan::memory::estimate(&shape, &step, None).peak(false) as f64
+        / f64::from(1 << 20);
     let ratio = measured / estimate;
     assert!((0.8..1.4).contains(&ratio), "measured {measured:.0} MiB, estimated {estimate:.0} MiB");
 }
@@ -457,9 +457,9 @@ fn held_out_problems_are_those_of_the_run() {
     let settings =
         ["seed=3", "task.levels=1", "task.max_operand=50", "sft.steps=2", "eval.n=2", "rl.max_new_tokens=4"];
     llm_train(&[&["sft", "--run", run], &sizes[..], &settings[..]].concat(), "").output();
-    let level = grpo_lambda_llm::input::task::Level { steps: 1, max_operand: 50 };
-    let task = grpo_lambda_llm::input::task::Task::Stories(vec![level]);
-    let problems = task.distinct(3, grpo_lambda_llm::input::task::Split::Test, 2);
+    let level = grpo_lambda_trainer::input::task::Level { steps: 1, max_operand: 50 };
+    let task = grpo_lambda_trainer::input::task::Task::Stories(vec![level]);
+    let problems = task.distinct(3, grpo_lambda_trainer::input::task::Split::Test, 2);
     for model in [run.to_owned(), format!("{run}/checkpoints/step-00000002")] {
         let args = ["generate", "--model", &model, "--task", "2", "--seed", "9", "--max-new-tokens", "4"];
         let done = llm_train(&args, "");
@@ -481,8 +481,8 @@ fn a_setting_may_stand_in_the_place_of_the_preset_to_explain() {
 fn help_names_every_setting() {
     let done = llm_train(&["train", "--help"], "");
     let help = done.output();
-    let tiny = grpo_lambda_llm::config::Config::resolve("tiny", &[""; 0]).unwrap();
-    for field in grpo_lambda_llm::config::FIELDS {
+    let tiny = grpo_lambda_trainer::config::Config::resolve("tiny", &[""; 0]).unwrap();
+    for field in grpo_lambda_trainer::config::FIELDS {
         // The values of the preset that a run without --preset takes.
         let value = tiny.entries().find(|(key, _)| *key == field.key).unwrap().1;
         assert!(help.contains(&format!("  {}={value}\n", field.key)), "{}", field.key);

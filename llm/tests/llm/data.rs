@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_grade::{Extraction, Gold, Prediction};
-use grpo_lambda_llm::input::data::{AnswerForm, Columns, DataSet, OnBadRow, Shuffled, open, permutation};
-use grpo_lambda_llm::input::prompt::Template;
+use grpo_lambda_trainer::input::data::{AnswerForm, Columns, DataSet, OnBadRow, Shuffled, open, permutation};
+use grpo_lambda_trainer::input::prompt::Template;
 use proptest::prelude::*;
 
 fn fixture(name: &str) -> PathBuf {

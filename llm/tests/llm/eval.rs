@@ -9,9 +9,9 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_grade::Prediction;
-use grpo_lambda_llm::eval::completion::{CompletionRecord, ResponseOutcome};
-use grpo_lambda_llm::input::task::{Split, Task, TaskSource};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
+use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde_json::Value;
 
 use crate::common::{Done, checkpoint, llm_train, shape};
@@ -90,7 +90,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
         grpo_lambda_decoder::model::Decoder::new(config, parameters).unwrap()
     };
     let tokens = ModelTokenizer::tiny();
-    let config = grpo_lambda_llm::config::Config::resolve("tiny", &[""; 0]).unwrap();
+    let config = grpo_lambda_trainer::config::Config::resolve("tiny", &[""; 0]).unwrap();
     let TaskSource::Embedded(task) = config.task else { panic!("the preset tiny is embedded") };
     let problems = task.distinct(0, Split::Test, 40);
     assert_eq!(found.len(), 40);
@@ -408,7 +408,7 @@ fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
         assert!(
             found.tokens + prompt <= 16
                 && (found.tokens + prompt == 16)
-                    == (found.finish == grpo_lambda_llm::eval::completion::RecordedFinish::Length)
+                    == (found.finish == grpo_lambda_trainer::eval::completion::RecordedFinish::Length)
         );
     }
 }
@@ -530,7 +530,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         grpo_lambda_decoder::model::Decoder::new(config.clone(), weights::load(&path, &config).unwrap())
             .unwrap();
     let tokens = ModelTokenizer::load(&path).unwrap();
-    let problems = grpo_lambda_llm::eval::benchmark::resolve(
+    let problems = grpo_lambda_trainer::eval::benchmark::resolve(
         &[file.to_str().unwrap().to_owned()],
         None,
         Path::new("."),
@@ -538,7 +538,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         Default::default(),
     )
     .unwrap();
-    let settings = grpo_lambda_llm::eval::settings::Settings {
+    let settings = grpo_lambda_trainer::eval::settings::Settings {
         model: String::new(),
         weights: String::new(),
         template: "no".into(),
@@ -555,7 +555,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         seed: 0,
         numbers: "f32".into(),
     };
-    let sampler = grpo_lambda_llm::eval::sampler::BenchmarkSampler {
+    let sampler = grpo_lambda_trainer::eval::sampler::BenchmarkSampler {
         model: &model,
         tokens: &tokens,
         settings: &settings,
@@ -564,7 +564,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     };
     let prompts = [tokens.prompt("What is $1+1$?").unwrap()];
     let found = sampler.generate(&problems[0], 0, &prompts, None).unwrap().remove(0).remove(0);
-    assert_eq!(found.finish, grpo_lambda_llm::eval::completion::RecordedFinish::Stop);
+    assert_eq!(found.finish, grpo_lambda_trainer::eval::completion::RecordedFinish::Stop);
     let end = plain.text.find(&stop).unwrap() + stop.len();
     assert_eq!(found.text, plain.text[..end], "up to the stop string and with it");
     assert!(found.tokens < plain.tokens);

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::eval::completion::CompletionRecord;
-use grpo_lambda_llm::input::task::{Problem, Split};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::problems::{Problems, Stage};
-use grpo_lambda_llm::run;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::eval::completion::CompletionRecord;
+use grpo_lambda_trainer::input::task::{Problem, Split};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::problems::{Problems, Stage};
+use grpo_lambda_trainer::run;
 use serde_json::Value;
 
 use crate::common::{Done, TINY_MODEL, llm_train};

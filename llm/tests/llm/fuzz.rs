@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use grpo_lambda_decoder::model::{self, weights};
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::input::data::{Columns, OnBadRow, open};
-use grpo_lambda_llm::input::prompt::{ChatTemplate, Message};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::run;
-use grpo_lambda_llm::study::doctor;
+use grpo_lambda_studies::doctor;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::data::{Columns, OnBadRow, open};
+use grpo_lambda_trainer::input::prompt::{ChatTemplate, Message};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run;
 
 use crate::common::{checkpoint, shape};
 use crate::fuzzer::{fuzz, texts};

@@ -6,10 +6,10 @@ use grpo_lambda_decoder::model::{self, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_grade::Gold;
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::plan::synthetic::AlternatingRewards;
-use grpo_lambda_llm::step::engine::{Engine, GpuEngine, TrainingSetup};
-use grpo_lambda_llm::step::{StepReport, StepSettings, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::synthetic::AlternatingRewards;
+use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, TrainingSetup};
+use grpo_lambda_trainer::step::{StepReport, StepSettings, Trainer, TrainingPrompt};
 
 use crate::emulator::Emulated;
 use crate::long;

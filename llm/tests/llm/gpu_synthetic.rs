@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::{Device, Dtype};
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::plan::synthetic::{predict, step, synthetic_engine};
-use grpo_lambda_llm::problems::MaxLengths;
-use grpo_lambda_llm::step::engine::SyntheticWeights;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::synthetic::{predict, step, synthetic_engine};
+use grpo_lambda_trainer::problems::MaxLengths;
+use grpo_lambda_trainer::step::engine::SyntheticWeights;
 
 use crate::emulator::Emulated;
 
@@ -44,7 +44,7 @@ fn made_up_weights_are_those_of_the_reference_and_rounded_master_weights() {
     let Some(device) = Emulated::start() else { return };
     let device: Arc<dyn Device> = device;
     let engine = synthetic_engine(&device, &shape, &config, Dtype::Bf16, SyntheticWeights::Random).unwrap();
-    use grpo_lambda_llm::step::engine::Engine;
+    use grpo_lambda_trainer::step::engine::Engine;
     let (master, reference) = (engine.parameters().unwrap(), engine.frozen_weights().unwrap().unwrap());
     let mut spread = 0.0;
     for (name, tensor) in master.iter() {

@@ -9,10 +9,10 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_gpu::{Device, Dtype};
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
-use grpo_lambda_llm::train::{RunSummary, train_on};
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
+use grpo_lambda_trainer::train::{RunSummary, train_on};
 
 use crate::common::checkpoint;
 use crate::emulator::{Emulated, Order};

@@ -22,9 +22,9 @@
 use grpo_lambda_decoder::model::ops::Real;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, Gradients, Rows};
-use grpo_lambda_llm::config::Config as RunConfig;
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::{PolicyError, Rollout, StepReport};
+use grpo_lambda_trainer::config::Config as RunConfig;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::{PolicyError, Rollout, StepReport};
 
 use crate::common::shape;
 use crate::known_bugs::{decoder, engine, run, sampled, training_prompts, with_trainer};

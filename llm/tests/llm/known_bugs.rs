@@ -9,13 +9,13 @@ use grpo_lambda::methods::{self, Method};
 use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_grade::{Extraction, Gold};
-use grpo_lambda_llm::config::Config as RunConfig;
-use grpo_lambda_llm::eval;
-use grpo_lambda_llm::input::stops::Stops;
-use grpo_lambda_llm::input::task::{Split, Task};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_llm::step::{
+use grpo_lambda_trainer::config::Config as RunConfig;
+use grpo_lambda_trainer::eval;
+use grpo_lambda_trainer::input::stops::Stops;
+use grpo_lambda_trainer::input::task::{Split, Task};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
+use grpo_lambda_trainer::step::{
     LlmPolicy, PolicyError, Rollout, StepSettings, TextReward, Trainer, TrainingPrompt,
 };
 

@@ -1,7 +1,7 @@
 //! The whole path learns: from a reward alone, a very small transformer finds out how to add.
 
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::train::train;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::train::train;
 
 use crate::long;
 

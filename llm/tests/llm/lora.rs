@@ -8,11 +8,11 @@ use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows};
 use grpo_lambda_grade::Extraction;
-use grpo_lambda_llm::config::Config as RunConfig;
-use grpo_lambda_llm::input::task::{Split, Task};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::engine::{CpuEngine, Engine, TrainingSetup};
-use grpo_lambda_llm::step::{LlmPolicy, StepSettings, TextReward, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::config::Config as RunConfig;
+use grpo_lambda_trainer::input::task::{Split, Task};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::step::{LlmPolicy, StepSettings, TextReward, Trainer, TrainingPrompt};
 
 use crate::common::{Done, llm_train, shape};
 use crate::long;

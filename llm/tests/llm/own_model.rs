@@ -190,7 +190,7 @@ fn a_model_goes_out_in_the_type_it_came_in() {
     assert_eq!(Config::load(&out).unwrap().dtype, "bfloat16");
     let (out, done) = export(&plain, "b", &["--dtype", "f32"]);
     done.output();
-    let latest = grpo_lambda_llm::run::latest(&plain).unwrap().unwrap();
+    let latest = grpo_lambda_trainer::run::latest(&plain).unwrap().unwrap();
     assert!(
         std::fs::read(out.join("model.safetensors")).unwrap() == latest.read("model.safetensors").unwrap()
     );

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_llm::input::prompt::{ChatTemplate, Clock, Message, NAMED_TEMPLATES, Template};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::input::prompt::{ChatTemplate, Clock, Message, NAMED_TEMPLATES, Template};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde::Deserialize;
 
 fn fixtures() -> PathBuf {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use grpo_lambda_grade::{Extraction, Gold};
-use grpo_lambda_llm::config::{Config, FIELDS};
-use grpo_lambda_llm::reward::{REGISTRY, RewardInput};
+use grpo_lambda_trainer::config::{Config, FIELDS};
+use grpo_lambda_trainer::reward::{REGISTRY, RewardInput};
 
 use crate::common::llm_train;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use grpo_lambda_llm::run;
+use grpo_lambda_trainer::run;
 
 use crate::common::train;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use grpo_lambda_llm::run;
+use grpo_lambda_trainer::run;
 
 use crate::common::{Done, TINY_MODEL, llm_train, train};
 

@@ -7,11 +7,11 @@ use grpo_lambda_decoder::model::{Config as Shape, Decoder, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_grade::{Extraction, Gold};
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::input::stops::Stops;
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
-use grpo_lambda_llm::step::{StepSettings, StopSource, TextReward, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::stops::Stops;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
+use grpo_lambda_trainer::step::{StepSettings, StopSource, TextReward, Trainer, TrainingPrompt};
 
 use crate::emulator::Emulated;
 

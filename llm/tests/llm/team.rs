@@ -11,11 +11,11 @@ use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows}
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::step::engine::{CpuEngine, Engine, TrainingSetup};
-use grpo_lambda_llm::team::threads::{self, Threads};
-use grpo_lambda_llm::team::{Link, LinkError, Team, TeamEngine, worker};
-use grpo_lambda_llm::train::train_with;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::team::threads::{self, Threads};
+use grpo_lambda_trainer::team::{Link, LinkError, Team, TeamEngine, worker};
+use grpo_lambda_trainer::train::train_with;
 
 const VOCABULARY: u32 = 23;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use grpo_lambda_llm::run;
+use grpo_lambda_trainer::run;
 
 /// A model small enough for every test.
 const SMALL: &[&str] = &[

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_grade::Prediction;
-use grpo_lambda_llm::config::Config;
-use grpo_lambda_llm::input::task::Split;
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::problems::{Problems, Stage, TaskError};
-use grpo_lambda_llm::run;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::task::Split;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
+use grpo_lambda_trainer::run;
 
 use crate::common::{Done, checkpoint, llm_train, shape};
 

@@ -8,10 +8,10 @@ use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_grade::{Extraction, Gold};
-use grpo_lambda_llm::config::Config as RunConfig;
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
-use grpo_lambda_llm::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_llm::step::{Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::config::Config as RunConfig;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
+use grpo_lambda_trainer::step::{Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 

@@ -6,12 +6,12 @@ use grpo_lambda_decoder::model;
 
 use super::{EvalArgs, on_bad_row};
 use crate::commands::Failure;
-use crate::eval::benchmark::{self, Benchmark, HELD_OUT};
-use crate::eval::origin::Origin;
-use crate::eval::settings::Protocol;
-use crate::input::task::{Task, TaskSource};
-use crate::input::tokens::ModelTokenizer;
-use crate::run::progress::say;
+use grpo_lambda_trainer::eval::benchmark::{self, Benchmark, HELD_OUT};
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::eval::settings::Protocol;
+use grpo_lambda_trainer::input::task::{Task, TaskSource};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::progress::say;
 
 /// The benchmarks that are asked, in order.
 pub(super) fn benchmarks(

@@ -6,17 +6,17 @@ use grpo_lambda_gpu::Dtype;
 
 use super::store_failure;
 use crate::commands::Failure;
-use crate::eval::benchmark::{self, Benchmark};
-use crate::eval::completion::{CompletionRecord, ResponseOutcome};
-use crate::eval::sampler::{BenchmarkSampler, SamplerError};
-use crate::eval::settings::Settings;
-use crate::eval::store::{EvalDir, ProblemRecord};
-use crate::eval::{EVAL_BATCH, QUEUE};
-use crate::input::prompt::{RenderedPrompt, Template};
-use crate::input::tokens::{ModelTokenizer, PromptTokens};
-use crate::plan::synthetic::EvaluationShape;
-use crate::run::progress::{SharedProgress, say};
-use crate::run::stop;
+use grpo_lambda_trainer::eval::benchmark::{self, Benchmark};
+use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
+use grpo_lambda_trainer::eval::sampler::{BenchmarkSampler, SamplerError};
+use grpo_lambda_trainer::eval::settings::Settings;
+use grpo_lambda_trainer::eval::store::{EvalDir, ProblemRecord};
+use grpo_lambda_trainer::eval::{EVAL_BATCH, QUEUE};
+use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens};
+use grpo_lambda_trainer::plan::synthetic::EvaluationShape;
+use grpo_lambda_trainer::run::progress::{SharedProgress, say};
+use grpo_lambda_trainer::run::stop;
 
 /// A model with the settings of an evaluation.
 pub(super) struct EvalJob<'a> {

@@ -7,10 +7,12 @@ use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::select::{CardSearch, find_card};
 
-use crate::config::Config;
-use crate::plan::synthetic::{ALLOWANCE, StepPrediction, SyntheticStepError, memory_check, predict};
-use crate::problems::MaxLengths;
-use crate::run::progress::say;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::synthetic::{
+    ALLOWANCE, StepPrediction, SyntheticStepError, memory_check, predict,
+};
+use grpo_lambda_trainer::problems::MaxLengths;
+use grpo_lambda_trainer::run::progress::say;
 
 /// The settings of an adapter where those of `config` have none.
 const ADAPTER: &str = "lora.rank=16";

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{Config, ModelSource, PRESETS};
-use crate::eval::origin::Origin;
-use crate::input::task::TaskSource;
+use grpo_lambda_trainer::config::{Config, ModelSource, PRESETS};
+use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::input::task::TaskSource;
 
 /// `runs/NAME`: of the model and the data where the command line names them, else of the preset.
 pub(super) fn default_directory(

@@ -7,14 +7,14 @@ use grpo_lambda_decoder::model::Config as Shape;
 
 use crate::commands::Failure;
 use crate::commands::info::gpu::gib;
-use crate::config::{Config, ModelSource};
-use crate::input::task::{Split, TaskSource};
-use crate::input::tokens::ModelTokenizer;
-use crate::plan::memory::{self, StepShape};
-use crate::problems::{Problems, Stage};
-use crate::run::progress::say;
-use crate::study::reproduce::cost::{ACCELERATORS, Assumptions, reinforced, supervised};
-use crate::train;
+use grpo_lambda_studies::reproduce::cost::{ACCELERATORS, Assumptions, reinforced, supervised};
+use grpo_lambda_trainer::config::{Config, ModelSource};
+use grpo_lambda_trainer::input::task::{Split, TaskSource};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::plan::memory::{self, StepShape};
+use grpo_lambda_trainer::problems::{Problems, Stage};
+use grpo_lambda_trainer::run::progress::say;
+use grpo_lambda_trainer::train;
 
 /// Problems whose lengths are looked at.
 const LOOKED_AT: u64 = 2000;

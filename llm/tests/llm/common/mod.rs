@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{Config, Decoder};
-use grpo_lambda_llm::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 /// What a command left behind.
 pub struct Done {

@@ -181,7 +181,10 @@ fn every_claim_has_its_test_data_figure_and_row() {
         let in_theory =
             theory.contains(&format!("mod {id};")) && root().join(format!("tests/theory/{id}.rs")).is_file();
         // A claim about printed tables has no theory to test; its arithmetic is tested beside its experiment.
-        assert!(in_theory || root().join(format!("sims/claims/tests/report/{id}.rs")).is_file(), "{id} has no test");
+        assert!(
+            in_theory || root().join(format!("sims/claims/tests/report/{id}.rs")).is_file(),
+            "{id} has no test"
+        );
         assert!(owned(&data) >= 2, "{id} has no data beside its verdicts");
         assert!(owned(&png) >= 1, "{id} has no figure");
         assert!(report.contains(&format!("| [`{id}`](#{id}) |")), "{id} has no row in paper/README.md");

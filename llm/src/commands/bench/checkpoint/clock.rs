@@ -6,7 +6,7 @@ use std::time::Instant;
 use cpu_time::ProcessTime;
 use grpo_lambda_gpu::DeviceError;
 
-use crate::step::{Observer, Phase};
+use grpo_lambda_trainer::step::{Observer, Phase};
 
 /// Seconds of the wall and of all threads' processors.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,11 +13,11 @@ use sizes::Sizes;
 
 use super::super::{Failure, checkpoint, load_model, print, use_threads};
 use super::{BenchArgs, median};
-use crate::plan::memory::peak_rss_mib;
-use crate::plan::roofline;
-use crate::plan::synthetic::{AlternatingRewards, RATE};
-use crate::step::engine::{CpuEngine, TrainingSetup};
-use crate::step::{PolicyError, Trainer};
+use grpo_lambda_trainer::plan::memory::peak_rss_mib;
+use grpo_lambda_trainer::plan::roofline;
+use grpo_lambda_trainer::plan::synthetic::{AlternatingRewards, RATE};
+use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
+use grpo_lambda_trainer::step::{PolicyError, Trainer};
 
 /// Where the time of a step went.
 struct Times {

@@ -7,8 +7,8 @@ use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_grade::Gold;
 
 use super::super::BenchArgs;
-use crate::config::MemoryConfig;
-use crate::step::{StepSettings, TrainingPrompt};
+use grpo_lambda_trainer::config::MemoryConfig;
+use grpo_lambda_trainer::step::{StepSettings, TrainingPrompt};
 
 /// Prompts, responses to each, and lengths of a step.
 pub(super) struct Sizes {

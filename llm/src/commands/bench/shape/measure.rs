@@ -12,10 +12,10 @@ use super::super::super::Failure;
 use super::super::{BenchArgs, median};
 use super::plan::{Bench, failed};
 use super::report::{BenchReport, CardMemory};
-use crate::plan::memory;
-use crate::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
-use crate::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
-use crate::study::reproduce::cost::{Accelerator, of_device};
+use grpo_lambda_studies::reproduce::cost::{Accelerator, of_device};
+use grpo_lambda_trainer::plan::memory;
+use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
 
 /// Medians of the measured steps.
 fn measure<E: Engine>(

@@ -15,8 +15,8 @@ use predict::dry;
 
 use super::super::{Failure, print, use_threads};
 use super::BenchArgs;
-use crate::plan::memory;
-use crate::run::progress::say;
+use grpo_lambda_trainer::plan::memory;
+use grpo_lambda_trainer::run::progress::say;
 
 /// Where a bench computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::super::super::Failure;
 use super::super::BenchArgs;
-use crate::config::Config;
-use crate::plan::synthetic::{self, StepPrediction, SyntheticStepError};
-use crate::plan::{roofline, shapes};
-use crate::problems::MaxLengths;
-use crate::step::micro_batch::Batch;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, SyntheticStepError};
+use grpo_lambda_trainer::plan::{roofline, shapes};
+use grpo_lambda_trainer::problems::MaxLengths;
+use grpo_lambda_trainer::step::micro_batch::Batch;
 
 /// A step that cannot be taken, or that failed.
 pub(super) fn failed(error: SyntheticStepError) -> Failure {
@@ -48,7 +48,7 @@ pub(super) struct Counts {
 
 impl Bench {
     pub(super) fn new(args: &BenchArgs, name: &str) -> Result<Self, Failure> {
-        let shape = shapes::named(name).map_err(Failure::refused)?;
+        let shape = shapes::named(name).map_err(|e| Failure::refused(format!("--model-shape {e}")))?;
         let mut config =
             Config::resolve_part(&args.shape.preset, &args.shape.overrides).map_err(Failure::refused)?;
         let mut more = Vec::new();

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::super::super::Failure;
 use super::super::super::info::gpu::gib;
 use super::plan::{Bench, failed};
-use crate::eval::EVAL_BATCH;
-use crate::plan::synthetic::{EvaluationShape, StepPrediction};
+use grpo_lambda_trainer::eval::EVAL_BATCH;
+use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, StepPrediction};
 
 /// New tokens of the evaluation that is counted, where the context has room for them.
 const EVALUATED: usize = 32_768;

@@ -10,7 +10,7 @@ use super::super::super::info::gpu::gib;
 use super::super::BenchArgs;
 use super::plan::{Bench, Counts};
 use super::predict::memory;
-use crate::plan::synthetic::{StepPrediction, StepTimings};
+use grpo_lambda_trainer::plan::synthetic::{StepPrediction, StepTimings};
 
 pub(super) struct CardMemory {
     pub(super) predicted: StepPrediction,

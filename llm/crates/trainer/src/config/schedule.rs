@@ -1,0 +1,76 @@
+//! Learning-rate schedules: linear warm-up, then a shape.
+
+/// Shape of the learning-rate schedule after warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleShape {
+    /// Stays.
+    Constant,
+    /// Falls linearly to 0.
+    Linear,
+    /// Falls to 0 along half a cosine.
+    Cosine,
+}
+
+impl ScheduleShape {
+    /// `constant`, `linear`, `cosine`.
+    pub const NAMES: [&str; 3] = ["constant", "linear", "cosine"];
+
+    /// The shape of one of [`ScheduleShape::NAMES`].
+    pub fn parse(name: &str) -> Option<ScheduleShape> {
+        let shapes = [ScheduleShape::Constant, ScheduleShape::Linear, ScheduleShape::Cosine];
+        ScheduleShape::NAMES.iter().position(|n| *n == name).map(|i| shapes[i])
+    }
+}
+
+/// A learning rate for every step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// The highest rate.
+    pub peak: f64,
+    /// Steps of linear warm-up: step `k` (from 0) of them has `peak (k+1)/warmup`, so the first step already moves
+    /// (in the transformers library it does not).
+    pub warmup: u64,
+    /// All steps, warm-up included; the rate would be 0 at this one for a falling shape.
+    pub steps: u64,
+    /// What follows warm-up.
+    pub shape: ScheduleShape,
+}
+
+impl Schedule {
+    /// The rate of step `step`, counted from 0.
+    ///
+    /// ```
+    /// use grpo_lambda_trainer::config::schedule::{Schedule, ScheduleShape};
+    /// let s = Schedule { peak: 1.0, warmup: 2, steps: 6, shape: ScheduleShape::Linear };
+    /// assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|k| s.rate(k)), [0.5, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);
+    /// ```
+    pub fn rate(&self, step: u64) -> f64 {
+        if step < self.warmup {
+            return self.peak * (step + 1) as f64 / self.warmup as f64;
+        }
+        let left = self.steps.saturating_sub(self.warmup);
+        let progress = if left == 0 { 0.0 } else { ((step - self.warmup) as f64 / left as f64).min(1.0) };
+        let factor = match self.shape {
+            ScheduleShape::Constant => 1.0,
+            ScheduleShape::Linear => 1.0 - progress,
+            ScheduleShape::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * progress).cos()),
+        };
+        self.peak * factor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_warm_up_and_come_down() {
+        let rate = |shape, warmup, k| Schedule { peak: 2.0, warmup, steps: 10, shape }.rate(k);
+        assert_eq!([rate(ScheduleShape::Constant, 0, 0), rate(ScheduleShape::Constant, 4, 9)], [2.0, 2.0]);
+        assert_eq!(rate(ScheduleShape::Cosine, 0, 5), 1.0);
+        assert!(rate(ScheduleShape::Cosine, 0, 9) > 0.0 && rate(ScheduleShape::Linear, 0, 9) > 0.0);
+        assert_eq!(rate(ScheduleShape::Linear, 10, 20), 2.0); // nothing left to come down in
+        assert_eq!(ScheduleShape::NAMES.map(|n| ScheduleShape::parse(n).is_some()), [true; 3]);
+        assert_eq!(ScheduleShape::parse("step"), None);
+    }
+}

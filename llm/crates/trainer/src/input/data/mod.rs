@@ -1,0 +1,408 @@
+//! Datasets of problems with answers: JSON lines, JSON arrays and Parquet, from files, directories and the Hugging Face cache.
+//!
+//! ```text
+//! data/
+//!   locate.rs    a path or `owner/name` -> the files of one split
+//!   spans.rs     where each row of a JSON file stands: line, byte, length
+//!   parquet.rs   a Parquet file -> the same rows as JSON lines in a file of its own
+//!   layout.rs    which columns hold problem, answer and solution, found or given; a row's text -> [`Row`]
+//!   shuffle.rs   (seed, epoch, position) -> row
+//! ```
+//!
+//! **What is held in memory.** [`open`] reads every row once, checks it, and keeps 24 bytes of it: file, line, byte and length. A row's
+//! text is read again when it is asked for, so a data set may be larger than memory, and any row is one seek away. Parquet stores
+//! columns in compressed groups and has no such place to seek to; its rows are unpacked, one at a time, into an anonymous
+//! temporary file of JSON lines, which is where they are read from. That costs disk of the unpacked size and buys what the alternatives do
+//! not have: a uniform shuffle over all rows (not over row groups and then within them) and one reader for all formats.
+//!
+//! **Order.** The order of an epoch is a permutation drawn from the counter-based generator at (seed, epoch): see [`Shuffled`]. The row at
+//! a position is a pure function of (seed, epoch, position), so nothing of a reader's state has to be kept for a run to be resumed
+//! at any row.
+//!
+//! **No network.** A data set named `owner/name` is looked for in the Hugging Face cache and, when it is not there, refused with the command
+//! that downloads it. Downloading is left to `hf download`, which the reader of that message has or gets with one `pip install`: it knows tokens,
+//! mirrors, gated data and resumption, none of which this program could do as well, and a training run that may reach out to
+//! the network is one that may break, or change, for reasons that are not in its configuration.
+//!
+//! ```
+//! use grpo_lambda_trainer::input::data::{Columns, OnBadRow, open};
+//! use grpo_lambda_grade::Gold;
+//! let path = std::env::temp_dir().join(format!("grpo-lambda-doc-{}.jsonl", std::process::id()));
+//! std::fs::write(&path, r##"{"question": "2 and 3?", "answer": "2 + 3 = <<2+3=5>>5\n#### 5"}"##)?;
+//! let data = open(&path.display().to_string(), &Columns::default(), OnBadRow::Refuse)?;
+//! let row = data.row(0)?;
+//! assert_eq!((data.len(), row.problem.as_str(), row.answers), (1, "2 and 3?", vec!["5".to_owned()]));
+//! assert_eq!(row.gold, Gold::math("5")?);
+//! # std::fs::remove_file(path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod conflicts;
+mod layout;
+mod locate;
+mod parquet;
+mod shuffle;
+mod spans;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+pub use conflicts::Conflicts;
+pub use layout::{AnswerForm, Columns, DatasetLayout};
+pub use locate::{DatasetFiles, locate};
+pub use shuffle::{Shuffled, permutation};
+
+use grpo_lambda_decoder::disk::open_regular;
+use grpo_lambda_grade::Gold;
+use spans::RowSpan;
+
+/// What happens to a row that cannot be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBadRow {
+    /// The data set is refused, with the first such row and their number.
+    #[default]
+    Refuse,
+    /// It is left out and counted.
+    Skip,
+}
+
+impl OnBadRow {
+    /// The words for it in configurations.
+    pub const NAMES: [&'static str; 2] = ["refuse", "skip"];
+
+    /// Reads one of [`OnBadRow::NAMES`].
+    pub fn parse(word: &str) -> Option<OnBadRow> {
+        match word {
+            "refuse" => Some(OnBadRow::Refuse),
+            "skip" => Some(OnBadRow::Skip),
+            _ => None,
+        }
+    }
+}
+
+/// Where a row stands: file and line, or file and row for a format without lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowLocation {
+    pub file: PathBuf,
+    /// The line its text begins at, from 1; for Parquet the number of the row, from 1.
+    pub line: u64,
+    /// Whether `line` counts rows.
+    pub is_row: bool,
+}
+
+impl std::fmt::Display for RowLocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (file, line) = (self.file.display(), self.line);
+        if self.is_row { write!(f, "{file}, row {line}") } else { write!(f, "{file}:{line}") }
+    }
+}
+
+/// A row that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    pub place: RowLocation,
+    /// Why: field, value and what would be right.
+    pub reason: String,
+}
+
+impl std::fmt::Display for BadRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+/// One problem of a data set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its number among the rows of the data set, from 0; rows left out do not count.
+    pub index: usize,
+    pub file: PathBuf,
+    /// Its line in the file, from 1; the number of the row for Parquet.
+    pub line: u64,
+    /// The problem as published, without blanks around it.
+    pub problem: String,
+    /// The accepted answers as published, without blanks around them; at least one.
+    pub answers: Vec<String>,
+    /// The same, for the grader.
+    pub gold: Gold,
+    /// The worked solution as published, where there is one.
+    pub solution: Option<String>,
+}
+
+/// Why a data set was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{path}: cannot be read: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    /// A file is not what its name says, or is cut short.
+    #[error("{path}: {problem}")]
+    Damaged { path: PathBuf, problem: String },
+    #[error("{0}")]
+    Empty(String),
+    #[error("{place}: {problem}{}", missing.map_or(String::new(), |what| format!("; name it with task.columns.{what}=NAME")))]
+    Columns {
+        place: RowLocation,
+        /// What is missing and what there is.
+        problem: String,
+        /// The column that can be named, as in a configuration; [`DataError::for_options`] spells it otherwise.
+        missing: Option<&'static str>,
+    },
+    /// A row that cannot be used, where such rows are not skipped.
+    #[error(
+        "{row}{}; leave such rows out with task.on_bad_row=skip",
+        if *more == 0 { String::new() } else { format!(" (and {more} more bad rows of {of})") }
+    )]
+    Bad { row: BadRow, more: u64, of: u64 },
+    #[error(
+        "{0}: the row is not what it was when the file was opened; files must not change while they are used"
+    )]
+    Changed(RowLocation),
+}
+
+/// What the options of a command name; a configuration names it by its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataOptions {
+    /// `--column WHAT=NAME` and `--skip-bad-rows`: those of `data`.
+    ColumnsAndRows,
+    /// `--skip-bad-rows` alone: those of `eval`.
+    Rows,
+}
+
+impl DataError {
+    /// The message in the spelling of a command that has options where a configuration has settings.
+    pub fn for_options(&self, options: DataOptions) -> String {
+        match self {
+            DataError::Columns { place, problem, missing: Some(what) } => match options {
+                DataOptions::ColumnsAndRows => {
+                    format!("{place}: {problem}; name it with --column {what}=NAME")
+                }
+                DataOptions::Rows => format!("{place}: {problem}; call the column {what}"),
+            },
+            DataError::Bad { .. } => self.to_string().replace("task.on_bad_row=skip", "--skip-bad-rows"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// How many bad rows are kept with their reason; the others are only counted.
+const MAX_REASONS: usize = 100;
+
+/// A file of rows, open.
+#[derive(Debug)]
+struct Source {
+    /// The file as the user knows it.
+    path: PathBuf,
+    /// Where its rows are read from: the file, or what it was unpacked into.
+    rows: Mutex<File>,
+    /// Whether places in it are rows rather than lines.
+    is_row: bool,
+}
+
+impl Source {
+    fn place(&self, line: u64) -> RowLocation {
+        RowLocation { file: self.path.clone(), line, is_row: self.is_row }
+    }
+
+    fn text(&self, span: RowSpan) -> Result<Vec<u8>, DataError> {
+        let mut bytes = vec![0; span.length as usize];
+        let mut read = || {
+            // A poisoned lock is harmless: every read seeks first.
+            let mut file = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(span.start))?;
+            file.read_exact(&mut bytes)
+        };
+        read().map_err(|source| DataError::Read { path: self.path.clone(), source })?;
+        Ok(bytes)
+    }
+}
+
+/// A dataset. All rows were checked when it was opened; a row is read again when it is requested.
+#[derive(Debug)]
+pub struct DataSet {
+    located: DatasetFiles,
+    sources: Vec<Source>,
+    rows: Vec<RowSpan>,
+    layout: DatasetLayout,
+    bad: Vec<BadRow>,
+    bad_count: u64,
+    fingerprint: u32,
+}
+
+/// Opens a data set: a file, a directory, or `owner/name` in the Hugging Face cache; `:SPLIT` or `:SUBSET/SPLIT` after it chooses
+/// among several splits (see [`locate`]).
+///
+/// Which columns hold what is found by their names, unless `columns` says it: see [`DatasetLayout`].
+///
+/// # Errors
+/// [`DataError`]: nothing there, a damaged file, unknown columns, and a row that cannot be used unless such rows are skipped.
+pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet, DataError> {
+    let located = locate(at)?;
+    let mut opened =
+        DataSetBuilder { columns, layout: None, rows: Vec::new(), bad: Vec::new(), bad_count: 0, crc: 0 };
+    let mut sources = Vec::new();
+    for path in &located.files {
+        let source = source(path)?;
+        let number = u32::try_from(sources.len()).unwrap_or(u32::MAX);
+        let file = source.rows.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
+        let file = file.map_err(|e| DataError::Read { path: path.clone(), source: e })?;
+        let read = |e: std::io::Error| DataError::Read { path: path.clone(), source: e };
+        for found in spans::rows(file, is_array(path, source.is_row)).map_err(read)? {
+            let found = found.map_err(|e| e.of(path))?;
+            opened.take(&source, number, found)?;
+        }
+        sources.push(source);
+    }
+    let DataSetBuilder { layout, rows, bad, bad_count, crc, .. } = opened;
+    let all = rows.len() as u64 + bad_count;
+    let Some(layout) = layout.filter(|_| !rows.is_empty()) else {
+        let why = bad.first().map_or(String::new(), |row| format!(" that can be used; the first: {row}"));
+        return Err(DataError::Empty(format!("{at}: there is no row{why}")));
+    };
+    if let (OnBadRow::Refuse, Some(row)) = (on_bad_row, bad.first()) {
+        return Err(DataError::Bad { row: row.clone(), more: bad_count - 1, of: all });
+    }
+    if rows.len() > u32::MAX as usize {
+        return Err(DataError::Damaged {
+            path: PathBuf::from(at),
+            problem: format!("{} rows, more than {}", rows.len(), u32::MAX),
+        });
+    }
+    Ok(DataSet { located, sources, rows, layout, bad, bad_count, fingerprint: crc })
+}
+
+/// Whether a file of rows is one JSON array.
+fn is_array(path: &Path, unpacked: bool) -> bool {
+    !unpacked && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
+}
+
+fn source(path: &Path) -> Result<Source, DataError> {
+    let read = |source| DataError::Read { path: path.to_owned(), source };
+    let file = open_regular(path).map_err(read)?;
+    let is_parquet = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
+    let rows = if is_parquet { parquet::unpack(path, file)? } else { file };
+    Ok(Source { path: path.to_owned(), rows: Mutex::new(rows), is_row: is_parquet })
+}
+
+/// A data set under construction.
+struct DataSetBuilder<'a> {
+    columns: &'a Columns,
+    layout: Option<DatasetLayout>,
+    rows: Vec<RowSpan>,
+    bad: Vec<BadRow>,
+    bad_count: u64,
+    crc: u32,
+}
+
+impl DataSetBuilder<'_> {
+    fn take(&mut self, source: &Source, file: u32, found: spans::RawRow) -> Result<(), DataError> {
+        let parsed = match layout::parse(&found.text) {
+            Ok(parsed) => parsed,
+            Err(reason) => {
+                self.refuse(source.place(found.line), reason);
+                return Ok(());
+            }
+        };
+        let layout = match &self.layout {
+            Some(layout) => layout,
+            // The first row that can be read at all decides what the columns are.
+            None => {
+                let found = DatasetLayout::find(&parsed, self.columns).map_err(
+                    |layout::ColumnProblem { text, missing }| DataError::Columns {
+                        place: source.place(found.line),
+                        problem: text,
+                        missing,
+                    },
+                )?;
+                self.layout.insert(found)
+            }
+        };
+        match layout.read(&parsed) {
+            Ok(content) => {
+                self.crc = crc32c::crc32c_append(self.crc, &content.bytes());
+                self.rows.push(RowSpan { file, ..found.span() });
+            }
+            Err(reason) => self.refuse(source.place(found.line), reason),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, place: RowLocation, reason: String) {
+        self.bad_count += 1;
+        if self.bad.len() < MAX_REASONS {
+            self.bad.push(BadRow { place, reason });
+        }
+    }
+}
+
+impl DataSet {
+    /// Number of rows; those left out do not count.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Never: a data set without a row is refused when it is opened.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Where its files are, and which split they belong to.
+    pub fn located(&self) -> &DatasetFiles {
+        &self.located
+    }
+
+    /// Which columns hold what.
+    pub fn layout(&self) -> &DatasetLayout {
+        &self.layout
+    }
+
+    /// The first bad rows, at most a hundred.
+    pub fn bad_rows(&self) -> &[BadRow] {
+        &self.bad
+    }
+
+    /// How many rows were left out.
+    pub fn bad_count(&self) -> u64 {
+        self.bad_count
+    }
+
+    /// A checksum (CRC-32C) of the problems, answers and solutions in their order: two data sets of the same rows have the same, in whatever
+    /// format, and one that was edited has another but for a chance of 2^-32.
+    pub fn fingerprint(&self) -> u32 {
+        self.fingerprint
+    }
+
+    /// Row `index`, from 0.
+    ///
+    /// # Errors
+    /// When its file cannot be read any more, or was changed since it was opened.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn row(&self, index: usize) -> Result<Row, DataError> {
+        let span = self.rows[index];
+        let source = &self.sources[span.file as usize];
+        let text = source.text(span)?;
+        let changed = || DataError::Changed(source.place(span.line));
+        let content = layout::parse(&text).and_then(|row| self.layout.read(&row)).map_err(|_| changed())?;
+        let layout::RowContent { problem, answers, solution } = content;
+        let gold = Gold::any_of(answers.iter().map(String::as_str)).map_err(|_| changed())?;
+        Ok(Row { index, file: source.path.clone(), line: span.line, problem, answers, gold, solution })
+    }
+
+    /// Whether [`Row::line`] of a row counts rows rather than lines.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn counts_rows(&self, index: usize) -> bool {
+        self.sources[self.rows[index].file as usize].is_row
+    }
+
+    /// All rows in the order of their files; one is in memory at a time.
+    pub fn rows(&self) -> impl Iterator<Item = Result<Row, DataError>> + '_ {
+        (0..self.len()).map(|index| self.row(index))
+    }
+}

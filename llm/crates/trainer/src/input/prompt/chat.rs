@@ -1,0 +1,291 @@
+//! Chat templates of checkpoints: Jinja, rendered as transformers does.
+//!
+//! transformers compiles them in jinja2's sandbox with `trim_blocks` and `lstrip_blocks`, with filters and functions of its own: `tojson` that is Python's
+//! `json.dumps` and escapes nothing, `raise_exception`, `strftime_now`. The same is set up here for minijinja, with the methods of Python's
+//! strings and dictionaries. `{% generation %}` marks what the assistant says for a mask that is not made here; its content is rendered.
+//!
+//! `strftime_now` reads an injected [`Clock`], which by default stands still: a prompt that changes from day to day would make a run irreproducible
+//! without a word of it in its configuration.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::{Environment, Error, ErrorKind};
+use serde_json::{Map, Value as Json};
+
+use super::PromptError;
+use super::python;
+use crate::bounded::{self, Limits};
+use grpo_lambda_decoder::disk::read_regular_text;
+
+/// A turn of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Message {
+    /// `system`, `user` or `assistant`.
+    pub role: String,
+    /// What is said.
+    pub content: String,
+}
+
+impl Message {
+    /// A turn.
+    pub fn new(role: &str, content: &str) -> Message {
+        Message { role: role.to_owned(), content: content.to_owned() }
+    }
+}
+
+/// The time that `strftime_now` returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock(NaiveDateTime);
+
+impl Clock {
+    /// Noon of a day.
+    ///
+    /// ```
+    /// use grpo_lambda_trainer::input::prompt::Clock;
+    /// assert!(Clock::noon(2025, 2, 29).is_none());
+    /// assert_eq!(Clock::noon(2025, 1, 1), Some(Clock::default()));
+    /// ```
+    pub fn noon(year: i32, month: u32, day: u32) -> Option<Clock> {
+        Some(Clock(NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(12, 0, 0)?))
+    }
+
+    fn format(self, pattern: &str) -> Result<String, Error> {
+        use std::fmt::Write as _;
+        let mut out = String::new();
+        // chrono fails where a pattern is none of its own, and to_string would panic.
+        match write!(out, "{}", self.0.format(pattern)) {
+            Ok(()) => Ok(out),
+            Err(_) => {
+                Err(Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot read {pattern:?}")))
+            }
+        }
+    }
+}
+
+impl Default for Clock {
+    /// Always noon of 1 January 2025.
+    fn default() -> Self {
+        const NOON: i64 = 1_735_732_800;
+        Clock(DateTime::from_timestamp(NOON, 0).unwrap_or_default().naive_utc())
+    }
+}
+
+/// A template may take so many steps of minijinja's machine; one that loops for ever is refused. A conversation of a thousand turns takes
+/// fewer than 100,000, and no value can be nested deeper than there are steps.
+const STEPS: u64 = 1_000_000;
+
+/// Longest source in bytes. The longest published ones have about 30,000; a chain of operators this long still compiles on the stack there is.
+const LONGEST: u64 = 128 << 10;
+
+/// What compiling or rendering may take: millions of times what it does take.
+const LIMITS: Limits = Limits { memory: 256 << 20, time: Some(Duration::from_secs(10)) };
+
+/// A compiled chat template with the special tokens it may write.
+#[derive(Clone, Debug)]
+pub struct ChatTemplate {
+    environment: Arc<Environment<'static>>,
+    special: Map<String, Json>,
+    origin: String,
+}
+
+const TEMPLATE: &str = "chat";
+
+impl ChatTemplate {
+    /// The chat template of a checkpoint directory: `chat_template.jinja`, or `chat_template` of `tokenizer_config.json` (the one named `default` where there
+    /// are several).
+    ///
+    /// # Errors
+    /// [`PromptError`] when there is none, or it is not valid.
+    pub fn load(directory: &Path) -> Result<ChatTemplate, PromptError> {
+        let config_path = directory.join("tokenizer_config.json");
+        let config = read_json(&config_path)?;
+        let special = config.as_ref().map(special_tokens).unwrap_or_default();
+        let file = directory.join("chat_template.jinja");
+        if let Some(source) = read(&file)? {
+            return ChatTemplate::new(&source, special, &file.display().to_string());
+        }
+        let invalid =
+            |problem: &str| PromptError::Invalid { path: config_path.clone(), problem: problem.to_owned() };
+        let Some(config) = config else {
+            let problem =
+                "no chat template: neither chat_template.jinja nor tokenizer_config.json is there".to_owned();
+            return Err(PromptError::Invalid { path: directory.to_owned(), problem });
+        };
+        let source = match config.get("chat_template") {
+            Some(Json::String(source)) => source.clone(),
+            Some(Json::Array(several)) => {
+                let default =
+                    several.iter().find(|t| t["name"] == "default").and_then(|t| t["template"].as_str());
+                default
+                    .ok_or_else(|| invalid("chat_template: several, and none is named `default`"))?
+                    .to_owned()
+            }
+            None | Some(Json::Null) => {
+                return Err(invalid(
+                    "no `chat_template`; this checkpoint has none, so choose a template by name or file",
+                ));
+            }
+            Some(_) => return Err(invalid("chat_template: must be a text or a list of named ones")),
+        };
+        ChatTemplate::new(&source, special, &config_path.display().to_string())
+    }
+
+    /// A Jinja file, with the special tokens of the checkpoint `model` where one is given.
+    ///
+    /// # Errors
+    /// [`PromptError`] when it cannot be read or is not valid.
+    pub fn file(path: &Path, model: Option<&Path>) -> Result<ChatTemplate, PromptError> {
+        let missing = || PromptError::Invalid { path: path.to_owned(), problem: "no such file".to_owned() };
+        let source = read(path)?.ok_or_else(missing)?;
+        let config = model.map(|m| read_json(&m.join("tokenizer_config.json"))).transpose()?.flatten();
+        let special = config.as_ref().map(special_tokens).unwrap_or_default();
+        ChatTemplate::new(&source, special, &path.display().to_string())
+    }
+
+    /// A template given as text, with the special tokens that it may write (`bos_token` and so on); `origin` names it in errors.
+    ///
+    /// # Errors
+    /// When it is not valid Jinja.
+    pub fn new(source: &str, special: Map<String, Json>, origin: &str) -> Result<ChatTemplate, PromptError> {
+        let invalid = |problem: String| PromptError::Template { origin: origin.to_owned(), problem };
+        if source.len() as u64 > LONGEST {
+            return Err(invalid(format!("{} bytes long; a chat template may have {LONGEST}", source.len())));
+        }
+        let source = source.to_owned();
+        let compiled = bounded::run(LIMITS, move || {
+            let mut environment = environment(Clock::default());
+            let added = environment.add_template_owned(TEMPLATE, without_generation(&source));
+            added.map(|()| environment).map_err(|e| words(&e))
+        });
+        let environment = compiled.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?;
+        Ok(ChatTemplate { environment: Arc::new(environment), special, origin: origin.to_owned() })
+    }
+
+    /// The same with another clock.
+    #[must_use]
+    pub fn at(&self, clock: Clock) -> ChatTemplate {
+        let mut environment = (*self.environment).clone();
+        add_clock(&mut environment, clock);
+        ChatTemplate { environment: Arc::new(environment), ..self.clone() }
+    }
+
+    /// The text of a conversation; with `add_generation_prompt` up to where the assistant begins to speak.
+    ///
+    /// # Errors
+    /// When the template fails or refuses the conversation.
+    pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String, PromptError> {
+        let mut context = self.special.clone();
+        let messages = serde_json::to_value(messages).unwrap_or_default();
+        let given = [
+            ("messages", messages),
+            // transformers passes these as None, so that `is defined` holds.
+            ("tools", Json::Null),
+            ("documents", Json::Null),
+            ("add_generation_prompt", Json::Bool(add_generation_prompt)),
+        ];
+        context.extend(given.map(|(name, value)| (name.to_owned(), value)));
+        let environment = self.environment.clone();
+        let rendered = bounded::run(LIMITS, move || {
+            let template = environment.get_template(TEMPLATE);
+            template.and_then(|t| t.render(Serde(context))).map_err(|e| words(&e))
+        });
+        let refused = |problem| PromptError::Template { origin: self.origin.clone(), problem };
+        rendered.map_err(|e| refused(e.to_string()))?.map_err(refused)
+    }
+}
+
+fn environment(clock: Clock) -> Environment<'static> {
+    let mut environment = Environment::new();
+    if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
+        environment.set_syntax(syntax);
+    }
+    environment.set_fuel(Some(STEPS));
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_formatter(|out, _, value| {
+        write!(out, "{}", python::text(value))?;
+        Ok(())
+    });
+    environment.add_filter("tojson", python::tojson);
+    environment.add_filter("string", |value: &Value| python::text(value));
+    environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
+        Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("the template refuses the conversation: {message}"),
+        ))
+    });
+    environment.add_function("dict", |kwargs: Kwargs| -> Result<Value, Error> {
+        let pairs = kwargs.args().map(|name| Ok((name.to_owned(), kwargs.get::<Value>(name)?)));
+        pairs.collect::<Result<Vec<_>, Error>>().map(|pairs| pairs.into_iter().collect::<Value>())
+    });
+    add_clock(&mut environment, clock);
+    environment
+}
+
+fn add_clock(environment: &mut Environment<'static>, clock: Clock) {
+    environment.add_function("strftime_now", move |pattern: &str| clock.format(pattern));
+}
+
+/// `{% generation %}` is not Jinja but an extension of transformers; what stands in it is rendered.
+fn without_generation(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("{%") {
+        let (before, tag) = rest.split_at(at);
+        out.push_str(before);
+        let Some(end) = tag.find("%}") else {
+            rest = tag;
+            break;
+        };
+        let (tag, after) = tag.split_at(end + 2);
+        let inside = tag[2..tag.len() - 2].trim_matches(['-', '+']).trim();
+        match inside {
+            "generation" => out.push_str(&tag.replace("generation", "if true")),
+            "endgeneration" => out.push_str(&tag.replace("endgeneration", "endif")),
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// What went wrong and where in the template.
+fn words(error: &Error) -> String {
+    let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    let line = error.line().map_or(String::new(), |line| format!("line {line} of the template: "));
+    let what = if error.kind() == ErrorKind::OutOfFuel { "it takes too many steps".to_owned() } else { what };
+    format!("{line}{what}")
+}
+
+/// `tokenizer_config.json` may list a hundred thousand added tokens.
+const LARGEST_FILE: u64 = 256 << 20;
+
+fn read(path: &Path) -> Result<Option<String>, PromptError> {
+    match read_regular_text(path, LARGEST_FILE) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(PromptError::Read { path: path.to_owned(), source }),
+    }
+}
+
+fn read_json(path: &Path) -> Result<Option<Json>, PromptError> {
+    let Some(text) = read(path)? else { return Ok(None) };
+    let invalid = |e: serde_json::Error| PromptError::Invalid {
+        path: PathBuf::from(path),
+        problem: format!("not a JSON configuration: {e}"),
+    };
+    serde_json::from_str(&text).map(Some).map_err(invalid)
+}
+
+/// The special tokens of `tokenizer_config.json`, each a text or `{"content": text}`.
+fn special_tokens(config: &Json) -> Map<String, Json> {
+    const NAMES: [&str; 7] =
+        ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+    let text = |name: &str| config[name].as_str().or_else(|| config[name]["content"].as_str());
+    NAMES.iter().filter_map(|name| Some(((*name).to_owned(), Json::from(text(name)?)))).collect()
+}

@@ -1,0 +1,232 @@
+//! From a problem to the text a model is given.
+//!
+//! A [`Template`] is one of the shipped ones ([`NAMED_TEMPLATES`]), a checkpoint's own chat template, or a Jinja file. It also knows what the response
+//! looks like: where the answer stands ([`Template::extraction`]), which texts end it ([`Template::stop`]), and how a worked solution is written
+//! to be imitated ([`Template::target`]).
+//!
+//! ```
+//! use grpo_lambda_trainer::input::prompt::Template;
+//! let template = Template::load("r1", None)?;
+//! let prompt = template.prompt("What is 2 + 3?")?;
+//! assert!(prompt.text.ends_with("User: What is 2 + 3?\nAssistant: <think>"));
+//! assert_eq!(template.stop(), ["</answer>"]);
+//! assert_eq!(template.target("2 + 3 = 5", "5"), " 2 + 3 = 5 </think> <answer> 5 </answer>");
+//! # Ok::<(), grpo_lambda_trainer::input::prompt::PromptError>(())
+//! ```
+
+mod chat;
+mod named;
+mod python;
+mod solved;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+pub use chat::{ChatTemplate, Clock, Message};
+pub use named::{NAMED_TEMPLATES, NamedTemplate};
+
+use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_grade::Extraction;
+use solved::BLANK_LINES;
+pub use solved::SolvedExample;
+use target::TargetStyle;
+
+/// Why there is no prompt.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    #[error(
+        "template `{name}`: neither a shipped template nor a file or directory{hint}; shipped: {}, chat",
+        named::listed()
+    )]
+    Unknown { name: String, hint: String },
+    /// A template that takes the checkpoint's chat template, without a checkpoint.
+    #[error(
+        "template `{0}`: takes the chat template of a checkpoint, and there is none; give one, or another template"
+    )]
+    NoCheckpoint(String),
+    #[error("{path}: cannot be read: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {problem}")]
+    Invalid { path: PathBuf, problem: String },
+    /// A template that is not valid, or that refused the conversation.
+    #[error("{origin}: {problem}")]
+    Template { origin: String, problem: String },
+    /// A system prompt for a template that has no place for one.
+    #[error("template `{0}`: has no place for a system prompt; leave it out, or use a chat template")]
+    NoSystem(String),
+}
+
+/// A prompt as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenderedPrompt {
+    pub text: String,
+    /// Whether the tokenizer puts its own special tokens around it. A chat template has written them already: a second BOS is a
+    /// well-known way to lose accuracy.
+    pub special_tokens: bool,
+}
+
+#[derive(Clone, Debug)]
+enum TemplateKind {
+    Named(&'static NamedTemplate),
+    Chat(ChatTemplate),
+}
+
+/// How problems become prompts, and what responses look like.
+#[derive(Clone, Debug)]
+pub struct Template {
+    name: String,
+    kind: TemplateKind,
+    system: Option<String>,
+    solved: Vec<SolvedExample>,
+    stop: Vec<String>,
+    extraction: Extraction,
+    style: TargetStyle,
+}
+
+/// The word for the checkpoint's own chat template.
+pub const CHAT: &str = "chat";
+
+impl Template {
+    /// A template by its name ([`NAMED_TEMPLATES`], or `chat` for the chat template of the checkpoint `model`), or a Jinja file, or a directory with a
+    /// `chat_template.jinja` or `tokenizer_config.json`. It is tried on a problem, so that one that fails is refused here.
+    pub fn load(name: &str, model: Option<&Path>) -> Result<Template, PromptError> {
+        let checkpoint = || -> Result<ChatTemplate, PromptError> {
+            ChatTemplate::load(model.ok_or_else(|| PromptError::NoCheckpoint(name.to_owned()))?)
+        };
+        let template = match NAMED_TEMPLATES.iter().find(|n| n.name == name) {
+            Some(named) => Template {
+                name: name.to_owned(),
+                kind: if named.is_chat {
+                    TemplateKind::Chat(checkpoint()?)
+                } else {
+                    TemplateKind::Named(named)
+                },
+                system: named.system.map(str::to_owned),
+                solved: Vec::new(),
+                stop: named.stop.iter().map(|s| (*s).to_owned()).collect(),
+                extraction: named.extraction,
+                style: named.style,
+            },
+            None => {
+                let path = Path::new(name);
+                let chat = match path {
+                    _ if name == CHAT => checkpoint()?,
+                    path if path.is_dir() => ChatTemplate::load(path)?,
+                    path if path.is_file() => ChatTemplate::file(path, model)?,
+                    _ => {
+                        let known = NAMED_TEMPLATES.iter().map(|n| n.name).chain([CHAT]);
+                        return Err(PromptError::Unknown {
+                            name: name.to_owned(),
+                            hint: did_you_mean(name, known),
+                        });
+                    }
+                };
+                Template {
+                    name: name.to_owned(),
+                    kind: TemplateKind::Chat(chat),
+                    system: None,
+                    solved: Vec::new(),
+                    stop: Vec::new(),
+                    extraction: Extraction::Boxed,
+                    style: TargetStyle::BOXED,
+                }
+            }
+        };
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
+    /// The same with this system prompt.
+    ///
+    /// # Errors
+    /// When the template has no place for one, or refuses it.
+    pub fn with_system(self, system: &str) -> Result<Template, PromptError> {
+        if matches!(self.kind, TemplateKind::Named(named) if named.system.is_none()) {
+            return Err(PromptError::NoSystem(self.name));
+        }
+        let template = Template { system: Some(system.to_owned()), ..self };
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
+    /// The same with problems and their responses before every problem. Where the template has no turns of its own, two blank lines part
+    /// them, and end a response.
+    ///
+    /// # Errors
+    /// When the template refuses them.
+    pub fn with_solved(self, solved: Vec<SolvedExample>) -> Result<Template, PromptError> {
+        let mut template = Template { solved, ..self };
+        if matches!(template.kind, TemplateKind::Named(named) if named.turn_end == BLANK_LINES) {
+            template.solved = template.solved.into_iter().map(SolvedExample::without_blank_lines).collect();
+            template.stop.push(BLANK_LINES.to_owned());
+        }
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
+    /// What the model is given for a problem.
+    ///
+    /// # Errors
+    /// When the template refuses it.
+    pub fn prompt(&self, problem: &str) -> Result<RenderedPrompt, PromptError> {
+        match &self.kind {
+            TemplateKind::Named(named) => Ok(RenderedPrompt {
+                text: named.render(self.system.as_deref(), &self.solved, problem),
+                special_tokens: true,
+            }),
+            TemplateKind::Chat(_) => {
+                let turn = |e: &SolvedExample| {
+                    [Message::new("user", &e.problem), Message::new("assistant", &e.response)]
+                };
+                let solved = self.solved.iter().flat_map(turn);
+                self.conversation(&solved.chain([Message::new("user", problem)]).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// Whether it has turns, so that a conversation can be rendered with it.
+    pub fn is_chat(&self) -> bool {
+        matches!(self.kind, TemplateKind::Chat(_))
+    }
+
+    /// What the model is given for a conversation whose last turn is the user's; without turns, for that last turn alone.
+    ///
+    /// # Errors
+    /// When the template refuses it.
+    pub fn conversation(&self, turns: &[Message]) -> Result<RenderedPrompt, PromptError> {
+        match &self.kind {
+            TemplateKind::Named(_) => self.prompt(turns.last().map_or("", |turn| turn.content.as_str())),
+            TemplateKind::Chat(chat) => {
+                let system = self.system.as_deref().map(|text| Message::new("system", text));
+                let messages: Vec<Message> = system.into_iter().chain(turns.iter().cloned()).collect();
+                Ok(RenderedPrompt { text: chat.render(&messages, true)?, special_tokens: false })
+            }
+        }
+    }
+
+    /// Its name, or the path it was read from.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Texts that end a response, beside the tokenizer's end tokens; such a text belongs to the response: see [`super::stops`].
+    pub fn stop(&self) -> &[String] {
+        &self.stop
+    }
+
+    /// Where the answer stands in a response.
+    pub fn extraction(&self) -> Extraction {
+        self.extraction
+    }
+
+    /// A worked solution as a target response, from which [`Template::extraction`] reads `answer`. Annotations of GSM8K (`<<2+3=5>>`) and
+    /// its last line (`#### 5`) are left out.
+    pub fn target(&self, solution: &str, answer: &str) -> String {
+        self.style.worked(solution, answer)
+    }
+
+    /// The answer alone as a target response.
+    pub fn answer_only(&self, answer: &str) -> String {
+        self.style.answer_only(answer)
+    }
+}

@@ -1,0 +1,374 @@
+//! The progress line: step, metrics, tokens per second and remaining time.
+//!
+//! On a terminal it is one line that moves; elsewhere (a log file, a pipe) it is a plain line every few seconds.
+
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use grpo_lambda_decoder::rollout::SamplingProgress;
+use grpo_lambda_stats::table::significant;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Steps over which speed is averaged.
+const WINDOW: usize = 20;
+/// Minimum time between two plain lines.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// Speed over the last steps of this process; steps done before a resume do not count.
+#[derive(Debug)]
+struct Speed {
+    total: u64,
+    /// For each of the last steps: when it ended, its number, and the tokens processed until then.
+    seen: VecDeque<(Duration, u64, u64)>,
+    tokens: u64,
+}
+
+impl Speed {
+    fn new(done: u64, total: u64) -> Speed {
+        Speed { total, seen: VecDeque::from([(Duration::ZERO, done, 0)]), tokens: 0 }
+    }
+
+    fn step(&mut self, at: Duration, step: u64, tokens: u64) {
+        self.tokens += tokens;
+        self.seen.push_back((at, step, self.tokens));
+        if self.seen.len() > WINDOW + 1 {
+            self.seen.pop_front();
+        }
+    }
+
+    /// Time since the last step.
+    fn since_last(&self, at: Duration) -> Duration {
+        at.saturating_sub(self.seen.back().map_or(Duration::ZERO, |last| last.0))
+    }
+
+    /// Seconds, steps and tokens between the ends of the window.
+    fn window(&self) -> (f64, u64, u64) {
+        match (self.seen.front(), self.seen.back()) {
+            (Some(a), Some(b)) => ((b.0 - a.0).as_secs_f64(), b.1.saturating_sub(a.1), b.2 - a.2),
+            _ => (0.0, 0, 0),
+        }
+    }
+
+    fn tokens_per_second(&self) -> Option<f64> {
+        let (seconds, _, tokens) = self.window();
+        (seconds > 0.0 && tokens > 0).then(|| tokens as f64 / seconds)
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let (seconds, steps, _) = self.window();
+        let step = self.seen.back()?.1;
+        (steps > 0)
+            .then(|| Duration::from_secs_f64(seconds / steps as f64 * self.total.saturating_sub(step) as f64))
+    }
+}
+
+/// Whether only warnings and errors are said.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Says nothing but warnings and errors from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether a line is left out for `--quiet`.
+fn is_left_out(line: &str) -> bool {
+    QUIET.load(Ordering::Relaxed) && !(line.starts_with("warning") || line.starts_with("llm-train:"))
+}
+
+/// Prints a line on standard error; a closed pipe does not end the run.
+pub fn say(line: &str) {
+    if is_left_out(line) {
+        return;
+    }
+    let width = console::Term::stderr().size_checked().map(|(_, columns)| columns);
+    let shown = width.map_or_else(|| line.to_owned(), |width| wrapped(line, usize::from(width)));
+    drop(writeln!(std::io::stderr(), "{shown}"));
+}
+
+/// A text in lines of at most `width` characters, broken between words; a longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    for (i, line) in text.lines().enumerate() {
+        let mut used = 0;
+        out += if i > 0 { "\n" } else { "" };
+        for word in line.split(' ') {
+            let length = word.chars().count();
+            match used {
+                0 => {}
+                _ if used + 1 + length > width => {
+                    out.push('\n');
+                    used = 0;
+                }
+                _ => {
+                    out.push(' ');
+                    used += 1;
+                }
+            }
+            out += word;
+            used += length;
+        }
+    }
+    out
+}
+
+/// `41s`, `3m07s`, `2h05m`.
+///
+/// ```
+/// use std::time::Duration;
+/// use grpo_lambda_trainer::run::progress::format_duration;
+/// assert_eq!([41, 187, 7500].map(|s| format_duration(Duration::from_secs(s))), ["41s", "3m07s", "2h05m"]);
+/// ```
+pub fn format_duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+enum Display {
+    Bar(ProgressBar),
+    Plain { out: Box<dyn Write + Send>, last: Option<Duration> },
+    Quiet,
+}
+
+/// Progress of one stage.
+pub struct Progress {
+    stage: String,
+    started: Instant,
+    speed: Speed,
+    display: Display,
+}
+
+impl Progress {
+    /// Progress of `stage` on standard error, from `done` steps of `total`.
+    pub fn new(stage: &str, done: u64, total: u64) -> Progress {
+        if QUIET.load(Ordering::Relaxed) {
+            return Progress::with(stage, done, total, Display::Quiet);
+        }
+        if !std::io::stderr().is_terminal() {
+            return Progress::plain(stage, done, total, Box::new(std::io::stderr()));
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
+        let style = ProgressStyle::with_template("{prefix} {bar:20} {msg}").expect("a valid template");
+        bar.set_style(style.progress_chars("=> "));
+        bar.set_prefix(stage.to_owned());
+        bar.set_position(done);
+        Progress::with(stage, done, total, Display::Bar(bar))
+    }
+
+    /// Progress as plain lines to `out`.
+    pub fn plain(stage: &str, done: u64, total: u64, out: Box<dyn Write + Send>) -> Progress {
+        Progress::with(stage, done, total, Display::Plain { out, last: None })
+    }
+
+    fn with(stage: &str, done: u64, total: u64, display: Display) -> Progress {
+        Progress { stage: stage.to_owned(), started: Instant::now(), speed: Speed::new(done, total), display }
+    }
+
+    /// Shows that `step` steps are done, with figures such as reward and KL, and the tokens this step processed.
+    pub fn step(&mut self, step: u64, figures: &[(&str, f64)], tokens: u64) {
+        self.step_at(self.started.elapsed(), step, figures, tokens);
+    }
+
+    fn step_at(&mut self, at: Duration, step: u64, figures: &[(&str, f64)], tokens: u64) {
+        self.speed.step(at, step, tokens);
+        let line = self.line(step, figures);
+        if let Display::Bar(bar) = &self.display {
+            bar.set_position(step);
+        }
+        let due = self.last_plain().is_none_or(|last| at >= last + PLAIN_EVERY);
+        self.show(at, line, due || step >= self.speed.total);
+    }
+
+    /// When a plain line was shown last.
+    fn last_plain(&self) -> Option<Duration> {
+        match &self.display {
+            Display::Plain { last, .. } => *last,
+            _ => None,
+        }
+    }
+
+    /// Shows a line; a plain one only when it is `due`.
+    fn show(&mut self, at: Duration, line: String, due: bool) {
+        match &mut self.display {
+            Display::Bar(bar) => bar.set_message(line),
+            Display::Quiet => {}
+            Display::Plain { out, last } => {
+                if due {
+                    *last = Some(at);
+                    // A closed pipe must not end a run.
+                    drop(writeln!(out, "{} {line}", self.stage));
+                }
+            }
+        }
+    }
+
+    /// Shows where an evaluation is: `done` problems of `samples` responses each, and how far the responses are that are sampled together. Without
+    /// these, the problems are a step.
+    pub fn evaluated(&mut self, done: u64, samples: u64, under_way: Option<SamplingProgress>) {
+        let at = self.started.elapsed();
+        match under_way {
+            Some(within) => self.within_at(at, done, samples, within),
+            None => self.step_at(at, done, &[], 0),
+        }
+    }
+
+    fn within_at(&mut self, at: Duration, step: u64, samples: u64, within: SamplingProgress) {
+        let since = self.speed.since_last(at).as_secs_f64();
+        let problems = within.responses as f64 / samples.max(1) as f64;
+        let to_do = self.speed.total.saturating_sub(step) as f64 / problems;
+        let SamplingProgress { tokens, ended, responses, .. } = within;
+        let mut line =
+            format!("{step}/{}  {ended} of the next {responses} responses ended", self.speed.total);
+        if since > 0.0 && tokens > 0 {
+            let left = since * (to_do / within.share() - 1.0).max(0.0);
+            let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
+            // Before a response ended, each is taken to run to its limit.
+            let most = if ended == 0 { " at most" } else { "" };
+            line += &format!("  {:.0} tok/s  ETA{most} {}", tokens as f64 / since, format_duration(left));
+        }
+        let due = at >= self.last_plain().unwrap_or_default() + PLAIN_EVERY;
+        self.show(at, line, due);
+    }
+
+    fn line(&self, step: u64, figures: &[(&str, f64)]) -> String {
+        let mut line = format!("{step}/{}", self.speed.total);
+        for (name, x) in figures {
+            line += &format!("  {name} {}", significant(*x, 3));
+        }
+        if let Some(rate) = self.speed.tokens_per_second() {
+            line += &format!("  {rate:.0} tok/s");
+        }
+        if step < self.speed.total
+            && let Some(left) = self.speed.left()
+        {
+            line += &format!("  ETA {}", format_duration(left));
+        }
+        line
+    }
+
+    /// Prints a line of its own, above the moving one: warnings, evaluations.
+    pub fn note(&mut self, text: &str) {
+        match &mut self.display {
+            Display::Quiet => say(text),
+            Display::Bar(bar) => bar.println(text),
+            Display::Plain { out, .. } => drop(writeln!(out, "{text}")),
+        }
+    }
+
+    /// Leaves the last line where it is.
+    pub fn finish(self) {
+        if let Display::Bar(bar) = self.display {
+            bar.abandon();
+        }
+    }
+}
+
+/// A display that several threads write to.
+pub struct SharedProgress(Mutex<Progress>);
+
+impl SharedProgress {
+    /// As [`Progress::new`].
+    pub fn new(name: &str, done: u64, total: u64) -> SharedProgress {
+        SharedProgress(Mutex::new(Progress::new(name, done, total)))
+    }
+
+    /// The display, for one thread at a time.
+    pub fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Progress::finish`].
+    pub fn finish(self) {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("one thread").write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_for_a_terminal_break_between_words() {
+        assert_eq!(wrapped("one two three four", 9), "one two\nthree\nfour");
+        assert_eq!(wrapped("a\nlonger-than-all b", 6), "a\nlonger-than-all\nb");
+        assert_eq!(wrapped("fits", 80), "fits");
+    }
+
+    #[test]
+    fn plain_lines_are_sparse_and_end_with_the_last_step() {
+        let page = Page::default();
+        let mut progress = Progress::plain("rl", 0, 9, Box::new(page.clone()));
+        for step in 1..=9 {
+            let figures = [("reward", 0.1234 * step as f64), ("kl", 0.0)];
+            progress.step_at(Duration::from_secs(2 * step), step, &figures, 1000);
+        }
+        progress.note("held-out accuracy 0.5");
+        progress.finish();
+        let text = String::from_utf8(page.0.lock().expect("one thread").clone()).expect("text");
+        let expected = "rl 1/9  reward 0.123  kl 0  500 tok/s  ETA 16s\n\
+                        rl 4/9  reward 0.494  kl 0  500 tok/s  ETA 10s\n\
+                        rl 7/9  reward 0.864  kl 0  500 tok/s  ETA 4s\n\
+                        rl 9/9  reward 1.11  kl 0  500 tok/s\n\
+                        held-out accuracy 0.5\n";
+        assert_eq!(text, expected);
+    }
+
+    /// Two requests of ten problems with two samples each.
+    #[test]
+    fn long_responses_are_told_of_while_they_are_sampled() {
+        let page = Page::default();
+        let mut progress = Progress::plain("aime", 0, 20, Box::new(page.clone()));
+        let within = SamplingProgress { responses: 20, most: 20_000, ..SamplingProgress::default() };
+        let mut at = |seconds, step, tokens, ended| {
+            let within = SamplingProgress { tokens, ended, ..within };
+            progress.within_at(Duration::from_secs(seconds), step, 2, within);
+        };
+        at(2, 0, 500, 0);
+        // A tenth of what is possible; then a fifth of the responses have ended.
+        at(10, 0, 2000, 0);
+        at(20, 0, 2400, 4);
+        at(21, 0, 2450, 4);
+        progress.step_at(Duration::from_secs(40), 10, &[("right", 0.5)], 4000);
+        let last = SamplingProgress { tokens: 1000, ended: 1, ..within };
+        progress.within_at(Duration::from_secs(50), 10, 2, last);
+        let text = String::from_utf8(page.0.lock().expect("one thread").clone()).expect("text");
+        let expected = "aime 0/20  0 of the next 20 responses ended  200 tok/s  ETA at most 3m10s\n\
+                        aime 0/20  4 of the next 20 responses ended  120 tok/s  ETA 3m00s\n\
+                        aime 10/20  right 0.5  100 tok/s  ETA 40s\n\
+                        aime 10/20  1 of the next 20 responses ended  100 tok/s  ETA 3m10s\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_resumed_run_estimates_from_its_own_steps() {
+        let mut speed = Speed::new(50, 100);
+        assert_eq!((speed.left(), speed.tokens_per_second()), (None, None));
+        speed.step(Duration::from_secs(3), 51, 0);
+        assert_eq!(speed.left(), Some(Duration::from_secs(3 * 49)));
+        // Later the first, slow steps no longer count.
+        for step in 52..=80 {
+            speed.step(Duration::from_secs(3 + step - 51), step, 10);
+        }
+        assert_eq!(speed.left(), Some(Duration::from_secs(20)));
+        assert_eq!(speed.tokens_per_second(), Some(10.0));
+    }
+}

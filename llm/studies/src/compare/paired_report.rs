@@ -1,0 +1,277 @@
+//! The comparison of two evaluations: as a table for a terminal, as CSV and JSON, and as a figure.
+
+use comfy_table::presets;
+use grpo_lambda_figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::{Cell, Table};
+use serde_json::{Value, json};
+
+use super::paired::{Pair, Paired, PairedDifference};
+use grpo_lambda_trainer::eval::summary::percent;
+
+/// Problems named on each side of a benchmark in the notes.
+const NAMED: usize = 5;
+
+/// A signed number of percentage points.
+fn points(x: f64) -> String {
+    let text = format!("{:+.1}", 100.0 * x);
+    if text == "-0.0" { "+0.0".to_owned() } else { text }
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+fn spelt(d: &PairedDifference) -> String {
+    let Interval { low, mid, high, .. } = d.value;
+    let p = p_value(d.adjusted);
+    let p = if p.starts_with('<') { format!("p {p}") } else { format!("p = {p}") };
+    format!("{} points ({} to {}), {p}", points(mid), points(low), points(high))
+}
+
+/// The result in a sentence.
+pub fn finding(pair: &Pair) -> String {
+    match (&pair.average, pair.benchmarks.as_slice()) {
+        (Some((_, d)), all) => {
+            format!("B against A: {}, {} in the mean of {} benchmarks", d.verdict.word(), spelt(d), all.len())
+        }
+        (None, all) => {
+            let of = |b: &Paired| match &b.difference {
+                Some(d) => format!("{}, {} on {}", d.verdict.word(), spelt(d), b.name),
+                None => format!("no problem of {} is gradable on both sides", b.name),
+            };
+            format!("B against A: {}", all.iter().map(of).collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+/// The table for a terminal.
+pub fn table(pair: &Pair) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "benchmark",
+        "n",
+        "A %",
+        "B %",
+        "B less A",
+        "problems\n>/=/<",
+        "p",
+        "p, Holm",
+        "verdict",
+    ]);
+    let ends = |d: &PairedDifference| {
+        format!("{}\n{} to {}", points(d.value.mid), points(d.value.low), points(d.value.high))
+    };
+    for b in &pair.benchmarks {
+        let Some(d) = &b.difference else {
+            table.add_row([
+                b.name.clone(),
+                "0".to_owned(),
+                "no problem is gradable on both sides".to_owned(),
+            ]);
+            continue;
+        };
+        table.add_row([
+            b.name.clone(),
+            b.n.to_string(),
+            percent(b.means[0]),
+            percent(b.means[1]),
+            ends(d),
+            format!("{}/{}/{}", b.sides[0], b.sides[1], b.sides[2]),
+            p_value(d.p),
+            p_value(d.adjusted),
+            d.verdict.word().to_owned(),
+        ]);
+    }
+    if let Some((means, d)) = &pair.average {
+        table.add_row([
+            "average".to_owned(),
+            String::new(),
+            percent(means[0]),
+            percent(means[1]),
+            ends(d),
+            String::new(),
+            p_value(d.p),
+            String::new(),
+            d.verdict.word().to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// Caveats of the comparison.
+pub fn notes(pair: &Pair) -> Vec<String> {
+    let mut notes = Vec::new();
+    for b in &pair.benchmarks {
+        if b.left_out > 0 {
+            notes.push(format!(
+                "{}: {} of {} problems are left out, because a side has no gradable response; scored 0 instead: {}, {}",
+                b.name,
+                b.left_out,
+                b.n + b.left_out,
+                b.as_wrong.verdict.word(),
+                spelt(&b.as_wrong)
+            ));
+        }
+        if let Some(limits) = b.limits.as_ref().filter(|limits| limits.spread > 0.0) {
+            notes.push(format!("{}: {}", b.name, limits.sentence("as observed")));
+        }
+        let ids = |of: Vec<&str>, all: usize| {
+            let more = all.saturating_sub(of.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}{more}", of.join(", "))
+        };
+        let won =
+            b.discordant.iter().filter(|d| d.b > d.a).map(|d| d.id.as_str()).take(NAMED).collect::<Vec<_>>();
+        let lost = b
+            .discordant
+            .iter()
+            .rev()
+            .filter(|d| d.b < d.a)
+            .map(|d| d.id.as_str())
+            .take(NAMED)
+            .collect::<Vec<_>>();
+        if !won.is_empty() {
+            notes.push(format!("{}: B is better on problems {}", b.name, ids(won, b.sides[0])));
+        }
+        if !lost.is_empty() {
+            notes.push(format!("{}: B is worse on problems {}", b.name, ids(lost, b.sides[2])));
+        }
+    }
+    for (names, side) in pair.alone.iter().zip(["A", "B"]) {
+        if !names.is_empty() {
+            notes.push(format!("only {side} was asked {}", names.join(", ")));
+        }
+    }
+    for (key, a, b) in &pair.settings {
+        notes.push(format!("the settings differ: {key} is {a} in A and {b} in B"));
+    }
+    notes
+}
+
+/// One row a benchmark; `command` goes into the first line.
+pub fn csv(pair: &Pair, command: &str) -> String {
+    let mut table = Table::new(&[
+        "benchmark",
+        "n",
+        "left_out",
+        "a",
+        "b",
+        "difference",
+        "low",
+        "high",
+        "p",
+        "p_holm",
+        "exact",
+        "better",
+        "equal",
+        "worse",
+        "verdict",
+        "difference_as_wrong",
+        "p_as_wrong",
+    ]);
+    let of = |d: &PairedDifference| -> Vec<Cell> {
+        let Interval { low, mid, high, .. } = d.value;
+        let mut cells: Vec<Cell> = [mid, low, high, d.p, d.adjusted].map(Cell::from).into();
+        cells.push(if d.exact { "yes" } else { "no" }.into());
+        cells
+    };
+    for b in &pair.benchmarks {
+        let mut row: Vec<Cell> = vec![b.name.as_str().into(), b.n.into(), b.left_out.into()];
+        match &b.difference {
+            Some(d) => {
+                row.extend(b.means.map(Cell::from));
+                row.extend(of(d));
+                row.extend(b.sides.map(Cell::from));
+                row.push(d.verdict.word().into());
+            }
+            None => row.extend(std::iter::repeat_n(Cell::Empty, 12)),
+        }
+        row.extend([b.as_wrong.value.mid.into(), b.as_wrong.p.into()]);
+        table.push(row);
+    }
+    if let Some((means, d)) = &pair.average {
+        let mut row: Vec<Cell> = vec!["average".into(), Cell::Empty, Cell::Empty];
+        row.extend(means.map(Cell::from));
+        row.extend(of(d));
+        row.extend([
+            Cell::Empty,
+            Cell::Empty,
+            Cell::Empty,
+            d.verdict.word().into(),
+            Cell::Empty,
+            Cell::Empty,
+        ]);
+        table.push(row);
+    }
+    table.to_csv(command)
+}
+
+pub fn json(pair: &Pair) -> Value {
+    let difference = |d: &PairedDifference| {
+        json!({
+            "value": d.value.mid, "interval": [d.value.low, d.value.high], "p": d.p, "exact": d.exact,
+            "p_holm": d.adjusted, "verdict": d.verdict.word(),
+        })
+    };
+    let benchmark = |b: &Paired| {
+        let discordant = b.discordant.iter().map(|d| json!({"problem": d.id, "a": d.a, "b": d.b}));
+        json!({
+            "name": b.name, "n": b.n, "left_out": b.left_out, "a": b.means[0], "b": b.means[1],
+            "difference": b.difference.as_ref().map(difference),
+            "difference_not_counted_as_wrong": difference(&b.as_wrong),
+            "problems_better_equal_worse": b.sides,
+            "least_detectable_difference": b.limits.as_ref().and_then(|l| l.least),
+            "discordant": discordant.collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "finding": finding(pair),
+        "a": pair.paths[0].display().to_string(),
+        "b": pair.paths[1].display().to_string(),
+        "benchmarks": pair.benchmarks.iter().map(benchmark).collect::<Vec<_>>(),
+        "average": pair.average.as_ref().map(|(means, d)| json!({"a": means[0], "b": means[1], "difference": difference(d)})),
+        "notes": notes(pair),
+    })
+}
+
+/// The differences with their intervals.
+pub fn figure(pair: &Pair) -> Figure {
+    let rows: Vec<(String, &PairedDifference)> = pair
+        .benchmarks
+        .iter()
+        .filter_map(|b| Some((format!("{} (n = {})", b.name, b.n), b.difference.as_ref()?)))
+        .chain(pair.average.iter().map(|(_, d)| ("average".to_owned(), d)))
+        .collect();
+    let reach =
+        rows.iter().flat_map(|(_, d)| [d.value.low, d.value.high]).fold(0.02, |m: f64, x| m.max(x.abs()));
+    let reach = 100.0 * reach * 1.1;
+    let clear = |d: &PairedDifference| d.verdict.word() == "better" || d.verdict.word() == "worse";
+    let of = |is_clear: bool| {
+        let spans = rows.iter().enumerate().filter(move |(_, (_, d))| clear(d) == is_clear);
+        let span = |(i, (_, d)): (usize, &(String, &PairedDifference))| {
+            (i as f64, 100.0 * d.value.low, 100.0 * d.value.mid, 100.0 * d.value.high)
+        };
+        spans.map(span).collect::<Vec<_>>()
+    };
+    let [significant, others] = ["p ≤ 0.05, corrected", "tie, or not after correction"];
+    let mut panel = Panel::new("")
+        .x(Axis::new("B less A (percentage points)").range(-reach, reach))
+        .y(Axis::new("").categories(rows.iter().map(|(name, _)| name.clone())))
+        .vline(0.0, "");
+    for (name, spans) in [(significant, of(true)), (others, of(false))] {
+        if !spans.is_empty() {
+            panel = panel.spans(name, spans);
+        }
+    }
+    Figure::new(finding(pair))
+        .caption(format!(
+            "A: {}; B: {}. Bars: 95 % intervals (bootstrap over problems). p: paired permutation test, over benchmarks corrected after Holm.",
+            pair.paths[0].display(),
+            pair.paths[1].display()
+        ))
+        .columns(1)
+        .names([significant, others])
+        .panel_size(720, 120 + 44 * rows.len() as u32)
+        .panel(panel)
+}

@@ -1,0 +1,190 @@
+//! The variance of the gradient of one group on addition, by baseline.
+//!
+//! ```text
+//! variance   1/2 E|g - g'|²        g, g': gradients of two independent groups of the same prompt, averaged over prompts
+//! ```
+//! All baselines are unbiased, so that the variance is all in which their gradients differ. Each sees the same groups, at the start weights and after RL
+//! with RLOO. A group whose rewards agree has the gradient 0 with every baseline.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use grpo_lambda::group::Group;
+use grpo_lambda::methods::{self, Configured};
+use grpo_lambda_stats::table::Cell;
+use rayon::prelude::*;
+
+use super::clamp::SETTINGS;
+use super::force::{APART, pulled};
+use super::lab::{Lab, LabError, Optimiser};
+use super::store::Results;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::step::TrainingPrompt;
+use grpo_lambda_trainer::step::engine::CpuEngine;
+use grpo_lambda_trainer::step::micro_batch::Batch;
+
+/// RLOO, whose variance is the unit, and the others.
+const METHODS: [(&str, &str); 6] = [
+    ("rloo", ""),
+    ("ridge_rloo", ""),
+    ("ridge_rloo", "shrinkage=1"),
+    ("ridge_rloo", "shrinkage=16"),
+    ("prefix_rloo", ""),
+    ("prefix_rloo", "control=state"),
+];
+
+/// The weights at which it is measured.
+const WEIGHTS: [&str; 2] = ["start", "after RL"];
+/// The learning rate of RL, at which AdamW solved most additions in [`clamp`](super::clamp).
+const RATE: f64 = 0.001;
+/// Pairs of groups.
+const PAIRS: u64 = 100;
+
+/// Columns of the results; the first three say whose a row is.
+const COLUMNS: [&str; 7] = ["seed", "weights", "method", "pairs", "mixed_groups", "variance", "over_rloo"];
+const KEYS: usize = 3;
+
+/// Runs what is left of the experiment; `overrides` come after its own settings.
+///
+/// # Errors
+/// [`LabError`]; what was done is in the file.
+pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
+    let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
+    (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))
+}
+
+fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<(), LabError> {
+    let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let key =
+        |weights: &str, method: String| vec![(seed as usize).into(), weights.into(), Cell::Text(method)];
+    let known = |weights: &str| METHODS.iter().all(|m| locked().has(&key(weights, words(m))));
+    let left: Vec<&str> = WEIGHTS.into_iter().filter(|w| !known(w)).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    // The method of the configuration says which evidence is kept; those that need none do not read it.
+    let own = SETTINGS
+        .iter()
+        .map(ToString::to_string)
+        .chain([format!("seed={seed}"), "method.name=ridge_rloo".to_owned()]);
+    let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
+    let lab = Lab::new(own.with(overrides)?)?;
+    for weights in left {
+        let mut engine = match weights == WEIGHTS[0] {
+            true => lab.engine(Optimiser::AdamW)?.0,
+            false => lab.train(parsed(&METHODS[0]).method.as_ref(), Optimiser::AdamW, RATE)?.0,
+        };
+        let (mixed, variances) = variances(&lab, &mut engine)?;
+        for (method, variance) in METHODS.iter().zip(&variances) {
+            if !locked().has(&key(weights, words(method))) {
+                // Where no group is mixed there is no variance to compare.
+                let ratio = (variances[0] > 0.0).then(|| variance / variances[0]);
+                let numbers = [(PAIRS as usize).into(), mixed.into(), (*variance).into(), ratio.into()];
+                locked().add(key(weights, words(method)).into_iter().chain(numbers).collect())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn words((name, settings): &(&str, &str)) -> String {
+    format!("{name} {settings}").trim_end().to_owned()
+}
+
+fn parsed((name, settings): &(&str, &str)) -> Configured {
+    methods::parse(name, settings).expect("the settings are the methods'")
+}
+
+/// How many groups have rewards that differ, and the variance with every baseline.
+fn variances(lab: &Lab, engine: &mut CpuEngine) -> Result<(usize, Vec<f64>), LabError> {
+    let methods: Vec<Configured> = METHODS.iter().map(parsed).collect();
+    let once = lab.prompts(APART..APART + PAIRS)?;
+    let again = |(p, k): (&TrainingPrompt, u64)| TrainingPrompt { number: APART + PAIRS + k, ..p.clone() };
+    let twice: Vec<TrainingPrompt> =
+        once.iter().cloned().chain(once.iter().zip(0..PAIRS).map(again)).collect();
+    let rollout = lab.sample(engine, twice, lab.config.rl.group_size, APART)?;
+    let mut sums = vec![0.0; methods.len()];
+    let mut mixed = 0;
+    for (k, prompt) in once.iter().enumerate() {
+        let pair = [&rollout.groups[k], &rollout.groups[k + PAIRS as usize]];
+        mixed += pair.iter().filter(|g| differ(g)).count();
+        for (sum, configured) in sums.iter_mut().zip(&methods) {
+            let mut gradient = |group: &Group| of_group(lab, engine, configured, &prompt.tokens, group);
+            *sum += half_squared_distance(gradient(pair[0])?.as_deref(), gradient(pair[1])?.as_deref());
+        }
+    }
+    Ok((mixed, sums.iter().map(|s| s / PAIRS as f64).collect()))
+}
+
+fn differ(group: &Group) -> bool {
+    let rewards: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
+    !grpo_lambda::advantage::all_equal(&rewards)
+}
+
+/// The gradient of the loss of one group; none where it is 0.
+fn of_group(
+    lab: &Lab,
+    engine: &mut CpuEngine,
+    configured: &Configured,
+    prompt: &[u32],
+    group: &Group,
+) -> Result<Option<Vec<f32>>, LabError> {
+    if !differ(group) {
+        return Ok(None);
+    }
+    let groups = std::slice::from_ref(group);
+    let logps: Vec<Vec<f64>> = group.responses.iter().map(|r| r.old_logps.clone()).collect();
+    let loss = methods::evaluate(configured.method.as_ref(), groups, &logps);
+    Ok(Some(pulled(lab, engine, Batch::new(&[prompt], groups), &loss.dlogps)?))
+}
+
+/// `|a - b|²/2`, where none stands for 0.
+fn half_squared_distance(a: Option<&[f32]>, b: Option<&[f32]>) -> f64 {
+    let square = |x: f64| x * x;
+    let sum: f64 = match (a, b) {
+        (None, None) => 0.0,
+        (Some(x), None) | (None, Some(x)) => x.iter().map(|x| square(f64::from(*x))).sum(),
+        (Some(a), Some(b)) => a.iter().zip(b).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum(),
+    };
+    sum / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_the_squared_distance_of_two_draws_is_on_average_the_variance() {
+        // Over all pairs of 0 and [3, 4], each drawn with probability 1/2: the variance is 25/4.
+        let draws = [None, Some(&[3.0f32, 4.0][..])];
+        let pairs = draws.iter().flat_map(|a| draws.iter().map(move |b| half_squared_distance(*a, *b)));
+        assert_eq!(pairs.sum::<f64>() / 4.0, 25.0 / 4.0);
+    }
+
+    #[test]
+    fn groups_of_two_have_the_same_variance_with_every_baseline_but_that_of_actions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.csv");
+        // Coins for rewards: half of all groups are mixed, whatever the model knows.
+        let small = [
+            "rl.group_size=2",
+            "rl.steps=1",
+            "sft.steps=1",
+            "model.hidden=16",
+            "model.intermediate=16",
+            "reward.accuracy=0",
+            "reward.coin=1",
+        ];
+        run(&path, "test", 1, &small.map(str::to_owned)).expect("it runs");
+        let text = std::fs::read_to_string(&path).expect("written");
+        let table = grpo_lambda_stats::table::Table::from_csv(&text).expect("a table");
+        assert_eq!(table.rows.len(), METHODS.len() * WEIGHTS.len());
+        let (method, ratio) = (table.column("method"), table.column("over_rloo"));
+        for row in &table.rows {
+            let (method, ratio) =
+                (row[method.expect("there")].format(12), row[ratio.expect("there")].number());
+            let off = (ratio.expect("a number") - 1.0).abs();
+            assert!(off < 1e-6 || method == "prefix_rloo", "{method}: {off}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! [`Lab`]: what all runs of a seed share, and a run.
+
+use std::ops::Range;
+
+use grpo_lambda::method::Method;
+use grpo_lambda_decoder::model::{self, Decoder};
+use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
+use grpo_lambda_decoder::rollout::RolloutError;
+
+use grpo_lambda_trainer::config::{Config, ConfigError};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
+use grpo_lambda_trainer::problems::{Problems, TaskError};
+use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
+use grpo_lambda_trainer::step::evidence::{EvidenceRequest, EvidenceSettingError};
+use grpo_lambda_trainer::step::sft::{self, SftError};
+use grpo_lambda_trainer::step::{
+    EvidenceSource, PolicyError, Rollout, StepSettings, StopSource, TextReward, Trainer, TrainingPrompt,
+};
+use grpo_lambda_trainer::train::{TrainError, examples, initial_model, training_prompt};
+
+/// Why an experiment stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Train(#[from] Box<TrainError>),
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Sft(#[from] SftError),
+    #[error(transparent)]
+    Model(#[from] model::Error),
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Evidence(#[from] EvidenceSettingError),
+    #[error(transparent)]
+    Store(#[from] super::StoreFileError),
+    #[error("step {step}: the gradient is not finite")]
+    NotFinite { step: u64 },
+}
+
+/// How weights are stepped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Optimiser {
+    /// Plain gradient descent, with the gradient's norm clipped as AdamW's is.
+    Sgd,
+    AdamW,
+}
+
+/// Far above any gradient, so that AdamW without moments divides by it alone.
+const SGD_EPSILON: f64 = 1e6;
+
+impl Optimiser {
+    pub const ALL: [Optimiser; 2] = [Optimiser::Sgd, Optimiser::AdamW];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Optimiser::Sgd => "SGD",
+            Optimiser::AdamW => "AdamW",
+        }
+    }
+
+    /// Its settings, from those of AdamW, and the factor of the learning rate. `lr ε g / (|g| + ε)` is `lr g`, to a millionth of `|g|`.
+    fn settings(self, adam: &AdamWSettings) -> (AdamWSettings, f64) {
+        match self {
+            Optimiser::AdamW => (adam.clone(), 1.0),
+            Optimiser::Sgd => {
+                let (beta1, beta2, weight_decay) = (0.0, 0.0, 0.0);
+                let sgd = AdamWSettings { beta1, beta2, epsilon: SGD_EPSILON, weight_decay, ..adam.clone() };
+                (sgd, SGD_EPSILON)
+            }
+        }
+    }
+}
+
+/// The tokenizer, the problems and the start weights of a seed.
+pub struct Lab {
+    pub config: Config,
+    pub tokens: ModelTokenizer,
+    pub problems: Problems,
+    /// After supervised learning.
+    pub start: Decoder<f32>,
+}
+
+/// What is recorded of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepRecord {
+    /// Mean length of a response, in tokens.
+    pub length: f64,
+    /// Norm of the gradient before clipping.
+    pub grad_norm: f64,
+    /// Mean reward.
+    pub reward: f64,
+}
+
+impl Lab {
+    /// Trains the start weights of a configuration by imitation.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn new(config: Config) -> Result<Lab, LabError> {
+        let tokens = grpo_lambda_trainer::train::tokens(&config)?;
+        let model = initial_model(&config, &tokens).map_err(Box::new)?;
+        let problems = Problems::open(&config, &tokens, model.config().max_position_embeddings, &mut |_| ())?;
+        let mut engine = CpuEngine::new(model, TrainingSetup::new(config.sft.adam.clone()))?;
+        for step in 0..config.sft.steps {
+            let examples = examples(&config, &problems, &tokens, step).map_err(Box::new)?;
+            sft::step(&mut engine, &examples, config.sft.schedule.rate(step), config.memory)?;
+        }
+        Ok(Lab { config, tokens, problems, start: engine.model })
+    }
+
+    /// An engine at the start weights, and the factor of its learning rate.
+    pub fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
+        let (adam, factor) = optimiser.settings(&self.config.rl.adam);
+        let model = Decoder::new(self.start.config().clone(), self.start.parameters().clone())?;
+        Ok((CpuEngine::new(model, TrainingSetup::new(adam))?, factor))
+    }
+
+    /// The prompts of RL of these numbers.
+    pub fn prompts(&self, numbers: Range<u64>) -> Result<Vec<TrainingPrompt>, LabError> {
+        let prompt = |n| Ok(training_prompt(&self.problems, &self.tokens, n).map_err(Box::new)?);
+        numbers.map(prompt).collect()
+    }
+
+    /// Samples and grades a group for every prompt; `step` addresses the random numbers.
+    pub fn sample(
+        &self,
+        engine: &mut CpuEngine,
+        prompts: Vec<TrainingPrompt>,
+        group: usize,
+        step: u64,
+    ) -> Result<Rollout, LabError> {
+        let settings = self.settings()?;
+        let rewards = self.rewards();
+        let method = self.config.configured().method;
+        let trainer =
+            Trainer { settings: &settings, method: method.as_ref(), rewards: &rewards, observer: &() };
+        Ok(trainer.sample(engine, prompts, group, step)?)
+    }
+
+    /// The settings of a step, with the evidence that the configured method needs.
+    fn settings(&self) -> Result<StepSettings, LabError> {
+        let vocabulary = self.start.config().vocab_size;
+        let request = EvidenceRequest::of(&self.config.configured(), &self.tokens, vocabulary)?;
+        let evidence = request.map(|request| EvidenceSource { request, tokens: self.tokens.clone() });
+        let stops = StopSource::of(&self.tokens, self.problems.stop());
+        Ok(StepSettings { evidence, stops, ..StepSettings::new(&self.config, self.tokens.eos()) })
+    }
+
+    fn rewards(&self) -> TextReward<'_> {
+        let Lab { tokens, config, problems, .. } = self;
+        TextReward::new(tokens, &config.reward, problems.extraction(), config.seed)
+            .stopping_at(problems.stop())
+    }
+
+    /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
+    /// record of every step. Prompts and random numbers are the same for every method.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn train(
+        &self,
+        method: &dyn Method,
+        optimiser: Optimiser,
+        rate: f64,
+    ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
+        let (mut engine, factor) = self.engine(optimiser)?;
+        let rl = &self.config.rl;
+        let settings = self.settings()?;
+        let rewards = self.rewards();
+        let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
+        let mut records = Vec::new();
+        for step in 0..rl.steps {
+            let first = step * rl.prompts_per_step as u64;
+            let prompts = self.prompts(first..first + rl.prompts_per_step as u64)?;
+            let rollout = trainer.sample(&mut engine, prompts, rl.group_size, step)?;
+            let lr = factor * rate * rl.schedule.rate(step) / rl.schedule.peak;
+            let report = trainer.step(&mut engine, &rollout, lr)?;
+            let Some(StepOutcome::Applied { grad_norm, .. }) = report.update() else {
+                return Err(LabError::NotFinite { step });
+            };
+            records.push(StepRecord { grad_norm: *grad_norm, ..record(&rollout) });
+        }
+        Ok((engine, records))
+    }
+}
+
+/// Mean length and reward of a rollout; 0 as its gradient's norm.
+fn record(rollout: &Rollout) -> StepRecord {
+    let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
+    let n = responses().count() as f64;
+    let known: Vec<f64> = responses().filter_map(|r| r.reward).collect();
+    StepRecord {
+        length: responses().map(|r| r.len() as f64).sum::<f64>() / n,
+        grad_norm: 0.0,
+        reward: known.iter().sum::<f64>() / known.len().max(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_decoder::optim::AdamW;
+
+    #[test]
+    fn sgd_is_the_rate_times_the_gradient() {
+        let (settings, factor) =
+            Optimiser::Sgd.settings(&AdamWSettings { weight_decay: 0.1, ..AdamWSettings::default() });
+        let mut sgd = AdamW::new(settings, [("w".to_owned(), vec![0.5f32, -0.25, 0.0])]);
+        let gradient = [0.3f32, -0.07, 1e-4];
+        for _ in 0..3 {
+            sgd.step(factor * 0.5, &[("w", &gradient)]).expect("fits");
+        }
+        let want = [0.5 - 1.5 * 0.3, -0.25 + 1.5 * 0.07, -1.5e-4];
+        for (w, want) in sgd.weights("w").expect("there").iter().zip(want) {
+            assert!((f64::from(*w) - want).abs() < 1e-6 * (1.0 + want.abs()), "{w} {want}");
+        }
+    }
+}

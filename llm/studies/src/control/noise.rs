@@ -1,0 +1,175 @@
+//! Rewards that are fair coins: what a trace with clamped advantages does where there is nothing to learn.
+//!
+//! Every arm starts from the same weights and takes as many steps on the same prompts. The mean length before and after is that of the same prompts, on
+//! which no arm trains, with the same random numbers. The predicted change of plain gradient descent is [`super::force`]'s at the start weights; under
+//! AdamW nothing is predicted.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use grpo_lambda::advantage::ClampPart;
+use grpo_lambda::methods;
+use grpo_lambda_stats::table::Cell;
+use rayon::prelude::*;
+
+use super::arm::Advantages;
+use super::force::{APART, Force, force};
+use super::lab::{Lab, LabError, Optimiser};
+use super::store::Results;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::step::engine::CpuEngine;
+
+/// Decays of the trace; 0 is GRPO with a token mean.
+pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
+/// Which parts of a clamp at -0.1 are on: none, both, and both put back to a mean of 0.
+pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
+/// The paper's clamp, and weaker ones for the dose.
+pub const CLAMP: f64 = -0.1;
+pub const WEAKER: [f64; 2] = [-0.5, -0.8];
+/// The learning rate of AdamW.
+const ADAMW_RATE: f64 = 2e-4;
+/// The model, the length of the runs and the learning rate of plain gradient descent.
+const SETTINGS: [&str; 21] = [
+    "task.kind=stories",
+    "task.levels=1,2",
+    "task.max_operand=6",
+    "model.hidden=48",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=96",
+    "adam.weight_decay=0",
+    "sft.steps=150",
+    "sft.worked_share=0.5",
+    "sft.lr=3e-3",
+    "rl.steps=40",
+    "rl.prompts_per_step=16",
+    "rl.group_size=8",
+    "rl.warmup=0",
+    "rl.grad_clip=none",
+    "rl.max_new_tokens=32",
+    "rl.lr=0.0006",
+    "reward.accuracy=0",
+    "reward.coin=1",
+];
+
+/// Columns of the results; the first five say whose a row is.
+const COLUMNS: [&str; 14] = [
+    "optimiser",
+    "lambda",
+    "part",
+    "clamp",
+    "seed",
+    "steps",
+    "learning_rate",
+    "mean_advantage",
+    "length_before",
+    "length_after",
+    "change",
+    "predicted_change",
+    "predicted_error",
+    "grad_norm",
+];
+const KEYS: usize = 5;
+
+/// One of the compared settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arm {
+    pub optimiser: Optimiser,
+    pub lambda: f64,
+    pub part: ClampPart,
+    pub clamp: f64,
+}
+
+impl Arm {
+    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace.
+    pub fn all() -> Vec<Arm> {
+        let of = |optimiser| move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP });
+        let full = LAMBDAS.into_iter().flat_map(of(Optimiser::Sgd));
+        let (optimiser, lambda, part) = (Optimiser::Sgd, LAMBDAS[2], ClampPart::Both);
+        let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda, part, clamp });
+        let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(of(Optimiser::AdamW));
+        full.chain(weaker).chain(adam).collect()
+    }
+
+    fn rate(self, lab: &Lab) -> f64 {
+        match self.optimiser {
+            Optimiser::Sgd => lab.config.rl.schedule.peak,
+            Optimiser::AdamW => ADAMW_RATE,
+        }
+    }
+
+    fn method(self) -> Advantages {
+        let settings = format!("lambda={} clamp=none", self.lambda);
+        let configured = methods::parse("grpo_lambda", &settings).expect("the settings are the method's");
+        Advantages { method: configured.method, clamp: self.clamp, part: self.part }
+    }
+
+    fn key(self, seed: u64) -> Vec<Cell> {
+        vec![
+            self.optimiser.name().into(),
+            self.lambda.into(),
+            self.part.name().into(),
+            self.clamp.into(),
+            (seed as usize).into(),
+        ]
+    }
+}
+
+/// Runs what is left of the experiment; `overrides` come after its own settings.
+///
+/// # Errors
+/// [`LabError`]; what was done is in the file.
+pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
+    let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
+    (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))
+}
+
+fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<(), LabError> {
+    let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let left: Vec<Arm> = Arm::all().into_iter().filter(|arm| !locked().has(&arm.key(seed))).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let own = SETTINGS.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
+    let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
+    let lab = Lab::new(own.with(overrides)?)?;
+    let forces = force(&lab, &LAMBDAS)?;
+    let before = length(&lab, &mut lab.engine(Optimiser::Sgd)?.0)?;
+    for arm in left {
+        let row = of_arm(&lab, arm, &forces, before)?;
+        locked().add(arm.key(seed).into_iter().chain(row).collect())?;
+    }
+    Ok(())
+}
+
+fn of_arm(lab: &Lab, arm: Arm, forces: &[Force], before: f64) -> Result<Vec<Cell>, LabError> {
+    let (method, rl, rate) = (arm.method(), &lab.config.rl, arm.rate(lab));
+    let (mut engine, records) = lab.train(&method, arm.optimiser, rate)?;
+    let after = length(lab, &mut engine)?;
+    let mean_advantage = method.mean_of_coins(rl.group_size);
+    let of_lambda = forces.iter().find(|f| f.lambda == arm.lambda && arm.optimiser == Optimiser::Sgd);
+    let scale = rl.steps as f64 * rate * mean_advantage;
+    let norms = records.iter().map(|r| r.grad_norm).sum::<f64>() / records.len() as f64;
+    Ok(vec![
+        (rl.steps as usize).into(),
+        rate.into(),
+        mean_advantage.into(),
+        before.into(),
+        after.into(),
+        (after - before).into(),
+        of_lambda.map(|f| scale * f.slope).into(),
+        of_lambda.map(|f| scale.abs() * f.error).into(),
+        norms.into(),
+    ])
+}
+
+/// Mean length of the responses to prompts that no run trains on.
+fn length(lab: &Lab, engine: &mut CpuEngine) -> Result<f64, LabError> {
+    const PROMPTS: u64 = 128;
+    const GROUP: usize = 16;
+    let first = 2 * APART;
+    let rollout = lab.sample(engine, lab.prompts(first..first + PROMPTS)?, GROUP, first)?;
+    let all = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len() as f64);
+    Ok(all.sum::<f64>() / (PROMPTS as usize * GROUP) as f64)
+}

@@ -1,0 +1,260 @@
+//! Logs as they lie on the disk.
+
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::disk::read_regular_text;
+use serde_json::{Map, Value};
+
+use super::{Column, Framework, Log};
+use grpo_lambda_trainer::config::{Config, ConfigError};
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error("{path}: cannot be read: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {problem}")]
+    Content { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// Larger than the log of any run.
+const LARGEST: u64 = 4 << 30;
+
+/// What a log may be.
+const RIGHT: &str = "must be a run directory of llm-train, a trainer_state.json of TRL or a directory with one, or JSON lines of verl";
+
+/// The log at `path`: a run directory, `trainer_state.json` of TRL or a directory with one, JSON lines of verl or of llm-train.
+///
+/// # Errors
+/// [`LogError`]: nothing there, or nothing of these.
+pub fn read(path: &Path) -> Result<Log, LogError> {
+    if !path.is_dir() {
+        return parse(path, &text(path)?, true);
+    }
+    let config = path.join("config.toml");
+    if config.exists() {
+        let on_policy = Config::read(&config)?.rl.inner_updates == 1;
+        let metrics = path.join("metrics.jsonl");
+        return parse(&metrics, &text(&metrics)?, on_policy);
+    }
+    let state = trainer_state(path).ok_or_else(|| content(path, RIGHT.to_owned()))?;
+    parse(&state, &text(&state)?, false)
+}
+
+fn text(path: &Path) -> Result<String, LogError> {
+    read_regular_text(path, LARGEST).map_err(|source| LogError::Read { path: path.to_owned(), source })
+}
+
+fn content(path: &Path, problem: String) -> LogError {
+    LogError::Content { path: path.to_owned(), problem }
+}
+
+/// That of a checkpoint of TRL, or of the last one in its output directory.
+fn trainer_state(directory: &Path) -> Option<PathBuf> {
+    const NAME: &str = "trainer_state.json";
+    let own = directory.join(NAME);
+    if own.is_file() {
+        return Some(own);
+    }
+    let entries = std::fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path());
+    let step = |path: &Path| path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse::<u64>().ok();
+    let checkpoints = entries.filter(|path| path.join(NAME).is_file());
+    let last = checkpoints.filter_map(|path| Some((step(&path)?, path))).max()?;
+    Some(last.1.join(NAME))
+}
+
+/// The text of a log; `path` names it. Whether the steps are on-policy only a run directory of ours says.
+fn parse(path: &Path, text: &str, on_policy: bool) -> Result<Log, LogError> {
+    let text = without_named_numbers(text);
+    let rows = match serde_json::from_str::<Value>(&text) {
+        Ok(Value::Object(mut state)) if state.contains_key("log_history") => {
+            let Value::Array(history) = state["log_history"].take() else {
+                return Err(content(path, "log_history: must be a list of objects".to_owned()));
+            };
+            history.into_iter().filter_map(object).collect()
+        }
+        _ => lines(path, &text)?,
+    };
+    let framework =
+        framework(&rows).ok_or_else(|| content(path, format!("no step of RL that is known; {RIGHT}")))?;
+    let mut log = Log::new(framework, on_policy && framework == Framework::Ours);
+    for (i, row) in rows.iter().enumerate() {
+        add(&mut log, i, row);
+    }
+    if log.steps == 0 {
+        return Err(content(path, "no step of RL is recorded".to_owned()));
+    }
+    Ok(log)
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// JSON lines; half a line at the end of a run under way is left out. verl nests its numbers under `data`.
+fn lines(path: &Path, text: &str) -> Result<Vec<Map<String, Value>>, LogError> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    let numbered = whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let read = |(i, line): (usize, &str)| {
+        let at = |problem: String| LogError::Content {
+            path: PathBuf::from(format!("{}:{}", path.display(), i + 1)),
+            problem,
+        };
+        let value: Value = serde_json::from_str(line).map_err(|e| {
+            let hint = if i == 0 { format!("; {RIGHT}") } else { String::new() };
+            at(format!("not JSON: {}{hint}", e.to_string().replace(" at line 1 column ", " at column ")))
+        })?;
+        let mut row = object(value).ok_or_else(|| at("a line must be an object of numbers".to_owned()))?;
+        if let Some(Value::Object(data)) = row.remove("data") {
+            row.extend(data);
+        }
+        Ok(row)
+    };
+    numbered.map(read).collect()
+}
+
+/// Who wrote these rows.
+fn framework(rows: &[Map<String, Value>]) -> Option<Framework> {
+    let any = |test: &dyn Fn(&Map<String, Value>) -> bool| rows.iter().any(test);
+    if any(&|row| row.contains_key("stage")) {
+        return Some(Framework::Ours);
+    }
+    if any(&|row| row.keys().any(|key| key.starts_with("actor/") || key.starts_with("critic/"))) {
+        return Some(Framework::Verl);
+    }
+    any(&|row| row.contains_key("reward")).then_some(Framework::Trl)
+}
+
+/// Adds the numbers of a row, where it is one of a step of RL.
+fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
+    let is_step = match log.framework {
+        Framework::Ours => row.get("stage").and_then(Value::as_str) == Some("rl"),
+        Framework::Trl => row.contains_key("reward"),
+        Framework::Verl => row.keys().any(|key| key.starts_with("actor/")),
+    };
+    if !is_step {
+        return;
+    }
+    let named = ["step", "training/global_step"].iter().find_map(|name| row.get(*name)?.as_f64());
+    let step = named.unwrap_or(index as f64);
+    log.steps += 1;
+    for column in Column::ALL {
+        let names = column.names(log.framework);
+        let Some(value) = names.iter().find_map(|name| number(row.get(*name)?)) else { continue };
+        let value = match (column, log.framework) {
+            (Column::ZeroVariance, Framework::Ours) => {
+                value / row.get("groups").and_then(Value::as_f64).unwrap_or(f64::NAN)
+            }
+            (Column::Drift, Framework::Trl) => value.exp(),
+            _ => value,
+        };
+        log.push(column, step, value);
+    }
+}
+
+/// A number; null, which is how a number that JSON has no word for is written, is NaN.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Null => Some(f64::NAN),
+        value => value.as_f64(),
+    }
+}
+
+/// Python writes NaN and Infinity into JSON, which has no such words: null in their place, outside of texts.
+fn without_named_numbers(text: &str) -> String {
+    if !["NaN", "Infinity"].iter().any(|word| text.contains(word)) {
+        return text.to_owned();
+    }
+    let (mut out, mut rest, mut quoted) = (String::with_capacity(text.len()), text, false);
+    while let Some(c) = rest.chars().next() {
+        let word =
+            ["-Infinity", "Infinity", "NaN"].into_iter().find(|word| !quoted && rest.starts_with(word));
+        let taken = match (word, c) {
+            (Some(word), _) => {
+                out.push_str("null");
+                word.len()
+            }
+            (None, '\\') if quoted => {
+                let escape: String = rest.chars().take(2).collect();
+                out.push_str(&escape);
+                escape.len()
+            }
+            (None, c) => {
+                quoted ^= c == '"';
+                out.push(c);
+                c.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Log {
+        parse(Path::new("log"), text, true).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn our_rows_are_those_of_rl_and_the_share_without_variance_is_a_quotient() {
+        let log = parsed(
+            "{\"step\":0,\"stage\":\"sft\",\"loss\":1}\n\
+             {\"step\":0,\"stage\":\"rl\",\"reward\":0.5,\"zero_variance_groups\":3,\"groups\":4,\"grad_norm\":null}\n\
+             {\"step\":1,\"stage\":\"eval\",\"reward\":0.9}\n{\"step\":1,\"sta",
+        );
+        assert_eq!((log.steps, log.framework, log.on_policy), (1, Framework::Ours, true));
+        assert_eq!(log.get(Column::Reward), [(0.0, 0.5)]);
+        assert_eq!(log.get(Column::ZeroVariance), [(0.0, 0.75)]);
+        assert!(log.get(Column::GradNorm)[0].1.is_nan());
+        assert!(!log.has(Column::Loss) && !log.has(Column::Kl));
+    }
+
+    #[test]
+    fn the_history_of_trl_is_read_with_the_numbers_python_writes() {
+        let log = parsed(
+            "{\"global_step\": 2, \"best\": \"NaN \\\" NaN\", \"log_history\": [\
+             {\"step\": 10, \"reward\": 0.25, \"frac_reward_zero_std\": 1.0, \"completions/mean_length\": 1.15, \
+              \"sampling/sampling_logp_difference/mean\": 0.1, \"grad_norm\": NaN, \"kl\": -Infinity},\
+             {\"step\": 20, \"train_runtime\": 3.5}]}",
+        );
+        assert_eq!((log.steps, log.framework, log.on_policy), (1, Framework::Trl, false));
+        assert_eq!(log.get(Column::Length), [(10.0, 1.15)]);
+        assert!((log.get(Column::Drift)[0].1 - 0.1f64.exp()).abs() < 1e-15);
+        assert!(log.get(Column::GradNorm)[0].1.is_nan() && log.get(Column::Kl)[0].1.is_nan());
+    }
+
+    #[test]
+    fn verl_is_read_flat_and_nested() {
+        let nested = "{\"step\": 3, \"data\": {\"actor/pg_clipfrac\": 0.5, \"critic/score/mean\": 0.25}}\n";
+        let flat = "{\"training/global_step\": 3, \"actor/pg_clipfrac\": 0.5, \"critic/score/mean\": 0.25}\n";
+        for text in [nested, flat] {
+            let log = parsed(text);
+            assert_eq!((log.steps, log.framework), (1, Framework::Verl));
+            assert_eq!(log.get(Column::ClipHigh), [(3.0, 0.5)]);
+            assert_eq!(log.get(Column::Reward), [(3.0, 0.25)]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_log_is_refused_with_its_place() {
+        for (text, expected) in [
+            ("", "no step of RL that is known; must be a run directory"),
+            ("[1]\n", "log:1: a line must be an object"),
+            ("{\"stage\":\"rl\"}\nnot\n", "log:2: not JSON: "),
+            ("{\"log_history\": 3}", "log_history: must be a list"),
+            ("{\"log_history\": [{\"loss\": 1}]}", "no step of RL that is known"),
+            ("{\"step\":0,\"stage\":\"sft\"}\n", "no step of RL is recorded"),
+        ] {
+            let problem = parse(Path::new("log"), text, true).expect_err("refused").to_string();
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+}

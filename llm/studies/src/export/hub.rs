@@ -1,0 +1,112 @@
+//! What lies beside a model on the Hugging Face hub: a model card, and the state of transformers' `Trainer`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::metrics::{Row, rows};
+use super::{ExportError, Files, file};
+use crate::record::{RunRecord, summary};
+use grpo_lambda_trainer::config::{Config, ModelSource};
+use grpo_lambda_trainer::train::RunSummary;
+
+/// `README.md` and `trainer_state.json` of a run.
+///
+/// # Errors
+/// When the run cannot be read.
+pub fn hub(run: &Path) -> Result<Files, ExportError> {
+    let record = RunRecord::read(run)?;
+    let rows = rows(run)?;
+    let found = summary(run)?;
+    let card = card(&record, found.as_ref());
+    Ok(vec![
+        ("README.md".to_owned(), card.into_bytes()),
+        ("trainer_state.json".to_owned(), file(&trainer_state(&record.config, &rows))),
+    ])
+}
+
+/// The names that transformers gives our columns.
+fn theirs(column: &str) -> &str {
+    match column {
+        "lr" => "learning_rate",
+        other => other,
+    }
+}
+
+fn trainer_state(config: &Config, rows: &[Row]) -> Value {
+    let total = config.sft.steps + config.rl.steps;
+    let entry = |row: &Row| {
+        let mut object = Map::from_iter([
+            ("step".to_owned(), json!(row.step)),
+            ("epoch".to_owned(), json!(row.step as f64 / total.max(1) as f64)),
+            ("stage".to_owned(), json!(row.stage)),
+        ]);
+        object.extend(row.values.iter().map(|(name, x)| (theirs(name).to_owned(), json!(x))));
+        Value::Object(object)
+    };
+    let done = rows.iter().map(|row| row.step).max().unwrap_or(0);
+    json!({
+        "best_global_step": null,
+        "best_metric": null,
+        "best_model_checkpoint": null,
+        "epoch": done as f64 / total.max(1) as f64,
+        "eval_steps": config.eval.every,
+        "global_step": done,
+        "is_hyper_param_search": false,
+        "is_local_process_zero": true,
+        "is_world_process_zero": true,
+        "log_history": rows.iter().map(entry).collect::<Vec<_>>(),
+        "logging_steps": 1,
+        "max_steps": total,
+        "num_input_tokens_seen": 0,
+        "num_train_epochs": 1,
+        "save_steps": config.checkpoint.every,
+        "stateful_callbacks": {},
+        "total_flos": 0.0,
+        "train_batch_size": config.rl.prompts_per_step * config.rl.group_size,
+        "trial_name": null,
+        "trial_params": null,
+    })
+}
+
+fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
+    let config = &record.config;
+    let base = match &config.model {
+        ModelSource::Checkpoint(path) => Some(path.display().to_string()),
+        ModelSource::Random(_) => None,
+    };
+    // A base model of the hub is a name of the form owner/name; a folder of this machine would be a dead link there.
+    let hub = base.as_deref().filter(|b| !b.starts_with(['/', '.']) && b.matches('/').count() == 1);
+    let mut front = "library_name: transformers\npipeline_tag: text-generation\ntags:\n- grpo\n- reinforcement-learning\n".to_owned();
+    front += &format!("- {}\n", config.method);
+    if let Some(base) = hub {
+        front += &format!("base_model: {}\n", json!(base));
+    }
+    let start = match &base {
+        Some(base) => format!("It starts from `{base}`."),
+        None => "It starts from random weights.".to_owned(),
+    };
+    let result = match found {
+        Some(s) => format!(
+            "| held-out accuracy | value | 95 % interval (Wilson) | problems |\n| --- | --- | --- | --- |\n| before RL | {:.3} | {:.3} to {:.3} | {n} \
+             |\n| after RL | {:.3} | {:.3} to {:.3} | {n} |\n",
+            s.accuracy_before,
+            s.accuracy_before_interval[0],
+            s.accuracy_before_interval[1],
+            s.accuracy_after,
+            s.accuracy_after_interval[0],
+            s.accuracy_after_interval[1],
+            n = s.n,
+        ),
+        None => "The run is not finished.\n".to_owned(),
+    };
+    let settings = config.to_toml();
+    format!(
+        "---\n{front}---\n\n# A model trained with {title}\n\nThis model was trained by `llm-train` of grpo-lambda: {sft} supervised steps, then {rl} steps \
+         of reinforcement\nlearning. {start}\n\n## Results\n\n{result}\n## Settings\n\n`llm-train train --preset FILE` repeats the run from these \
+         settings.\n\n```toml\n{settings}```\n",
+        title = record.title,
+        sft = config.sft.steps,
+        rl = config.rl.steps,
+    )
+}

@@ -1,0 +1,239 @@
+//! The figures of one run, drawn from what its directory holds.
+
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::mean;
+use grpo_lambda_stats::table::significant;
+
+use crate::curves::{Points, half_window, smooth};
+use crate::record::{RecordError, RunRecord};
+
+/// Why the figures of a run could not be drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum DrawError {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error("figure {name}: {problem}")]
+    Figure { name: String, problem: String },
+}
+
+/// Pixels of a PNG per logical pixel.
+const PNG_SCALE: f64 = 2.0;
+
+/// Writes `DIR/name.svg` and `DIR/name.png`, each whole or not at all, and returns the path of the PNG.
+pub fn save(figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, DrawError> {
+    let failed = |e: anyhow::Error| DrawError::Figure { name: name.to_owned(), problem: format!("{e:#}") };
+    let (svg, png) = (figure.to_svg().map_err(failed)?, figure.to_png(PNG_SCALE).map_err(failed)?);
+    let disk = Disk::default();
+    disk.create_directories(directory)?;
+    disk.replace(&directory.join(format!("{name}.svg")), svg.as_bytes())?;
+    let path = directory.join(format!("{name}.png"));
+    disk.replace(&path, &png)?;
+    Ok(path)
+}
+
+/// Draws the run of a directory into its `figures/`; the paths of the PNGs, each with an SVG beside it.
+pub fn draw(run: &Path) -> Result<Vec<PathBuf>, DrawError> {
+    draw_record(&RunRecord::read(run)?, run)
+}
+
+/// [`draw`] for a run that is already read.
+pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
+    let figures = match record.curves.steps("rl") {
+        0 => vec![("learning", supervised(record))],
+        _ => vec![("learning", learning(record)), ("evidence", evidence(record))],
+    };
+    figures.iter().map(|(name, figure)| save(figure, &run.join("figures"), name)).collect()
+}
+
+const STEPS: &str = "RL steps done";
+
+/// The settings that every caption of a run states.
+fn setting(record: &RunRecord) -> String {
+    let (rl, sft) = (&record.config.rl, &record.config.sft);
+    let before = match sft.steps {
+        0 => "RL".to_owned(),
+        steps => format!("{steps} supervised steps, then RL"),
+    };
+    format!(
+        "{before} with {} problems × {} responses a step, learning rate {}; seed {}.",
+        rl.prompts_per_step,
+        rl.group_size,
+        significant(rl.schedule.peak, 3),
+        record.config.seed
+    )
+}
+
+/// A panel for one metric of the supervised stage.
+fn loss_panel(record: &RunRecord, column: &str, title: &str, unit: &str) -> Panel {
+    let points = record.curves.points("sft", column);
+    let panel = Panel::new(title).x(Axis::new("supervised steps done")).y(unit);
+    raw_and_smoothed(panel, ("a step", "smoothed"), &points, half_window(points.len()))
+}
+
+/// A run without an RL step: supervised loss and gradient norm.
+pub fn supervised(record: &RunRecord) -> Figure {
+    let sft = &record.config.sft;
+    Figure::new(record.finding())
+        .caption(format!(
+            "{} examples a step, peak learning rate {}; seed {}. Smoothed: centred mean of {} steps.",
+            sft.batch,
+            significant(sft.schedule.peak, 3),
+            record.config.seed,
+            2 * half_window(record.curves.steps("sft")) + 1
+        ))
+        .names(["smoothed", "a step"])
+        .panel(loss_panel(record, "loss", "Supervised loss", "nats per token"))
+        .panel(loss_panel(record, "grad_norm", "Gradient norm before clipping", "norm"))
+}
+
+/// A curve of at most this many steps is drawn with dots; more dots would hide the line.
+const DOTS: usize = 80;
+
+/// Draws the raw curve with the smoothed one on top.
+fn raw_and_smoothed(panel: Panel, (raw, smoothed): (&str, &str), points: &Points, half: usize) -> Panel {
+    let panel = if points.len() > DOTS {
+        panel.line(raw, points.iter().copied())
+    } else {
+        panel.points(raw, points.iter().copied())
+    };
+    panel.line(smoothed, smooth(points, half))
+}
+
+/// Held-out accuracy with its band, and reward, against RL steps.
+pub fn learning(record: &RunRecord) -> Figure {
+    let reward = record.curves.points("rl", "reward");
+    let half = half_window(reward.len());
+    let [held_out, raw, smoothed] = ["held-out accuracy", "reward of a step", "reward, smoothed"];
+    let accuracy = || record.accuracy.iter().map(|a| (a.step as f64, a.value));
+    let last = record.config.rl.steps.max(1) as f64;
+    let axis = || Axis::new(STEPS).range(0.0, last);
+    let decoding = if record.config.eval.temperature == 0.0 {
+        "the most probable tokens".to_owned()
+    } else {
+        format!("sampling at temperature {}", record.config.eval.temperature)
+    };
+    let caption = format!(
+        "{} Left: {} held-out problems, answered by {decoding}; band: 95 % interval (Wilson). Right: mean reward of the sampled responses; \
+         smoothed: centred mean of {} steps.",
+        setting(record),
+        record.n,
+        2 * half + 1
+    );
+    Figure::new(record.finding())
+        .caption(caption)
+        .names([held_out, smoothed, raw])
+        .panel(
+            Panel::new("Held-out accuracy")
+                .x(axis())
+                .y("share of problems solved")
+                .band(held_out, accuracy().map(|(x, v)| (x, v.low, v.high)))
+                .line(held_out, accuracy().map(|(x, v)| (x, v.mid)))
+                .points(held_out, accuracy().map(|(x, v)| (x, v.mid))),
+        )
+        .panel(raw_and_smoothed(
+            Panel::new("Reward in training").x(axis()).y("mean reward of a batch"),
+            (raw, smoothed),
+            &reward,
+            half,
+        ))
+}
+
+/// Mean over the first and over the last tenth of a curve; `None` for no points.
+pub fn first_and_last_tenth(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let tenth = (points.len() / 10).max(1);
+    let of = |points: &[(f64, f64)]| mean(&points.iter().map(|p| p.1).collect::<Vec<_>>());
+    Some((of(points.get(..tenth)?)?, of(&points[points.len() - tenth..])?))
+}
+
+/// The share of groups whose rewards all agree, step by step.
+pub fn zero_variance_share(record: &RunRecord) -> Points {
+    let groups = record.curves.points("rl", "groups");
+    let dull = record.curves.points("rl", "zero_variance_groups");
+    dull.iter().zip(&groups).filter(|(_, g)| g.1 > 0.0).map(|(d, g)| (d.0, d.1 / g.1)).collect()
+}
+
+/// Training diagnostics, one panel for each.
+pub fn evidence(record: &RunRecord) -> Figure {
+    let rl = |column| record.curves.points("rl", column);
+    let axis = || Axis::new(STEPS).range(0.0, record.config.rl.steps.max(1) as f64);
+    let half = half_window(record.curves.steps("rl"));
+    let names = ("a step", "smoothed");
+    let panel = |title: &str, y: &str, points: &Points| {
+        raw_and_smoothed(Panel::new(title).x(axis()).y(y), names, points, half)
+    };
+    let kl = rl("kl");
+    let has_kl = kl.iter().any(|p| p.1 != 0.0);
+    let kl_title = if has_kl { "KL to the reference" } else { "KL: not computed (beta = 0)" };
+    let kl = if has_kl { kl } else { Vec::new() };
+    let (low, high) = (rl("clip_fraction_low"), rl("clip_fraction_high"));
+    let clipped = low.iter().chain(&high).any(|p| p.1 > 0.0);
+    let clip_title = if clipped { "Clipped tokens" } else { "Clipped tokens: none" };
+    let dull = zero_variance_share(record);
+    let clip_panel = Panel::new(clip_title)
+        .x(axis())
+        .y("share of tokens")
+        .line("clipped below", smooth(&low, half))
+        .line("clipped above", smooth(&high, half));
+    let clip_panel = if clipped { clip_panel } else { with_y_range(clip_panel, 0.0, 1.0) };
+    let share = |title, y, points: &Points| with_y_range(panel(title, y, points), -0.02, 1.02);
+    let figure = Figure::new(evidence_finding(record))
+        .caption(format!(
+            "{} Smoothed: centred mean of about a twentieth of a stage's steps, 5 at least. Groups that agree (all right or all wrong) teach nothing.",
+            setting(record)
+        ))
+        .columns(3)
+        .panel_size(360, 250)
+        .names(["smoothed", "a step", "clipped below", "clipped above"])
+        .panel(panel("Entropy of the policy", "nats per token", &rl("entropy")))
+        .panel(panel(kl_title, "nats per token", &kl))
+        .panel(panel("Gradient norm before clipping", "norm", &rl("grad_norm")))
+        .panel(clip_panel)
+        .panel(share("Groups that agree", "share of groups", &dull))
+        .panel(panel("Length of a response", "tokens", &rl("length")))
+        .panel(share("Responses cut off", "share of responses", &rl("truncated")))
+        .panel(panel("Largest ratio of a token", "π / π_old, or its inverse", &rl("ratio_max")));
+    match record.curves.steps("sft") {
+        0 => figure, // it started from a checkpoint
+        _ => figure.panel(loss_panel(record, "loss", "Supervised loss", "nats per token")),
+    }
+}
+
+fn with_y_range(mut panel: Panel, low: f64, high: f64) -> Panel {
+    panel.y = panel.y.range(low, high);
+    panel
+}
+
+fn evidence_finding(record: &RunRecord) -> String {
+    let change = |name: &str, column: &str, unit: &str| {
+        let (a, b) = first_and_last_tenth(&record.curves.points("rl", column))?;
+        Some(format!("{name} {} → {}{unit}", significant(a, 3), significant(b, 3)))
+    };
+    let parts: Vec<String> = [
+        change("entropy", "entropy", " nats"),
+        change("length", "length", " tokens"),
+        first_and_last_tenth(&zero_variance_share(record))
+            .map(|(a, b)| format!("groups that agree {:.0} → {:.0} %", 100.0 * a, 100.0 * b)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    format!("{}: {}", record.title, parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_a_curve_are_tenths_of_it() {
+        let line: Points = (0..40).map(|i| (f64::from(i), f64::from(i))).collect();
+        assert_eq!(first_and_last_tenth(&line), Some((1.5, 37.5)));
+        assert_eq!(first_and_last_tenth(&line[..3]), Some((0.0, 2.0)));
+        assert_eq!(first_and_last_tenth(&[]), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! What runs found: read back, drawn, compared, put beside the paper.
+#![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
+
+#[cfg(test)]
+#[path = "../../../tests/documented/page.rs"]
+mod page;
+
+pub mod compare;
+pub mod control;
+pub mod curves;
+pub mod doctor;
+pub mod export;
+pub mod figures;
+pub mod record;
+pub mod reproduce;
