@@ -3,6 +3,9 @@
 //! One row per measurement. A table is written as CSV with the command that made it in the first
 //! comment line, and read back from it, so that figures, notebooks and the report all see the same numbers.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
@@ -81,6 +84,32 @@ impl Table {
     /// An empty table.
     pub fn new(columns: &[&str]) -> Self {
         Table { columns: columns.iter().map(|c| (*c).to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// A table of typed rows: the fields of `R` are its columns.
+    ///
+    /// # Panics
+    /// If `R` is no flat struct with named fields, or there is no row, whose fields name the columns.
+    pub fn from_rows<R: Serialize>(rows: impl IntoIterator<Item = R>) -> Self {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        for row in rows {
+            writer.serialize(row).expect("a flat struct with named fields");
+        }
+        let body = writer.into_inner().expect("writing to memory cannot fail");
+        let table =
+            Self::from_csv(std::str::from_utf8(&body).expect("fields are UTF-8")).expect("own output");
+        assert!(!table.columns.is_empty(), "a table of typed rows needs one row");
+        table
+    }
+
+    /// The rows as `R`, whose fields are read from the columns of the same name.
+    ///
+    /// # Errors
+    /// If a column is missing or a cell is no value of its field's type; the error names row and column.
+    pub fn to_rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, TableError> {
+        let text = self.to_csv("");
+        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        reader.deserialize().map(|row| row.map_err(|e| TableError(e.to_string()))).collect()
     }
 
     /// Appends a row.
@@ -186,6 +215,27 @@ mod tests {
         let text = t.to_csv("sim demo");
         assert!(text.starts_with("# sim demo\n"));
         assert_eq!(Table::from_csv(&text).expect("own output"), t);
+    }
+
+    #[test]
+    fn typed_rows_are_a_table_and_come_back_from_it() {
+        #[derive(Serialize, serde::Deserialize, Debug, PartialEq)]
+        struct Row {
+            name: String,
+            x: f64,
+            gap: Option<f64>,
+            n: usize,
+        }
+        let rows =
+            || [(1.5e-9, None), (-0.25, Some(2.0))].map(|(x, gap)| Row { name: "a, b".into(), x, gap, n: 3 });
+        let table = Table::from_rows(rows());
+        assert_eq!(table.columns, ["name", "x", "gap", "n"]);
+        assert_eq!(table.rows[0], [Cell::from("a, b"), 1.5e-9.into(), Cell::Empty, 3usize.into()]);
+        assert_eq!(table.to_rows::<Row>().expect("own rows"), rows());
+        let text = table.to_csv("sim demo").replace("-0.25", "much");
+        let error =
+            Table::from_csv(&text).expect("a table").to_rows::<Row>().expect_err("no number").to_string();
+        assert!(error.contains("invalid float"), "{error}");
     }
 
     #[test]
