@@ -118,7 +118,7 @@ fn literal(text: &str) -> Option<(String, &str)> {
 }
 
 fn table(file: &str) -> Result<Table, String> {
-    let path = folder().join("../../paper/data").join(file);
+    let path = folder().join("../paper/data").join(file);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("paper/data/{file}: {e}"))?;
     Table::from_csv(&text).map_err(|e| format!("paper/data/{file}: {e}"))
 }
