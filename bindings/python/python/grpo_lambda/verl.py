@@ -11,6 +11,7 @@ under a name of your own with :func:`register`.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ import torch
 from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
 
 from . import _native
-from ._hooks import environment_settings
 from ._torch import array, share
 from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss
 
@@ -27,6 +27,15 @@ _EVIDENCE = {"values": "values", "old_log_probs": "old_logps", "sum_pi_squared":
 
 #: Settings of an estimator that are verl's own configuration.
 _DISCOUNTS = {"ppo": {"gamma": "gamma", "lambda": "lam"}, "reinforce_pp": {"gamma": "gamma"}}
+
+
+def environment_settings() -> dict[str, str]:
+    """The settings in ``GRPO_LAMBDA_SETTINGS``."""
+    words = os.environ.get("GRPO_LAMBDA_SETTINGS", "").split()
+    for word in words:
+        if "=" not in word:
+            raise ValueError(f"GRPO_LAMBDA_SETTINGS: `{word}`: no setting; settings are written key=value, as in lambda=0.9")
+    return dict(word.split("=", 1) for word in words)
 
 
 def estimator(method: str, settings: dict[str, Any] | None = None):
