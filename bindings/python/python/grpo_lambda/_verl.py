@@ -61,7 +61,7 @@ def advantages(
         _refuse_dense(method, rewards, mask)
         index = [0] * len(mask)  # nothing is compared within a prompt
     if index is None:
-        raise ValueError("index: missing; the method compares the responses of a prompt, and index says which prompt a row answers")
+        raise ValueError("index: missing; the method compares the responses of a prompt; give the prompt of each row")
     rows, slots = _rows_with_tokens(method, mask)
 
     def fixed(**changed: Any) -> np.ndarray:

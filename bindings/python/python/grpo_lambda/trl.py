@@ -93,7 +93,7 @@ class CreditTrainer(GRPOTrainer):
                 "and write settings={'correction': ..}"
             )
         if self.aux_loss_enabled:
-            raise ValueError("output_router_logits = True: a loss of the router beside the method's is not supported")
+            raise ValueError("output_router_logits = True: a loss of the router beside the method's is not supported; set it to False")
         keys = dict(_native.settings(method))
         if self.beta != 0.0 or "beta" in settings:
             if float(settings.setdefault("beta", self.beta)) != self.beta:
@@ -144,7 +144,7 @@ class CreditTrainer(GRPOTrainer):
         if not _native.credit_reads_tokens(self._method, self._settings):
             return {}
         if "pixel_values" in output:
-            raise ValueError(f"method = `{self._method}`: its credit reads tokens, which is supported for text only")
+            raise ValueError(f"method = `{self._method}`: its credit reads tokens, which is supported for text only; leave images out")
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         with torch.no_grad():

@@ -98,7 +98,7 @@ def register(name: str, method: str, settings: dict[str, Any]) -> None:
     Call it in a module that ``VERL_USE_EXTERNAL_MODULES`` names, so that every process of verl does.
     """
     if method not in carried():
-        raise ValueError(f"method = `{method}`: verl gives an estimator too little for it; it can carry {', '.join(carried())}")
+        raise ValueError(f"method = `{method}`: verl gives an estimator too little for it; choose one of {', '.join(carried())}")
     _native.settings(method, **settings)
     _register(name, method, settings)
 
