@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the package and tests it in a fresh environment. SIM names the binary `sim` that the results are compared with; without it, it is built.
+# Builds the package and tests it in a fresh environment against the binary `sim` that SIM names; without SIM it builds one.
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ -z "${SIM:-}" ]; then
@@ -11,7 +11,7 @@ venv=$(mktemp -d)
 trap 'rm -rf "$venv"' EXIT
 "${PYTHON:-python3}" -m venv "$venv"
 "$venv/bin/pip" install --quiet 'maturin>=1.16,<2' numpy pytest
-# Dependencies compiled before are used again; the wheel itself is installed where nothing else is.
+# Builds reuse compiled dependencies; the environment is fresh.
 PATH="$venv/bin:$PATH" maturin build --quiet --profile dev --out "$venv/dist"
 "$venv/bin/pip" install --quiet --no-deps "$venv"/dist/*.whl
 "$venv/bin/python" -m pytest -q "$@"

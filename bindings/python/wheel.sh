@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel that is published: CPython 3.10 and later, Linux with glibc 2.17 or later. Zig brings that old glibc.
+# Builds the wheel for publication: CPython 3.10 and later, Linux with glibc 2.17 or later, which zig links against.
 set -euo pipefail
 cd "$(dirname "$0")"
 venv=$(mktemp -d)

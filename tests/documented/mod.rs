@@ -1,6 +1,5 @@
-//! The commands that the documentation prints, and a folder in which a shell runs them as they stand there.
-//!
-//! The tests of `sim` and of `llm-train` each include this file and run their own program's commands.
+//! Runs the commands that the documentation prints. The tests of `sim` and of `llm-train` each include this file and run their own
+//! program's commands.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each of the two programs has its own plans
 
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use std::process::Command;
 
 pub mod page;
 
-/// The help of a program and of each of its commands, as a page shows it. The settings after `train`'s options are left out.
+/// The help of a program and of each of its commands in Markdown, without the settings after `train`'s options.
 pub fn help(executable: &str) -> String {
     let ask = |words: &[&str]| {
         let output = Command::new(executable).args(words).env("COLUMNS", "100").output().unwrap();
@@ -29,17 +28,17 @@ pub fn help(executable: &str) -> String {
     })
 }
 
-/// What a test does with a command.
+/// A test's use of a command.
 pub enum Plan {
-    /// It runs as printed.
+    /// Runs as printed.
     AsPrinted,
-    /// It runs with this in place of it, because as printed it takes long.
+    /// Runs this shorter command instead.
     Scaled(String),
-    /// It does not run, for this reason.
+    /// Does not run, for this reason.
     Not(&'static str),
 }
 
-/// The pages whose commands a newcomer types.
+/// The pages with commands for a newcomer.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut pages = vec![root.join("README.md"), root.join("examples/README.md")];
@@ -49,8 +48,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands in the `sh` fences of a page, in order. A line that ends in `\` or `|` goes on in the next one, and a here-document
-/// belongs to the command that reads it. Comments are dropped.
+/// The commands in the `sh` fences of a page, in order, without comments. A line that ends in `\` or `|` continues in the next one, and a
+/// here-document belongs to the command that reads it.
 fn commands(markdown: &str) -> Vec<String> {
     let (mut commands, mut open, mut fenced, mut until) = (Vec::new(), String::new(), false, None::<String>);
     for line in markdown.lines() {
@@ -86,7 +85,7 @@ fn commands(markdown: &str) -> Vec<String> {
     commands
 }
 
-/// A command with `program` for every way in which the pages call it.
+/// The command with every spelling of the call replaced by `program`.
 fn called(command: &str, program: &str) -> String {
     let mut text = command.to_owned();
     for spelt in [
@@ -101,14 +100,14 @@ fn called(command: &str, program: &str) -> String {
     text
 }
 
-/// Whether a command starts `program`, at its beginning or after a pipe.
+/// True if a command starts `program`, at its beginning or after a pipe.
 fn starts(command: &str, program: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
     words.first() == Some(&program) || words.windows(2).any(|pair| pair == ["|", program])
 }
 
-/// Runs every command of `program` on every page, each page in a scratch folder of its own that `furnish` prepares; `furnish` gives
-/// the value of `$MODEL`. Panics with what failed.
+/// Runs every command of `program` on every page and panics with the failures. Each page has a scratch folder, which `furnish` prepares;
+/// `furnish` returns the value of `$MODEL`.
 pub fn run_all(program: &str, executable: &str, plan: fn(&str) -> Plan, furnish: fn(&Path) -> String) {
     let bin = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(executable, bin.path().join(program)).unwrap();
@@ -150,7 +149,7 @@ pub fn run_all(program: &str, executable: &str, plan: fn(&str) -> Plan, furnish:
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Whether a command only writes a file that later ones read.
+/// True if a command only writes a file that later ones read.
 fn makes_a_file(command: &str) -> bool {
     let writes = command.starts_with("echo ") && command.contains("' > ");
     command.starts_with("cat >") || writes

@@ -1,13 +1,13 @@
-//! Parts of a page in `docs/` that are written by the code they describe.
+//! Generated parts of the pages in `docs/`.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test that includes this file uses everything
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Tests of one program run side by side, and two may write parts of one page.
+/// Two tests of one program may write parts of one page at a time.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Holds the part `name` of `docs/PAGE` to `text`: fails when it reads otherwise, or writes it where `UPDATE_DOCS` is set.
+/// Checks that the part `name` of `docs/PAGE` is `text`, or writes it if `UPDATE_DOCS` is set.
 pub fn hold(page: &str, name: &str, text: &str) {
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
@@ -18,12 +18,12 @@ pub fn hold(page: &str, name: &str, text: &str) {
     } else {
         assert!(
             found == expected,
-            "docs/{page}, {name}: out of date; run the tests once with UPDATE_DOCS=1 and look at what changed"
+            "docs/{page}, {name}: out of date; run the tests once with UPDATE_DOCS=1 and review the changes"
         );
     }
 }
 
-/// A page with `text` between the markers of the part `name`.
+/// The page with `text` between the markers of the part `name`.
 fn filled(page: &str, name: &str, text: &str) -> String {
     let open = format!("<!-- generated: {name} -->\n");
     let (before, rest) = page.split_once(&open).unwrap_or_else(|| panic!("no `{}` in the page", open.trim()));

@@ -1,4 +1,4 @@
-"""Random batches of padded rows, the same for every framework: a batch depends on the seed and its number alone."""
+"""Random batches of padded rows for every framework: a batch depends only on the seed and its number."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ class Batch:
 
 
 def masks(rng, rows: int, width: int, holes: bool) -> np.ndarray:
-    """Ragged rows, at least one of the whole width; with holes, as the output of a tool leaves them."""
+    """Ragged rows, at least one of the whole width; holes stand for the output of a tool."""
     lengths = rng.integers(1, width + 1, size=rows)
     lengths[rng.integers(rows)] = width
     found = (np.arange(width) < lengths[:, None]).astype(np.int64)
@@ -56,10 +56,10 @@ def batch(seed: int, number: int, *, sizes: list[int] | None = None, holes: bool
     kind = number % 3
     rewards = [rng.integers(0, 2, size=rows).astype(float), rng.normal(size=rows), rng.normal(size=rows).round(1)][kind]
     index = [f"prompt {i}" for i, size in enumerate(sizes) for _ in range(size)]
-    # In one batch of four a group has equal rewards, whatever they are.
+    # In one batch of four a group has equal rewards.
     equal = [i for i, name in enumerate(index) if name == "prompt 1"]
     rewards[equal] = rewards[equal[0]] if number % 4 == 0 else rewards[equal]
-    # A reward of 0 would not show what is made of a prompt with one response.
+    # A reward of 0 would hide the treatment of a prompt with one response.
     alone = [i for i, name in enumerate(index) if index.count(name) == 1 and rewards[i] == 0]
     rewards[alone] = 1.0
     if len(set(sizes)) > 1:
@@ -76,7 +76,7 @@ def batch(seed: int, number: int, *, sizes: list[int] | None = None, holes: bool
         new=near(0.3),
         ref=near(0.5),
         values=rng.normal(size=old.shape),
-        # At least what the sampled token adds, at most what is left when all else is one token.
+        # Between the share of the sampled token alone and that of one other token with the rest.
         collisions=np.exp(old) ** 2 + rng.uniform(0.05, 1, size=old.shape) * (1 - np.exp(old)) ** 2,
         other=rng.random(rows),
     )

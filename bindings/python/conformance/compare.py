@@ -1,8 +1,8 @@
-"""The same random groups through TRL, verl, rlax and this package: the largest difference of each, or why it is defined otherwise.
+"""Compares TRL, verl, rlax and this package on random groups: the largest difference of each, or the reason for another definition.
 
     run.sh        # makes the environment, builds the package, calls this, writes the table and its page
 
-Fails where a difference has no named reason, and where a named difference does not show.
+Fails if a difference has no named reason, or if a named difference does not show.
 """
 
 import argparse
@@ -19,10 +19,10 @@ import numpy as np
 import page
 from batches import batch
 
-#: What is equal; and what is so but for numbers that a framework holds in 32 bits, whatever it is given, or for 1e-8 that it adds under a root.
+#: Bounds of equal numbers, and of numbers that a framework holds in 32 bits or adds 1e-8 to under a root.
 EQUAL = 1e-9
 ROUNDED = 2e-6
-#: Losses are computed in 64 bits, but for SAPO's, whose temperatures TRL writes in 32.
+#: Losses are in 64 bits except SAPO's, whose temperatures TRL holds in 32.
 HELD_IN_32_BITS = ("advantages", "returns")
 LOSSES_IN_32_BITS = ("loss_type=sapo",)
 
@@ -30,13 +30,13 @@ FRAMEWORKS = ["trl", "verl", "rlax"]
 
 
 class Comparison:
-    """What is compared under one pair of names, over all batches."""
+    """A comparison under one pair of names, over all batches."""
 
     def __init__(self):
         self.batches, self.groups, self.numbers, self.error = 0, 0, 0, 0.0
 
     def add(self, batch, apart):
-        """Adds the differences on a batch; none where this package refuses it, as its reason says."""
+        """Adds the differences on a batch; ``apart`` is None if this package refuses it, with its reason."""
         self.batches, self.groups = self.batches + 1, self.groups + batch.groups
         if apart is None:
             self.error = np.inf
@@ -61,7 +61,7 @@ def compared(name, module, batches, seed):
 
 
 def verdict(key, comparison):
-    """`equal`, `rounding` or `definition`; none where the difference is unexplained, or does not show."""
+    """`equal`, `rounding` or `definition`; None if the difference is unexplained, or does not show."""
     if key[-1]:
         return "definition" if comparison.error > ROUNDED else None
     if comparison.error <= EQUAL:

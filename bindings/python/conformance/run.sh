@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Feeds the same random groups to TRL, verl, rlax and this package, and writes paper/data/conformance.csv and docs/conformance.md.
-# VENV names an environment to be kept and used again; without it, one is made and removed (6 GB, for torch brings its libraries for cards).
-# Words behind it go to compare.py: `run.sh --batches 10 --seed 7 verl`.
+# Feeds random groups to TRL, verl, rlax and this package, and writes paper/data/conformance.csv and docs/conformance.md.
+# VENV names an environment to keep and reuse; without it, one is made and removed (6 GB: torch brings its libraries for cards).
+# Arguments go to compare.py: `run.sh --batches 10 --seed 7 verl`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -13,7 +13,7 @@ fi
 "$VENV/bin/pip" install --quiet -r "$here/requirements.txt" numpy 'maturin>=1.16,<2'
 (cd "$here/.." && PATH="$VENV/bin:$PATH" maturin build --quiet --profile dev --out "$VENV/dist")
 "$VENV/bin/pip" install --quiet --no-deps --force-reinstall "$VENV"/dist/*.whl
-# Nothing is asked of a hub, and no card is looked for.
+# Offline, and without a card.
 export HF_HUB_OFFLINE=1 CUDA_VISIBLE_DEVICES="" TRL_EXPERIMENTAL_SILENCE=1 JAX_PLATFORMS=cpu
 cd "$here"
 "$VENV/bin/python" compare.py --csv "$root/paper/data/conformance.csv" --page "$root/docs/conformance.md" "$@"

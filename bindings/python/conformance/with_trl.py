@@ -14,13 +14,13 @@ sys.path.append(str(Path(__file__).parents[1] / "tests/trl"))
 import check  # noqa: E402
 
 PACKAGES = ["trl", "transformers", "torch"]
-#: Responses to a prompt; the rows of a batch of four prompts stand in this order.
+#: Responses per prompt, in the order of a batch's rows.
 GROUP = 4
 ROWS = 4 * GROUP
 
 
 class Theirs:
-    """A GRPOTrainer whose model is asked for nothing: responses and log-probabilities are given."""
+    """A GRPOTrainer that never runs its model: responses and log-probabilities are given."""
 
     def __init__(self, scale_rewards):
         self.rewards = []

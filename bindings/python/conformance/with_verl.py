@@ -1,4 +1,4 @@
-"""verl: estimators of advantages, losses with the gradient by each log-probability, KL terms; as its trainer calls them."""
+"""verl: estimators of advantages, losses with the gradient by each log-probability, KL terms, called like its trainer does."""
 
 import types
 
@@ -13,7 +13,7 @@ from grpo_lambda import _verl
 
 PACKAGES = ["verl", "transformers", "torch"]
 
-#: A prompt with one response, by what verl makes of it.
+#: Estimators by verl's treatment of a prompt with one response.
 ALONE = {
     "error": "a prompt with one response is an error there and is refused here",
     "reward": "a prompt with one response keeps its raw reward there and is refused here",
@@ -56,13 +56,13 @@ def words(method, settings):
 
 
 def agreeing(batch):
-    """Whether all responses to a row's prompt have its reward."""
+    """True for a row if all responses to its prompt have its reward."""
     index = np.array(batch.index)
     return np.array([np.ptp(batch.rewards[index == name]) == 0 for name in index])
 
 
 def alone_there(name, call, batch, alone):
-    """What verl makes of a row whose prompt has no other: `error`, `reward` or `other`."""
+    """verl's treatment of a prompt with one response: `error`, `reward` or `other`."""
     try:
         found, _ = core_algos.get_adv_estimator_fn(name)(**call)
     except ValueError as error:
@@ -73,7 +73,7 @@ def alone_there(name, call, batch, alone):
 
 
 def refused(batch, method, settings, evidence):
-    """Whether the batch is refused because a prompt has one response."""
+    """True if the batch is refused because a prompt has one response."""
     try:
         grpo_lambda.credit_padded(
             method, batch.rewards.tolist(), batch.old, batch.mask, group=batch.index, evidence=evidence, **settings

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the notebook again, top to bottom and in place. PYTHON names an interpreter with this package and notebooks/requirements.txt of the repository.
+# Runs the notebook from top to bottom, in place. PYTHON names an interpreter with this package and notebooks/requirements.txt of the repository.
 set -euo pipefail
 cd "$(dirname "$0")"
 python=${PYTHON:-python3}
 if ! "$python" -c 'import nbconvert, ipykernel, grpo_lambda' 2>/dev/null; then
-  echo "check.sh: $python lacks the package or what notebooks/requirements.txt lists; name one that has both: PYTHON=.venv/bin/python $0" >&2
+  echo "check.sh: $python lacks grpo_lambda or packages of notebooks/requirements.txt; name one with both: PYTHON=.venv/bin/python $0" >&2
   exit 2
 fi
 "$python" -m nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level=WARN check_your_trainer.ipynb

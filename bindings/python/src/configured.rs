@@ -1,4 +1,4 @@
-//! Methods by name with their settings, and the description of all of them.
+//! Methods by name with their settings, and their descriptions.
 
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::group::EvidenceKind;
@@ -23,7 +23,7 @@ pub(crate) fn configure(name: &str, settings: Option<&Bound<'_, PyDict>>) -> PyR
     registry::configure(name, &pairs).map_err(refused)
 }
 
-/// A setting's value as it is written on the command line.
+/// A setting's value as the command line takes it.
 fn word(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if value.is_none() {
         return Ok("none".to_owned());
@@ -34,20 +34,20 @@ fn word(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = value.extract::<String>() {
         return Ok(text);
     }
-    // Rust writes the shortest text that reads back to the same number.
+    // `to_string` writes the shortest text that reads back to this number.
     let number = value.extract::<f64>();
     number.map(|x| x.to_string()).map_err(|_| {
         refused(format!("{key} = {}; must be a number, a text, a truth value or None", shown(value)))
     })
 }
 
-/// Warns of settings that were changed and have no effect beside the others.
+/// Warns of changed settings that have no effect beside the others.
 pub(crate) fn warn_of_idle(py: Python<'_>, configured: &Configured) -> PyResult<()> {
     let idle = configured.idle();
     if idle.is_empty() { Ok(()) } else { warn(py, &idle.join("; ")) }
 }
 
-/// One Python warning, placed at the caller of the package's function.
+/// Raises a Python warning, placed at the caller of the package's function.
 pub(crate) fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = CString::new(text.replace('\0', " ")).map_err(refused)?;
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)
@@ -124,14 +124,14 @@ pub(crate) fn settings(
     Ok(configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
 }
 
-/// What a method needs of a response under these settings, beside rewards and log-probabilities.
+/// The evidence that a method needs of a response under these settings.
 #[pyfunction]
 #[pyo3(signature = (method, /, **settings))]
 pub(crate) fn evidence(method: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<&'static str>> {
     Ok(names(&configure(method, settings)?.evidence()))
 }
 
-/// Refuses a method where a policy that provides the named kinds of evidence lacks one that it needs.
+/// Errors if the method needs a kind of evidence that is not among `provided`.
 #[pyfunction]
 pub(crate) fn require(
     method: &str,
@@ -143,7 +143,7 @@ pub(crate) fn require(
     configure(method, settings)?.require(&provided).map_err(refused)
 }
 
-/// Whether a response's credit may depend on more than rewards and lengths.
+/// True if a response's credit may depend on more than rewards and lengths.
 #[pyfunction]
 pub(crate) fn credit_reads_tokens(method: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
     Ok(configure(method, settings)?.method.credit_reads_tokens())

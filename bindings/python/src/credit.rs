@@ -14,7 +14,7 @@ use crate::layout::{Layout, Logps};
 use crate::padded::{self, Extras, Mask};
 use crate::values::refused;
 
-/// What rounding may add to a log-probability of 0.
+/// Rounding may lift a log-probability of 0 this far.
 const ROUNDING: f64 = 1e-6;
 
 /// A batch whose credit is fixed. Its length is the number of responses.
@@ -23,7 +23,7 @@ pub(crate) struct Credit {
     method: Arc<Configured>,
     /// Responses with their credit, in flat order.
     responses: Vec<(Response, methods::Credit)>,
-    /// Metrics of the groups; nothing for a part of a batch.
+    /// Size and metrics of each group; empty for a part of a batch.
     of_groups: Vec<(usize, Metrics)>,
     layout: Layout,
     /// Log-probabilities that came with the groups.
@@ -79,7 +79,7 @@ pub(crate) fn credit_padded(
     let configured = configure(method, settings)?;
     let extras = Extras { ref_logps, tokens, truncated, evidence };
     let (batch, layout) = padded::read(rewards, old_logps, mask, &group_of_row, &extras)?;
-    // A trainer meets prompts of which no response could be graded: they get no credit, and the others go on.
+    // Trainers meet prompts without a gradable response: these get no credit, and the others keep theirs.
     let graded = |g: &Group| g.responses.iter().any(|r| r.reward.is_some());
     let some = batch.iter().any(graded);
     let mut first = 0;
@@ -157,12 +157,12 @@ pub(crate) fn credit_from_rows(
     Ok(Credit { method: Arc::new(configured), responses, of_groups: Vec::new(), layout, logps: None })
 }
 
-/// The response with a reward, so that what else is wrong with it is found.
+/// The response with a reward, so that the check finds its other errors.
 fn as_graded(response: &Response) -> Response {
     Response { reward: Some(0.0), ..response.clone() }
 }
 
-/// What [`check::group`] says, and whether the method takes responses of this length.
+/// Runs [`check::group`], and checks that the method takes responses of this length.
 fn check_group(configured: &Configured, group: &Group, logps: &[Vec<f64>]) -> Result<(), String> {
     check::group(group, logps, &configured.evidence()).map_err(|e| e.to_string())?;
     match configured.method.max_len() {
@@ -174,7 +174,7 @@ fn check_group(configured: &Configured, group: &Group, logps: &[Vec<f64>]) -> Re
     }
 }
 
-/// The first number of a padded group that is none, by its row and slot.
+/// Errors if a number of a padded group is not finite, naming its row and slot.
 fn refuse_numbers(group: &Group, layout: &Layout, first: usize) -> PyResult<()> {
     for (i, response) in (first..).zip(&group.responses) {
         finite(layout, "old_logps", i, &response.old_logps)?;
@@ -193,7 +193,7 @@ fn finite(layout: &Layout, field: &str, i: usize, values: &[f64]) -> PyResult<()
     }
 }
 
-/// Values of which each is finite, or the text that refuses them. `-0` becomes 0.
+/// The value with `-0` as 0. Errors if it is not finite.
 fn finite_result(mut x: f64, what: impl Fn() -> String) -> Result<f64, String> {
     x += 0.0;
     if x.is_finite() {
@@ -242,7 +242,7 @@ impl Credit {
         Ok(Credit { method: Arc::new(configured), responses, of_groups, layout, logps })
     }
 
-    /// The loss of the batch, summed group by group as [`methods::evaluate`] sums it.
+    /// The loss of the batch, summed group by group in the order of [`methods::evaluate`].
     fn evaluate(&self, logps: &[&[f64]]) -> Evaluated {
         let mut total =
             Evaluated { value: 0.0, dlogps: Vec::with_capacity(logps.len()), metrics: Vec::new() };
@@ -265,7 +265,7 @@ impl Credit {
         total
     }
 
-    /// The rows of `logps` as slices, in flat order; those that are not whole are copied into `copies`.
+    /// The rows of `logps` as slices, in flat order; rows with holes are copied into `copies`.
     fn slices<'a>(&self, logps: &'a Logps<'_>, copies: &'a mut Vec<Vec<f64>>) -> PyResult<Vec<&'a [f64]>> {
         let (array, width, slots, rows) = match (logps, &self.layout) {
             (Logps::Rows(rows), _) => return Ok(rows.iter().map(Vec::as_slice).collect()),
@@ -290,7 +290,7 @@ impl Credit {
     }
 }
 
-/// Log-probabilities above 0: possible for the density of a continuous policy, a mistake otherwise.
+/// Lists log-probabilities above 0: possible for the density of a continuous policy, a mistake otherwise.
 fn positives(layout: &Layout, field: &str, i: usize, values: &[f64], found: &mut Vec<String>) {
     for (t, x) in values.iter().enumerate().filter(|(_, x)| **x > ROUNDING) {
         found.push(format!("{} = {x}", layout.place(field, i, t)));
@@ -376,7 +376,7 @@ impl Credit {
         self.layout.give(py, &values, 0.0)
     }
 
-    /// Which tokens a selective trace may read; `None` where the trace reads all.
+    /// True for each token that a selective trace may read. `None` if the trace reads all.
     #[getter]
     fn eligible<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let rows: Option<Vec<Vec<bool>>> = self.responses.iter().map(|(_, c)| c.eligible.clone()).collect();

@@ -1,4 +1,4 @@
-//! Which framework's convention produced given numbers.
+//! Search for the framework convention that produced given numbers.
 
 use grpo_lambda::check;
 use grpo_lambda_conventions::{self as conventions, Assumptions, Candidate, Found, Theirs};
@@ -10,7 +10,7 @@ use crate::values::{items, refused};
 
 type Rows = Vec<Vec<f64>>;
 
-/// Explains what a trainer computed on groups that carry their `logps`: one dictionary per quantity that is given.
+/// Explains a trainer's numbers on groups that carry their `logps`, with one dictionary per given quantity.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "the Python function names them")]
 pub(crate) fn diagnose<'py>(

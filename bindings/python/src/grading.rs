@@ -10,7 +10,7 @@ use crate::values::{refused, shown};
 /// Name, reward, reason and extracted answer of a verdict.
 type Told = (&'static str, Option<f64>, String, Option<String>);
 
-/// How answers are found and compared: `rules` of `None` are those of the command line.
+/// The grader of these options; `rules` of `None` are the defaults of the command line.
 fn grader(extract: &str, rules: Option<&str>) -> PyResult<Grader> {
     use Extraction::{Any, Auto, Boxed, Free, LenientTag, Tag};
     let all = [Auto, Boxed, Tag, LenientTag, Any, Free];
@@ -23,7 +23,7 @@ fn grader(extract: &str, rules: Option<&str>) -> PyResult<Grader> {
     Ok(Grader { extraction, rules: rules.unwrap_or(default) })
 }
 
-/// Compares every answer with the reference of the same place: a text, or a list of texts each of which is right.
+/// Compares every answer with its reference: a text, or a list of texts each of which is right.
 #[pyfunction]
 pub(crate) fn grade_all(
     py: Python<'_>,

@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyTuple};
 
 use crate::values::{is_flag, items, number, numbers, quoted, refused, shown, wrong};
 
-/// A group with the current log-probabilities of its responses, where it has them.
+/// A group with the current log-probabilities of its responses, if given.
 pub(crate) struct Line {
     pub(crate) group: Group,
     pub(crate) logps: Option<Vec<Vec<f64>>>,
@@ -77,7 +77,7 @@ struct Fields<'a, 'py> {
 }
 
 impl<'py> Fields<'_, 'py> {
-    /// The field, where it is present and not `None`.
+    /// The field. `None` if it is absent or Python's `None`.
     fn take(&self, field: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         Ok(self.dict.get_item(field)?.filter(|value| !value.is_none()))
     }
@@ -88,7 +88,7 @@ impl<'py> Fields<'_, 'py> {
     }
 }
 
-/// One reward per response, `None` where it could not be graded.
+/// One reward per response, `None` if it could not be graded.
 pub(crate) fn rewards(value: &Bound<'_, PyAny>) -> PyResult<Vec<Option<f64>>> {
     const RIGHT: &str = "a number, or null when the response could not be graded";
     let reward = |(i, item): (usize, Bound<'_, PyAny>)| {
@@ -144,7 +144,7 @@ pub(crate) fn tokens(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<Vec
     rows.iter().enumerate().map(of_response).collect()
 }
 
-/// Whether each response was cut off.
+/// True for each response that was cut off.
 pub(crate) fn truncated(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
     let flags = per_response("truncated", responses, value, "a list of true and false")?;
     let flag = |(i, x): (usize, &Bound<'_, PyAny>)| {
@@ -153,7 +153,7 @@ pub(crate) fn truncated(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<
     flags.iter().enumerate().map(flag).collect()
 }
 
-/// The fields of a group that hold evidence, as its responses read them one after the other.
+/// The evidence fields of a group, read response by response.
 struct Columns<'a, 'py> {
     fields: &'a Fields<'a, 'py>,
     responses: usize,
@@ -161,7 +161,7 @@ struct Columns<'a, 'py> {
 }
 
 impl<'py> Columns<'_, 'py> {
-    /// What a kind's field holds for the response, and its place as in `values[2]`.
+    /// The place (as in `values[2]`) and the entry of the response in a kind's field.
     fn item(&self, kind: EvidenceKind, right: &str) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
         let Some(value) = self.fields.take(kind.name())? else { return Ok(None) };
         let mut entries = per_response(kind.name(), self.responses, &value, right)?;

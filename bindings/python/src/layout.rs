@@ -1,4 +1,4 @@
-//! How a batch lies in Python values: nested lists of rows, or padded arrays with a mask.
+//! The form of a batch in Python values: nested lists of rows, or padded arrays with a mask.
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -8,18 +8,18 @@ use std::ops::Range;
 use crate::groups;
 use crate::values::{items, matrix, refused};
 
-/// Where the tokens of one row stand.
+/// The slots of one row's tokens.
 #[derive(Clone, Debug)]
 pub(crate) enum Slots {
-    /// One after the other, without a hole.
+    /// Consecutive slots.
     Range(Range<usize>),
     /// Anywhere, in ascending order.
     Scattered(Vec<usize>),
 }
 
 impl Slots {
-    /// The slots of a row where `mask` is not 0.
-    pub(crate) fn of(mask: &[f64]) -> Slots {
+    /// The slots with `mask` not 0.
+    pub(crate) fn from_mask(mask: &[f64]) -> Slots {
         let slots: Vec<usize> = (0..mask.len()).filter(|t| mask[*t] != 0.0).collect();
         match (slots.first(), slots.last()) {
             (Some(&first), Some(&last)) if last - first + 1 == slots.len() => Slots::Range(first..last + 1),
@@ -35,7 +35,7 @@ impl Slots {
         }
     }
 
-    /// The slots, where they have no hole.
+    /// The slots. `None` if they have a hole.
     pub(crate) fn range(&self) -> Option<Range<usize>> {
         match self {
             Slots::Range(range) => Some(range.clone()),
@@ -68,7 +68,7 @@ impl Slots {
     }
 }
 
-/// The form in which a batch came, and in which its results are returned.
+/// The form of a batch, and of the results returned for it.
 #[derive(Clone, Debug)]
 pub(crate) enum Layout {
     /// A list of groups, each a list of responses; the number of responses in each.
@@ -83,7 +83,7 @@ pub(crate) enum Layout {
     },
 }
 
-/// Log-probabilities as the caller holds them, response by response in flat order.
+/// Log-probabilities in the caller's form, response by response in flat order.
 pub(crate) enum Logps<'py> {
     /// One vector per response.
     Rows(Vec<Vec<f64>>),
@@ -119,7 +119,7 @@ impl Layout {
         }
     }
 
-    /// A number per token, in the form of the batch; `fill` in the slots that are no token.
+    /// A number per token, in the form of the batch, with `fill` in the other slots.
     pub(crate) fn give<'py, T: numpy::Element + Copy>(
         &self,
         py: Python<'py>,

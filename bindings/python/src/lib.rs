@@ -1,7 +1,7 @@
 //! The compiled half of the Python package `grpo_lambda`: its private module `_native`.
 //!
-//! Every function here reads Python values, calls the same function of the Rust crates that the command line calls, and returns Python
-//! values. The Python half (`python/grpo_lambda`) holds the public names and their documentation.
+//! Every function reads Python values, calls the function of the Rust crates that the command line calls, and returns Python values. The
+//! Python half (`python/grpo_lambda`) holds the public names and their documentation.
 
 mod configured;
 mod credit;

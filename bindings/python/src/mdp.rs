@@ -17,9 +17,9 @@ use crate::values::{quoted, refused, shown, vector};
 
 /// A token-MDP with a policy on it: every quantity is an exact sum over its responses.
 ///
-/// The fields are those of a file of `sim mdp`: `tokens` and `eos`; the `horizon` at which a response is cut; `rewards`, a list of
+/// The fields are those of a `sim mdp` file: `tokens` and `eos`; the `horizon` that cuts a response; `rewards`, a list of
 /// `{"pattern": .., "reward": ..}`; `illegal`, a list of `{"prefix": .., "tokens": ..}`; `policy`, a list of
-/// `{"prefix": .., "probabilities": {token: p}}`, uniform where nothing is said. Every array has one entry per edge, in the order of `edges`.
+/// `{"prefix": .., "probabilities": {token: p}}`, uniform elsewhere. Every array has one entry per edge, in the order of `edges`.
 #[pyclass(frozen, module = "grpo_lambda")]
 pub(crate) struct Mdp {
     name: String,
@@ -151,7 +151,7 @@ impl Mdp {
         Ok(Mdp { name: found.name.to_owned(), tree, policy })
     }
 
-    /// The same MDP under another policy, given by a logit per edge.
+    /// This MDP under another policy, given by a logit per edge.
     fn with_logits(&self, logits: &Bound<'_, PyAny>) -> PyResult<Mdp> {
         let logits = vector("logits", logits)?;
         let logits = logits.as_slice()?.to_vec();
@@ -232,7 +232,7 @@ impl Mdp {
     }
 
     /// The expected update of a method on-policy, for groups of `group_size` responses: exact (`how="exact"`), from `samples` simulated
-    /// groups (`how="sampled"`), or exact where that is feasible (`how="auto"`).
+    /// groups (`how="sampled"`), or exact if feasible (`how="auto"`).
     #[pyo3(signature = (method, /, *, group_size = 8, how = "auto", samples = 20_000, seed = 0, **settings))]
     #[allow(clippy::too_many_arguments, reason = "the keywords of the Python method")]
     fn expected(
@@ -340,13 +340,13 @@ impl Expected {
         self.comparison.scale
     }
 
-    /// What that multiple leaves over, relative to it.
+    /// The remainder beside that multiple, relative to it.
     #[getter]
     fn bias(&self) -> f64 {
         self.comparison.bias
     }
 
-    /// The share of visits at which the centred credit has the sign of the true advantage.
+    /// The share of visits whose centred credit has the sign of the true advantage.
     #[getter]
     fn sign_agreement(&self) -> f64 {
         self.comparison.sign_agreement

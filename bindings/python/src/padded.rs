@@ -1,4 +1,4 @@
-//! Padded arrays with a mask, as trainers keep them, into groups of responses without padding.
+//! Reading of padded arrays with a mask, the form of trainers, into groups of responses without padding.
 
 use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken};
 use grpo_lambda::settings::did_you_mean;
@@ -11,7 +11,7 @@ use crate::groups::{rewards, states, steps, tokens, truncated};
 use crate::layout::{Layout, Slots};
 use crate::values::{axes, matrix, numbers, quoted, refused, shown};
 
-/// What a caller gives beside rewards, log-probabilities and the mask.
+/// Optional inputs beside rewards, log-probabilities and the mask.
 pub(crate) struct Extras<'a, 'py> {
     pub(crate) ref_logps: Option<&'a Bound<'py, PyAny>>,
     pub(crate) tokens: Option<&'a Bound<'py, PyAny>>,
@@ -19,7 +19,7 @@ pub(crate) struct Extras<'a, 'py> {
     pub(crate) evidence: Option<&'a Bound<'py, PyDict>>,
 }
 
-/// The mask of a batch: which slots of each row are tokens of the policy.
+/// The mask of a batch: the slots of the policy's tokens in each row.
 pub(crate) struct Mask {
     pub(crate) width: usize,
     pub(crate) slots: Vec<Slots>,
@@ -49,7 +49,7 @@ impl Mask {
             if let Some(t) = mask.iter().position(|m| *m != 0.0 && *m != 1.0) {
                 return Err(refused(format!("mask[{row}][{t}] = {}; must be 0 or 1", mask[t])));
             }
-            slots.push(Slots::of(mask));
+            slots.push(Slots::from_mask(mask));
         }
         Ok(Mask { width, slots })
     }
@@ -200,7 +200,7 @@ impl<'a, 'py> Rows<'a, 'py> {
         Ok(found.flatten().filter(|value| !value.is_none()))
     }
 
-    /// What a list per row holds for this row, and its place.
+    /// The place and the entry of this row in a list per row.
     fn item(&self, kind: EvidenceKind) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
         let Some(value) = self.field(kind)? else { return Ok(None) };
         let (name, n) = (kind.name(), self.mask.slots.len());

@@ -1,4 +1,4 @@
-//! Intervals and tests of the library, with the callers' mistakes as exceptions instead of panics.
+//! Intervals and tests of the library, with exceptions instead of panics for callers' mistakes.
 
 use grpo_lambda_stats::{self as stats, Bootstrap, Interval};
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ fn check_level(level: f64) -> PyResult<()> {
     if inside { Ok(()) } else { Err(refused(format!("level = {level}; must lie between 0 and 1"))) }
 }
 
-/// A number of things, at least 0.
+/// A count.
 fn count(name: &str, x: i64) -> PyResult<u64> {
     u64::try_from(x).map_err(|_| refused(format!("{name} = {x}; must be at least 0")))
 }

@@ -1,4 +1,4 @@
-//! Numbers and lists out of Python values, each refusal naming its place as `sim estimate` does.
+//! Reading of numbers and lists from Python values; each refusal names its place as `sim estimate` does.
 
 use numpy::{
     PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray,
@@ -18,7 +18,7 @@ pub(crate) fn wrong(place: &str, index: usize, found: &Bound<'_, PyAny>, right: 
     refused(format!("{place}[{index}] = {}; must be {right}", shown(found)))
 }
 
-/// A value as messages show it: numbers and words as they are, containers by name.
+/// The text of a value in messages: numbers and words themselves, containers by name.
 pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
     if value.is_none() {
         return "null".to_owned();
@@ -78,7 +78,7 @@ pub(crate) fn items<'py>(
     }
 }
 
-/// A list of numbers as `f64`. One pass over the buffer where it is an array of `f64`.
+/// A list of numbers as `f64`, read in one pass if it is an array of `f64`.
 pub(crate) fn numbers(place: &str, value: &Bound<'_, PyAny>, right: &str) -> PyResult<Vec<f64>> {
     if let Some(array) = array_of(value)? {
         let kind = array.dtype().kind();
@@ -93,7 +93,7 @@ pub(crate) fn numbers(place: &str, value: &Bound<'_, PyAny>, right: &str) -> PyR
     entries.iter().enumerate().map(|(t, x)| number(x).ok_or_else(|| wrong(place, t, x, "a number"))).collect()
 }
 
-/// The number, if it is one; `True` is none.
+/// The number. `None` if it is none, or a truth value.
 pub(crate) fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
     if value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>() && !is_flag(value) {
         return value.extract().ok();
@@ -103,7 +103,7 @@ pub(crate) fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
     if no_number { None } else { value.extract().ok() }
 }
 
-/// The value as an array, where it is one or can give one (a tensor).
+/// The value as an array, if it is one or converts to one (a tensor).
 fn array_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
     if let Ok(array) = value.cast::<PyUntypedArray>() {
         return Ok(Some(array.clone()));
@@ -115,7 +115,7 @@ fn array_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyUnty
     Ok(array.cast_into::<PyUntypedArray>().ok())
 }
 
-/// The array with entries of type `f64`: itself where they are.
+/// The array with entries of type `f64`: itself if they are.
 fn as_f64<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if array.cast::<PyArrayDyn<f64>>().is_ok() {
         return Ok(array.clone());
@@ -123,7 +123,7 @@ fn as_f64<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     array.call_method1("astype", ("float64",))
 }
 
-/// A C-contiguous array of `f64` with `N` axes: the caller's own where it is one, else a copy.
+/// A C-contiguous array of `f64` with `N` axes: the caller's own if it is one, else a copy.
 fn contiguous<'py>(name: &str, value: &Bound<'py, PyAny>, axes: usize) -> PyResult<Bound<'py, PyAny>> {
     let right = format!("an array of numbers with {axes} axes");
     let refuse = |shown: String| refused(format!("{name} = {shown}; must be {right}"));
@@ -153,7 +153,7 @@ pub(crate) fn matrix<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<PyR
     Ok(contiguous(name, value, 2)?.cast_into::<PyArray2<f64>>()?.readonly())
 }
 
-/// The number of axes of an array or tensor; none of anything else.
+/// The number of axes of an array or tensor. `None` for anything else.
 pub(crate) fn axes(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     Ok(array_of(value)?.map(|array| array.ndim()))
 }

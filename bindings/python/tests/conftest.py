@@ -20,7 +20,7 @@ class Sim:
         return subprocess.run(words, input=text, capture_output=True, text=True)
 
     def estimate(self, method, settings, groups, *options):
-        """The lines it prints, or the text with which it refuses."""
+        """The printed lines, or the text of the refusal."""
         done = self.run(method, settings, "\n".join(map(json.dumps, groups)), *options)
         if done.returncode == 0:
             return [json.loads(line) for line in done.stdout.splitlines()]

@@ -52,7 +52,7 @@ def settings(rng, method):
     """Random values of about half of a method's settings, as Python values."""
     chosen = {}
     for setting in method.settings:
-        # The side of the printed matrices bounds the length of a response, which is tested by itself.
+        # The side of the printed matrices bounds the length of a response, which has a test of its own.
         if rng.random() < 0.5 or setting.key == "matrix_length":
             continue
         if setting.choices:
@@ -69,5 +69,5 @@ def settings(rng, method):
 
 
 def as_words(settings):
-    """Settings as they are written on the command line."""
+    """Settings in the form of the command line."""
     return {key: str(value).lower() if isinstance(value, bool) else value for key, value in settings.items()}

@@ -1,4 +1,4 @@
-"""The Python blocks of the pages run, in their order, each page in one session."""
+"""The Python blocks of each page run, in order and in one session."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 
 PAGES = [ROOT / "docs/python.md", Path(__file__).parents[1] / "README.md"]
-#: Packages that these tests do not have; `tests/trl/check.py` and `tests/verl/check.py` run those blocks.
+#: Packages missing here; `tests/trl/check.py` and `tests/verl/check.py` run their blocks.
 ELSEWHERE = ("grpo_lambda.trl", "grpo_lambda.verl")
 
 

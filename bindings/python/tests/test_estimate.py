@@ -1,4 +1,4 @@
-"""Every method through the wheel is `sim estimate`, to the last bit, and refuses with the same words."""
+"""Every method through the wheel gives the bits and the refusals of `sim estimate`."""
 
 import random
 import warnings
@@ -28,7 +28,7 @@ def plain(estimate):
 
 
 def ours(method, lines, chosen):
-    """What the package finds, or the text with which it refuses."""
+    """The package's results, or the text of its refusal."""
     with warnings.catch_warnings():
         # Settings without effect are tested below.
         warnings.simplefilter("ignore")
@@ -84,7 +84,7 @@ def test_arrays_and_lists_are_the_same():
 
 
 def spoilt():
-    """Wrong lines of JSON that Python can hold as well, each with its mistake."""
+    """Wrong lines of JSON that Python can express too, each with its mistake."""
     line = {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
     changes = [
         {"rewards": 1},

@@ -1,4 +1,4 @@
-"""Padded rows are the groups they hold, whatever stands beside them."""
+"""Padded rows give the results of their groups, whatever the other slots hold."""
 
 import random
 import sys
@@ -70,7 +70,7 @@ def test_padded_rows_are_their_groups(method):
     kwargs, logps, order, slots = padded(lines, method)
     fixed = grpo_lambda.credit_padded(method, **kwargs)
     found = grpo_lambda.loss(fixed, logps)
-    # The same responses in the same order as the rows name them.
+    # The responses in the order of the rows.
     seen = list(dict.fromkeys(g for g, _ in order))
     places = {g: [i for h, i in order if h == g] for g in seen}
     pick = lambda line, own: {  # noqa: E731

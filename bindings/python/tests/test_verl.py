@@ -1,4 +1,4 @@
-"""verl's recorded estimators and losses through what the plug-in computes.
+"""verl's recorded estimators and losses against the plug-in's computations.
 
 The recordings are those of the theory's tests (`tests/fixtures/verl.json`); their batches: 0 full masks, 1 ragged, 2 masks with holes, 3 prompts
 of 1, 2 and 5 responses, 4 rewards of 0 and 1, 5 rewards on every token and one row without a token.

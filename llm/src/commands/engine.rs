@@ -6,7 +6,7 @@ use std::time::Duration;
 use grpo_lambda_decoder::model::Decoder;
 
 use super::Failure;
-use grpo_lambda_trainer::config::{EngineKind, RolloutConfig, rollout_url};
+use grpo_lambda_trainer::config::{ENGINES, RolloutConfig, rollout_url};
 use grpo_lambda_trainer::remote::{RemoteSampler, Server};
 
 /// The mean factor between two engines' probabilities that rounding explains, as `rl.max_logp_error` has it by default.
@@ -15,8 +15,8 @@ const ROUNDING: f64 = 1.05;
 /// Who samples.
 #[derive(Clone, Debug, clap::Args)]
 pub struct EngineArgs {
-    /// What samples: local is this program, vllm and sglang are servers with the checkpoint of --model, which is compared (docs/engines.md)
-    #[arg(long, value_name = "ENGINE", default_value = "local", value_parser = EngineKind::NAMES)]
+    /// Samples the responses: local is this program, vllm is a server with the checkpoint of --model, which is compared (docs/engines.md)
+    #[arg(long, value_name = "ENGINE", default_value = "local", value_parser = ENGINES)]
     pub engine: String,
     /// Address of that server, as in http://127.0.0.1:8000
     #[arg(long, value_name = "URL")]
@@ -38,18 +38,17 @@ impl EngineArgs {
     /// # Errors
     /// When the options contradict each other, or there is no such server.
     pub(super) fn server(&self, vocabulary: usize) -> Result<Option<(Server, String)>, Failure> {
-        let Some(engine) = EngineKind::parse(&self.engine) else {
+        if self.engine == "local" {
             let idle = [("--url", &self.url), ("--served-model", &self.served_model)];
             return match idle.iter().find_map(|(option, value)| Some((option, value.as_ref()?))) {
                 Some((option, value)) => Err(Failure::refused(format!(
-                    "{option} {value}: this program samples; name the server's kind with --engine vllm or --engine sglang"
+                    "{option} {value}: this program samples; add --engine vllm"
                 ))),
                 None => Ok(None),
             };
-        };
+        }
         let url = rollout_url(&self.engine, self.url.as_deref().unwrap_or("none"));
         let settings = RolloutConfig {
-            engine,
             url: url.map_err(|e| Failure::refused(in_options(&e.to_string())))?,
             model: self.served_model.clone(),
             weights: None,

@@ -239,7 +239,7 @@ fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
             vec!["rollout.engine=vllm", "rollout.url=http://127.0.0.1:9"],
             vec!["rollout.url = http://127.0.0.1:9", "GET /health"],
         ),
-        (vec!["rollout.engine=other"], vec!["one of local, vllm, sglang"]),
+        (vec!["rollout.engine=other"], vec!["one of local, vllm"]),
         (
             vec!["rollout.engine=vllm", "rollout.model=x", &through(&serve.url)[1]],
             vec!["rollout.model = x: the server has model"],

@@ -6,6 +6,7 @@
 mod graph;
 mod imports;
 mod source;
+mod words;
 mod workspace;
 
 use graph::Cycle;

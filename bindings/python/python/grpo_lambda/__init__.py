@@ -1,9 +1,8 @@
 """Critic-free credit assignment for RL of language models: losses and gradients checked against exact ground truth.
 
-A method is a pure function in two steps. :func:`credit` looks at the rewards, lengths and evidence of a whole batch once and fixes the
-advantage and the weight of every token. :func:`loss` then maps current log-probabilities to the loss, which is to be minimised, and its
-derivative with respect to each log-probability. Both compute in 64-bit floats, in the same compiled code as the command line, and
-release the interpreter's lock.
+A method is a pure function in two steps. :func:`credit` reads the rewards, lengths and evidence of a whole batch once and fixes the advantage
+and the weight of every token. :func:`loss` then maps current log-probabilities to the loss to minimise and its derivative with respect to
+each of them. Both compute in 64-bit floats, in the compiled code of the command line, and release the interpreter's lock.
 
 >>> import grpo_lambda
 >>> group = {"rewards": [1, 0], "old_logps": [[-0.5, -0.25], [-1.0]]}
@@ -12,7 +11,7 @@ release the interpreter's lock.
 >>> round(float(dlogps[0][0][0]), 6)
 -0.176752
 
-Wrong input raises :class:`ValueError` with the text of the command line: field, place, value and what would be right.
+Wrong input raises :class:`ValueError` with the text of the command line: field, place, value and the values allowed.
 """
 
 from . import stats

@@ -10,9 +10,9 @@ from ._native import Credit
 
 
 class Loss(NamedTuple):
-    """What :func:`loss` returns.
+    """The result of :func:`loss`.
 
-    ``loss`` is to be minimised. ``dlogps`` holds its derivative with respect to every log-probability, in the form of the batch.
+    Minimise ``loss``. ``dlogps`` holds its derivative with respect to every log-probability, in the form of the batch.
     ``metrics`` has the names of ``sim estimate``.
     """
 
@@ -22,7 +22,7 @@ class Loss(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What :func:`estimate` returns for a group: the fields of a line that ``sim estimate`` prints."""
+    """The result of :func:`estimate` for a group: the fields of a line of ``sim estimate``."""
 
     id: str | int | float | None
     advantages: list
@@ -34,12 +34,12 @@ class Estimate(NamedTuple):
 def credit(method: str, groups: Sequence[Mapping[str, Any]], /, **settings) -> Credit:
     """Fixes the credit of a batch of groups.
 
-    A group (the responses to one prompt) is a dictionary with the keys of ``sim estimate``'s lines: ``rewards`` (one number per response,
-    ``None`` where it could not be graded) and ``old_logps`` (one list or array per response: the log-probability of every sampled token
-    under the policy that sampled). Optional: ``ref_logps``, ``tokens``, ``truncated``, ``id``, every kind of evidence, and ``logps``,
-    the current log-probabilities, which :func:`loss` uses when it is given no others.
+    A group (the responses to one prompt) is a dictionary with the keys of a ``sim estimate`` line: ``rewards`` (one number per response,
+    ``None`` if it could not be graded) and ``old_logps`` (one list or array per response: the log-probability of every sampled token under
+    the policy that sampled). Optional: ``ref_logps``, ``tokens``, ``truncated``, ``id``, every kind of evidence, and ``logps``, the current
+    log-probabilities, which :func:`loss` uses by default.
 
-    A setting whose name is a word of Python is written with a trailing underscore: ``lambda_=0.9``.
+    A setting named like a keyword of Python takes a trailing underscore: ``lambda_=0.9``.
     """
     if isinstance(groups, Mapping):
         raise ValueError("groups = an object; must be a list of groups, as in credit(method, [group])")
@@ -61,13 +61,12 @@ def credit_padded(
     evidence: Mapping[str, Any] | None = None,
     **settings,
 ) -> Credit:
-    """Fixes the credit of padded rows, as trainers keep them.
+    """Fixes the credit of padded rows, the form of trainers.
 
     ``old_logps`` and ``mask`` have shape ``(B, T)``. The mask is 1 at the tokens of the policy and 0 elsewhere: padding on either side, the
-    output of a tool in the middle. What stands in the other slots is not looked at. ``rewards`` has one entry per row, ``None`` where it
-    could not be graded. ``group_size`` says that this many consecutive rows answer the same prompt; ``group`` gives a label per row
-    instead. ``evidence`` maps a kind to an array of shape ``(B, T)`` (hidden states ``(B, T, width)``), or to a list per row that counts
-    the row's tokens without padding.
+    output of a tool in the middle. Values in slots with mask 0 are never read. ``rewards`` has one entry per row, ``None`` if it could not
+    be graded. ``group_size`` is the number of consecutive rows that answer one prompt; ``group`` gives a label per row instead. ``evidence`` maps a kind to
+    an array of shape ``(B, T)`` (hidden states ``(B, T, width)``), or to a list per row with an entry per token, without padding.
 
     Advantages, weights and gradients come back with shape ``(B, T)``, 0 where the mask is 0.
     """
@@ -92,10 +91,10 @@ def credit_from_rows(
     sampler_logps: Any = None,
     **settings,
 ) -> Credit:
-    """Rows whose credit was fixed before, in any selection and any order: a micro-batch.
+    """Makes a micro-batch of rows whose credit is fixed, in any selection and order.
 
-    All arrays have shape ``(B, T)``; ``advantages``, ``weights`` and ``eligible`` are those of a :class:`Credit`. A
-    correction of the sampler's mismatch needs ``sampler_logps``. Losses of the parts of a batch add up to the loss of the batch.
+    All arrays have shape ``(B, T)``; ``advantages``, ``weights`` and ``eligible`` are those of a :class:`Credit`. A correction of the
+    sampler's mismatch needs ``sampler_logps``. The losses of a batch's parts add up to the loss of the batch.
     """
     return _native.credit_from_rows(
         method, advantages, weights, old_logps, mask, eligible, ref_logps, sampler_logps, settings
@@ -106,13 +105,13 @@ def loss(credit: Credit, logps: Any = None) -> Loss:
     """The loss of a batch at current log-probabilities, with its gradient.
 
     ``logps`` has the form of the batch: a list of groups, each a list of rows, or an array of shape ``(B, T)``. An array of ``float64`` in C
-    order is read where it lies.
+    order is not copied.
     """
     return Loss(*credit.loss(logps))
 
 
 def estimate(method: str, groups: Sequence[Mapping[str, Any]], /, **settings) -> list[Estimate]:
-    """What ``sim estimate`` prints: each group, with its ``logps``, as a batch of its own."""
+    """Computes the lines of ``sim estimate``: each group, with its ``logps``, is a batch of its own."""
     if isinstance(groups, Mapping):
         raise ValueError("groups = an object; must be a list of groups, as in estimate(method, [group])")
     return [_estimate(method, i, group, settings) for i, group in enumerate(groups)]
@@ -125,7 +124,7 @@ def _estimate(method: str, index: int, group: Mapping[str, Any], settings: dict)
         fixed = _native.credit(method, [group], settings)
         found = Loss(*fixed.loss())
     except ValueError as error:
-        # The batch of a group has that group alone, whose place in it is 0.
+        # The batch holds this group alone, at place 0.
         raise ValueError(str(error).replace("groups[0]", f"groups[{index}]")) from None
     name = group.get("id")
     return Estimate(name, fixed.advantages[0], found.loss, found.dlogps[0], found.metrics)

@@ -1,4 +1,4 @@
-"""Which framework's convention produced a trainer's numbers."""
+"""Search for the framework convention that produced a trainer's numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from . import _native
 class Candidate(NamedTuple):
     """One explanation of a trainer's numbers.
 
-    ``command`` is the method with the settings that compute it here, ``labels`` the conventions of frameworks that are the same, ``error`` the
-    largest difference relative to the largest of their numbers. Where the whole batch was scaled, ``factor`` is what theirs is of ours.
+    ``command`` is the method with its settings here, ``labels`` the equal conventions of frameworks, ``error`` the largest difference
+    relative to the largest of their numbers. ``factor`` is theirs over ours if the whole batch was scaled.
     """
 
     what: str
@@ -24,9 +24,9 @@ class Candidate(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was found for one quantity: every explanation within the tolerance, or the nearest where there is none.
+    """The findings for one quantity: every explanation within the tolerance, or else the nearest.
 
-    ``remainder`` says what is left unexplained, and beside which method and settings.
+    ``remainder`` is the unexplained part, and the method and settings beside it.
     """
 
     quantity: str
@@ -47,11 +47,11 @@ def diagnose(
     beta: float | None = None,
     max_length: float | None = None,
 ) -> list[Found]:
-    """Finds the convention behind what a trainer computed on ``groups``, which carry their ``logps``.
+    """Finds the convention behind a trainer's numbers on ``groups``, which carry their ``logps``.
 
     ``advantages``, ``token_losses`` (of every token, before the reduction) and ``gradient`` (of the loss by every log-probability) are nested
-    as the groups are: a list of groups, each a list of rows. ``beta`` and ``max_length`` are the KL coefficient and the constant length of
-    Dr. GRPO, where they are known. One result per quantity that is given.
+    like the groups: a list of groups, each a list of rows. ``beta`` and ``max_length`` are the KL coefficient and the constant length of
+    Dr. GRPO, if known. Returns one result per given quantity.
     """
     told = _native.diagnose(
         list(groups), advantages, token_losses, gradient, loss, tolerance, beta, max_length

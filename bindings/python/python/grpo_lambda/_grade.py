@@ -9,12 +9,11 @@ from . import _native
 
 
 class Verdict(NamedTuple):
-    """What the grader found.
+    """A verdict of the grader.
 
-    ``name`` is ``equal``, ``different``, ``no_answer`` or ``unreadable``. ``reward`` is 1 for the right answer, 0 for a wrong one and for
-    giving none, and ``None`` for an answer the grader cannot read: leave such a response out of its group's statistics, do not score it 0.
-    ``reason`` is the verdict in words: the rules that an ``equal`` rests on, or why nothing could be compared. ``extracted`` is the answer that
-    was found in the response.
+    ``name`` is ``equal``, ``different``, ``no_answer`` or ``unreadable``. ``reward`` is 1 for the right answer, 0 for a wrong one or none,
+    and ``None`` for an answer the grader cannot read: leave such a response out of its group's statistics, do not score it 0. ``reason`` is
+    the verdict in words: the rules behind an ``equal``, or the reason for no comparison. ``extracted`` is the answer found in the response.
     """
 
     name: str
@@ -26,9 +25,9 @@ class Verdict(NamedTuple):
 def grade(gold: str | Sequence[str], answer: str, *, extract: str = "auto", rules: str | None = None) -> Verdict:
     r"""Compares a response with the reference: one text, or a list of texts each of which is right.
 
-    ``extract`` says where in the response the final answer stands: ``auto`` (the last ``\boxed{}``; a text without one is the answer
-    itself), ``boxed``, ``tag``, ``lenient-tag``, ``any`` (the first that is found, down to the last number), or ``free`` (as people write
-    answers, in the reference too). ``rules`` are those of ``llm-train grade --rules``: which spellings count as the same.
+    ``extract`` finds the final answer in the response: ``auto`` (the last ``\boxed{}``; a text without one is the answer itself),
+    ``boxed``, ``tag``, ``lenient-tag``, ``any`` (the first that is found, down to the last number), or ``free`` (prose as people write it,
+    in the reference too). ``rules`` are those of ``llm-train grade --rules``: the spellings that count as equal.
 
     >>> import grpo_lambda
     >>> grpo_lambda.grade("1/2", r"so it is \boxed{0.5}").name

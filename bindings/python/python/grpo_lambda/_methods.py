@@ -11,8 +11,8 @@ from . import _native
 class Setting:
     """A setting of a method.
 
-    ``takes`` says in words what it takes; ``choices`` lists the words of a choice, ``range`` the ends of a number. ``default`` is a number,
-    a text, a truth value, or ``None`` where the setting is off.
+    ``takes`` describes its values in words; ``choices`` lists the words of a choice, ``range`` the ends of a number. ``default`` is a number,
+    a text, a truth value, or ``None`` if the setting is off.
     """
 
     key: str
@@ -28,8 +28,8 @@ class Method:
     """A method of the registry.
 
     ``provenance`` is ``published`` (formulas and public code), ``paper only``, ``reconstructed`` (no source gives the formulas) or ``ours``.
-    ``evidence`` is what a response needs at the default settings beside rewards and log-probabilities; :func:`grpo_lambda.evidence` says
-    it for other settings.
+    ``evidence`` lists the inputs at the default settings beside rewards and log-probabilities; :func:`grpo_lambda.evidence` lists those of
+    other settings.
     """
 
     name: str
@@ -52,7 +52,7 @@ def _method(entry: dict) -> Method:
 
 
 def evidence(method: str, /, **settings) -> list[str]:
-    """What a response needs under these settings, beside rewards and log-probabilities."""
+    """The inputs under these settings beside rewards and log-probabilities."""
     return _native.evidence(method, **settings)
 
 

@@ -19,7 +19,7 @@ class Credit:
         """Weight of every token in the loss, 0 where it is masked."""
     @property
     def eligible(self) -> Any | None:
-        """Which tokens a selective trace may read; ``None`` where the trace reads all."""
+        """True for each token that a selective trace may read; ``None`` if the trace reads all."""
     def loss(self, logps: Any = None) -> tuple[float, Any, dict[str, float]]: ...
     def __len__(self) -> int: ...
 

@@ -17,7 +17,7 @@ def array(tensor: torch.Tensor) -> np.ndarray:
 
 
 class _Share(torch.autograd.Function):
-    """A number whose gradient by the log-probabilities is known."""
+    """A number with a known gradient by the log-probabilities."""
 
     @staticmethod
     def forward(ctx: Any, logps: torch.Tensor, value: torch.Tensor, dlogps: torch.Tensor) -> torch.Tensor:

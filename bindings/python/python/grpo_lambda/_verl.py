@@ -1,4 +1,4 @@
-"""What the verl plug-in computes, on arrays: it needs neither torch nor verl."""
+"""The computations of the verl plug-in on arrays, without torch and verl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._methods import methods
 #: Methods that discount rewards over tokens and compare nothing within a prompt.
 _UNGROUPED = ("reinforce_pp", "ppo")
 
-#: Settings that verl's own configuration decides, and where.
+#: Settings that verl's own configuration decides, with their places in it.
 _NOT_CARRIED = {
     "beta": "write actor.use_kl_loss and actor.kl_loss_coef",
     "kl": "write actor.kl_loss_type",
@@ -27,7 +27,7 @@ _NOT_CARRIED = {
 
 
 def carried() -> list[str]:
-    """The methods whose credit needs no more than verl gives an estimator: rewards, masks and prompts."""
+    """The methods whose credit needs only what verl gives an estimator: rewards, masks and prompts."""
     plain = [m.name for m in methods() if not m.evidence]
     # verl's estimators see no tokens and no log-probabilities. Whitening reads lengths, which the mask has.
     return [name for name in plain if not _native.credit_reads_tokens(name, None) or _whitens(name)]
@@ -52,8 +52,7 @@ def advantages(
     """Advantages and returns of shape ``(B, T)``, 0 where the mask is 0.
 
     ``rewards`` has shape ``(B, T)``; a response's reward is the sum of its row, as in verl. ``evidence`` may hold ``old_logps`` beside the
-    kinds of evidence. Returns are the advantages; where a method
-    discounts, those before whitening, plus the values of its critic.
+    kinds of evidence. Returns are the advantages; if a method discounts, those before whitening, plus the values of its critic.
     """
     mask = np.asarray(mask, dtype=np.float64)
     total = rewards.sum(axis=1)
@@ -62,7 +61,7 @@ def advantages(
         _refuse_dense(method, rewards, mask)
         index = [0] * len(mask)  # nothing is compared within a prompt
     if index is None:
-        raise ValueError("index: missing; the method compares the responses of a prompt, and index says which prompt a row answers")
+        raise ValueError("index: missing; the method compares the responses of a prompt; give the prompt of each row")
     rows, slots = _rows_with_tokens(method, mask)
 
     def fixed(**changed: Any) -> np.ndarray:
@@ -87,8 +86,8 @@ def advantages(
 def _rows_with_tokens(method: str, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows that take part, and their mask.
 
-    A row without a token has a reward, which verl counts in its group. It gets one slot here, and what that slot receives is dropped. Where
-    tokens are counted, by whitening or by OPO's weights, the slot would count too: there the row is left out.
+    A row without a token has a reward, which verl counts in its group. It gets one slot here, whose credit is dropped. Whitening and OPO's
+    weights count tokens, and would count the slot too: for them the row is left out.
     """
     empty = mask.sum(axis=1) == 0
     if _whitens(method) or method == "opo":
@@ -125,7 +124,7 @@ def aggregation_weights(
 ) -> np.ndarray:
     """The weight of every token under verl's ``loss_agg_mode``, of shape ``(B, T)``.
 
-    verl divides by counts of the whole batch where it is given them, and by those of the micro-batch otherwise.
+    verl divides by counts of the whole batch if it has them, and by those of the micro-batch otherwise.
     """
     mask = np.asarray(mask, dtype=np.float64)
     tokens = mask.sum(axis=1)
@@ -153,7 +152,7 @@ def aggregation_weights(
 
 
 def clip_settings(method: str, settings: dict[str, Any], low: float, high: float) -> dict[str, Any]:
-    """The settings with verl's clip range, where the method has one and nothing else is said."""
+    """The settings with verl's clip range, if the method has one and the settings name none."""
     clip = {"epsilon_low": low, "epsilon_high": high}
     own = dict(_native.settings(method, **settings))
     if own.get("clip") == "none" or own.get("clip_form") == "cap":
@@ -172,7 +171,7 @@ def policy_loss(
     weights: np.ndarray,
     settings: dict[str, Any],
 ) -> Loss:
-    """The loss of a micro-batch whose advantages and token weights are given."""
+    """The loss of a micro-batch with these advantages and token weights."""
     _refuse_settings(settings)
     fixed = credit_from_rows(
         method, advantages=advantages, weights=weights, old_logps=old_logps, mask=mask, **settings

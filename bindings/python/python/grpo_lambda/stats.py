@@ -1,7 +1,7 @@
 """Intervals and paired tests of experiments.
 
-A sample that is too small for the question gives ``None``, never a made-up number. Whatever is random takes a seed and gives the same number
-for the same seed on every machine.
+A sample that is too small for the question gives ``None``. Random procedures take a seed and give equal numbers for equal seeds on every
+machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
 
 class Permutation(NamedTuple):
-    """A permutation test: the mean difference, the two-sided p-value, and whether all sign flips were counted rather than drawn."""
+    """A permutation test: the mean difference, the two-sided p-value, and true if all sign flips were counted rather than drawn."""
 
     difference: float
     p: float
@@ -52,13 +52,13 @@ def two_proportions(successes_1: int, n_1: int, successes_2: int, n_2: int, leve
 def paired_permutation(
     x: Sequence[float], y: Sequence[float], draws: int = 10_000, seed: int = 0
 ) -> Permutation | None:
-    """The paired permutation test of ``x - y``. Up to 16 pairs all sign flips are counted, beyond that ``draws`` of them are drawn."""
+    """The paired permutation test of ``x - y``. With up to 16 pairs it counts all sign flips, beyond that it draws ``draws`` of them."""
     found = _native.paired_permutation(x, y, draws, seed)
     return None if found is None else Permutation(*found)
 
 
 def sign_flip_test(differences: Sequence[int]) -> float | None:
-    """The exact p-value of whole-numbered paired differences; with differences of -1, 0 and 1 it is McNemar's test. ``None`` where the
+    """The exact p-value of whole-numbered paired differences; with differences of -1, 0 and 1 it is McNemar's test. ``None`` if the
     work would be excessive: use :func:`paired_permutation` then."""
     return _native.sign_flip_test(list(differences))
 

@@ -4,8 +4,8 @@
 >>> trainer = CreditTrainer(model, answer_reward("answer"), args, train_dataset=dataset,
 ...                         method="grpo_lambda", settings={"lambda": 0.95})                    # doctest: +SKIP
 
-Three methods of ``GRPOTrainer`` are extended, each through ``super()``: rewards are kept as they are gathered, credit is fixed for the whole
-generation batch of all processes, and the loss replaces TRL's. A fourth, which computes log-probabilities, is listened to.
+It extends three methods of ``GRPOTrainer``, each through ``super()``: it keeps the gathered rewards, fixes credit for the whole generation
+batch of all processes, and replaces TRL's loss. It records the results of a fourth, which computes log-probabilities.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._credit import credit_from_rows, credit_padded
 from ._grade import grade_batch
 from ._torch import array, torch_loss
 
-#: Fields of ``GRPOConfig`` that shape TRL's own loss, and what to write instead.
+#: Fields of ``GRPOConfig`` that shape TRL's own loss, with their replacements.
 _NOT_USED = {
     "loss_type": "choose a method, as in method='grpo'",
     "epsilon": "write settings={'epsilon_low': .., 'epsilon_high': ..}",
@@ -68,10 +68,10 @@ def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_u
 class CreditTrainer(GRPOTrainer):
     """``GRPOTrainer`` with a method of this library, by name, under ``settings``.
 
-    The loss of an optimiser step is that of the method for the whole generation batch of all processes, however it is cut into
-    micro-batches. Where a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales.
-    ``GRPOConfig.beta`` is the method's ``beta``, and ``use_bias_correction_kl``, which TRL sets by default, is ``kl="ratio_k3"`` where the
-    settings do not say otherwise. Fields of ``GRPOConfig`` that shape TRL's own loss are refused, with what to write instead.
+    The loss of an optimiser step is the method's loss of the whole generation batch of all processes, however it is cut into micro-batches.
+    If a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales. ``GRPOConfig.beta`` is the
+    method's ``beta``, and ``use_bias_correction_kl``, which TRL sets by default, is ``kl="ratio_k3"`` unless the settings name another.
+    Fields of ``GRPOConfig`` that shape TRL's own loss are refused with their replacements.
     """
 
     def __init__(self, *args: Any, method: str, settings: dict[str, Any] | None = None, **kwargs: Any) -> None:
@@ -81,7 +81,7 @@ class CreditTrainer(GRPOTrainer):
         self._heard: list[torch.Tensor] | None = None
 
     def _checked(self, method: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings with what TRL's configuration says beside them."""
+        """The settings completed from TRL's configuration."""
         defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
         for field, instead in _NOT_USED.items():
             value = getattr(self.args, field)
@@ -93,7 +93,7 @@ class CreditTrainer(GRPOTrainer):
                 "and write settings={'correction': ..}"
             )
         if self.aux_loss_enabled:
-            raise ValueError("output_router_logits = True: a loss of the router beside the method's is not supported")
+            raise ValueError("output_router_logits = True: a loss of the router beside the method's is not supported; set it to False")
         keys = dict(_native.settings(method))
         if self.beta != 0.0 or "beta" in settings:
             if float(settings.setdefault("beta", self.beta)) != self.beta:
@@ -140,11 +140,11 @@ class CreditTrainer(GRPOTrainer):
         return output
 
     def _log_probs_before(self, output: dict) -> dict[str, torch.Tensor]:
-        """Log-probabilities of the policy that sampled, and entropies, where credit depends on them."""
+        """Log-probabilities of the policy that sampled, and entropies, if credit depends on them."""
         if not _native.credit_reads_tokens(self._method, self._settings):
             return {}
         if "pixel_values" in output:
-            raise ValueError(f"method = `{self._method}`: its credit reads tokens, which is supported for text only")
+            raise ValueError(f"method = `{self._method}`: its credit reads tokens, which is supported for text only; leave images out")
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         with torch.no_grad():
@@ -165,7 +165,7 @@ class CreditTrainer(GRPOTrainer):
         return self.accelerator.gather(column)
 
     def _truncated(self, output: dict) -> torch.Tensor:
-        """Whether each completion was cut off before an end token."""
+        """True for each completion that was cut off before an end token."""
         last = output["completion_mask"].sum(dim=1).clamp(min=1) - 1
         ends = torch.tensor(sorted({*self.eos_token_ids, self._tokenizer.pad_token_id}), device=last.device)
         tokens = output["completion_ids"].gather(1, last.unsqueeze(1).long())
@@ -184,7 +184,7 @@ class CreditTrainer(GRPOTrainer):
         fixed = credit_padded(
             self._method,
             rewards,
-            # Where credit does not depend on log-probabilities, any stand in for them.
+            # These stand in for log-probabilities that the credit does not depend on.
             array(columns["old_logps"]) if "old_logps" in columns else mask * 0.0,
             mask,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
@@ -211,7 +211,7 @@ class CreditTrainer(GRPOTrainer):
         return found
 
     def _compute_loss(self, model, inputs):
-        # TRL's loss is computed for its metrics and dropped; the log-probabilities it was computed from are kept.
+        # TRL computes its loss for the metrics; only the log-probabilities behind it are used here.
         self._heard = []
         try:
             super()._compute_loss(model, inputs)
@@ -237,7 +237,7 @@ class CreditTrainer(GRPOTrainer):
         return value * self._scale()
 
     def _scale(self) -> float:
-        """What a share of the generation batch's loss counts: gradients are averaged over processes and summed over an accumulation window."""
+        """The factor on a share of the generation batch's loss: gradients are averaged over processes and summed over an accumulation window."""
         processes = self.accelerator.num_processes
         if not self.model.training:
             return float(processes)
@@ -251,6 +251,6 @@ class CreditTrainer(GRPOTrainer):
 
 
 def _mask(rows: dict) -> torch.Tensor:
-    """Which slots of the completions are tokens of the policy."""
+    """The slots of the completions that are tokens of the policy."""
     mask = rows["completion_mask"]
     return mask if "tool_mask" not in rows else mask * rows["tool_mask"]

@@ -1,16 +1,17 @@
 """Methods of this library as estimators and losses of verl, under the names ``credit_NAME``.
 
-verl imports this module by itself, through the entry point ``verl.plugins``. Two lines of configuration choose a method::
+verl imports this module through the entry point ``verl.plugins``. Two lines of configuration choose a method::
 
     algorithm.adv_estimator=credit_grpo_lambda
     actor_rollout_ref.actor.policy_loss.loss_mode=credit_grpo_lambda
 
-Settings are read from the environment variable ``GRPO_LAMBDA_SETTINGS``, as in ``lambda=0.95 clamp=none``, in every process; or they are fixed
-under a name of your own with :func:`register`.
+Give settings in the environment variable ``GRPO_LAMBDA_SETTINGS`` of every process, as in ``lambda=0.95 clamp=none``, or fix them under a
+name of your own with :func:`register`.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,23 @@ import torch
 from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
 
 from . import _native
-from ._hooks import environment_settings
 from ._torch import array, share
 from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss
 
-#: Where verl's names of evidence come from.
+#: Kinds of evidence by verl's names.
 _EVIDENCE = {"values": "values", "old_log_probs": "old_logps", "sum_pi_squared": "collisions", "entropys": "entropies"}
 
 #: Settings of an estimator that are verl's own configuration.
 _DISCOUNTS = {"ppo": {"gamma": "gamma", "lambda": "lam"}, "reinforce_pp": {"gamma": "gamma"}}
+
+
+def environment_settings() -> dict[str, str]:
+    """The settings in ``GRPO_LAMBDA_SETTINGS``."""
+    words = os.environ.get("GRPO_LAMBDA_SETTINGS", "").split()
+    for word in words:
+        if "=" not in word:
+            raise ValueError(f"GRPO_LAMBDA_SETTINGS: `{word}`: no setting; write key=value, as in lambda=0.9")
+    return dict(word.split("=", 1) for word in words)
 
 
 def estimator(method: str, settings: dict[str, Any] | None = None):
@@ -89,7 +98,7 @@ def register(name: str, method: str, settings: dict[str, Any]) -> None:
     Call it in a module that ``VERL_USE_EXTERNAL_MODULES`` names, so that every process of verl does.
     """
     if method not in carried():
-        raise ValueError(f"method = `{method}`: verl gives an estimator too little for it; it can carry {', '.join(carried())}")
+        raise ValueError(f"method = `{method}`: verl gives an estimator too little for it; choose one of {', '.join(carried())}")
     _native.settings(method, **settings)
     _register(name, method, settings)
 

@@ -51,13 +51,13 @@ DATA = Dataset.from_list([{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a
 
 
 def reward(completion_ids, **_):
-    """Depends on the tokens, so that most groups differ; None at times, as an ungradable answer gives."""
+    """Depends on the tokens, so that most groups differ; None at times, as for an ungradable answer."""
     return [None if sum(ids) % 11 == 0 else float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
 
 
 @functools.cache
 def start():
-    """The folder of the first weights; TRL reads the reference of a KL term from where the model lies."""
+    """The folder of the first weights; TRL reads the reference of a KL term from the model's folder."""
     folder = tempfile.mkdtemp()
     model().save_pretrained(folder)
     return folder
@@ -125,7 +125,7 @@ CASES = {
 
 
 def equal_to_trl():
-    """The largest difference of a weight between TRL's trainer and ours, and how far the weights moved."""
+    """The largest difference of a weight between TRL's trainer and ours, and the largest move of a weight."""
     found = {}
     first = {name: p.detach() for name, p in model().named_parameters()}
     for name, (theirs, ours) in CASES.items():
@@ -145,7 +145,7 @@ def equal_to_trl():
 
 
 def every_method():
-    """Which methods run in TRL, and why the others do not."""
+    """Checks which methods run in TRL and why the others do not."""
     ran, refused = [], {}
     for method in grpo_lambda.methods():
         try:
@@ -200,7 +200,7 @@ def rewards_from_the_grader():
 
 
 def block_of_the_page():
-    """The block of docs/python.md, with a model, arguments and data as a user has them."""
+    """The block of docs/python.md, with a user's model, arguments and data."""
     page = (Path(__file__).parents[4] / "docs/python.md").read_text()
     (block,) = [b for b in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "grpo_lambda.trl" in b]
     with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +214,7 @@ def block_of_the_page():
 
 
 def hooks():
-    """The places that CreditTrainer relies on. A release of TRL that moves one of them fails here by name."""
+    """The parts of TRL that CreditTrainer relies on. A release that moves one of them fails here by name."""
     import inspect
 
     base = trl.GRPOTrainer

@@ -8,7 +8,7 @@ use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 
-use super::rollout::EngineKind;
+use super::rollout::ENGINES;
 use crate::config::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
@@ -248,7 +248,7 @@ pub static FIELDS: &[Field] = &[
     field("rl.dynamic_sampling", FLAG, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept"),
     field("rl.max_nan_steps", integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops"),
     field("rl.max_logp_error", number(1.0, f64::INFINITY), "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops"),
-    field("rollout.engine", choice(&EngineKind::NAMES), "local", "what samples the responses: local is this program; vllm and sglang are servers that get the weights of every step through a checkpoint on disk (docs/engines.md)"),
+    field("rollout.engine", choice(&ENGINES), "local", "what samples the responses: local is this program; vllm is a server that gets the weights of every step through a checkpoint on disk (docs/engines.md)"),
     resumable(field("rollout.url", ValueKind::Text("none"), "none", "address of that server, as in http://127.0.0.1:8000")),
     resumable(field("rollout.model", ValueKind::Text("auto"), "auto", "the name under which it serves the model; auto: the only one it has")),
     resumable(field("rollout.weights", ValueKind::Text("auto"), "auto", "directory through which it gets the weights, which it sees under the same path; auto: rollout in the run directory")),

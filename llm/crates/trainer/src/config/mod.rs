@@ -31,7 +31,7 @@ pub use error::ConfigError;
 pub use fields::{FIELDS, Field, ValueKind};
 pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
-pub use rollout::{EngineKind, RolloutConfig, rollout_url};
+pub use rollout::{ENGINES, RolloutConfig, rollout_url};
 pub use sections::{
     CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
 };

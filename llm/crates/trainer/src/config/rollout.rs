@@ -6,33 +6,12 @@ use std::time::Duration;
 
 use super::ConfigError;
 
-/// What a server speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineKind {
-    /// vLLM's completions and development endpoints, which `llm-train serve` has as well.
-    Vllm,
-    /// SGLang's own endpoints.
-    Sglang,
-}
-
-impl EngineKind {
-    /// The values of `rollout.engine`.
-    pub const NAMES: [&str; 3] = ["local", "vllm", "sglang"];
-
-    /// The engine of this name; none for `local`.
-    pub fn parse(name: &str) -> Option<EngineKind> {
-        match name {
-            "vllm" => Some(EngineKind::Vllm),
-            "sglang" => Some(EngineKind::Sglang),
-            _ => None,
-        }
-    }
-}
+/// The values of `rollout.engine`: this program, or a server with vLLM's endpoints, which `llm-train serve` has as well.
+pub const ENGINES: [&str; 2] = ["local", "vllm"];
 
 /// A server, and how it is asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RolloutConfig {
-    pub engine: EngineKind,
     /// `http://HOST:PORT`, without a path.
     pub url: String,
     /// The served name; none for the only one there is.
@@ -55,9 +34,10 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<Option<RolloutCo
     let word = |key: &str| values[key].as_str();
     let number = |key: &str| word(key).parse::<f64>().expect("canonical number");
     let whole = |key: &str| word(key).parse::<u64>().expect("canonical whole number");
-    let Some(engine) = EngineKind::parse(word("rollout.engine")) else { return Ok(None) };
+    if word("rollout.engine") == "local" {
+        return Ok(None);
+    }
     Ok(Some(RolloutConfig {
-        engine,
         url: rollout_url(word("rollout.engine"), word("rollout.url"))?,
         model: Some(word("rollout.model")).filter(|w| *w != "auto").map(str::to_owned),
         weights: Some(word("rollout.weights")).filter(|w| *w != "auto").map(PathBuf::from),

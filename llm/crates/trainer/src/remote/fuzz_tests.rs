@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::answer::{Answered, Ask};
 use super::error::EngineError;
 use super::http::value_of;
-use super::{sglang, vllm};
+use super::vllm;
 use crate::fuzzer::fuzz;
 
 const VOCABULARY: usize = 512;
@@ -75,10 +75,4 @@ fn answers_of_vllm() {
         [choice(vec![3, 511], vec![-1.0, -0.5], "stop"), choice(vec![4, 509], vec![-2.0, 0.0], "stop")];
     let seeds = [recorded["response"]["body"].clone(), json!({"choices": short})];
     responses("answer of vLLM", &seeds, vllm::responses);
-}
-
-#[test]
-fn answers_of_sglang() {
-    let one = json!({"meta_info": {"finish_reason": {"type": "stop"}, "output_token_logprobs": [[-1.25, 7, null], [-0.5, 511, null]]}});
-    responses("answer of SGLang", &[json!([one, one])], sglang::responses);
 }

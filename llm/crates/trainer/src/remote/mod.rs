@@ -1,8 +1,8 @@
-//! Responses from a server: vLLM, SGLang, or `llm-train serve`.
+//! Responses from a server: vLLM or `llm-train serve`.
 //!
 //! ```text
 //! weights moved -> checkpoint on disk -> reload on the server -> a known sequence scored and compared     engine, weights, check
-//! prompt ids -> one request with its seed -> token ids, log-probabilities -> checked -> responses          server, vllm, sglang, answer
+//! prompt ids -> one request with its seed -> token ids, log-probabilities -> checked -> responses          server, vllm, answer
 //! ```
 //! Token ids go in and come out; no text is tokenised twice. What a server could get wrong silently is refused by name.
 
@@ -13,10 +13,8 @@ mod error;
 #[cfg(test)]
 mod fuzz_tests;
 mod http;
-mod protocol;
 mod sampler;
 mod server;
-mod sglang;
 #[cfg(test)]
 mod tests;
 pub(crate) mod vllm;

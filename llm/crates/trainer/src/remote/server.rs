@@ -9,9 +9,8 @@ use grpo_lambda_decoder::rollout::{CompletionTest, SampledResponse, SamplingRequ
 use super::answer::{Answered, Ask, Finish, Probe, Probed};
 use super::error::EngineError;
 use super::http::Http;
-use super::protocol::{Protocol, Served};
-use super::{sglang, vllm};
-use crate::config::{EngineKind, RolloutConfig};
+use super::vllm::{Served, Vllm};
+use crate::config::RolloutConfig;
 use crate::run::stop;
 
 /// Between two questions whether a server is there again.
@@ -20,7 +19,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A server with the model it serves.
 pub struct Server {
     http: Http,
-    protocol: Box<dyn Protocol>,
     served: Served,
     settings: RolloutConfig,
     /// Token ids of the model, which end below it.
@@ -34,14 +32,10 @@ impl Server {
     /// When it does not answer, or has no such model.
     pub fn connect(settings: &RolloutConfig, vocabulary: usize) -> Result<Server, EngineError> {
         let http = Http::new(&settings.url, settings.timeout);
-        let protocol: Box<dyn Protocol> = match settings.engine {
-            EngineKind::Vllm => Box::new(vllm::Vllm),
-            EngineKind::Sglang => Box::new(sglang::Sglang),
-        };
-        let served = protocol
+        let served = Vllm
             .served(&http, settings.model.as_deref())
             .map_err(|e| e.at(&format!("rollout.url = {}", settings.url)))?;
-        Ok(Server { http, protocol, served, settings: settings.clone(), vocabulary })
+        Ok(Server { http, served, settings: settings.clone(), vocabulary })
     }
 
     /// The longest prompt with its response, where the server says so.
@@ -59,15 +53,15 @@ impl Server {
     }
 
     pub(super) fn version(&self) -> Result<String, EngineError> {
-        self.protocol.version(&self.http)
+        Vllm.version(&self.http)
     }
 
     pub(super) fn load(&self, directory: &str, version: &str) -> Result<(), EngineError> {
-        self.protocol.load(&self.http, directory, version)
+        Vllm.load(&self.http, directory, version)
     }
 
     pub(super) fn probe(&self, probe: Probe<'_>) -> Result<Probed, EngineError> {
-        self.protocol.probe(&self.http, &self.served, probe)
+        Vllm.probe(&self.http, &self.served, probe)
     }
 
     /// Asks the questions that have no answer yet, several at a time, until one fails. Answers by question, and the failure.
@@ -102,7 +96,7 @@ impl Server {
     }
 
     fn ask_one(&self, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
-        let answers = self.protocol.sample(&self.http, &self.served, ask)?;
+        let answers = Vllm.sample(&self.http, &self.served, ask)?;
         if answers.iter().any(|answer| answer.finish == Finish::Abort) {
             return Err(EngineError::passing(format!(
                 "{}: the server aborted a response",

@@ -14,12 +14,10 @@ use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed};
 use super::check::{Weights, compare};
 use super::error::EngineError;
 use super::http::Http;
-use super::protocol::{Protocol, Served};
 use super::sampler::RemoteSampler;
 use super::server::Server;
-use super::sglang::Sglang;
-use super::vllm::Vllm;
-use crate::config::{EngineKind, RolloutConfig};
+use super::vllm::{Served, Vllm};
+use crate::config::RolloutConfig;
 use http_server::{LoopbackServer, Reply};
 
 #[path = "../../../../tests/llm/common/http.rs"]
@@ -257,25 +255,6 @@ fn a_prompt_is_scored_from_its_second_token_on() {
     assert_eq!((probed.prompt, probed.logps), (expected, vec![-1.5]));
 }
 
-#[test]
-fn sglang_is_asked_for_each_response_with_a_seed_of_its_own() {
-    let one = json!({"text": "x", "meta_info": {"finish_reason": {"type": "stop", "matched": 511},
-        "output_token_logprobs": [[-1.25, 7, null], [-0.5, 511, null]]}});
-    let answer = json!([one, one]).to_string();
-    let server = LoopbackServer::start(move |_| Reply::Answer(200, answer.clone()));
-    let ask = ask(2, 4, &[511]);
-    let found = Sglang.sample(&client(&server), &served(), &ask).unwrap();
-    let response = found[1].clone().checked(&ask, VOCABULARY, None).unwrap();
-    assert_eq!(
-        (response.tokens, response.logps, response.truncated),
-        (vec![7, 511], vec![-1.25, -0.5], false)
-    );
-    let body = server.bodies("/generate").remove(0);
-    assert_eq!(body["input_ids"], json!([P1, P1]));
-    let seeds: Vec<&Value> = (0..2).map(|i| &body["sampling_params"][i]["sampling_seed"]).collect();
-    assert_ne!(seeds[0], seeds[1]);
-}
-
 fn model(seed: u64) -> Decoder<f32> {
     let shape = Config { intermediate_size: 64, ..Config::qwen2(VOCABULARY, 32, 2, 2, 1) };
     let parameters = weights::initialise(&shape, seed, 0.3);
@@ -353,7 +332,6 @@ fn probed_by(own: &Decoder<f32>, asked: &Value) -> Value {
 fn a_model_that_does_not_move_is_compared_and_gives_the_recorded_responses() {
     let own = model(1);
     let settings = |server: &LoopbackServer| RolloutConfig {
-        engine: EngineKind::Vllm,
         url: server.url.clone(),
         model: None,
         weights: None,

@@ -6,9 +6,20 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed};
 use super::error::EngineError;
 use super::http::{Http, SHORT};
-use super::protocol::{Protocol, Served};
 
+/// The endpoints of the server.
 pub(super) struct Vllm;
+
+/// The model that a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Served {
+    /// The name under which it serves the model.
+    pub(super) model: String,
+    /// Its context in tokens. `None` if it does not say.
+    pub(super) context: Option<usize>,
+    /// True for `llm-train serve`, which takes the address of a response's random numbers in place of a seed.
+    pub(super) takes_addresses: bool,
+}
 
 const COMPLETIONS: &str = "/v1/completions";
 /// Who `llm-train serve` says owns its model.
@@ -49,8 +60,9 @@ struct Logprobs {
     token_entropies: Option<Vec<f64>>,
 }
 
-impl Protocol for Vllm {
-    fn served(&self, http: &Http, model: Option<&str>) -> Result<Served, EngineError> {
+impl Vllm {
+    /// The model of this name, or the only one.
+    pub(super) fn served(&self, http: &Http, model: Option<&str>) -> Result<Served, EngineError> {
         http.get("/health")?;
         let models: Models = read(http.get("/v1/models")?)?;
         let names = || models.data.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
@@ -76,7 +88,13 @@ impl Protocol for Vllm {
         })
     }
 
-    fn sample(&self, http: &Http, served: &Served, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+    /// Responses to one prompt.
+    pub(super) fn sample(
+        &self,
+        http: &Http,
+        served: &Served,
+        ask: &Ask<'_>,
+    ) -> Result<Vec<Answered>, EngineError> {
         let mut body = question(served, ask.prompt, ask.limit, ask.temperature);
         let more = json!({
             "n": ask.n,
@@ -95,21 +113,30 @@ impl Protocol for Vllm {
         responses(http.post(COMPLETIONS, Some(&Value::Object(body)), ask.longest_answer())?, ask)
     }
 
-    fn probe(&self, http: &Http, served: &Served, probe: Probe<'_>) -> Result<Probed, EngineError> {
+    /// Scores a known sequence and continues it.
+    pub(super) fn probe(
+        &self,
+        http: &Http,
+        served: &Served,
+        probe: Probe<'_>,
+    ) -> Result<Probed, EngineError> {
         let mut body = question(served, probe.prompt, probe.limit, PROBE_TEMPERATURE);
         extend(&mut body, json!({"n": 1, "top_p": 1.0, "top_k": 0, "seed": 0, "prompt_logprobs": 0}));
         let longest = SHORT + 2048 * (probe.prompt.len() + probe.limit) as u64;
         probed(http.post(COMPLETIONS, Some(&Value::Object(body)), longest)?, probe)
     }
 
-    fn version(&self, http: &Http) -> Result<String, EngineError> {
+    /// The name of the weights that the server has.
+    pub(super) fn version(&self, http: &Http) -> Result<String, EngineError> {
         let info = http.get("/weight_info").map_err(needs_dev_mode)?;
         let version = info.get("weight_version").and_then(Value::as_str).map(str::to_owned);
         version.ok_or_else(|| EngineError::refused(format!("/weight_info has no weight_version: {info}")))
     }
 
+    /// Makes the server read the weights in `directory` and call them `version`.
+    ///
     /// Requests wait from `/pause` to `/resume`; without the reset, cached keys and values would be those of the old weights.
-    fn load(&self, http: &Http, directory: &str, version: &str) -> Result<(), EngineError> {
+    pub(super) fn load(&self, http: &Http, directory: &str, version: &str) -> Result<(), EngineError> {
         http.post("/pause?mode=keep", None, SHORT).map_err(needs_dev_mode)?;
         let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": directory}});
         let loaded = http
