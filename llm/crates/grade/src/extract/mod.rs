@@ -13,61 +13,36 @@ pub use boxes::{BOXED, answer_place};
 
 use boxes::last_box;
 
+use super::rules::named;
+
 /// What a response answers, if it answers anything. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction(Option<String>);
 
-/// Where the answer of a response stands.
-///
-/// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside the place, no
-/// second box, no other language.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Extraction {
-    /// The last balanced `\boxed{}`; a text without one is the answer itself
-    #[default]
-    Auto,
-    /// The last balanced `\boxed{}` and nothing else
-    Boxed,
-    /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` where there is one
-    Tag,
-    /// The last `<answer>...</answer>`, wherever it stands and also where it is not closed
-    LenientTag,
-    /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
-    Any,
-    /// As people write answers, in the reference too: boxes that belong together, tags, `####`, "the answer is" in many languages,
-    /// LaTeX environments, expressions and numbers in prose
-    Free,
+named! {
+    /// A place in a response where its answer stands.
+    ///
+    /// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside the place, no
+    /// second box, no other language.
+    #[derive(Default)]
+    Extraction {
+        /// The last balanced `\boxed{}`; a text without one is the answer itself
+        Auto "auto" (default),
+        /// The last balanced `\boxed{}` and nothing else
+        Boxed "boxed",
+        /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` where there is one
+        Tag "tag",
+        /// The last `<answer>...</answer>`, wherever it stands and also where it is not closed
+        LenientTag "lenient-tag",
+        /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
+        Any "any",
+        /// Every way in which people write answers, in the reference too: boxes that belong together, tags, `####`, "the answer is"
+        /// in many languages, LaTeX environments, expressions and numbers in prose
+        Free "free",
+    }
 }
 
 impl Extraction {
-    /// The name in files and options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Extraction::Auto => "auto",
-            Extraction::Boxed => "boxed",
-            Extraction::Tag => "tag",
-            Extraction::LenientTag => "lenient-tag",
-            Extraction::Any => "any",
-            Extraction::Free => "free",
-        }
-    }
-
-    /// Every way.
-    pub const ALL: [Extraction; 6] = [
-        Extraction::Auto,
-        Extraction::Boxed,
-        Extraction::Tag,
-        Extraction::LenientTag,
-        Extraction::Any,
-        Extraction::Free,
-    ];
-
-    /// The way of this name.
-    pub fn find(name: &str) -> Option<Extraction> {
-        Extraction::ALL.into_iter().find(|way| way.name() == name)
-    }
-
     /// The answer that a reference holds: itself, or what it marks as its answer where that is looked for.
     pub(super) fn reference(self, text: &str) -> String {
         match self {
