@@ -9,7 +9,7 @@ use astro_float_num::{BigFloat, Consts, RoundingMode, Sign};
 use num_bigint::{BigInt, Sign as BigSign};
 use num_rational::BigRational;
 
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
 const RM: RoundingMode = RoundingMode::ToEven;
 /// Largest power of two of a value.
@@ -32,10 +32,6 @@ fn constants<T>(part: impl FnOnce(&mut Consts) -> T) -> Result<T, Reason> {
 
 fn too_large() -> Reason {
     Reason::TooLarge("a value beyond the range of the evaluation".into())
-}
-
-fn undefined<T>(what: &str) -> Result<T, Reason> {
-    Err(Reason::Undefined(what.to_owned()))
 }
 
 /// A value: real where there is no imaginary part.

@@ -7,7 +7,7 @@ use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
 use super::budget::Budget;
 use super::node::{Function, Node, Sign};
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
 /// Most bits of a numerator or denominator.
 const BITS: u64 = 1 << 14;
@@ -44,7 +44,7 @@ pub(super) fn rational(node: &Node, budget: &mut Budget) -> Result<Option<BigRat
                 let Some(value) = rational(factor, budget)? else { return Ok(None) };
                 spend(budget, &product, &value)?;
                 if *divides && value.is_zero() {
-                    return Err(Reason::Undefined("a division by zero".into()));
+                    return undefined("a division by zero");
                 }
                 product = if *divides { product / value } else { product * value };
                 if size(&product) > BITS {
@@ -82,7 +82,7 @@ fn power(
 ) -> Result<Option<BigRational>, Reason> {
     if exponent.is_integer() {
         if base.is_zero() && !exponent.is_positive() {
-            return Err(Reason::Undefined("zero to a power that is not positive".into()));
+            return undefined("zero to a power that is not positive");
         }
         if base.is_one() || base.is_zero() {
             return Ok(Some(base.clone()));
@@ -134,10 +134,6 @@ fn call(function: Function, arguments: &[Node], budget: &mut Budget) -> Result<O
         values.push(value);
     }
     apply(function, &values, budget)
-}
-
-fn undefined<T>(what: &str) -> Result<T, Reason> {
-    Err(Reason::Undefined(what.to_owned()))
 }
 
 /// Largest argument of a factorial or a binomial coefficient that is worked out.

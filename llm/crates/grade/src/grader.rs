@@ -1,4 +1,4 @@
-//! The grader as a whole: where answers are looked for, and by which rules they are compared.
+//! The grader: the place of an answer and the rules of comparison.
 
 use rayon::prelude::*;
 
@@ -7,12 +7,12 @@ use super::gold::{Gold, GoldError};
 use super::rules::Rules;
 use super::verdict::{Reason, Verdict};
 
-/// How answers are found and compared. The default is the strict mode of training: [`Extraction::Auto`] and [`Rules::STRICT`].
+/// A way to find and compare answers. The default is the strict mode of training: [`Extraction::Auto`] and [`Rules::STRICT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grader {
-    /// Where the answer of a response stands; [`Extraction::Free`] looks in references, too.
+    /// The place of the answer in a response; [`Extraction::Free`] looks in references, too.
     pub extraction: Extraction,
-    /// Which spellings count as the same.
+    /// The rules by which spellings count as the same.
     pub rules: Rules,
 }
 
@@ -23,7 +23,7 @@ impl Default for Grader {
 }
 
 impl Grader {
-    /// Answers as people and models write them: [`Extraction::Free`] and [`Rules::LENIENT`].
+    /// The free mode, for answers as people and models write them: [`Extraction::Free`] and [`Rules::LENIENT`].
     pub fn free() -> Grader {
         Grader { extraction: Extraction::Free, rules: Rules::LENIENT }
     }
@@ -31,19 +31,19 @@ impl Grader {
     /// Reads a reference, once for any number of answers: texts of which each is right.
     ///
     /// # Errors
-    /// When there is none, or one is empty.
+    /// Errors if there is none, or one is empty.
     pub fn gold<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Result<Gold, GoldError> {
         let found: Vec<String> = texts.into_iter().map(|text| self.extraction.reference(text)).collect();
         Gold::any_by(found.iter().map(String::as_str), self.rules)
     }
 
-    /// A reference that was read otherwise, as this grader reads it.
+    /// Reads a reference again, by the rules of this grader.
     #[must_use]
     pub fn reference(&self, gold: &Gold) -> Gold {
         gold.read_as(self.extraction, self.rules)
     }
 
-    /// Finds the answer of a response and compares it with the reference, which this grader has read.
+    /// Finds the answer of a response and compares it with a reference that this grader has read.
     pub fn grade(&self, gold: &Gold, response: &str) -> Verdict {
         gold.grade_text(response, self.extraction)
     }
@@ -63,7 +63,7 @@ impl Grader {
         }
     }
 
-    /// Grades pairs of reference and response on all cores; the verdicts stand in the order of the pairs.
+    /// Grades pairs of reference and response on all cores, in order.
     ///
     /// ```
     /// use grpo_lambda_grade::Grader;

@@ -32,7 +32,6 @@ mod fold;
 mod gold;
 mod grader;
 mod inequality;
-mod integer;
 mod interval;
 mod lex;
 mod matrix;

@@ -79,7 +79,7 @@ fn the_reference_solutions_of_math500_answer_their_problems() {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let found = Gold::math(&gold).unwrap().grade(&Prediction::of(text(line, "solution")));
+        let found = Gold::math(&gold).unwrap().grade(&Prediction::boxed(text(line, "solution")));
         assert!(found.is_equal(), "{gold}");
     }
 }
@@ -149,10 +149,10 @@ fn every_way_of_answering_is_found_and_only_where_it_was_asked_for() {
     assert_eq!(read(r"\boxed{1}\\boxed{2}", Any), found("2"));
     let many = format!(r"\boxed{{7}} {}", r"\boxed{ é".repeat(50_000));
     let start = ThreadTime::now();
-    assert_eq!(Prediction::of(&many).answer(), Some("7"));
+    assert_eq!(Prediction::boxed(&many).answer(), Some("7"));
     assert!(start.elapsed() < Duration::from_secs(1));
     let golds = Gold::any_of(["a", r"\frac12"]).unwrap();
-    assert!(golds.grade(&Prediction::of(r"\boxed{0.5}")).is_equal());
+    assert!(golds.grade(&Prediction::boxed(r"\boxed{0.5}")).is_equal());
     assert!(Gold::any_of([]).is_err() && Gold::math("  ").is_err());
 }
 

@@ -57,10 +57,10 @@ impl Prediction {
     ///
     /// ```
     /// use grpo_lambda_grade::Prediction;
-    /// assert_eq!(Prediction::of(r"\boxed{1} so \boxed{\frac{1}{2}}").answer(), Some(r"\frac{1}{2}"));
-    /// assert_eq!(Prediction::of(r"\boxed{1} then \boxed{2").answer(), Some("1"));
+    /// assert_eq!(Prediction::boxed(r"\boxed{1} so \boxed{\frac{1}{2}}").answer(), Some(r"\frac{1}{2}"));
+    /// assert_eq!(Prediction::boxed(r"\boxed{1} then \boxed{2").answer(), Some("1"));
     /// ```
-    pub fn of(response: &str) -> Prediction {
+    pub fn boxed(response: &str) -> Prediction {
         Prediction(last_box(response).map(str::to_owned))
     }
 

@@ -9,7 +9,7 @@ mod word;
 
 use super::node::{Function, Relation};
 use super::rules::{Rule, Rules};
-use super::verdict::Reason;
+use super::verdict::{Reason, unreadable};
 
 pub(super) use number::plain_number;
 
@@ -153,10 +153,6 @@ struct Lexer<'a> {
 /// A part of the input, short enough for a message.
 fn shown(text: &str) -> String {
     text.chars().take(20).collect()
-}
-
-fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
-    Err(Reason::Unreadable(what.into()))
 }
 
 impl<'a> Lexer<'a> {

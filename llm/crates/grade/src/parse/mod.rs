@@ -16,7 +16,7 @@ use super::budget::{Budget, DEPTH};
 use super::lex::{Lexed, Spelling, Token, lex};
 use super::node::{Function, Node, Relation};
 use super::rules::Rules;
-use super::verdict::Reason;
+use super::verdict::{Reason, unreadable};
 
 /// One way to read an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,10 +49,6 @@ struct Parser<'a> {
     /// Whether the lenient rules read.
     wide: bool,
     budget: &'a mut Budget,
-}
-
-fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
-    Err(Reason::Unreadable(what.into()))
 }
 
 /// A token in a message.
