@@ -107,7 +107,7 @@ impl Ball {
         self.error
     }
 
-    /// Whether zero is within the error.
+    /// True if zero is within the error.
     pub(super) fn may_be_zero(&self) -> bool {
         (self.re.is_zero() && self.im.as_ref().is_none_or(BigFloat::is_zero)) || self.size() <= self.error + 2
     }
@@ -120,7 +120,7 @@ impl Ball {
         }
     }
 
-    /// Whether it is a real number below zero, by more than its error.
+    /// True if it is a real number below zero, by more than its error.
     pub(super) fn is_negative(&self) -> Option<bool> {
         self.real().map(|re| re.is_negative() && !self.may_be_zero())
     }

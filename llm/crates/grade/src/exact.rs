@@ -15,7 +15,7 @@ const BITS: u64 = 1 << 14;
 /// The rational number that `node` is; nothing where it is none, or none of bearable size.
 ///
 /// # Errors
-/// When the budget is spent, or the value is undefined.
+/// Errors if the budget is spent, or the value is undefined.
 pub(super) fn rational(node: &Node, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
     budget.spend(1)?;
     Ok(match node {

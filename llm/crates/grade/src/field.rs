@@ -61,7 +61,7 @@ pub(super) enum Value {
 }
 
 impl Point {
-    /// Whether both points lie in the same field.
+    /// True if both points lie in the same field.
     pub(super) fn same_field(self, other: Point) -> bool {
         self.prime == other.prime
     }
@@ -105,7 +105,7 @@ impl Point {
     /// The value of `node` here.
     ///
     /// # Errors
-    /// When the budget is spent, or a constant part is undefined.
+    /// Errors if the budget is spent, or a constant part is undefined.
     pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Value, Reason> {
         budget.spend(1)?;
         Ok(match node {

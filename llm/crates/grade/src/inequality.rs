@@ -83,7 +83,7 @@ fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigR
     (straight && !slope.is_zero()).then(|| (name.clone(), slope, zero))
 }
 
-/// Whether something that is no symbol is spoken of by its range.
+/// True if something that is no symbol is spoken of by its range.
 fn has_range(node: &Node) -> bool {
     match node {
         Node::Call(Function::Abs, _) => true,
@@ -159,7 +159,7 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
     }
 }
 
-/// Whether a node describes a set of reals in a way that a pair in brackets alone does not.
+/// True if a node describes a set of reals in a way that a pair in brackets alone does not.
 pub(super) fn is_described(node: &Node, budget: &mut Budget) -> bool {
     match node {
         Node::Union(_) | Node::Without(..) => true,

@@ -22,7 +22,7 @@ impl Reals {
     /// The set a node describes, if it describes one.
     ///
     /// # Errors
-    /// When the order of its ends cannot be found out.
+    /// Errors if the order of its ends cannot be found out.
     pub(super) fn read(node: &Node, budget: &mut Budget) -> Result<Option<Reals>, Reason> {
         match collect(node, budget)? {
             Some(parts) => Ok(Some(Reals(merged(parts, budget)?))),
@@ -30,7 +30,7 @@ impl Reals {
         }
     }
 
-    /// Whether both are the same set.
+    /// True if both are the same set.
     pub(super) fn same(&self, other: &Reals, budget: &mut Budget) -> Result<bool, Reason> {
         if self.0.len() != other.0.len() {
             return Ok(false);
@@ -146,7 +146,7 @@ fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Int
 /// else they are alternatives.
 ///
 /// # Errors
-/// When both readings leave a part of the line.
+/// Errors if both readings leave a part of the line.
 fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some() || in_reals(first, rest).is_some());
     if items.iter().any(holes) {

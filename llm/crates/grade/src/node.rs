@@ -1,4 +1,4 @@
-//! What an answer reads as: a tree of numbers, symbols, functions and structures.
+//! The tree of an answer: numbers, symbols, functions and structures.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -12,7 +12,7 @@ pub(super) enum Sign {
     MinusPlus,
 }
 
-/// How two sides of a relation stand to each other.
+/// The sign between two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
@@ -77,11 +77,11 @@ pub(super) enum Function {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) value: BigRational,
-    /// Digits after the point, where it was written with one (less the exponent of `1.5e3`).
+    /// Digits after the point, less the exponent of `1.5e3`. `None` without a point.
     pub(super) places: Option<i64>,
     /// Digits from the first that is not zero.
     pub(super) significant: u32,
-    /// Whether dots follow its digits: `0.333...`.
+    /// True if dots follow its digits: `0.333...`.
     pub(super) dots: bool,
 }
 
@@ -101,7 +101,7 @@ pub(super) enum Node {
     Call(Function, Vec<Node>),
     Degrees(Box<Node>),
     Percent(Box<Node>),
-    /// A value with a unit, in canonical spelling; nothing for words that are not a unit.
+    /// A value with a unit, in canonical spelling; `None` for words that are not a unit.
     Unit(Box<Node>, Option<String>),
     /// Digits in a base: `52_8`.
     Numeral(BigInt, u32),
@@ -113,7 +113,7 @@ pub(super) enum Node {
     Set(Vec<Node>),
     /// `a, b` without brackets.
     List(Vec<Node>),
-    /// Inequalities that hold together, or sets of which the common part is meant: `x > 1 and x < 3`, `A \cap B`.
+    /// Inequalities that hold together, or the common part of sets: `x > 1 and x < 3`, `A \cap B`.
     All(Vec<Node>),
     /// `a : b : c`.
     Ratio(Vec<Node>),
@@ -126,7 +126,7 @@ pub(super) enum Node {
     Union(Vec<Node>),
     Without(Box<Node>, Box<Node>),
     Matrix(Vec<Vec<Node>>),
-    /// `a = b`, `a < b <= c`; the label is true where the left side only names what the right side is.
+    /// `a = b`, `a < b <= c`; the label is true if the left side only names the right side.
     Chain(Box<Node>, Vec<(Relation, Node)>, bool),
 }
 
@@ -176,12 +176,12 @@ impl Node {
         }
     }
 
-    /// Whether this or a part of it is so.
+    /// True for a tree in which `found` is true of a node.
     pub(super) fn any(&self, found: &impl Fn(&Node) -> bool) -> bool {
         found(self) || self.children().into_iter().any(|child| child.any(found))
     }
 
-    /// Whether a double sign stands in it.
+    /// True if a double sign stands in it.
     pub(super) fn has_double_sign(&self) -> bool {
         self.any(&|n| match n {
             Node::Sum(terms) => terms.iter().any(|(s, _)| matches!(s, Sign::PlusMinus | Sign::MinusPlus)),
@@ -189,12 +189,12 @@ impl Node {
         })
     }
 
-    /// Whether its value depends on a symbol.
+    /// True if its value depends on a symbol.
     pub(super) fn has_symbols(&self) -> bool {
         self.any(&|n| matches!(n, Node::Symbol(_)))
     }
 
-    /// The same with every part directly below replaced.
+    /// Replaces every part directly below.
     pub(super) fn map(&self, one: &impl Fn(&Node) -> Node) -> Node {
         let all = |list: &[Node]| list.iter().map(one).collect();
         let boxed = |n: &Node| Box::new(one(n));
@@ -224,7 +224,7 @@ impl Node {
         }
     }
 
-    /// The same with every double sign read as its upper or its lower one.
+    /// Reads every double sign as its upper or its lower one.
     pub(super) fn with_signs(&self, upper: bool) -> Node {
         let mut node = self.map(&|n| n.with_signs(upper));
         if let Node::Sum(terms) = &mut node {
@@ -239,7 +239,7 @@ impl Node {
         node
     }
 
-    /// The same with one symbol under another name.
+    /// Renames a symbol.
     pub(super) fn renamed(&self, from: &str, to: &str) -> Node {
         match self {
             Node::Symbol(name) if name == from => Node::Symbol(to.to_owned()),
@@ -247,7 +247,7 @@ impl Node {
         }
     }
 
-    /// The same with a value in place of one symbol.
+    /// Puts a value in place of a symbol.
     pub(super) fn with(&self, name: &str, value: &Node) -> Node {
         match self {
             Node::Symbol(own) if own == name => value.clone(),
@@ -255,25 +255,20 @@ impl Node {
         }
     }
 
-    /// Whether this symbol stands in it.
+    /// True if this symbol stands in it.
     pub(super) fn has_symbol(&self, name: &str) -> bool {
         self.any(&|n| matches!(n, Node::Symbol(s) if s == name))
     }
 
     /// The symbols in it, each once, in order of their names.
     pub(super) fn symbols(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        self.collect_symbols(&mut names);
+        if let Node::Symbol(name) = self {
+            return vec![name.clone()];
+        }
+        let mut names: Vec<String> = self.children().into_iter().flat_map(Node::symbols).collect();
         names.sort();
         names.dedup();
         names
-    }
-
-    fn collect_symbols(&self, names: &mut Vec<String>) {
-        if let Node::Symbol(name) = self {
-            names.push(name.clone());
-        }
-        self.children().into_iter().for_each(|child| child.collect_symbols(names));
     }
 
     /// `self - other`.
@@ -286,28 +281,16 @@ impl Node {
         Node::Sum(vec![(Sign::Minus, Node::Infinity)])
     }
 
-    /// An interval.
+    /// An interval, and for each end true if it belongs to it.
     pub(super) fn interval(low: Node, high: Node, (low_in, high_in): (bool, bool)) -> Node {
         Node::Group(if low_in { '[' } else { '(' }, vec![low, high], if high_in { ']' } else { ')' })
     }
 
-    /// Whether it is a number, a symbol or made of them by arithmetic and functions.
+    /// True if it is a number, a symbol or made of them by arithmetic and functions.
     pub(super) fn is_expression(&self) -> bool {
-        matches!(
-            self,
-            Node::Number(_)
-                | Node::Pi
-                | Node::Euler
-                | Node::Imaginary
-                | Node::Infinity
-                | Node::Symbol(_)
-                | Node::Sum(_)
-                | Node::Product(_)
-                | Node::Power(..)
-                | Node::Call(..)
-                | Node::Degrees(_)
-                | Node::Percent(_)
-        )
+        use Node::*;
+        matches!(self, Number(_) | Pi | Euler | Imaginary | Infinity | Symbol(_))
+            || matches!(self, Sum(_) | Product(_) | Power(..) | Call(..) | Degrees(_) | Percent(_))
     }
 }
 

@@ -46,7 +46,7 @@ impl EvaluationPoint {
     /// The value of `node` here.
     ///
     /// # Errors
-    /// When it has none, or the budget is spent.
+    /// Errors if it has none, or the budget is spent.
     pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Ball, Reason> {
         let p = self.precision;
         budget.spend(p as u64 / 32)?;

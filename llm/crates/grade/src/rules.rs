@@ -1,4 +1,4 @@
-//! The rules by which answers that are spelt differently count as the same, each with a name and a switch.
+//! The rules by which different spellings count as the same, each with a name and a switch.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ named! {
         Solutions "solutions",
         /// `x + y = 5` and `AB = 5` answer 5, and `\sin x = a` answers a.
         NamedValue "named_value",
-        /// What stands behind `\approx` may answer where it is the exact side rounded to the digits written.
+        /// The side behind `\approx` may answer if it is the exact side rounded to the digits written.
         Approximation "approximation",
         /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer to a list of two.
         TupleList "tuple_list",
@@ -127,41 +127,41 @@ impl Rules {
         Rules((1 << (last as u8 + 1)) - 1)
     }
 
-    /// Whether `rule` is among them.
+    /// True if `rule` is among them.
     pub const fn has(self, rule: Rule) -> bool {
         self.0 & (1 << rule as u8) != 0
     }
 
-    /// These and one more.
+    /// Adds a rule.
     #[must_use]
     pub const fn with(self, rule: Rule) -> Rules {
         Rules(self.0 | 1 << rule as u8)
     }
 
-    /// These without one.
+    /// Removes a rule.
     #[must_use]
     pub const fn without(self, rule: Rule) -> Rules {
         Rules(self.0 & !(1 << rule as u8))
     }
 
-    /// These and those.
+    /// The rules in either set.
     #[must_use]
     pub const fn and(self, others: Rules) -> Rules {
         Rules(self.0 | others.0)
     }
 
-    /// These that are not among `others`.
+    /// The rules that are not in `others`.
     #[must_use]
     pub const fn minus(self, others: Rules) -> Rules {
         Rules(self.0 & !others.0)
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// One after the other, in the order of [`Rule::ALL`].
+    /// The rules in the order of [`Rule::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Rule> {
         Rule::ALL.iter().copied().filter(move |rule| self.has(*rule))
     }
@@ -176,7 +176,7 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// When a part names no rule.
+    /// Errors if a part names no rule.
     pub fn parse(text: &str) -> Result<Rules, RulesError> {
         let mut rules = Rules::STRICT;
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -192,7 +192,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The shortest text that [`Rules::parse`] reads as these.
+    /// The shortest text that [`Rules::parse`] reads as this set.
     pub fn spelled(self) -> String {
         let from = |name: &str, base: Rules| {
             let more = self.minus(base).iter().map(|rule| format!(",+{}", rule.name()));

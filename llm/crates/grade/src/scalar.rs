@@ -1,4 +1,4 @@
-//! Whether two expressions have the same value: exactly where that is simple, then at random points of finite fields, then to
+//! True if two expressions have the same value: exactly where that is simple, then at random points of finite fields, then to
 //! many digits.
 
 use num_bigint::BigInt;
@@ -26,10 +26,10 @@ const POINTS: usize = 4;
 /// Digits from which a decimal is read as a rounded value.
 const ROUNDED: u32 = 6;
 
-/// Whether two expressions are the same.
+/// True if two expressions are the same.
 ///
 /// # Errors
-/// When that cannot be found out.
+/// Errors if that cannot be found out.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let (infinite_a, infinite_b) = (infinity(a), infinity(b));
     if infinite_a.is_some() || infinite_b.is_some() {
@@ -74,18 +74,18 @@ struct Decimal {
     /// One unit of the last place.
     unit: BigRational,
     significant: u32,
-    /// Whether dots follow, so that it is cut off and not rounded.
+    /// True if dots follow, so that it is cut off and not rounded.
     dots: bool,
 }
 
 impl Decimal {
-    /// Whether it may stand for a value it rounds to; if so the rule counts as used.
+    /// True if it may stand for a value it rounds to; if so the rule counts as used.
     fn rounds(&self, budget: &mut Budget) -> bool {
         self.significant >= ROUNDED && budget.uses(Rule::SixDigits) || budget.uses(Rule::WrittenPrecision)
     }
 }
 
-/// Whether `node`, a decimal of value `own`, stands for another constant, that is not rational.
+/// True if `node`, a decimal of value `own`, stands for another constant, that is not rational.
 fn near(decimal: &Decimal, own: &BigRational, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
     let p = place.precision;
@@ -109,7 +109,7 @@ fn ellipsis(fits: bool, budget: &mut Budget) -> Result<bool, Reason> {
     Ok(fits)
 }
 
-/// Whether `node`, a decimal of value `own`, stands for `value`: one that rounds to it, or whose first digits it gives.
+/// True if `node`, a decimal of value `own`, stands for `value`: one that rounds to it, or whose first digits it gives.
 fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budget) -> Result<bool, Reason> {
     let Some(decimal) = decimal_of(node) else { return Ok(false) };
     if decimal.dots {
@@ -119,10 +119,10 @@ fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budg
     Ok((own - value).abs() * BigInt::from(2) <= decimal.unit && decimal.rounds(budget))
 }
 
-/// Whether `about` is `exact` rounded, or cut off, at the last digit written.
+/// True if `about` is `exact` rounded, or cut off, at the last digit written.
 ///
 /// # Errors
-/// When the values cannot be found.
+/// Errors if the values cannot be found.
 pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let unit = match (decimal_of(about), about.as_integer()) {
         (Some(decimal), _) => decimal.unit,
@@ -138,10 +138,10 @@ pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result
     Ok(Ball::rational(&unit, p)?.plus(&distance.negated(), p)?.is_negative() == Some(false))
 }
 
-/// Whether `modulus` divides `value`.
+/// True if `modulus` divides `value`.
 ///
 /// # Errors
-/// When a step too many is taken, or the modulus is zero.
+/// Errors if a step too many is taken, or the modulus is zero.
 pub(super) fn divides(modulus: &Node, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let (Some(value), Some(modulus)) = (exact::rational(value, budget)?, exact::rational(modulus, budget)?)
     else {
@@ -276,7 +276,7 @@ fn at_points(
     Err(last.unwrap_or_else(|| Reason::Undefined("no value where it was tried".into())))
 }
 
-/// Whether `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
+/// True if `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
 pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budget) -> Result<bool, Reason> {
     let first: Option<field::Point> = field::points().next();
     // The ratio at one point must be the ratio at every other: a(p) b(q) = a(q) b(p), in one field.
@@ -321,10 +321,10 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
     at_points(&[a, b], budget, differ).map(|different| !different)
 }
 
-/// Whether `a < b`, for constants.
+/// True if `a < b`, for constants.
 ///
 /// # Errors
-/// When one of them is not a real constant.
+/// Errors if one of them is not a real constant.
 pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (infinity(a), infinity(b)) {
         (Some(x), Some(y)) => return Ok(!x && y),

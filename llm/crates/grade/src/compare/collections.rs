@@ -11,7 +11,7 @@ pub(super) fn is_collection(node: &Node) -> bool {
         || (node.is_expression() && node.has_double_sign())
 }
 
-/// Whether lists are the same, place by place. One place that differs decides, whatever cannot be read elsewhere.
+/// True if lists are the same, place by place. One place that differs decides, whatever cannot be read elsewhere.
 pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
     if a.len() != b.len() {
         return Ok(false);
@@ -126,7 +126,7 @@ fn in_tuple(items: &[Node], other: &Node, budget: &mut Budget) -> Result<Option<
     Ok(Some(in_order(items, &values, budget)? && budget.uses(Rule::TupleList)))
 }
 
-/// Whether every member of one has its counterpart in the other; in a set one counterpart may serve several.
+/// True if every member of one has its counterpart in the other; in a set one counterpart may serve several.
 pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget) -> Result<bool, Reason> {
     if as_set {
         return Ok(covered(a, b, budget)? && covered(b, a, budget)?);

@@ -1,4 +1,4 @@
-//! Whether two answers are the same: structures part by part, expressions by value.
+//! True if two answers are the same: structures part by part, expressions by value.
 
 mod collections;
 mod names;
@@ -17,10 +17,10 @@ use super::units::measure;
 use super::verdict::Reason;
 use super::words;
 
-/// Whether two answers are the same. The rules that this took are noted in `budget`, those of ways that led nowhere are not.
+/// True if two answers are the same. The rules that this took are noted in `budget`, those of ways that led nowhere are not.
 ///
 /// # Errors
-/// When that cannot be found out.
+/// Errors if that cannot be found out.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let before = budget.used();
     let found = decide(a, b, budget);

@@ -87,7 +87,7 @@ fn is_point_name(name: &str) -> bool {
         && name[1..].chars().all(|c| c.is_ascii_digit() || c == '_' || c == '\'')
 }
 
-/// Whether a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`, `\sin x`,
+/// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`, `\sin x`,
 /// `\frac{dy}{dx}`, `a : b`.
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
@@ -107,7 +107,7 @@ pub(super) fn names_a_value(left: &Node) -> bool {
     }
 }
 
-/// Whether two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.
+/// True if two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.
 pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let bare = |n: &Node| match n {
         Node::Call(Function::Abs, inner) => inner[0].clone(),

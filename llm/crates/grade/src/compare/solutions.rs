@@ -18,7 +18,7 @@ const DEGREE: usize = 8;
 /// Coefficients from the constant one upwards, the last not zero.
 type Polynomial = Vec<BigRational>;
 
-/// Whether `other` lists the solutions of the equation `chain`; nothing where it is no equation in one unknown.
+/// True if `other` lists the solutions of the equation `chain`; nothing where it is no equation in one unknown.
 pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     let Node::Chain(left, rest, false) = chain else { return Ok(None) };
     let [(Relation::Equal, right)] = &rest[..] else { return Ok(None) };

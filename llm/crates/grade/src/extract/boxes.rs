@@ -90,7 +90,7 @@ pub(super) fn joined(text: &str) -> Option<&str> {
     Some(&text[start..end])
 }
 
-/// Whether the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
+/// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
 pub(super) fn joins(between: &str) -> bool {
     if between.len() > APART || between.contains("\n\n") {
         return false;

@@ -151,7 +151,7 @@ fn statement(rest: &str) -> Option<String> {
     }
 }
 
-/// Whether the text before an environment has said something that the environment goes on to explain.
+/// True if the text before an environment has said something that the environment goes on to explain.
 fn ends_statement(before: &str) -> bool {
     [
         "because",
@@ -260,7 +260,7 @@ fn group_from(text: &str, found: &[Environment], first: usize) -> String {
     out
 }
 
-/// Whether the text between two environments makes them parts of one answer.
+/// True if the text between two environments makes them parts of one answer.
 pub(super) fn joins(between: &str) -> bool {
     if between.len() > 24 || between.contains("\n\n") {
         return false;

@@ -150,7 +150,7 @@ fn kind(word: &str) -> Kind {
     Kind::Word
 }
 
-/// Whether three or more letters follow each other that are neither a function nor a unit.
+/// True if three or more letters follow each other that are neither a function nor a unit.
 fn longest_word(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let known = words::function(word).is_some()
@@ -160,7 +160,7 @@ fn longest_word(text: &str) -> bool {
     })
 }
 
-/// Whether words stand in it that are no mathematics.
+/// True if words stand in it that are no mathematics.
 pub(super) fn is_prose(text: &str) -> bool {
     let mut depth = 0i32;
     pieces(text).iter().any(|piece| {
@@ -244,7 +244,7 @@ fn open_bracket(text: &str) -> bool {
     count(['(', '[']) > count([')', ']'])
 }
 
-/// Whether a run is an answer: it has a digit or a constant, or it gives something a value.
+/// True if a run is an answer: it has a digit or a constant, or it gives something a value.
 fn says_something(run: &str) -> bool {
     run.contains(|c: char| c.is_ascii_digit() || matches!(c, '∞' | 'π' | '½' | '∅' | 'ℝ'))
         || ["\\pi", "\\infty", "\\emptyset", "\\varnothing", "infinity", "\\mathbb"]

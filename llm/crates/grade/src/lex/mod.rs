@@ -1,4 +1,4 @@
-//! From text to tokens: LaTeX, plain text and the usual Unicode signs, in one pass.
+//! The lexer: LaTeX, plain text and the usual Unicode signs, in one pass.
 
 mod command;
 mod number;
@@ -13,10 +13,10 @@ use super::verdict::{Reason, unreadable};
 
 pub(super) use number::plain_number;
 
-/// What the parser reads.
+/// A word or sign for the parser.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and whether dots follow.
+    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots follow.
     Number {
         digits: String,
         repeating: String,
@@ -36,7 +36,7 @@ pub(super) enum Token {
     Choose,
     /// `{a \\over b}`, between its arguments.
     Over,
-    /// `\vec`, `\hat` and the like: the name is kept where it changes what is meant.
+    /// `\hat` and the like, which change the meaning of a symbol.
     Accent(&'static str),
     /// `\text{...}` and plain units.
     Text(String),
@@ -80,37 +80,42 @@ pub(super) enum Token {
     RowsClose,
     Cell,
     RowEnd,
-    /// `\circ`: degrees where it is a power, composition elsewhere.
+    /// `\circ`: degrees as a power, composition elsewhere.
     Circ,
-    /// `\Rightarrow`, `\therefore`: what stands behind it is what is said.
+    /// `\Rightarrow`, `\therefore`: the answer stands behind it.
     Implies,
     /// `\pmod`, `\bmod`, `mod`.
     Modulus,
 }
 
 impl Token {
-    /// Whether it stands between the items of a list.
+    /// True if it stands between the items of a list.
     pub(super) fn separates(&self) -> bool {
         matches!(self, Token::Separator | Token::And | Token::Or)
     }
 }
 
-/// How to read what can be read in several ways.
+/// The choice among several ways to read a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spelling {
     /// `1,234` outside brackets is one number.
     pub(super) thousands: bool,
     /// `3,5` is a decimal, and `1.234` a whole number.
     pub(super) comma: bool,
-    /// Read what only the lenient rules read: words of any script behind numbers, blanks between thousands.
+    /// The lenient readings: words of any script behind numbers, blanks between thousands.
     pub(super) wide: bool,
+}
+
+impl Spelling {
+    pub(super) const STRICT: Spelling = Spelling { thousands: true, comma: false, wide: false };
+    pub(super) const WIDE: Spelling = Spelling { wide: true, ..Spelling::STRICT };
 }
 
 /// The tokens of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
-    /// Whether a comma can be read both as a thousands comma and as a separator.
+    /// True if a comma can be read both as a thousands comma and as a separator.
     pub(super) two_ways: bool,
     /// The rules on which this reading rests.
     pub(super) used: Rules,
@@ -144,9 +149,9 @@ struct Lexer<'a> {
     spelling: Spelling,
     two_ways: bool,
     used: Rules,
-    /// For each open environment, whether its rows are equations.
+    /// The open environments; true for one whose rows are equations.
     environments: Vec<bool>,
-    /// Whether a single brace stands before the next environment.
+    /// True if a single brace stands before the next environment.
     braced_rows: bool,
 }
 
@@ -219,18 +224,10 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the last token ends a value, so that a word behind it can be its unit.
+    /// True if the last token ends a value, so that a word behind it can be its unit.
     fn behind_value(&self) -> bool {
-        matches!(
-            self.tokens.last(),
-            Some(
-                Token::Number { .. }
-                    | Token::BraceClose
-                    | Token::Close(_)
-                    | Token::Degree
-                    | Token::Text(_)
-                    | Token::Percent
-            )
-        )
+        use Token::{BraceClose, Close, Degree, Number, Percent, Text};
+        let last = self.tokens.last();
+        matches!(last, Some(Number { .. } | BraceClose | Close(_) | Degree | Text(_) | Percent))
     }
 }

@@ -8,12 +8,12 @@ pub(crate) fn plain_number(digits: &str) -> Token {
     Token::Number { digits: digits.to_owned(), repeating: String::new(), exponent: 0, dots: false }
 }
 
-/// Digits behind the last group of thousands, or nothing where the text there is no run of groups.
+/// A run of groups of three digits.
 struct Groups<'a> {
     parts: Vec<&'a str>,
-    /// Where the run ends.
+    /// The end of the run.
     end: usize,
-    /// Whether a mark can only part thousands.
+    /// True if a mark can only part thousands.
     sure: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Adds the digits behind the decimal sign; the repeating ones are returned.
+    /// Adds the digits behind the decimal sign and gives the repeating ones.
     fn fraction(&mut self, digits: &mut String) -> String {
         let rest = self.rest();
         let mut mark = 0;
@@ -100,14 +100,13 @@ impl<'a> Lexer<'a> {
         (length > 0 && single && !thousands && self.spelling.comma).then_some(1)
     }
 
-    /// `\overline{3}`, `(3)` behind a decimal, taken.
+    /// Takes the `\overline{3}` behind a decimal.
     fn repeating(&mut self) -> String {
         for (open, close) in
             [("\\overline{", "}"), ("\\bar{", "}"), ("\\dot{", "}"), ("\\overline ", ""), ("\\bar ", "")]
         {
             let Some(inside) = self.rest().strip_prefix(open) else { continue };
-            let length =
-                if close.is_empty() { leading_digits(inside).min(1) } else { leading_digits(inside) };
+            let length = leading_digits(inside).min(if close.is_empty() { 1 } else { usize::MAX });
             if length > 0 && inside[length..].starts_with(close) {
                 self.at += open.len() + length + close.len();
                 return inside[..length].to_owned();
@@ -116,7 +115,7 @@ impl<'a> Lexer<'a> {
         String::new()
     }
 
-    /// Dots behind a decimal, taken.
+    /// Takes dots behind a decimal.
     fn dots(&mut self) -> bool {
         ["...", "…", "\\ldots", "\\dots", "\\cdots"].iter().any(|dots| self.take(dots))
     }
@@ -140,10 +139,8 @@ impl<'a> Lexer<'a> {
         let rest = self.rest().trim_start_matches(' ');
         let after = rest.strip_prefix(['x', 'X']).map(|a| a.trim_start_matches(' '));
         let Some(after) = after.and_then(|a| a.strip_prefix("10^")) else { return 0 };
-        let (inside, braced) = match after.strip_prefix('{') {
-            Some(inside) => (inside, true),
-            None => (after, false),
-        };
+        let braced = after.starts_with('{');
+        let inside = &after[usize::from(braced)..];
         let unsigned = inside.strip_prefix(['-', '+']).unwrap_or(inside);
         let length = leading_digits(unsigned);
         let end = inside.len() - unsigned.len() + length;
@@ -173,13 +170,13 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// Whether these digits stand right behind a number and a comma: they go on with a run of which an earlier part did not fit.
+    /// True if these digits stand right behind a number and a comma: they go on with a run of which an earlier part did not fit.
     fn behind_a_comma(&self, length: usize) -> bool {
         let before = self.text[..self.at - length].strip_suffix(',');
         before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// The whole run must fit: `27,54,108` is a list.
+    /// The groups here. `None` if one does not fit: `27,54,108` is a list.
     fn groups(&self) -> Option<Groups<'a>> {
         let (mut end, mut parts, mut sure) = (self.at, Vec::new(), false);
         loop {
@@ -234,10 +231,9 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a decimal comma with digits stands here.
+/// True if a decimal comma with digits stands here.
 fn decimal_behind(text: &str) -> bool {
-    text.strip_prefix(',').is_some_and(|after| {
-        let length = leading_digits(after);
-        length > 0 && !after[length..].starts_with(',')
-    })
+    let Some(after) = text.strip_prefix(',') else { return false };
+    let length = leading_digits(after);
+    length > 0 && !after[length..].starts_with(',')
 }

@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok(common_unit(matrix::sum(terms, self.budget)?))
     }
 
-    /// Whether a factor begins here without a sign of multiplication.
+    /// True if a factor begins here without a sign of multiplication.
     pub(super) fn at_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Bar) => self.bars == 0,

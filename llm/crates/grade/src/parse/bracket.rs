@@ -70,7 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a square bracket here is the open end of an interval: `[0, 1[`.
+    /// True if a square bracket here is the open end of an interval: `[0, 1[`.
     pub(super) fn closes_backwards(&self) -> bool {
         match self.peek_after(1) {
             None | Some(Token::Union | Token::Intersection | Token::Relation(_)) => true,
@@ -78,7 +78,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a bar or colon parts this set into a symbol and a condition on it.
+    /// True if a bar or colon parts this set into a symbol and a condition on it.
     fn described_set(&self) -> bool {
         let ahead = &self.tokens[self.at..];
         let bar = ahead.iter().take(SUBJECT).position(|t| matches!(t, Token::Bar | Token::Colon));

@@ -43,7 +43,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether `\circ` behind a number without a caret ends it.
+    /// True if `\circ` behind a number without a caret ends it.
     fn degree_sign(&self) -> bool {
         matches!(self.tokens.get(self.at.wrapping_sub(1)), Some(Token::Number { .. }))
             && self.peek_after(1).is_none()

@@ -1,4 +1,4 @@
-//! From tokens to a tree, by recursive descent with a bound on depth and steps.
+//! The parser: recursive descent with a bound on depth and steps.
 
 mod arithmetic;
 mod bracket;
@@ -24,8 +24,15 @@ pub(super) struct Reading {
     pub(super) node: Node,
     /// The rules on which it rests.
     pub(super) rules: Rules,
-    /// Whether a comma could also have been read the other way.
+    /// True if a comma could also have been read the other way.
     pub(super) two_ways: bool,
+}
+
+impl Reading {
+    /// A reading that rests on no rule.
+    pub(super) fn plain(node: Node) -> Reading {
+        Reading { node, rules: Rules::NONE, two_ways: false }
+    }
 }
 
 /// Reads an answer.
@@ -46,7 +53,7 @@ struct Parser<'a> {
     depth: u32,
     /// Open `|`, the next of which closes.
     bars: u32,
-    /// Whether the lenient rules read.
+    /// True if the lenient rules read.
     wide: bool,
     budget: &'a mut Budget,
 }
@@ -63,7 +70,7 @@ fn spelled(token: &Token) -> String {
     }
 }
 
-/// Whether the items are inequalities, memberships and the like, and not values.
+/// True if the items are inequalities, memberships and the like, and not values.
 fn conditions(items: &[Node]) -> bool {
     items.iter().all(|item| match item {
         Node::Chain(_, rest, _) => rest.iter().all(|(r, _)| !matches!(r, Relation::Equal | Relation::About)),
@@ -223,7 +230,7 @@ impl Parser<'_> {
         Ok(Node::Ratio(parts))
     }
 
-    /// Whether these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
+    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
     fn is_label(&self, start: usize, end: usize) -> bool {
         let tokens = &self.tokens[start..end];
         let name =

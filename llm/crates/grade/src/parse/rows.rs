@@ -122,7 +122,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the last row gives the value of a symbol that the rows before it are about.
+/// True if the last row gives the value of a symbol that the rows before it are about.
 fn is_derivation(items: &[Node]) -> bool {
     let Some((Node::Chain(name, _, true), before)) = items.split_last() else { return false };
     let Node::Symbol(name) = &**name else { return false };
@@ -133,6 +133,6 @@ fn is_derivation(items: &[Node]) -> bool {
 /// What was read between two marks of a row.
 struct Cells {
     nodes: Vec<Node>,
-    /// Whether it takes the place of the cell before it.
+    /// True if it takes the place of the cell before it.
     continued: bool,
 }

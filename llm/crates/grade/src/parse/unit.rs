@@ -14,9 +14,9 @@ use crate::verdict::Reason;
 struct Name {
     text: String,
     unknown: bool,
-    /// Whether the next part stands under a fraction bar.
+    /// True if the next part stands under a fraction bar.
     divided: bool,
-    /// Whether the lenient rules read, for which `per` is a fraction bar.
+    /// True if the lenient rules read, for which `per` is a fraction bar.
     wide: bool,
     /// `square` or `cubic` before the unit that it belongs to.
     power: Option<u8>,
