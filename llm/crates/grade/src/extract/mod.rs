@@ -1,4 +1,4 @@
-//! From a response to its final answer, in one pass over the text for each thing looked for.
+//! The final answer of a response, in one pass over the text for each thing looked for.
 
 mod boxes;
 mod clean;
@@ -15,7 +15,7 @@ use boxes::last_box;
 
 use super::rules::named;
 
-/// What a response answers, if it answers anything. Its type keeps it from being swapped with a [`Gold`](super::Gold).
+/// The answer of a response, if it has one. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction(Option<String>);
 
@@ -43,7 +43,7 @@ named! {
 }
 
 impl Extraction {
-    /// The answer that a reference holds: itself, or what it marks as its answer where that is looked for.
+    /// The answer that a reference holds: itself, or the answer that it marks if that is looked for.
     pub(super) fn reference(self, text: &str) -> String {
         match self {
             Extraction::Free => free::reference(text),
@@ -53,7 +53,7 @@ impl Extraction {
 }
 
 impl Prediction {
-    /// Reads the box of a response. A later box that is never closed (a response that was cut off) does not hide an earlier complete one.
+    /// Reads the last box of a response. A later box that is never closed does not hide it.
     ///
     /// ```
     /// use grpo_lambda_grade::Prediction;
@@ -64,7 +64,7 @@ impl Prediction {
         Prediction(last_box(response).map(str::to_owned))
     }
 
-    /// Reads a response the way it was asked to answer.
+    /// Reads the answer at its place in a response.
     ///
     /// ```
     /// use grpo_lambda_grade::{Extraction, Prediction};
@@ -73,14 +73,13 @@ impl Prediction {
     /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
     /// ```
     pub fn extract(response: &str, how: Extraction) -> Prediction {
-        if how == Extraction::Free {
-            return Prediction(free::answer(response));
-        }
+        let box_or_all = |text| last_box(text).unwrap_or(text);
         let found = match how {
-            Extraction::Auto => Some(last_box(response).unwrap_or(response)),
-            Extraction::Boxed | Extraction::Free => last_box(response),
-            Extraction::Tag => strict_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
-            Extraction::LenientTag => lenient_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
+            Extraction::Free => return Prediction(free::answer(response)),
+            Extraction::Auto => Some(box_or_all(response)),
+            Extraction::Boxed => last_box(response),
+            Extraction::Tag => strict_tag(response).map(box_or_all),
+            Extraction::LenientTag => lenient_tag(response).map(box_or_all),
             Extraction::Any => last_box(response)
                 .or_else(|| lenient_tag(response))
                 .or_else(|| after_hashes(response))
@@ -111,7 +110,7 @@ fn after_hashes(text: &str) -> Option<&str> {
     after.lines().next().filter(|line| !line.trim().is_empty())
 }
 
-/// What follows the last "final answer is", or else the last "answer is", up to the end of the sentence.
+/// The text behind the last "final answer is", or else behind the last "answer is", up to the end of the sentence.
 fn after_phrase(text: &str) -> Option<&str> {
     let lower = text.to_ascii_lowercase();
     for phrase in ["final answer is", "answer is", "final answer:", "answer:"] {
