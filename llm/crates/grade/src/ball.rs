@@ -112,7 +112,7 @@ impl Ball {
         (self.re.is_zero() && self.im.as_ref().is_none_or(BigFloat::is_zero)) || self.size() <= self.error + 2
     }
 
-    /// Its real part where its imaginary part is within the error of zero.
+    /// Its real part. `None` if its imaginary part is not within the error of zero.
     fn real(&self) -> Option<&BigFloat> {
         match &self.im {
             Some(im) if magnitude(im) > self.error + 2 => None,
@@ -136,6 +136,10 @@ impl Ball {
         };
         // Rounding is relative to the result, so that cancellation costs nothing beyond the errors of the operands.
         Ball::checked(self.re.add(&other.re, p, RM), im, self.error.max(other.error) + 1, p)
+    }
+
+    pub(super) fn minus(&self, other: &Ball, p: usize) -> Result<Ball, Reason> {
+        self.plus(&other.negated(), p)
     }
 
     pub(super) fn times(&self, other: &Ball, p: usize) -> Result<Ball, Reason> {
@@ -283,7 +287,7 @@ impl Ball {
             let down = self.times(&Ball::i(p), p)?.negated().exp(p)?;
             let half = Ball::float(0.5, p);
             let cos = up.plus(&down, p)?.times(&half, p)?;
-            let sin = up.plus(&down.negated(), p)?.times(&half, p)?.times(&Ball::i(p).negated(), p)?;
+            let sin = up.minus(&down, p)?.times(&half, p)?.times(&Ball::i(p).negated(), p)?;
             return Ok((cos, sin));
         };
         if self.size() > 64 {
@@ -316,7 +320,7 @@ impl Ball {
         Ball::checked(constants(|cc| re.atan(p, RM, cc))?, None, self.error + 1, p)
     }
 
-    /// The whole number it is within its error, and otherwise the next one below.
+    /// The whole number within its error, and true; otherwise the next one below, and false.
     pub(super) fn floor(&self, p: usize) -> Result<(i64, bool), Reason> {
         let Some(re) = self.real() else { return undefined("rounding a complex number") };
         let half = BigFloat::from_f64(0.5, p);
@@ -335,10 +339,7 @@ fn to_i64(x: &BigFloat) -> Option<i64> {
     }
     let (words, _, sign, exponent, _) = x.as_raw_parts()?;
     let top = *words.last()?;
-    let n = match exponent {
-        1..=62 => (top >> (64 - exponent)) as i64,
-        _ => return None,
-    };
+    let n = (1..=62).contains(&exponent).then(|| (top >> (64 - exponent)) as i64)?;
     Some(if sign == Sign::Neg { -n } else { n })
 }
 
@@ -375,38 +376,31 @@ mod tests {
         between(&a.re, &b.re).max(between(&a.imaginary(EXACTLY), &b.imaginary(EXACTLY)))
     }
 
-    /// What a function gives lies within its error of the true value, whatever of the argument's error is used up and however few bits it has; and
-    /// the error is no more than so many bits too large: for a rounded value, and for one that is off.
+    /// Asserts that values of a function lie within their error of the true value, whatever of the argument's error is used up and
+    /// however few bits it has, and that the error is at most so many bits too large: for a rounded value, and for one that is off.
     fn holds(
         name: &str,
         values: &[Value],
         (rounding, room): (i64, i64),
-        of: impl Fn(&Ball, usize) -> Result<Ball, Reason>,
+        value: impl Fn(&Ball, usize) -> Result<Ball, Reason>,
     ) {
-        for &value in values {
-            let truth = of(&exact(value), EXACTLY).unwrap();
-            let rounded = of(&exact(value), 64).unwrap();
-            assert!(distance(&rounded, &truth) <= rounded.error, "{name} {value:?}");
+        for &at in values {
+            let truth = value(&exact(at), EXACTLY).unwrap();
+            let rounded = value(&exact(at), 64).unwrap();
+            assert!(distance(&rounded, &truth) <= rounded.error, "{name} {at:?}");
             let size = truth.size().max(EXACT / 2);
-            assert!(
-                rounded.error - size <= rounding - 64 || truth.re.is_zero(),
-                "{name} {value:?}: {}",
-                rounded.error - size
-            );
+            let off = rounded.error - size;
+            assert!(off <= rounding - 64 || truth.re.is_zero(), "{name} {at:?}: {off}");
             for bits in [12, 40] {
-                let error = exact(value).size() - bits;
+                let error = exact(at).size() - bits;
                 let (mut farthest, mut bound) = (EXACT, EXACT);
                 for by in [(0.95, 0.0), (-0.95, 0.0), (0.0, 0.95), (0.0, -0.95)] {
-                    let found = of(&moved(value, by, error), 200).unwrap();
+                    let found = value(&moved(at, by, error), 200).unwrap();
                     let away = distance(&found, &truth);
-                    assert!(
-                        away <= found.error,
-                        "{name} {value:?} {bits} {by:?}: {away} beyond {}",
-                        found.error
-                    );
+                    assert!(away <= found.error, "{name} {at:?} {bits} {by:?}: {away} beyond {found:?}");
                     (farthest, bound) = (farthest.max(away), bound.max(found.error));
                 }
-                assert!(bound - farthest <= room, "{name} {value:?} {bits}: {bound} for {farthest}");
+                assert!(bound - farthest <= room, "{name} {at:?} {bits}: {bound} for {farthest}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Exact values: rational numbers, as far as an expression has one.
+//! Exact values of expressions that are rational numbers.
 
 use num_bigint::BigInt;
 use num_integer::Integer as _;
@@ -12,7 +12,7 @@ use super::verdict::{Reason, undefined};
 /// Most bits of a numerator or denominator.
 const BITS: u64 = 1 << 14;
 
-/// The rational number that `node` is; nothing where it is none, or none of bearable size.
+/// The rational number that `node` is. `None` if it is none, or none of bearable size.
 ///
 /// # Errors
 /// Errors if the budget is spent, or the value is undefined.
@@ -74,7 +74,7 @@ fn spend(budget: &mut Budget, a: &BigRational, b: &BigRational) -> Result<(), Re
     budget.spend(words * words / 2 + 1)
 }
 
-/// `base^exponent` where it is rational and not too large.
+/// `base^exponent` if it is rational and not too large.
 fn power(
     base: &BigRational,
     exponent: &BigRational,
@@ -112,7 +112,7 @@ fn power(
     }
 }
 
-/// The root of order `order` where it is rational.
+/// The root of order `order` if it is rational.
 fn root(value: &BigRational, order: u32, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
     let words = size(value) / 64 + 1;
     budget.spend(words * words * 8 + 8)?;
@@ -139,7 +139,7 @@ fn call(function: Function, arguments: &[Node], budget: &mut Budget) -> Result<O
 /// Largest argument of a factorial or a binomial coefficient that is worked out.
 const LARGEST: u64 = 1500;
 
-/// A function of rational numbers where its value is rational.
+/// A function of rational numbers if its value is rational.
 pub(super) fn apply(
     function: Function,
     values: &[BigRational],
@@ -236,7 +236,7 @@ mod tests {
         Pow::pow(whole(2), n)
     }
 
-    /// What `work` gives, and the steps that it takes.
+    /// The result of `work`, and the steps that it takes.
     fn with_cost<T>(work: impl FnOnce(&mut Budget) -> T) -> (T, u64) {
         let mut budget = Budget::new(Rules::STRICT);
         let all = budget.left();

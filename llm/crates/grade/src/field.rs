@@ -49,7 +49,7 @@ pub(super) fn hash(name: &str, seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What an expression is at a point.
+/// The value of an expression at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// A value, and the larger degree of numerator and denominator.

@@ -12,7 +12,7 @@ use super::field::{self, Value};
 use super::node::{Function, Node, Number, Sign};
 use super::numeric::{EvaluationPoint, Symbols};
 use super::rules::Rule;
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
 /// Bits of a first look, which proves most differences: the bound on the error holds at any precision.
 const GLANCE: usize = 64;
@@ -69,7 +69,7 @@ fn infinity(node: &Node) -> Option<bool> {
     }
 }
 
-/// How precisely a decimal is written.
+/// The precision of a written decimal.
 struct Decimal {
     /// One unit of the last place.
     unit: BigRational,
@@ -87,21 +87,22 @@ impl Decimal {
 
 /// True if `node`, a decimal of value `own`, stands for another constant, that is not rational.
 fn near(decimal: &Decimal, own: &BigRational, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-    let p = place.precision;
-    let difference = place.value(other, budget)?.plus(&Ball::rational(own, p)?.negated(), p)?;
-    let below = |x: &Ball, bound: &BigRational| {
-        Ok::<bool, Reason>(Ball::rational(bound, p)?.plus(&x.negated(), p)?.is_negative() == Some(false))
-    };
+    let p = PRECISION[0];
+    let difference = EvaluationPoint::constant(p).value(other, budget)?.minus(&Ball::rational(own, p)?, p)?;
     if decimal.dots {
         let outward = if own.is_negative() { difference.negated() } else { difference };
-        let cut = outward.is_negative() == Some(false) && below(&outward, &decimal.unit)?;
+        let cut = outward.is_negative() == Some(false) && within(&outward, &decimal.unit, p)?;
         return ellipsis(cut, budget);
     }
-    Ok(below(&difference.abs(p)?, &(&decimal.unit / BigInt::from(2)))? && decimal.rounds(budget))
+    Ok(within(&difference.abs(p)?, &(&decimal.unit / BigInt::from(2)), p)? && decimal.rounds(budget))
 }
 
-/// What follows where the digits before dots are those of the other value, or are not.
+/// True if `x` is at most `bound`.
+fn within(x: &Ball, bound: &BigRational, p: usize) -> Result<bool, Reason> {
+    Ok(Ball::rational(bound, p)?.minus(x, p)?.is_negative() == Some(false))
+}
+
+/// The verdict on a decimal that ends in dots, whose digits fit the other value or do not.
 fn ellipsis(fits: bool, budget: &mut Budget) -> Result<bool, Reason> {
     if fits && !budget.uses(Rule::Ellipsis) {
         return Err(Reason::Undecided("a decimal that ends in dots".into()));
@@ -132,10 +133,13 @@ pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result
     if exact.has_symbols() || !exact.is_expression() {
         return Ok(false);
     }
-    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-    let p = place.precision;
-    let distance = place.value(exact, budget)?.plus(&place.value(about, budget)?.negated(), p)?.abs(p)?;
-    Ok(Ball::rational(&unit, p)?.plus(&distance.negated(), p)?.is_negative() == Some(false))
+    within(&difference(exact, about, PRECISION[0], budget)?.abs(PRECISION[0])?, &unit, PRECISION[0])
+}
+
+/// `a - b` for constants.
+fn difference(a: &Node, b: &Node, p: usize, budget: &mut Budget) -> Result<Ball, Reason> {
+    let place = EvaluationPoint::constant(p);
+    place.value(a, budget)?.minus(&place.value(b, budget)?, p)
 }
 
 /// True if `modulus` divides `value`.
@@ -148,7 +152,7 @@ pub(super) fn divides(modulus: &Node, value: &Node, budget: &mut Budget) -> Resu
         return Ok(false);
     };
     if modulus.is_zero() {
-        return Err(Reason::Undefined("a remainder modulo zero".into()));
+        return undefined("a remainder modulo zero");
     }
     Ok((value / modulus).is_integer())
 }
@@ -186,7 +190,7 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
     }
 }
 
-/// Decides for rational functions; nothing for anything else.
+/// Compares rational functions. `None` for other expressions.
 fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     let mut agreed = false;
     for point in field::points() {
@@ -198,14 +202,14 @@ fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Re
             (Value::Pole, _) | (_, Value::Pole) => {}
         }
     }
-    if agreed { Ok(Some(true)) } else { Err(Reason::Undefined("a division by zero".into())) }
+    if agreed { Ok(Some(true)) } else { undefined("a division by zero") }
 }
 
 fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     for precision in [GLANCE, PRECISION[0], PRECISION[1]] {
-        let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision };
+        let place = EvaluationPoint::constant(precision);
         let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
-        let difference = x.plus(&y.negated(), precision)?;
+        let difference = x.minus(&y, precision)?;
         if !difference.may_be_zero() {
             return Ok(false);
         }
@@ -218,7 +222,7 @@ fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
 
 /// Compares two expressions with symbols at fixed points of their common domain.
 fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let differ = |x: &Ball, y: &Ball, p| Ok::<bool, Reason>(!x.plus(&y.negated(), p)?.may_be_zero());
+    let differ = |x: &Ball, y: &Ball, p| Ok::<bool, Reason>(!x.minus(y, p)?.may_be_zero());
     let glance = EvaluationPoint { symbols: domain(&[a, b]), seed: 0, precision: GLANCE };
     if let (Ok(x), Ok(y)) = (glance.value(a, budget), glance.value(b, budget))
         && differ(&x, &y, GLANCE)?
@@ -305,8 +309,7 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
         }));
     }
     let place = |seed| EvaluationPoint { symbols: domain(&[a, b]), seed, precision: PRECISION[0] };
-    let base = place(1000);
-    let p = base.precision;
+    let (base, p) = (place(1000), PRECISION[0]);
     let (x, y) = (base.value(a, budget)?, base.value(b, budget)?);
     if x.may_be_zero() || y.may_be_zero() {
         return Ok(x.may_be_zero() && y.may_be_zero());
@@ -316,7 +319,7 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
     }
     let differ = |values: &[Ball], p: usize| {
         let (left, right) = (values[0].times(&y, p)?, values[1].times(&x, p)?);
-        Ok(!left.plus(&right.negated(), p)?.may_be_zero())
+        Ok(!left.minus(&right, p)?.may_be_zero())
     };
     at_points(&[a, b], budget, differ).map(|different| !different)
 }
@@ -332,28 +335,17 @@ pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         (None, Some(y)) => return Ok(y),
         (None, None) => {}
     }
-    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-    let difference = place.value(a, budget)?.plus(&place.value(b, budget)?.negated(), PRECISION[0])?;
-    difference.is_negative().ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
+    difference(a, b, PRECISION[0], budget)?
+        .is_negative()
+        .ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
-    use super::super::lex::Spelling;
-    use super::super::parse::parse;
-    use super::super::rules::Rules;
     use super::*;
-
-    fn budget() -> Budget {
-        Budget::new(Rules::LENIENT)
-    }
-
-    fn read(text: &str) -> Node {
-        let spelling = Spelling { thousands: true, comma: false, wide: false };
-        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
-    }
+    use crate::tests::{budget, read};
 
     fn are_same(a: &str, b: &str) -> Result<bool, Reason> {
         same(&read(a), &read(b), &mut budget())

@@ -1,6 +1,18 @@
-//! Integers as training sees them, references, verdicts and sets of rules.
+//! Integers as training sees them, references, verdicts and sets of rules; helpers of all tests.
 
+use super::budget::Budget;
+use super::lex::Spelling;
+use super::node::Node;
 use super::*;
+
+pub(super) fn budget() -> Budget {
+    Budget::new(Rules::LENIENT)
+}
+
+/// The tree of a text by the strict rules.
+pub(super) fn read(text: &str) -> Node {
+    parse::parse(text, Spelling::STRICT, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
+}
 
 fn verdict(response: &str, gold: &str) -> Verdict {
     let found = Gold::integer(gold).expect("an integer").grade(&Prediction::boxed(response));

@@ -38,7 +38,7 @@ fn members(node: &Node) -> Vec<Node> {
     items.into_iter().flat_map(both).collect()
 }
 
-/// Two of which at least one is a collection.
+/// Compares two of which at least one is a collection.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let Some(found) = special(a, b, budget)? {
         return Ok(found);
@@ -65,7 +65,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     Ok(allowed && matched(&x, &y, braces > 0 || signs, budget)?)
 }
 
-/// What the lenient rules make of collections.
+/// Compares two collections by the lenient rules. `None` if they do not decide.
 fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     if let (Some((k, x)), Some((n, y))) = (names::parameter(a), names::parameter(b))
         && k != n
@@ -154,7 +154,7 @@ fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> 
     Ok(true)
 }
 
-/// Where in `list` a counterpart of `x` stands.
+/// The place of a counterpart of `x` in `list`.
 fn position(x: &Node, list: &[&Node], budget: &mut Budget) -> Result<Option<usize>, Reason> {
     let mut open = None;
     for (i, y) in list.iter().enumerate() {

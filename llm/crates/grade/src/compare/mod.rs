@@ -17,7 +17,7 @@ use super::units::measure;
 use super::verdict::Reason;
 use super::words;
 
-/// True if two answers are the same. The rules that this took are noted in `budget`, those of ways that led nowhere are not.
+/// True if two answers are the same. `budget` notes the rules that this took, not those of ways that led nowhere.
 ///
 /// # Errors
 /// Errors if that cannot be found out.
@@ -65,7 +65,7 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Matrices, points, lists, and what has a value.
+/// Compares matrices, points, lists and expressions.
 fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Matrix(x), Node::Matrix(y)) => {
@@ -100,14 +100,11 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         }
         (point @ Node::Group('(', ..), named @ Node::Product(_))
         | (named @ Node::Product(_), point @ Node::Group('(', ..)) => match names::point(named) {
-            Some(inner) if budget.uses(Rule::PointName) => same(inner, point, budget),
+            Some((_, inner)) if budget.uses(Rule::PointName) => same(inner, point, budget),
             _ => Ok(false),
         },
-        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() && names::point(b).is_some() => {
-            match (names::point(a), names::point(b)) {
-                (Some(x), Some(y)) => Ok(names::of_point(a) == names::of_point(b) && same(x, y, budget)?),
-                _ => Ok(false),
-            }
+        _ if let (Some((m, x)), Some((n, y))) = (names::point(a), names::point(b)) => {
+            Ok(m == n && same(x, y, budget)?)
         }
         _ if a.is_expression() && b.is_expression() => {
             let (x, y) = (names::combinations(a), names::combinations(b));
@@ -124,7 +121,7 @@ fn flat(rows: &[Vec<Node>]) -> Vec<Node> {
     rows.iter().flatten().cloned().collect()
 }
 
-/// A text beside what is none.
+/// Compares a text with an answer that is none.
 fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if words::says_none(text) {
         return Ok(matches!(other, Node::Set(items) if items.is_empty()) && budget.uses(Rule::NoSolution));
@@ -140,7 +137,7 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     }
 }
 
-/// A value with a unit beside one with or without.
+/// Compares a value with a unit and one with or without.
 fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Unit(x, Some(u)), Node::Unit(y, Some(v))) if u != v => {
@@ -175,7 +172,7 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Degrees and percent.
+/// Compares two values of which one has degrees or percent.
 fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Degrees(x), Node::Degrees(y)) | (Node::Percent(x), Node::Percent(y)) => same(x, y, budget),
@@ -245,14 +242,11 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     };
     let (joined_a, joined_b) = (joined(a, b), joined(b, a));
     let (a, b) = (joined_a.as_ref().unwrap_or(a), joined_b.as_ref().unwrap_or(b));
-    let member = |node: &Node| match node {
-        Node::Chain(_, rest, _) => match &rest[..] {
-            [(Relation::In, set)] => Some(set.clone()),
-            _ => None,
-        },
+    let set_of_member = |node: &Node| match node {
+        Node::Chain(_, rest, _) if let [(Relation::In, set)] = &rest[..] => Some(set.clone()),
         _ => None,
     };
-    let (inside_a, inside_b) = (member(a), member(b));
+    let (inside_a, inside_b) = (set_of_member(a), set_of_member(b));
     let (a, b) = (inside_a.as_ref().unwrap_or(a), inside_b.as_ref().unwrap_or(b));
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),

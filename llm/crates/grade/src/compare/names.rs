@@ -2,28 +2,22 @@
 
 use crate::node::{Function, Node, Relation};
 
-/// The coordinates of `A(1, 2)`.
-pub(super) fn point(node: &Node) -> Option<&Node> {
-    match node {
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
-                Some(point)
-            }
-            _ => None,
-        },
+/// The name and the coordinates of `A(1, 2)`.
+pub(super) fn point(node: &Node) -> Option<(&str, &Node)> {
+    let Node::Product(factors) = node else { return None };
+    match &factors[..] {
+        [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
+            Some((name, point))
+        }
         _ => None,
     }
 }
 
 /// `C(10, 3)` as a number of combinations.
 pub(super) fn combinations(node: &Node) -> Option<Node> {
-    match point(node) {
-        Some(Node::Group(_, items, _)) if of_point(node) == Some("C") && items.len() == 2 => items
-            .iter()
-            .all(|n| n.as_integer().is_some())
-            .then(|| Node::Call(Function::Binomial, items.clone())),
-        _ => None,
-    }
+    let Some(("C", Node::Group(_, items, _))) = point(node) else { return None };
+    let whole = items.len() == 2 && items.iter().all(|n| n.as_integer().is_some());
+    whole.then(|| Node::Call(Function::Binomial, items.clone()))
 }
 
 /// A value times letters that are units, such as `9.8 m/s^2`, as a value with its unit.
@@ -34,7 +28,7 @@ pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
     let (value, letters) = factors.split_at(first);
     let value = match value {
         [] => return None,
-        [(false, one)] => one.clone(),
+        [(false, value)] => value.clone(),
         more => Node::Product(more.to_vec()),
     };
     let mut name = String::new();
@@ -68,17 +62,6 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
         _ => return None,
     }
     Some(())
-}
-
-/// The name of such a point.
-pub(super) fn of_point(node: &Node) -> Option<&str> {
-    match node {
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(name)), ..] => Some(name),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// A capital letter, with or without an index or a prime.
@@ -133,7 +116,7 @@ pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
     match node {
         Node::List(items) => {
             for item in items {
-                found.push(one(item)?);
+                found.push(assignment(item)?);
             }
         }
         Node::Chain(left, rest, _) => match (&**left, &rest[..]) {
@@ -159,7 +142,7 @@ pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
 /// `x=1, y=2, x=3, y=4` as the tuples `(1,2), (3,4)`, their entries in the order of the names.
 pub(super) fn tuples(node: &Node) -> Option<Node> {
     let Node::List(items) = node else { return None };
-    let all: Vec<(String, Node)> = items.iter().map(one).collect::<Option<_>>()?;
+    let all: Vec<(String, Node)> = items.iter().map(assignment).collect::<Option<_>>()?;
     let width = all.iter().skip(1).position(|(name, _)| *name == all[0].0)? + 1;
     if width < 2 || !all.len().is_multiple_of(width) {
         return None;
@@ -177,13 +160,11 @@ pub(super) fn tuples(node: &Node) -> Option<Node> {
     Some(Node::List(rows))
 }
 
-fn one(node: &Node) -> Option<(String, Node)> {
+fn assignment(node: &Node) -> Option<(String, Node)> {
     let node = if let Node::Unit(inner, _) = node { inner } else { node };
-    match node {
-        Node::Chain(left, rest, true) => match (&**left, rest.last()) {
-            (Node::Symbol(name), Some((Relation::Equal, value))) => Some((name.clone(), value.clone())),
-            _ => None,
-        },
+    let Node::Chain(left, rest, true) = node else { return None };
+    match (&**left, rest.last()) {
+        (Node::Symbol(name), Some((Relation::Equal, value))) => Some((name.clone(), value.clone())),
         _ => None,
     }
 }
@@ -223,19 +204,7 @@ pub(super) fn parameter(node: &Node) -> Option<(String, Node)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
-    use crate::lex::Spelling;
-    use crate::parse::parse;
-    use crate::rules::Rules;
-
-    fn budget() -> Budget {
-        Budget::new(Rules::LENIENT)
-    }
-
-    fn read(text: &str) -> Node {
-        let spelling = Spelling { thousands: true, comma: false, wide: false };
-        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
-    }
+    use crate::tests::read;
 
     #[test]
     fn points_have_capital_names_and_combinations_two_numbers() {

@@ -18,7 +18,7 @@ const DEGREE: usize = 8;
 /// Coefficients from the constant one upwards, the last not zero.
 type Polynomial = Vec<BigRational>;
 
-/// True if `other` lists the solutions of the equation `chain`; nothing where it is no equation in one unknown.
+/// True if `other` lists the solutions of the equation `chain`. `None` if that is no equation in one unknown.
 pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     let Node::Chain(left, rest, false) = chain else { return Ok(None) };
     let [(Relation::Equal, right)] = &rest[..] else { return Ok(None) };
@@ -49,7 +49,7 @@ pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Op
                 return Ok(Some(false));
             }
         }
-        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+        if !vanishes(&difference, name, value, budget)? {
             return Ok(Some(false));
         }
     }
@@ -65,6 +65,10 @@ fn of_absolute(left: &Node, right: &Node) -> Option<Node> {
     (!right.has_symbols()).then(|| square(&inner[0]).minus(&square(right)))
 }
 
+fn vanishes(difference: &Node, name: &str, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    scalar::same(&difference.with(name, value), &Node::integer(0), budget)
+}
+
 /// Values that satisfy an equation whose solutions nobody counts decide nothing.
 fn uncounted(
     difference: &Node,
@@ -73,7 +77,7 @@ fn uncounted(
     budget: &mut Budget,
 ) -> Result<Option<bool>, Reason> {
     for value in values {
-        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+        if !vanishes(difference, name, value, budget)? {
             return Ok(None);
         }
     }
@@ -112,18 +116,14 @@ fn same_unknown(name: &str, unknown: &str) -> bool {
 
 /// The polynomial that `node` is in its one symbol, by interpolation, checked at further points.
 fn polynomial(node: &Node, name: &str, budget: &mut Budget) -> Result<Option<Polynomial>, Reason> {
-    let at = |x: &BigRational, budget: &mut Budget| match exact::rational(
-        &node.with(name, &Node::exact(x.clone())),
-        budget,
-    ) {
-        Ok(value) => Ok(value),
-        Err(Reason::Undefined(_)) => Ok(None),
-        Err(other) => Err(other),
+    let value_at = |x: &BigRational, budget: &mut Budget| {
+        let found = exact::rational(&node.with(name, &Node::exact(x.clone())), budget);
+        if matches!(found, Err(Reason::Undefined(_))) { Ok(None) } else { found }
     };
     let whole = |n: i64| BigRational::from_integer(BigInt::from(n));
     let mut divided = Vec::new();
     for n in 0..=DEGREE as i64 {
-        let Some(value) = at(&whole(n), budget)? else { return Ok(None) };
+        let Some(value) = value_at(&whole(n), budget)? else { return Ok(None) };
         divided.push(value);
     }
     // Newton's divided differences, in place.
@@ -146,7 +146,7 @@ fn polynomial(node: &Node, name: &str, budget: &mut Budget) -> Result<Option<Pol
     let out = trimmed(out);
     for x in [whole(-3), whole(23), BigRational::new(7.into(), 2.into())] {
         let value = out.iter().rev().fold(BigRational::zero(), |sum, c| sum * &x + c);
-        if at(&x, budget)? != Some(value) {
+        if value_at(&x, budget)? != Some(value) {
             return Ok(None);
         }
     }
@@ -204,11 +204,9 @@ fn real_roots(p: &Polynomial, budget: &mut Budget) -> Result<usize, Reason> {
         sequence.push(rest);
     }
     let changes = |negative_end: bool| {
-        let signs = sequence.iter().filter_map(|p| {
-            let lead = p.last()?;
-            Some(lead.is_negative() ^ (negative_end && p.len() % 2 == 0))
-        });
-        let signs: Vec<bool> = signs.collect();
+        let sign =
+            |p: &Polynomial| Some(p.last()?.is_negative() ^ (negative_end && p.len().is_multiple_of(2)));
+        let signs: Vec<bool> = sequence.iter().filter_map(sign).collect();
         signs.windows(2).filter(|w| w[0] != w[1]).count()
     };
     Ok(changes(true).saturating_sub(changes(false)))

@@ -156,7 +156,7 @@ struct Lexer<'a> {
 }
 
 /// A part of the input, short enough for a message.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(20).collect()
 }
 

@@ -1,14 +1,11 @@
-//! What each sign, command and word reads as.
+//! The tokens of each sign, command and word.
 
+use super::plain_number as number;
 use super::*;
 use Token::*;
 
-const STRICT: Spelling = Spelling { thousands: true, comma: false, wide: false };
-const WIDE: Spelling = Spelling { wide: true, ..STRICT };
-
-fn number(digits: &str) -> Token {
-    plain_number(digits)
-}
+const STRICT: Spelling = Spelling::STRICT;
+const WIDE: Spelling = Spelling::WIDE;
 
 fn symbol(name: &str) -> Token {
     Symbol(name.into())

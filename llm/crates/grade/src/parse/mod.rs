@@ -3,7 +3,6 @@
 mod arithmetic;
 mod bracket;
 mod call;
-mod dots;
 mod factor;
 mod number;
 mod primary;
@@ -12,8 +11,10 @@ mod rows;
 mod tests;
 mod unit;
 
+use bracket::expanded;
+
 use super::budget::{Budget, DEPTH};
-use super::lex::{Lexed, Spelling, Token, lex};
+use super::lex::{Lexed, Spelling, Token, lex, shown};
 use super::node::{Function, Node, Relation};
 use super::rules::Rules;
 use super::verdict::{Reason, unreadable};
@@ -51,7 +52,7 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: u32,
-    /// Open `|`, the next of which closes.
+    /// Open `|`; the next one closes.
     bars: u32,
     /// True if the lenient rules read.
     wide: bool,
@@ -61,9 +62,8 @@ struct Parser<'a> {
 /// A token in a message.
 fn spelled(token: &Token) -> String {
     match token {
-        Token::Number { digits, .. } => format!("the number {}", digits.chars().take(20).collect::<String>()),
-        Token::Symbol(name) => format!("`{}`", name.chars().take(20).collect::<String>()),
-        Token::Text(text) => format!("`{}`", text.chars().take(20).collect::<String>()),
+        Token::Number { digits, .. } => format!("the number {}", shown(digits)),
+        Token::Symbol(text) | Token::Text(text) => format!("`{}`", shown(text)),
         Token::Open(c) | Token::Close(c) => format!("a bracket `{c}`"),
         Token::Relation(_) => "a relation sign".into(),
         other => format!("{other:?}").to_lowercase(),
@@ -115,12 +115,12 @@ impl Parser<'_> {
             0 => unreadable("nothing where a value should be"),
             1 => Ok(items.remove(0)),
             _ if and_only && conditions(&items) => Ok(Node::All(items)),
-            _ => Ok(Node::List(dots::expanded(items))),
+            _ => Ok(Node::List(expanded(items))),
         }
     }
 
     fn items(&mut self) -> Result<Vec<Node>, Reason> {
-        self.joined_items().map(|(items, _)| dots::expanded(items))
+        self.joined_items().map(|(items, _)| expanded(items))
     }
 
     /// The items, and whether each is joined to the next by "and".
@@ -160,7 +160,9 @@ impl Parser<'_> {
 
     /// `a`, `a = b`, `a < b <= c`.
     fn relation(&mut self) -> Result<Node, Reason> {
-        self.leading_relation();
+        // `= 5` says 5, `\approx 5` too.
+        let leading = matches!(self.peek(), Some(Token::Relation(Relation::Equal | Relation::About)));
+        self.at += usize::from(self.wide && leading);
         let start = self.at;
         let first = self.ratio()?;
         let mut label = self.is_label(start, self.at);
@@ -171,22 +173,12 @@ impl Parser<'_> {
             rest.push((Relation::Equal, self.ratio()?));
             label = true;
         }
-        while let Some(Token::Relation(relation)) = self.peek() {
-            let relation = *relation;
+        while let Some(&Token::Relation(relation)) = self.peek() {
             self.at += 1;
             rest.push((relation, self.ratio()?));
         }
         let node = if rest.is_empty() { first } else { Node::Chain(Box::new(first), rest, label) };
         self.modulus(node)
-    }
-
-    /// `= 5` says 5, `\approx 5` too.
-    fn leading_relation(&mut self) {
-        if self.wide
-            && let Some(Token::Relation(Relation::Equal | Relation::About)) = self.peek()
-        {
-            self.at += 1;
-        }
     }
 
     /// `3 \pmod 7`, `x \equiv 3 (mod 7)`.

@@ -1,4 +1,4 @@
-//! Numbers, symbols and what stands by itself.
+//! Numbers, symbols and other values that stand alone.
 
 use super::number::number;
 use super::{Parser, spelled, unreadable};
@@ -64,18 +64,16 @@ impl Parser<'_> {
         let start = self.at;
         if self.take(&Token::Caret) {
             let braced = self.take(&Token::BraceOpen);
-            let sign = self.peek().cloned();
+            let half = match self.peek() {
+                Some(Token::Plus) => Some((Node::integer(0), Node::Infinity)),
+                Some(Token::Minus) => Some((Node::minus_infinity(), Node::integer(0))),
+                _ => None,
+            };
             self.at += 1;
-            let closed = !braced || self.take(&Token::BraceClose);
-            match sign {
-                Some(Token::Plus) if closed => {
-                    return Node::interval(Node::integer(0), Node::Infinity, (false, false));
-                }
-                Some(Token::Minus) if closed => {
-                    return Node::interval(Node::minus_infinity(), Node::integer(0), (false, false));
-                }
-                _ => self.at = start,
+            if let Some((low, high)) = half.filter(|_| !braced || self.take(&Token::BraceClose)) {
+                return Node::interval(low, high, (false, false));
             }
+            self.at = start;
         }
         Node::interval(Node::minus_infinity(), Node::Infinity, (false, false))
     }

@@ -1,32 +1,18 @@
-//! What each construction reads as: the same as another spelling, a tree written out, or nothing.
+//! The tree of each construction: that of another spelling, one written out, or none.
 
 use super::*;
 use crate::node::Sign;
-use crate::rules::Rules;
+use crate::tests::{budget, read as strict};
 
-const STRICT: Spelling = Spelling { thousands: true, comma: false, wide: false };
+const STRICT: Spelling = Spelling::STRICT;
+const WIDE: Spelling = Spelling::WIDE;
 
 fn read(text: &str, spelling: Spelling) -> Result<Node, Reason> {
-    parse(text, spelling, &mut Budget::new(Rules::LENIENT)).map(|reading| reading.node)
-}
-
-fn strict(text: &str) -> Node {
-    read(text, STRICT).unwrap_or_else(|e| panic!("{text}: {e}"))
+    parse(text, spelling, &mut budget()).map(|reading| reading.node)
 }
 
 fn wide(text: &str) -> Node {
-    read(text, Spelling { wide: true, ..STRICT }).unwrap_or_else(|e| panic!("{text}: {e}"))
-}
-
-fn refused(text: &str, why: &str) {
-    let found = read(text, STRICT).expect_err(text).to_string();
-    assert!(found.contains(why), "{text}: {found}");
-}
-
-fn same(pairs: &[(&str, &str)]) {
-    for (one, other) in pairs {
-        assert_eq!(strict(one), strict(other), "{one} and {other}");
-    }
+    read(text, WIDE).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 fn n(value: i64) -> Node {
@@ -39,7 +25,7 @@ fn unit(value: Node, name: &str) -> Node {
 
 #[test]
 fn two_spellings_of_one_tree() {
-    same(&[
+    for (one, other) in [
         ("2|x|", "2 \\cdot |x|"),
         ("|x||y|", "|x| \\cdot |y|"),
         ("(2)\\frac12", "2 \\cdot \\frac12"),
@@ -77,7 +63,9 @@ fn two_spellings_of_one_tree() {
         ("\\begin{aligned}x+1&=3\\\\x&=2\\end{aligned}", "x=2"),
         ("\\begin{aligned}y+1&=3\\\\x&=2\\end{aligned}", "y+1=3,x=2"),
         ("\\begin{aligned}x&=1\\\\x&=2\\end{aligned}", "x=1,x=2"),
-    ]);
+    ] {
+        assert_eq!(strict(one), strict(other), "{one} and {other}");
+    }
 }
 
 #[test]
@@ -146,7 +134,8 @@ fn what_cannot_be_read_is_named() {
         ("3\\text{ hours }20\\text{ minutes}", "the number 20 is not expected there"),
         ("10^{}", "empty braces"),
     ] {
-        refused(text, why);
+        let found = read(text, STRICT).expect_err(text).to_string();
+        assert!(found.contains(why), "{text}: {found}");
     }
 }
 
@@ -156,16 +145,12 @@ fn the_lenient_rules_read_endings_and_units_in_words() {
     assert_eq!(wide("21^{\\text{st}}"), ordinal(21));
     assert_eq!(wide("x+21^{\\text{st}}"), Node::Unit(Box::new(strict("x+21")), None));
     assert_eq!(wide("3^{rd}"), ordinal(3));
-    for (text, spelling) in [
-        ("21^{\\text{st}}", STRICT),
-        ("3^{rd}", STRICT),
-        ("5^{\\text{ab}}", Spelling { wide: true, ..STRICT }),
-    ] {
+    for (text, spelling) in [("21^{\\text{st}}", STRICT), ("3^{rd}", STRICT), ("5^{\\text{ab}}", WIDE)] {
         assert!(matches!(read(text, spelling), Ok(Node::Power(..))), "{text}");
     }
     assert_eq!(wide("x+10^{}"), wide("x+10"));
     assert_eq!(wide("{2^{n}}"), wide("2^n"));
-    assert!(read("2^}", Spelling { wide: true, ..STRICT }).is_err());
+    assert!(read("2^}", WIDE).is_err());
 
     assert_eq!(wide("5\\text{ cm and m}"), unit(n(5), "cm m"));
     assert_eq!(strict("5\\text{ cm and m}"), Node::Unit(Box::new(n(5)), None));
@@ -173,7 +158,7 @@ fn the_lenient_rules_read_endings_and_units_in_words() {
     let time = wide("3 hours 20 minutes");
     assert!(matches!(&time, Node::Unit(sum, Some(_)) if matches!(**sum, Node::Sum(_))), "{time:?}");
     assert_eq!(wide("3 hours and 20 minutes"), time);
-    assert!(read("3 hours 4 hours", Spelling { wide: true, ..STRICT }).is_err());
+    assert!(read("3 hours 4 hours", WIDE).is_err());
 }
 
 #[test]
