@@ -232,8 +232,8 @@ mod tests {
     }
 
     fn are_same(a: &str, b: &str) -> bool {
-        let of = |text: &str| set(text).unwrap().unwrap_or_else(|| panic!("{text} is no set"));
-        of(a).same(&of(b), &mut budget()).unwrap()
+        let [a, b] = [a, b].map(|text| set(text).unwrap().unwrap_or_else(|| panic!("{text} is no set")));
+        a.same(&b, &mut budget()).unwrap()
     }
 
     #[test]

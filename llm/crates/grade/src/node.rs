@@ -239,6 +239,15 @@ impl Node {
         node
     }
 
+    /// The values of double signs, or the tree itself.
+    pub(super) fn of_both_signs(&self) -> Vec<Node> {
+        if self.has_double_sign() {
+            vec![self.with_signs(true), self.with_signs(false)]
+        } else {
+            vec![self.clone()]
+        }
+    }
+
     /// Renames a symbol.
     pub(super) fn renamed(&self, from: &str, to: &str) -> Node {
         match self {

@@ -389,15 +389,12 @@ mod tests {
     #[test]
     fn a_value_is_about_another_that_rounds_to_it() {
         let about = |about: &str, exact: &str| rounded(&read(about), &read(exact), &mut budget());
-        assert_eq!((about("3.14", "\\pi"), about("3.15", "\\pi")), (Ok(true), Ok(true)));
-        assert_eq!(
-            (about("3.16", "\\pi"), about("3", "\\pi"), about("5", "\\pi")),
-            (Ok(false), Ok(true), Ok(false))
-        );
-        assert_eq!(
-            (about("x", "\\pi"), about("3", "x"), about("3", "(1,2)")),
-            (Ok(false), Ok(false), Ok(false))
-        );
+        for value in ["3.14", "3.15", "3"] {
+            assert_eq!(about(value, "\\pi"), Ok(true), "{value}");
+        }
+        for (value, exact) in [("3.16", "\\pi"), ("5", "\\pi"), ("x", "\\pi"), ("3", "x"), ("3", "(1,2)")] {
+            assert_eq!(about(value, exact), Ok(false), "{value} {exact}");
+        }
     }
 
     #[test]
@@ -414,36 +411,40 @@ mod tests {
 
     #[test]
     fn multiples_are_told_from_other_functions_and_from_zero() {
-        let of = |a: &str, b: &str, positive| proportional(&read(a), &read(b), positive, &mut budget());
-        let zero = "x-x";
-        for positive in [false, true] {
-            assert_eq!(of("x", "2x", positive), Ok(true));
-            assert_eq!(of("x", "x^2", positive), Ok(false));
-            assert_eq!(of("\\sin x", "3 \\sin x", positive), Ok(true));
-            assert_eq!(of("\\sin x", "\\sin 2x", positive), Ok(false));
-            assert_eq!(
-                (of(zero, zero, positive), of(zero, "x", positive), of("x", zero, positive)),
-                (Ok(true), Ok(false), Ok(false))
-            );
-            let nothing = "\\sin x - \\sin x";
-            assert_eq!(
-                (of(nothing, "\\sin x", positive), of("\\sin x", nothing, positive)),
-                (Ok(false), Ok(false))
-            );
+        let multiple = |a: &str, b: &str, positive| proportional(&read(a), &read(b), positive, &mut budget());
+        let (sine, nothing) = ("\\sin x", "\\sin x - \\sin x");
+        for (a, b, expected) in [
+            ("x", "2x", true),
+            ("x", "x^2", false),
+            (sine, "3 \\sin x", true),
+            (sine, "\\sin 2x", false),
+            ("x-x", "x-x", true),
+            ("x-x", "x", false),
+            ("x", "x-x", false),
+            (nothing, sine, false),
+            (sine, nothing, false),
+        ] {
+            for positive in [false, true] {
+                assert_eq!(multiple(a, b, positive), Ok(expected), "{a} {b}");
+            }
         }
-        assert_eq!((of("x", "-2x", false), of("x", "-2x", true)), (Ok(true), Ok(false)));
-        assert_eq!(
-            (of("\\sin x", "-\\sin x", false), of("\\sin x", "-\\sin x", true)),
-            (Ok(true), Ok(false))
-        );
+        for (a, b) in [("x", "-2x"), (sine, "-\\sin x")] {
+            assert_eq!((multiple(a, b, false), multiple(a, b, true)), (Ok(true), Ok(false)), "{a} {b}");
+        }
     }
 
     #[test]
     fn infinities_have_their_place_in_the_order() {
-        let of = |a: &str, b: &str| less(&read(a), &read(b), &mut budget()).unwrap();
+        let is_less = |a: &str, b: &str| less(&read(a), &read(b), &mut budget()).unwrap();
         let [low, high] = ["-\\infty", "\\infty"];
-        assert_eq!([of(low, high), of(high, low), of(low, low), of(high, high)], [true, false, false, false]);
-        assert_eq!([of(low, "3"), of("3", low), of("3", high), of(high, "3")], [true, false, true, false]);
-        assert_eq!([of("3", "\\pi"), of("\\pi", "3"), of("3", "3")], [true, false, false]);
+        assert_eq!(
+            [is_less(low, high), is_less(high, low), is_less(low, low), is_less(high, high)],
+            [true, false, false, false]
+        );
+        assert_eq!(
+            [is_less(low, "3"), is_less("3", low), is_less("3", high), is_less(high, "3")],
+            [true, false, true, false]
+        );
+        assert_eq!([is_less("3", "\\pi"), is_less("\\pi", "3"), is_less("3", "3")], [true, false, false]);
     }
 }

@@ -29,13 +29,12 @@ pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bo
 
 /// The members of a list or set, each double sign as two.
 fn members(node: &Node) -> Vec<Node> {
-    let items = match node {
-        Node::List(items) | Node::Set(items) | Node::All(items) => items.clone(),
-        other => vec![other.clone()],
-    };
-    let both =
-        |n: Node| if n.has_double_sign() { vec![n.with_signs(true), n.with_signs(false)] } else { vec![n] };
-    items.into_iter().flat_map(both).collect()
+    match node {
+        Node::List(items) | Node::Set(items) | Node::All(items) => {
+            items.iter().flat_map(Node::of_both_signs).collect()
+        }
+        other => other.of_both_signs(),
+    }
 }
 
 /// Compares two of which at least one is a collection.

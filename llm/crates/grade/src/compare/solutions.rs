@@ -100,11 +100,7 @@ fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
             _ => None,
         },
         Node::Unit(inner, None) => values(inner, symbols),
-        value if value.is_expression() && !value.has_symbols() => Some(if value.has_double_sign() {
-            vec![value.with_signs(true), value.with_signs(false)]
-        } else {
-            vec![value.clone()]
-        }),
+        value if value.is_expression() && !value.has_symbols() => Some(value.of_both_signs()),
         _ => None,
     }
 }

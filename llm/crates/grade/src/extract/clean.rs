@@ -23,7 +23,7 @@ pub(super) fn cleaned(text: &str) -> String {
     without_emphasis(&boxed)
 }
 
-pub(super) fn has_doubled_backslashes(text: &str) -> bool {
+fn has_doubled_backslashes(text: &str) -> bool {
     let mut doubled = false;
     let mut at = 0;
     while let Some(found) = text[at..].find('\\') {

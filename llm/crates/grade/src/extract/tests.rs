@@ -5,7 +5,7 @@ use super::clean::cleaned;
 use super::environments::environments;
 use super::phrases::{ANSWER, announced};
 use super::prose::{balanced, is_prose, runs};
-use super::{Extraction, Prediction, boxes, clean, free};
+use super::{Extraction, Prediction, boxes, free};
 
 fn plain(text: &str) -> Vec<&str> {
     runs(text, false).into_iter().map(|place| &text[place]).collect()
@@ -205,8 +205,6 @@ fn escapes_emphasis_and_other_boxes_are_taken_out() {
     ] {
         assert_eq!(cleaned(text), wanted, "{text}");
     }
-    assert!(clean::has_doubled_backslashes(r"\\frac12 \$"));
-    assert!(!clean::has_doubled_backslashes(r"\\frac12 \pi") && !clean::has_doubled_backslashes(r"e^\\2"));
 }
 
 #[test]

@@ -27,6 +27,14 @@ fn leading_digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
+/// A signed number of one to six digits, and its length.
+fn exponent(text: &str) -> Option<(i64, usize)> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let length =
+        text.len() - unsigned.len() + Some(leading_digits(unsigned)).filter(|n| (1..=6).contains(n))?;
+    Some((text[..length].trim_start_matches('+').parse().unwrap_or(0), length))
+}
+
 impl<'a> Lexer<'a> {
     fn digits(&mut self) -> &'a str {
         self.take_while(|c| c.is_ascii_digit())
@@ -122,16 +130,9 @@ impl<'a> Lexer<'a> {
 
     /// The `e3` of `1.5e3`, and 0 where there is none.
     fn power_of_ten(&mut self) -> i64 {
-        let rest = self.rest();
-        let Some(after) = rest.strip_prefix(['e', 'E']) else { return 0 };
-        let unsigned = after.strip_prefix(['+', '-']).unwrap_or(after);
-        let length = leading_digits(unsigned);
-        if length == 0 || length > 6 {
-            return 0;
-        }
-        let end = after.len() - unsigned.len() + length;
-        self.at += 1 + end;
-        after[..end].trim_start_matches('+').parse().unwrap_or(0)
+        let Some((value, length)) = self.rest().strip_prefix(['e', 'E']).and_then(exponent) else { return 0 };
+        self.at += 1 + length;
+        value
     }
 
     /// The `x 10^3` of `1.5 x 10^3`, where the letter can only be a sign of multiplication.
@@ -141,15 +142,13 @@ impl<'a> Lexer<'a> {
         let Some(after) = after.and_then(|a| a.strip_prefix("10^")) else { return 0 };
         let braced = after.starts_with('{');
         let inside = &after[usize::from(braced)..];
-        let unsigned = inside.strip_prefix(['-', '+']).unwrap_or(inside);
-        let length = leading_digits(unsigned);
-        let end = inside.len() - unsigned.len() + length;
-        if length == 0 || length > 6 || (braced && !inside[end..].starts_with('}')) {
-            return 0;
+        match exponent(inside) {
+            Some((value, length)) if !braced || inside[length..].starts_with('}') => {
+                self.at = self.text.len() - inside.len() + length + usize::from(braced);
+                value
+            }
+            _ => 0,
         }
-        let value = inside[..end].trim_start_matches('+').parse().unwrap_or(0);
-        self.at = self.text.len() - inside.len() + end + usize::from(braced);
-        value
     }
 
     /// Adds the groups of three digits that follow behind thousands commas or thin spaces.

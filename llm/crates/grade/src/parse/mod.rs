@@ -235,25 +235,24 @@ impl Parser<'_> {
                     Token::Number { .. } | Token::BraceOpen | Token::BraceClose | Token::Underscore
                 )
         };
+        let arguments = |tokens: &[Token]| match tokens {
+            [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
+            _ => false,
+        };
         let [first, rest @ ..] = tokens else { return false };
-        if let (Token::Open('('), [middle @ .., Token::Close(')')]) = (first, rest) {
-            return middle.iter().all(inside) && middle.iter().any(name);
+        if *first == Token::Open('(') {
+            return arguments(tokens) && rest.iter().any(name);
         }
         if !name(first) && !matches!(first, Token::Function(Function::Max | Function::Min)) {
             return false;
         }
         match rest {
             [] => true,
-            [Token::Prime, more @ ..] if more.len() != 1 => {
-                more.is_empty()
-                    || matches!(more, [Token::Open('('), middle @ .., Token::Close(')')] if middle.iter().all(inside))
-            }
-            [Token::Prime, Token::Prime] => true,
+            [Token::Prime, more @ ..] => more.is_empty() || more == [Token::Prime] || arguments(more),
             [Token::Underscore, index @ ..] => {
                 let braced = matches!(index, [Token::BraceOpen, .., Token::BraceClose]);
                 braced && !index[1..index.len() - 1].contains(&Token::BraceClose) || index.len() == 1
             }
-            [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
             // `f^{-1}(x)`
             [
                 Token::Caret,
@@ -261,11 +260,9 @@ impl Parser<'_> {
                 Token::Minus,
                 Token::Number { .. },
                 Token::BraceClose,
-                Token::Open('('),
-                middle @ ..,
-                Token::Close(')'),
-            ] => middle.iter().all(inside),
-            _ => false,
+                more @ ..,
+            ] => arguments(more),
+            _ => arguments(rest),
         }
     }
 
@@ -278,17 +275,16 @@ impl Parser<'_> {
         loop {
             if self.take(&Token::Union) {
                 parts.push(self.nested(Self::sum)?);
-            } else if self.take(&Token::Intersection) {
-                let right = self.nested(Self::sum)?;
-                let left = joined(&mut parts);
-                parts.push(Node::All(vec![left, right]));
-            } else if self.take(&Token::Without) {
-                let right = self.nested(Self::sum)?;
-                let left = joined(&mut parts);
-                parts.push(Node::Without(Box::new(left), Box::new(right)));
-            } else {
-                return Ok(joined(&mut parts));
+                continue;
             }
+            let left = joined(&mut parts);
+            parts.push(if self.take(&Token::Intersection) {
+                Node::All(vec![left, self.nested(Self::sum)?])
+            } else if self.take(&Token::Without) {
+                Node::Without(Box::new(left), Box::new(self.nested(Self::sum)?))
+            } else {
+                return Ok(left);
+            });
         }
     }
 }
