@@ -160,8 +160,9 @@ impl Answer {
     }
 
     fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
-        if self.ways(rules, lenient).next().is_some() && other.ways(rules, lenient).next().is_some() {
-            return any_same(|| self.ways(rules, lenient), || other.ways(rules, lenient), rules);
+        let [own, others] = [self, other].map(|answer| answer.ways(rules, lenient));
+        if !own.is_empty() && !others.is_empty() {
+            return any_same(&own, &others, rules);
         }
         // A text is no number, whatever it says.
         if self.words.is_some() || other.words.is_some() {
@@ -172,24 +173,20 @@ impl Answer {
     }
 
     /// The readings that rest on these rules only.
-    fn ways(&self, rules: Rules, lenient: bool) -> impl Iterator<Item = &Reading> {
-        let more = self.more.iter().filter(move |_| lenient);
-        self.readings.iter().flatten().chain(more).filter(move |r| r.rules.minus(rules).is_empty())
+    fn ways(&self, rules: Rules, lenient: bool) -> Vec<&Reading> {
+        let more = self.more.iter().filter(|_| lenient);
+        self.readings.iter().flatten().chain(more).filter(|r| r.rules.minus(rules).is_empty()).collect()
     }
 }
 
 /// True if any reading of one is the same as any of the other.
-fn any_same<'a, A, B>(own: impl Fn() -> A, others: impl Fn() -> B, rules: Rules) -> Verdict
-where
-    A: Iterator<Item = &'a Reading>,
-    B: Iterator<Item = &'a Reading>,
-{
+fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules) -> Verdict {
     let mut budget = Budget::new(rules);
     let mut open = None;
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
-    let listed = own().next().is_some_and(|first| matches!(first.node, Node::List(_)));
-    for x in own().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
-        for y in others() {
+    let listed = own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
+    for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
+        for y in others {
             budget.forget(x.rules.and(y.rules));
             match compare::same(&x.node, &y.node, &mut budget) {
                 Ok(true) => return Verdict::decided(true, budget.used()),

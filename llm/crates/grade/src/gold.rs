@@ -66,11 +66,10 @@ impl Gold {
         Gold::any_by(texts, Rules::STRICT)
     }
 
-    /// Reference answers of any kind, each of them right, compared by these rules.
-    ///
-    /// # Errors
-    /// Errors if there are none, or one is empty.
-    pub fn any_by<'a>(texts: impl IntoIterator<Item = &'a str>, rules: Rules) -> Result<Gold, GoldError> {
+    pub(super) fn any_by<'a>(
+        texts: impl IntoIterator<Item = &'a str>,
+        rules: Rules,
+    ) -> Result<Gold, GoldError> {
         let read = |text: &str| (text.trim().to_owned(), Answer::read_by(text, rules));
         let golds: Vec<_> = texts.into_iter().map(read).collect();
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {

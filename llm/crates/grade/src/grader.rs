@@ -53,8 +53,7 @@ impl Grader {
     /// ```
     /// use grpo_lambda_grade::Grader;
     /// let verdict = Grader::free().grade_text(r"$x = \frac{3}{4}$", "Somit lautet die Antwort 0,75.");
-    /// assert!(verdict.is_equal());
-    /// assert_eq!(verdict.extracted.as_deref(), Some("0,75"));
+    /// assert_eq!((verdict.is_equal(), verdict.extracted.as_deref()), (true, Some("0,75")));
     /// ```
     pub fn grade_text(&self, gold: &str, response: &str) -> Verdict {
         match self.gold([gold]) {
@@ -64,25 +63,12 @@ impl Grader {
     }
 
     /// Grades pairs of reference and response on all cores, in order.
-    ///
-    /// ```
-    /// use grpo_lambda_grade::Grader;
-    /// let verdicts = Grader::default().grade_all(&[("1/2", "0.5"), ("2", r"\\boxed{3}")]);
-    /// assert_eq!(verdicts.iter().map(|v| v.equal).collect::<Vec<_>>(), [Some(true), Some(false)]);
-    /// ```
     pub fn grade_all<G: AsRef<str> + Sync, R: AsRef<str> + Sync>(&self, pairs: &[(G, R)]) -> Vec<Verdict> {
         pairs.par_iter().map(|(gold, response)| self.grade_text(gold.as_ref(), response.as_ref())).collect()
     }
 }
 
 /// Compares a response with a reference in the strict mode: the last `\boxed{}`, or the text itself where it has none.
-///
-/// ```
-/// let verdict = grpo_lambda_grade::grade(r"\frac{1}{2}", r"so \boxed{x = 0.5}");
-/// assert_eq!(verdict.equal, Some(true));
-/// assert_eq!(verdict.to_string(), "equal by assignment");
-/// assert_eq!(verdict.extracted.as_deref(), Some("x = 0.5"));
-/// ```
 pub fn grade(gold: &str, response: &str) -> Verdict {
     Grader::default().grade_text(gold, response)
 }

@@ -30,10 +30,7 @@ impl Reals {
     /// # Errors
     /// Errors if the order of its ends cannot be found out.
     pub(super) fn read(node: &Node, budget: &mut Budget) -> Result<Option<Reals>, Reason> {
-        match collect(node, budget)? {
-            Some(parts) => Ok(Some(Reals(merged(parts, budget)?))),
-            None => Ok(None),
-        }
+        collect(node, budget)?.map(|parts| merged(parts, budget).map(Reals)).transpose()
     }
 
     /// True if both are the same set.

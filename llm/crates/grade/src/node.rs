@@ -130,6 +130,30 @@ pub(super) enum Node {
     Chain(Box<Node>, Vec<(Relation, Node)>, bool),
 }
 
+/// The parts directly below a node, shared or mutable.
+macro_rules! parts {
+    ($node:expr, $iter:ident, $inner:ident) => {
+        match $node {
+            Node::Sum(terms) => terms.$iter().map(|(_, n)| n).collect(),
+            Node::Product(factors) => factors.$iter().map(|(_, n)| n).collect(),
+            Node::Power(a, b) | Node::Without(a, b) | Node::Modular(a, b) => vec![a.$inner(), b.$inner()],
+            Node::Degrees(a) | Node::Percent(a) | Node::Unit(a, _) => vec![a.$inner()],
+            Node::Call(_, list)
+            | Node::Group(_, list, _)
+            | Node::Set(list)
+            | Node::List(list)
+            | Node::All(list)
+            | Node::Ratio(list)
+            | Node::Union(list) => list.$iter().collect(),
+            Node::Matrix(rows) | Node::Cases(rows) => rows.$iter().flatten().collect(),
+            Node::Chain(first, rest, _) => {
+                std::iter::once(first.$inner()).chain(rest.$iter().map(|(_, n)| n)).collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+}
+
 impl Node {
     /// A whole number.
     pub(super) fn integer(n: i64) -> Node {
@@ -156,24 +180,18 @@ impl Node {
 
     /// The parts directly below.
     pub(super) fn children(&self) -> Vec<&Node> {
-        match self {
-            Node::Sum(terms) => terms.iter().map(|(_, n)| n).collect(),
-            Node::Product(factors) => factors.iter().map(|(_, n)| n).collect(),
-            Node::Power(a, b) | Node::Without(a, b) | Node::Modular(a, b) => vec![a, b],
-            Node::Degrees(a) | Node::Percent(a) | Node::Unit(a, _) => vec![a],
-            Node::Call(_, list)
-            | Node::Group(_, list, _)
-            | Node::Set(list)
-            | Node::List(list)
-            | Node::All(list)
-            | Node::Ratio(list)
-            | Node::Union(list) => list.iter().collect(),
-            Node::Matrix(rows) | Node::Cases(rows) => rows.iter().flatten().collect(),
-            Node::Chain(first, rest, _) => {
-                std::iter::once(&**first).chain(rest.iter().map(|(_, n)| n)).collect()
-            }
-            _ => Vec::new(),
+        parts!(self, iter, as_ref)
+    }
+
+    /// Edits every node, the parts before the whole.
+    fn edited(mut self, edit: &impl Fn(&mut Node)) -> Node {
+        fn walk(node: &mut Node, edit: &impl Fn(&mut Node)) {
+            let parts: Vec<&mut Node> = parts!(node, iter_mut, as_mut);
+            parts.into_iter().for_each(|part| walk(part, edit));
+            edit(node);
         }
+        walk(&mut self, edit);
+        self
     }
 
     /// True for a tree in which `found` is true of a node.
@@ -194,40 +212,10 @@ impl Node {
         self.any(&|n| matches!(n, Node::Symbol(_)))
     }
 
-    /// Replaces every part directly below.
-    pub(super) fn map(&self, one: &impl Fn(&Node) -> Node) -> Node {
-        let all = |list: &[Node]| list.iter().map(one).collect();
-        let boxed = |n: &Node| Box::new(one(n));
-        let rows = |rows: &[Vec<Node>]| rows.iter().map(|row| all(row)).collect();
-        match self {
-            Node::Sum(terms) => Node::Sum(terms.iter().map(|(sign, n)| (*sign, one(n))).collect()),
-            Node::Product(factors) => Node::Product(factors.iter().map(|(d, n)| (*d, one(n))).collect()),
-            Node::Power(a, b) => Node::Power(boxed(a), boxed(b)),
-            Node::Without(a, b) => Node::Without(boxed(a), boxed(b)),
-            Node::Modular(a, b) => Node::Modular(boxed(a), boxed(b)),
-            Node::Call(f, list) => Node::Call(*f, all(list)),
-            Node::Degrees(a) => Node::Degrees(boxed(a)),
-            Node::Percent(a) => Node::Percent(boxed(a)),
-            Node::Unit(a, unit) => Node::Unit(boxed(a), unit.clone()),
-            Node::Group(open, list, close) => Node::Group(*open, all(list), *close),
-            Node::Set(list) => Node::Set(all(list)),
-            Node::List(list) => Node::List(all(list)),
-            Node::All(list) => Node::All(all(list)),
-            Node::Ratio(list) => Node::Ratio(all(list)),
-            Node::Union(list) => Node::Union(all(list)),
-            Node::Matrix(list) => Node::Matrix(rows(list)),
-            Node::Cases(list) => Node::Cases(rows(list)),
-            Node::Chain(first, rest, label) => {
-                Node::Chain(boxed(first), rest.iter().map(|(r, n)| (*r, one(n))).collect(), *label)
-            }
-            leaf => leaf.clone(),
-        }
-    }
-
     /// Reads every double sign as its upper or its lower one.
     pub(super) fn with_signs(&self, upper: bool) -> Node {
-        let mut node = self.map(&|n| n.with_signs(upper));
-        if let Node::Sum(terms) = &mut node {
+        self.clone().edited(&|node| {
+            let Node::Sum(terms) = node else { return };
             for (sign, _) in terms {
                 *sign = match (*sign, upper) {
                     (Sign::PlusMinus, true) | (Sign::MinusPlus, false) => Sign::Plus,
@@ -235,8 +223,7 @@ impl Node {
                     (plain, _) => plain,
                 };
             }
-        }
-        node
+        })
     }
 
     /// The values of double signs, or the tree itself.
@@ -250,18 +237,16 @@ impl Node {
 
     /// Renames a symbol.
     pub(super) fn renamed(&self, from: &str, to: &str) -> Node {
-        match self {
-            Node::Symbol(name) if name == from => Node::Symbol(to.to_owned()),
-            other => other.map(&|n| n.renamed(from, to)),
-        }
+        self.with(from, &Node::Symbol(to.to_owned()))
     }
 
     /// Puts a value in place of a symbol.
     pub(super) fn with(&self, name: &str, value: &Node) -> Node {
-        match self {
-            Node::Symbol(own) if own == name => value.clone(),
-            other => other.map(&|n| n.with(name, value)),
-        }
+        self.clone().edited(&|node| {
+            if matches!(node, Node::Symbol(own) if own == name) {
+                *node = value.clone();
+            }
+        })
     }
 
     /// True if this symbol stands in it.

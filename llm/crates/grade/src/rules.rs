@@ -220,12 +220,6 @@ impl fmt::Debug for Rules {
     }
 }
 
-impl FromIterator<Rule> for Rules {
-    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
-        rules.into_iter().fold(Rules::NONE, Rules::with)
-    }
-}
-
 /// A text that names no set of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

@@ -60,11 +60,8 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
 fn infinity(node: &Node) -> Option<bool> {
     match node {
         Node::Infinity => Some(true),
-        Node::Sum(terms) => match &terms[..] {
-            [(Sign::Plus, Node::Infinity)] => Some(true),
-            [(Sign::Minus, Node::Infinity)] => Some(false),
-            _ => None,
-        },
+        Node::Sum(terms) if let [(Sign::Plus, Node::Infinity)] = &terms[..] => Some(true),
+        Node::Sum(terms) if let [(Sign::Minus, Node::Infinity)] = &terms[..] => Some(false),
         _ => None,
     }
 }
@@ -167,25 +164,19 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
         Node::Number(Number { places: Some(places), significant, dots, .. }) => {
             Some(Decimal { unit: ten(-places), significant: *significant, dots: *dots })
         }
-        Node::Sum(terms) => match &terms[..] {
-            [(Sign::Plus | Sign::Minus, term)] => decimal_of(term),
-            _ => None,
-        },
+        Node::Sum(terms) if let [(Sign::Plus | Sign::Minus, term)] = &terms[..] => decimal_of(term),
         Node::Unit(inner, _) => decimal_of(inner),
-        Node::Product(factors) => match &factors[..] {
-            [(false, first), (false, Node::Power(base, exponent))] if **base == Node::integer(10) => {
-                let exponent = match &**exponent {
-                    Node::Sum(terms) => match &terms[..] {
-                        [(Sign::Minus, n)] => -n.as_integer()?,
-                        _ => return None,
-                    },
-                    other => other.as_integer()?.clone(),
-                };
-                let Decimal { unit, significant, dots } = decimal_of(first)?;
-                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
-            }
-            _ => None,
-        },
+        Node::Product(factors)
+            if let [(false, first), (false, Node::Power(base, exponent))] = &factors[..]
+                && **base == Node::integer(10) =>
+        {
+            let exponent = match &**exponent {
+                Node::Sum(terms) if let [(Sign::Minus, n)] = &terms[..] => -n.as_integer()?,
+                other => other.as_integer()?.clone(),
+            };
+            let Decimal { unit, significant, dots } = decimal_of(first)?;
+            Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
+        }
         _ => None,
     }
 }
@@ -437,14 +428,11 @@ mod tests {
     fn infinities_have_their_place_in_the_order() {
         let is_less = |a: &str, b: &str| less(&read(a), &read(b), &mut budget()).unwrap();
         let [low, high] = ["-\\infty", "\\infty"];
-        assert_eq!(
-            [is_less(low, high), is_less(high, low), is_less(low, low), is_less(high, high)],
-            [true, false, false, false]
-        );
-        assert_eq!(
-            [is_less(low, "3"), is_less("3", low), is_less("3", high), is_less(high, "3")],
-            [true, false, true, false]
-        );
-        assert_eq!([is_less("3", "\\pi"), is_less("\\pi", "3"), is_less("3", "3")], [true, false, false]);
+        for (a, b) in [(low, high), (low, "3"), ("3", high), ("3", "\\pi")] {
+            assert!(is_less(a, b) && !is_less(b, a), "{a} {b}");
+        }
+        for a in [low, high, "3"] {
+            assert!(!is_less(a, a), "{a}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Integers as training sees them, references, verdicts and sets of rules; helpers of all tests.
 
 use super::budget::Budget;
+use super::gold::Integer;
 use super::lex::Spelling;
 use super::node::Node;
 use super::*;
@@ -45,6 +46,9 @@ fn integers_compare_by_value_whatever_their_size_or_spelling() {
     assert_eq!(verdict(&format!(r"\boxed{{{big}}}"), &big).equal, EQUAL);
     assert_eq!(verdict(&format!(r"\boxed{{{big}1}}"), &big).equal, DIFFERENT);
     assert_eq!(Gold::from(i64::MIN).to_string(), i64::MIN.to_string());
+    assert_eq!(Integer::parse("0"), Some(Integer::from(0)));
+    assert_eq!(Integer::parse("100,000"), Some(Integer::from(100_000)));
+    assert_eq!(Integer::parse("1000,000"), None);
 }
 
 #[test]
@@ -56,14 +60,6 @@ fn what_is_not_an_integer_is_neither_right_nor_wrong() {
     }
     assert_eq!(verdict(r"\boxed{ }", "1").reward(), Some(0.0));
     assert!(Gold::integer("1.5").is_err());
-}
-
-#[test]
-fn an_integer_has_one_value_and_commas_between_thousands() {
-    use super::gold::Integer;
-    assert_eq!(Integer::parse("0"), Some(Integer::from(0)));
-    assert_eq!(Integer::parse("100,000"), Some(Integer::from(100_000)));
-    assert_eq!(Integer::parse("1000,000"), None);
 }
 
 #[test]
@@ -107,7 +103,7 @@ fn a_verdict_has_a_name_and_says_its_rules() {
         assert_eq!((verdict.name(), verdict.to_string().as_str()), (name, says));
     }
     assert_eq!(grade("5", "").name(), "no_answer");
-    assert_eq!(grade("3:4", "3/4").lenient_rules(), [Rule::Ratio].into_iter().collect());
+    assert_eq!(grade("3:4", "3/4").lenient_rules(), Rules::NONE.with(Rule::Ratio));
     assert!(grade("5", "x = 5").lenient_rules().is_empty());
 }
 

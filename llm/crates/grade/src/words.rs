@@ -39,11 +39,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 /// Greek letters and other symbols that plain text spells out.
 pub(super) fn spelled_symbol(name: &str) -> bool {
-    const NAMES: [&str; 14] = [
-        "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "phi", "rho", "sigma", "tau",
-        "epsilon", "mu", "psi",
-    ];
-    NAMES.contains(&name)
+    is_among(name, "alpha|beta|gamma|delta|theta|lambda|omega|phi|rho|sigma|tau|epsilon|mu|psi")
 }
 
 /// A word that joins the parts of an answer.

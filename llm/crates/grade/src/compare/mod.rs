@@ -231,23 +231,18 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     {
         return Ok(Some(false));
     }
-    // `(1,2) or (3,4)` beside a union.
-    let joined = |node: &Node, other: &Node| match (node, other) {
+    // `(1,2) or (3,4)` beside a union, and `x \in S`.
+    let set = |node: &Node, other: &Node| match (node, other) {
         (Node::List(items), Node::Union(_))
             if items.iter().all(|n| matches!(n, Node::Group(_, two, _) if two.len() == 2)) =>
         {
             Some(Node::Union(items.clone()))
         }
+        (Node::Chain(_, rest, _), _) if let [(Relation::In, set)] = &rest[..] => Some(set.clone()),
         _ => None,
     };
-    let (joined_a, joined_b) = (joined(a, b), joined(b, a));
-    let (a, b) = (joined_a.as_ref().unwrap_or(a), joined_b.as_ref().unwrap_or(b));
-    let set_of_member = |node: &Node| match node {
-        Node::Chain(_, rest, _) if let [(Relation::In, set)] = &rest[..] => Some(set.clone()),
-        _ => None,
-    };
-    let (inside_a, inside_b) = (set_of_member(a), set_of_member(b));
-    let (a, b) = (inside_a.as_ref().unwrap_or(a), inside_b.as_ref().unwrap_or(b));
+    let (set_a, set_b) = (set(a, b), set(b, a));
+    let (a, b) = (set_a.as_ref().unwrap_or(a), set_b.as_ref().unwrap_or(b));
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
         _ => match (a, b) {

@@ -99,10 +99,9 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let (a, b) = (bare(a), bare(b));
     let stem = |n: &Node| match n {
         Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(f)), (false, _)] => Some(f.to_lowercase()),
-            _ => None,
-        },
+        Node::Product(factors) if let [(false, Node::Symbol(f)), (false, _)] = &factors[..] => {
+            Some(f.to_lowercase())
+        }
         _ => None,
     };
     // Two that are numbered are two.
@@ -208,17 +207,8 @@ mod tests {
 
     #[test]
     fn points_have_capital_names_and_combinations_two_numbers() {
-        for (name, expected) in [
-            ("A", true),
-            ("A_1", true),
-            ("A'", true),
-            ("B12", true),
-            ("a", false),
-            ("Ab", false),
-            ("", false),
-        ] {
-            assert_eq!(is_point_name(name), expected, "{name}");
-        }
+        assert!(["A", "A_1", "A'", "B12"].into_iter().all(is_point_name));
+        assert!(!["a", "Ab", ""].into_iter().any(is_point_name));
         assert!(point(&read("A(1,2)")).is_some() && point(&read("A_1(1,2)")).is_some());
         assert!(point(&read("a(1,2)")).is_none() && point(&read("A[1,2]")).is_none());
         assert!(combinations(&read("C(10,3)")).is_some());

@@ -111,18 +111,8 @@ impl Spelling {
     pub(super) const WIDE: Spelling = Spelling { wide: true, ..Spelling::STRICT };
 }
 
-/// The tokens of an answer.
-#[derive(Clone, Debug)]
-pub(super) struct Lexed {
-    pub(super) tokens: Vec<Token>,
-    /// True if a comma can be read both as a thousands comma and as a separator.
-    pub(super) two_ways: bool,
-    /// The rules on which this reading rests.
-    pub(super) used: Rules,
-}
-
 /// Reads `text`.
-pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexed, Reason> {
+pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexer<'_>, Reason> {
     let mut lexer = Lexer {
         text,
         at: 0,
@@ -137,18 +127,21 @@ pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexed, Reason> {
     while let Some(c) = lexer.peek() {
         lexer.token(c)?;
     }
-    Ok(Lexed { tokens: lexer.tokens, two_ways: lexer.two_ways, used: lexer.used })
+    Ok(lexer)
 }
 
-struct Lexer<'a> {
+#[derive(Debug)]
+pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    tokens: Vec<Token>,
+    pub(super) tokens: Vec<Token>,
     /// Open brackets, in which a comma always separates.
     depth: usize,
     spelling: Spelling,
-    two_ways: bool,
-    used: Rules,
+    /// True if a comma can be read both as a thousands comma and as a separator.
+    pub(super) two_ways: bool,
+    /// The rules on which this reading rests.
+    pub(super) used: Rules,
     /// The open environments; true for one whose rows are equations.
     environments: Vec<bool>,
     /// True if a single brace stands before the next environment.

@@ -102,8 +102,7 @@ impl Lexer<'_> {
         }
         for (row, mark) in [(RAISED, Token::Caret), (LOWERED, Token::Underscore)] {
             if script(c, row).is_some() {
-                self.scripts(row, mark);
-                return Ok(());
+                return self.scripts(row, mark);
             }
         }
         if self.spelling.wide && c.is_alphabetic() && !('Α'..='ω').contains(&c) {
@@ -163,28 +162,14 @@ impl Lexer<'_> {
     }
 
     /// A run of raised or lowered characters, as one power or index.
-    fn scripts(&mut self, row: &str, mark: Token) {
+    fn scripts(&mut self, row: &str, mark: Token) -> Result<(), Reason> {
         let run = self.take_while(|c| script(c, row).is_some());
         self.push(mark);
         self.push(Token::BraceOpen);
         let plain: String = run.chars().filter_map(|c| script(c, row)).collect();
-        let mut digits = String::new();
-        for c in plain.chars().chain(std::iter::once(' ')) {
-            if c.is_ascii_digit() {
-                digits.push(c);
-                continue;
-            }
-            if !digits.is_empty() {
-                self.push(plain_number(&std::mem::take(&mut digits)));
-            }
-            match c {
-                '+' => self.push(Token::Plus),
-                '-' => self.push(Token::Minus),
-                'n' => self.push(Token::Symbol("n".into())),
-                _ => {}
-            }
-        }
+        self.mathematics(&plain)?;
         self.push(Token::BraceClose);
+        Ok(())
     }
 
     /// A word of another script: a connective, a unit or a noun behind a number.

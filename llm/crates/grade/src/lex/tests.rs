@@ -200,12 +200,7 @@ fn a_mark_between_digits_is_read_as_the_spelling_says() {
     const COMMA: Spelling = Spelling { wide: true, comma: true, thousands: false };
     let five = || number("5");
     let parts = |text: &str| [BraceOpen, Separator, BraceClose, number(text)];
-    let with_exponent = |digits: &str, exponent| Number {
-        digits: digits.into(),
-        repeating: String::new(),
-        exponent,
-        dots: false,
-    };
+    let thousands = Number { digits: "2".into(), repeating: String::new(), exponent: 3, dots: false };
     for (text, spelling, expected) in [
         ("3{,}5", STRICT, [&[number("3")][..], &parts("5")].concat()),
         ("2000{,}000", STRICT, [&[number("2000")][..], &parts("000")].concat()),
@@ -214,7 +209,7 @@ fn a_mark_between_digits_is_read_as_the_spelling_says() {
         ("3,5", COMMA, vec![number("3.5")]),
         ("5.\\bar x", STRICT, vec![five(), Accent("bar "), symbol("x")]),
         ("5\\bar x", STRICT, vec![five(), Accent("bar "), symbol("x")]),
-        ("2 x 10^000003", WIDE, vec![with_exponent("2", 3)]),
+        ("2 x 10^000003", WIDE, vec![thousands]),
         ("(1,\\!000)", STRICT, vec![Open('('), number("1000"), Close(')')]),
         ("1234 567", WIDE, vec![number("1234"), number("567")]),
         ("12 345", STRICT, vec![number("12"), number("345")]),

@@ -185,8 +185,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Reads a part of a text command as mathematics.
-    fn mathematics(&mut self, part: &str) -> Result<(), Reason> {
+    /// Reads another text as mathematics at this place.
+    pub(super) fn mathematics(&mut self, part: &str) -> Result<(), Reason> {
         let lexed = super::lex(part, self.spelling)?;
         self.used = self.used.and(lexed.used);
         lexed.tokens.into_iter().for_each(|token| self.push(token));

@@ -14,7 +14,7 @@ mod unit;
 use bracket::expanded;
 
 use super::budget::{Budget, DEPTH};
-use super::lex::{Lexed, Spelling, Token, lex, shown};
+use super::lex::{Lexer, Spelling, Token, lex, shown};
 use super::node::{Function, Node, Relation};
 use super::rules::Rules;
 use super::verdict::{Reason, unreadable};
@@ -38,7 +38,7 @@ impl Reading {
 
 /// Reads an answer.
 pub(super) fn parse(text: &str, spelling: Spelling, budget: &mut Budget) -> Result<Reading, Reason> {
-    let Lexed { tokens, two_ways, used } = lex(text, spelling)?;
+    let Lexer { tokens, two_ways, used, .. } = lex(text, spelling)?;
     budget.spend(tokens.len() as u64)?;
     let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, wide: spelling.wide, budget };
     let node = parser.list()?;

@@ -71,14 +71,11 @@ fn two_spellings_of_one_tree() {
 #[test]
 fn trees_written_out() {
     let x = || Node::Symbol("x".into());
-    let sum = |terms: Vec<(Sign, Node)>| Node::Sum(terms);
+    let plus = |a: Node, b: Node| Node::Sum(vec![(Sign::Plus, a), (Sign::Plus, b)]);
     assert_eq!(strict("0 and 4"), Node::List(vec![n(0), n(4)]));
-    assert_eq!(strict("2 + 3\\text{ cm}"), unit(sum(vec![(Sign::Plus, n(2)), (Sign::Plus, n(3))]), "cm"));
-    assert_eq!(strict("-x\\text{ cm}"), sum(vec![(Sign::Minus, unit(x(), "cm"))]));
-    assert_eq!(
-        strict("1\\text{ cm}+2\\text{ cm}"),
-        sum(vec![(Sign::Plus, unit(n(1), "cm")), (Sign::Plus, unit(n(2), "cm"))])
-    );
+    assert_eq!(strict("2 + 3\\text{ cm}"), unit(plus(n(2), n(3)), "cm"));
+    assert_eq!(strict("-x\\text{ cm}"), Node::Sum(vec![(Sign::Minus, unit(x(), "cm"))]));
+    assert_eq!(strict("1\\text{ cm}+2\\text{ cm}"), plus(unit(n(1), "cm"), unit(n(2), "cm")));
     assert_eq!(strict("5''"), unit(n(5), "''"));
     assert_eq!(strict("5'"), unit(n(5), "'"));
     assert_eq!(strict("(5\\text{ cm})'"), unit(n(5), "cm"));
@@ -90,7 +87,7 @@ fn trees_written_out() {
     assert_eq!(strict("\\bar{5}"), n(5));
     let minutes = |value: i64, parts: i64| Node::Product(vec![(false, n(value)), (true, n(parts))]);
     let degrees = |parts: Vec<Node>| {
-        Node::Degrees(Box::new(sum(parts.into_iter().map(|part| (Sign::Plus, part)).collect())))
+        Node::Degrees(Box::new(Node::Sum(parts.into_iter().map(|part| (Sign::Plus, part)).collect())))
     };
     assert_eq!(strict("90^\\circ 30'"), degrees(vec![n(90), minutes(30, 60)]));
     assert_eq!(strict("90^\\circ 30''"), degrees(vec![n(90), minutes(30, 3600)]));
@@ -163,18 +160,14 @@ fn the_lenient_rules_read_endings_and_units_in_words() {
 
 #[test]
 fn numbers_have_a_value_places_and_a_largest_size() {
-    assert_eq!(
-        number::mixed(&(-2).into(), 1, 2),
-        Node::exact(num_rational::BigRational::new((-5).into(), 2.into()))
-    );
+    let half = num_rational::BigRational::new((-5).into(), 2.into());
+    assert_eq!(number::mixed(&(-2).into(), 1, 2), Node::exact(half));
     let places = |text: &str| match strict(text) {
         Node::Number(number) => number.places,
         other => panic!("{other:?}"),
     };
-    assert_eq!(
-        (places("1.5"), places("1.5e2"), places("1.5e-2"), places("0.\\overline{3}")),
-        (Some(1), Some(-1), Some(3), None)
-    );
+    let found = ["1.5", "1.5e2", "1.5e-2", "0.\\overline{3}"].map(places);
+    assert_eq!(found, [Some(1), Some(-1), Some(3), None]);
     let long = |digits: usize| read(&"1".repeat(digits), STRICT);
     let power = |exponent: u32| read(&format!("1e{exponent}"), STRICT);
     let octal = |digits: usize| read(&format!("{}_8", "1".repeat(digits)), STRICT);
@@ -201,8 +194,7 @@ fn depth_is_counted_and_length_is_not() {
         |open: &str, close: &str| (1..200).take_while(|times| tower(open, close, *times).is_ok()).count();
     // Each is four levels: a relation, a sum, a factor and its brackets.
     let most = DEPTH as usize / 4 - 1;
-    assert_eq!(
-        [("\\sqrt{", "}"), ("\\frac{", "}{2}"), ("(", ")")].map(|(open, close)| highest(open, close)),
-        [most; 3]
-    );
+    for (open, close) in [("\\sqrt{", "}"), ("\\frac{", "}{2}"), ("(", ")")] {
+        assert_eq!(highest(open, close), most, "{open}");
+    }
 }

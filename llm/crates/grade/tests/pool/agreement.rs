@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_grade::{Grader, Rules, Verdict};
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::data::{Case, benchmarks, golds, here, lines, text};
 
@@ -95,17 +95,16 @@ fn references() -> Option<Vec<Case>> {
 }
 
 /// The verdicts of Math-Verify on a suite.
+#[derive(Deserialize)]
 struct Peer {
-    verdicts: Vec<u8>,
-    milliseconds: Value,
+    /// A character for each case: 1 equal, 0 not, e an exception or a timeout.
+    verdicts: String,
+    milliseconds: BTreeMap<String, f64>,
 }
 
-fn peer(suite: &str) -> Peer {
-    let record = text(&here("peer").join(suite).with_extension("json"));
-    let value: Value = serde_json::from_str(&record).unwrap();
-    Peer {
-        verdicts: value["verdicts"].as_str().unwrap().bytes().collect(),
-        milliseconds: value["milliseconds"].clone(),
+impl Peer {
+    fn verdict(&self, case: usize) -> u8 {
+        self.verdicts.as_bytes()[case]
     }
 }
 
@@ -147,7 +146,7 @@ fn graded(name: &'static str, cases: Vec<Case>) -> Suite {
     let pairs: Vec<(&str, &str)> = cases.iter().map(|c| (c.gold.as_str(), c.answer.as_str())).collect();
     let verdicts = Grader::free().grade_all(&pairs);
     let strict = Grader::default().grade_all(&pairs);
-    let peer = peer(name);
+    let peer: Peer = serde_json::from_str(&text(&here("peer").join(name).with_extension("json"))).unwrap();
     assert_eq!(peer.verdicts.len(), cases.len(), "peer/{name}.json is of another suite: run peer.py {name}");
     Suite { name, cases, verdicts, strict, peer }
 }
@@ -172,7 +171,7 @@ fn tallies(suite: &Suite) -> BTreeMap<&str, (Tally, Tally)> {
         for class in [ALL, &case.class] {
             let (ours, theirs) = classes.entry(class).or_default();
             ours.add(suite.verdicts[i].is_equal(), case.equal);
-            theirs.add(suite.peer.verdicts[i] == b'1', case.equal);
+            theirs.add(suite.peer.verdict(i) == b'1', case.equal);
         }
     }
     classes
@@ -181,7 +180,7 @@ fn tallies(suite: &Suite) -> BTreeMap<&str, (Tally, Tally)> {
 /// The table of a suite: a line for all of it and one for each class.
 fn table(suite: &Suite) -> String {
     let mut out = format!("## {}\n\n", suite.name);
-    let ms = |q: &str| suite.peer.milliseconds[q].as_f64().unwrap();
+    let ms = &suite.peer.milliseconds;
     let lenient = suite.verdicts.iter().filter(|v| !v.lenient_rules().is_empty()).count();
     let accepted =
         suite.strict.iter().zip(&suite.cases).filter(|(v, c)| v.is_equal() && c.equal != Some(true)).count();
@@ -189,8 +188,7 @@ fn table(suite: &Suite) -> String {
         out,
         "Math-Verify took {} ms a case in the mean, {} ms at the 99th percentile. {lenient} of our verdicts rest on a lenient rule; the strict\n\
          mode accepts {accepted} that the labels do not.\n",
-        ms("mean"),
-        ms("p99")
+        ms["mean"], ms["p99"]
     )
     .unwrap();
     out += "| class | cases | ours: agree | accepts wrongly | rejects wrongly | Math-Verify: agree | accepts wrongly | rejects wrongly |\n";
@@ -212,7 +210,7 @@ fn disputes(suite: &Suite) -> String {
         format!("## {}\n\n| class | gold | answer | label | ours | Math-Verify | why |\n", suite.name);
     out += "| --- | --- | --- | --- | --- | --- | --- |\n";
     for (i, case) in suite.cases.iter().enumerate() {
-        let (ours, theirs) = (&suite.verdicts[i], suite.peer.verdicts[i]);
+        let (ours, theirs) = (&suite.verdicts[i], suite.peer.verdict(i));
         if ours.is_equal() == (theirs == b'1') {
             continue;
         }
