@@ -34,7 +34,7 @@ fn too_large() -> Reason {
     Reason::TooLarge("a value beyond the range of the evaluation".into())
 }
 
-/// A value: real where there is no imaginary part.
+/// A value: real without an imaginary part.
 #[derive(Clone, Debug)]
 pub(super) struct Ball {
     re: BigFloat,

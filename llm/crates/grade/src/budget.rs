@@ -28,10 +28,7 @@ impl Budget {
         self.left
     }
 
-    /// Takes `steps`.
-    ///
-    /// # Errors
-    /// Errors if fewer are left.
+    /// Takes `steps`. Errors if fewer are left.
     pub(super) fn spend(&mut self, steps: u64) -> Result<(), Reason> {
         let left = self.left.checked_sub(steps);
         self.left = left.unwrap_or(0);

@@ -13,8 +13,6 @@ use super::verdict::{Reason, undefined};
 const BITS: u64 = 1 << 14;
 
 /// The rational number that `node` is. `None` if it is none, or none of bearable size.
-///
-/// # Errors
 /// Errors if the budget is spent, or the value is undefined.
 pub(super) fn rational(node: &Node, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
     budget.spend(1)?;

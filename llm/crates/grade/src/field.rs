@@ -102,10 +102,7 @@ impl Point {
         Value::At(hash(name, self.seed) % self.prime, 1)
     }
 
-    /// The value of `node` here.
-    ///
-    /// # Errors
-    /// Errors if the budget is spent, or a constant part is undefined.
+    /// The value of `node` here. Errors if the budget is spent, or a constant part is undefined.
     pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Value, Reason> {
         budget.spend(1)?;
         Ok(match node {

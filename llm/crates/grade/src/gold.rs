@@ -25,7 +25,7 @@ enum GoldKind {
 /// A reference answer this grader cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GoldError {
-    /// The text is not an integer where one is expected.
+    /// The text is not an integer.
     #[error("the reference answer `{0}` is not an integer; must be decimal digits with an optional sign")]
     NotAnInteger(String),
     /// The text, or the list of texts, is empty.

@@ -68,7 +68,7 @@ impl Grader {
     }
 }
 
-/// Compares a response with a reference in the strict mode: the last `\boxed{}`, or the text itself where it has none.
+/// Compares a response with a reference in the strict mode: the last `\boxed{}`, or else the text itself.
 pub fn grade(gold: &str, response: &str) -> Verdict {
     Grader::default().grade_text(gold, response)
 }

@@ -25,15 +25,11 @@ impl Interval {
 pub(super) struct Reals(Vec<Interval>);
 
 impl Reals {
-    /// The set a node describes, if it describes one.
-    ///
-    /// # Errors
-    /// Errors if the order of its ends cannot be found out.
+    /// The set that a node describes. Errors if the order of its ends cannot be found out.
     pub(super) fn read(node: &Node, budget: &mut Budget) -> Result<Option<Reals>, Reason> {
         collect(node, budget)?.map(|parts| merged(parts, budget).map(Reals)).transpose()
     }
 
-    /// True if both are the same set.
     pub(super) fn same(&self, other: &Reals, budget: &mut Budget) -> Result<bool, Reason> {
         if self.0.len() != other.0.len() {
             return Ok(false);
@@ -134,8 +130,6 @@ fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Int
 
 /// The set of inequalities with commas between them: they hold together if that leaves a part of the line and their union is all of
 /// it; else they are alternatives.
-///
-/// # Errors
 /// Errors if both readings leave a part of the line.
 fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some() || in_reals(first, rest).is_some());

@@ -5,7 +5,6 @@ use super::exact;
 use super::node::{Node, Sign};
 use super::verdict::{Reason, undefined};
 
-/// Rows of entries.
 type Rows = Vec<Vec<Node>>;
 
 /// Largest power of a matrix, and largest determinant, that is worked out.

@@ -39,7 +39,6 @@ impl Relation {
     }
 }
 
-/// A function with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Sin,

@@ -48,10 +48,7 @@ impl EvaluationPoint {
         Ball::float(value, self.precision)
     }
 
-    /// The value of `node` here.
-    ///
-    /// # Errors
-    /// Errors if it has none, or the budget is spent.
+    /// The value of `node` here. Errors if it has none, or the budget is spent.
     pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Ball, Reason> {
         let p = self.precision;
         budget.spend(p as u64 / 32)?;

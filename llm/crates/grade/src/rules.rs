@@ -64,7 +64,7 @@ named! {
         Choice "choice",
         /// A unit, a currency or a counted noun that only one side has says nothing.
         UnitDropped "unit_dropped",
-        /// An angle of 90 degrees is 90, and pi/2 where the other side has pi.
+        /// An angle of 90 degrees is 90, and pi/2 if the other side has pi.
         Degrees "degrees",
         /// `8 %` is 8.
         PercentNumber "percent_number",

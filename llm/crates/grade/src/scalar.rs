@@ -1,5 +1,4 @@
-//! True if two expressions have the same value: exactly where that is simple, then at random points of finite fields, then to
-//! many digits.
+//! Comparison of two expressions by value: exactly if that is simple, then at random points of finite fields, then to many digits.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -18,18 +17,14 @@ use super::verdict::{Reason, undefined};
 const GLANCE: usize = 64;
 /// Bits of the evaluation that decides, and of the one that confirms that two constants agree.
 const PRECISION: [usize; 2] = [256, 640];
-/// Two constants are the same when they differ by at most 2 to this power relative to the larger: an equality of constants with
-/// radicals, pi or e is believed, not proved.
+/// Two constants are the same if they differ by at most 2 to this power relative to the larger. This equality is believed, not proved.
 const AGREEMENT: i64 = -128;
 /// Points at which expressions with symbols must agree; more are tried when some are not in the domain.
 const POINTS: usize = 4;
 /// Digits from which a decimal is read as a rounded value.
 const ROUNDED: u32 = 6;
 
-/// True if two expressions are the same.
-///
-/// # Errors
-/// Errors if that cannot be found out.
+/// True if two expressions are the same. Errors if that cannot be found out.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let (infinite_a, infinite_b) = (infinity(a), infinity(b));
     if infinite_a.is_some() || infinite_b.is_some() {
@@ -41,7 +36,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     }
     let symbols = (a.has_symbols(), b.has_symbols());
     let constant = symbols == (false, false);
-    // A decimal beside a constant that is not rational: the same where the constant rounds to it.
+    // A decimal is a constant that rounds to it.
     if constant {
         for (decimal, exact, other) in [(a, &exact_a, b), (b, &exact_b, a)] {
             let (Some(value), Some(decimal)) = (exact, decimal_of(decimal)) else { continue };
@@ -82,7 +77,7 @@ impl Decimal {
     }
 }
 
-/// True if `node`, a decimal of value `own`, stands for another constant, that is not rational.
+/// True if a decimal of value `own` stands for a constant that is not rational.
 fn near(decimal: &Decimal, own: &BigRational, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let p = PRECISION[0];
     let difference = EvaluationPoint::constant(p).value(other, budget)?.minus(&Ball::rational(own, p)?, p)?;
@@ -117,10 +112,7 @@ fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budg
     Ok((own - value).abs() * BigInt::from(2) <= decimal.unit && decimal.rounds(budget))
 }
 
-/// True if `about` is `exact` rounded, or cut off, at the last digit written.
-///
-/// # Errors
-/// Errors if the values cannot be found.
+/// True if `about` is `exact` rounded, or cut off, at the last digit written. Errors if the values cannot be found.
 pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let unit = match (decimal_of(about), about.as_integer()) {
         (Some(decimal), _) => decimal.unit,
@@ -139,10 +131,7 @@ fn difference(a: &Node, b: &Node, p: usize, budget: &mut Budget) -> Result<Ball,
     place.value(a, budget)?.minus(&place.value(b, budget)?, p)
 }
 
-/// True if `modulus` divides `value`.
-///
-/// # Errors
-/// Errors if a step too many is taken, or the modulus is zero.
+/// True if `modulus` divides `value`. Errors if a step too many is taken, or the modulus is zero.
 pub(super) fn divides(modulus: &Node, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let (Some(value), Some(modulus)) = (exact::rational(value, budget)?, exact::rational(modulus, budget)?)
     else {
@@ -223,7 +212,7 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     at_points(&[a, b], budget, |values, p| differ(&values[0], &values[1], p)).map(|different| !different)
 }
 
-/// The values that symbols must take: whole numbers for functions of whole numbers, both signs where a sign matters.
+/// The values of symbols: whole numbers in functions of whole numbers, both signs if a sign matters.
 fn domain(nodes: &[&Node]) -> Symbols {
     let any = |list: &[Function]| {
         nodes.iter().any(|n| n.any(&|n| matches!(n, Node::Call(f, _) if list.contains(f))))
@@ -315,10 +304,7 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
     at_points(&[a, b], budget, differ).map(|different| !different)
 }
 
-/// True if `a < b`, for constants.
-///
-/// # Errors
-/// Errors if one of them is not a real constant.
+/// True if `a < b`. Errors if one of them is not a real constant.
 pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (infinity(a), infinity(b)) {
         (Some(x), Some(y)) => return Ok(!x && y),

@@ -7,19 +7,19 @@ use super::rules::Rules;
 /// The reason why a response could not be compared with the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It has no complete, non-empty answer where one was looked for.
+    /// The response has no complete, non-empty answer at the place looked at.
     NoAnswer,
-    /// There is no reference.
+    /// The reference is missing.
     NoReference,
     /// The answer is not an integer, and the reference was given as one.
     NotAnInteger(String),
-    /// It does not read as mathematics or as a short text.
+    /// The answer does not read as mathematics or as a short text.
     Unreadable(String),
-    /// Deciding would take more work than one case may take.
+    /// The comparison takes more steps than one case may take.
     TooLarge(String),
-    /// It has no value, such as `1/0`, or none where it was tried.
+    /// An expression has no value, such as `1/0`, or none at the points tried.
     Undefined(String),
-    /// It reads, but what it means depends on a convention that is off or that nobody has fixed.
+    /// The meaning depends on a convention that is off or that nobody has fixed.
     Undecided(String),
 }
 

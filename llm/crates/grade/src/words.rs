@@ -63,7 +63,7 @@ pub(super) fn connective(word: &str) -> Option<Connective> {
     (!letter && (OR.contains(&word) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
 }
 
-/// A word that joins two pieces of mathematics, where one letter is no variable.
+/// True for a word that joins two pieces of mathematics, between which one letter is no variable.
 pub(super) fn joins_mathematics(word: &str) -> bool {
     matches!(word, "y" | "e" | "o") || connective(word).is_some()
 }

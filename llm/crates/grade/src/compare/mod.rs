@@ -1,4 +1,4 @@
-//! True if two answers are the same: structures part by part, expressions by value.
+//! Comparison of two answers: structures part by part, expressions by value.
 
 mod collections;
 mod names;
@@ -17,10 +17,7 @@ use super::units::measure;
 use super::verdict::Reason;
 use super::words;
 
-/// True if two answers are the same. `budget` notes the rules that this took, not those of ways that led nowhere.
-///
-/// # Errors
-/// Errors if that cannot be found out.
+/// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let before = budget.used();
     let found = decide(a, b, budget);

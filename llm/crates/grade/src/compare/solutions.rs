@@ -84,7 +84,7 @@ fn uncounted(
     Err(Reason::Undecided("whether an equation has more solutions than those given".into()))
 }
 
-/// The values of `2, 3`, `\{2, 3\}`, `\pm 2`, `x = 2, x = 3`, where the unknown is `symbols`.
+/// The values of `2, 3`, `\{2, 3\}`, `\pm 2`, `x = 2, x = 3` for the unknown `symbols`.
 fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
     match node {
         Node::List(items) | Node::Set(items) => {

@@ -10,14 +10,13 @@ use super::prose::{balanced, is_prose, runs};
 use crate::units;
 use crate::words::{self, is_among};
 
-/// Bytes at the end of a response in which an answer without a box is looked for.
+/// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
 /// Longest line behind `####` that is an answer and no heading with a text.
 const LINE: usize = 200;
 /// Longest text without mathematics that is taken as an answer.
 const WORDS: usize = 80;
 
-/// The answer of a response.
 pub(super) fn answer(text: &str) -> Option<String> {
     let text = cleaned(tail(text));
     let found = marked(&text)
@@ -166,7 +165,7 @@ fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
     start..ends.map_or(rest.len(), |(at, _)| start + at)
 }
 
-/// The letter of a choice at the beginning, with the text of the choice where it stands behind a mark.
+/// The letter of a choice at the beginning, with the text of the choice if it stands behind a mark.
 pub(super) fn choice(text: &str) -> Option<&str> {
     let open = text.starts_with('(');
     let rest = text.trim_start_matches('(');

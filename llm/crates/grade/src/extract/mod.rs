@@ -30,9 +30,9 @@ named! {
         Auto "auto" (default),
         /// The last balanced `\boxed{}` and nothing else
         Boxed "boxed",
-        /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` where there is one
+        /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` if there is one
         Tag "tag",
-        /// The last `<answer>...</answer>`, wherever it stands and also where it is not closed
+        /// The last `<answer>...</answer>`, wherever it stands, closed or not
         LenientTag "lenient-tag",
         /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
         Any "any",

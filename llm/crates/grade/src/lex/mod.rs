@@ -40,7 +40,6 @@ pub(super) enum Token {
     Accent(&'static str),
     /// `\text{...}` and plain units.
     Text(String),
-    /// The sign of a currency.
     Currency(&'static str),
     /// `(`, `[`, `{` (a set), `<` (an angle bracket), `f` (floor), `c` (ceiling).
     Open(char),
@@ -111,7 +110,6 @@ impl Spelling {
     pub(super) const WIDE: Spelling = Spelling { wide: true, ..Spelling::STRICT };
 }
 
-/// Reads `text`.
 pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexer<'_>, Reason> {
     let mut lexer = Lexer {
         text,
@@ -170,7 +168,7 @@ impl<'a> Lexer<'a> {
         found
     }
 
-    /// The longest prefix of such characters, taken.
+    /// Takes the longest prefix of such characters.
     fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());

@@ -3,7 +3,6 @@
 use super::{Lexer, Token};
 use crate::rules::Rule;
 
-/// A whole number.
 pub(crate) fn plain_number(digits: &str) -> Token {
     Token::Number { digits: digits.to_owned(), repeating: String::new(), exponent: 0, dots: false }
 }
@@ -91,7 +90,7 @@ impl<'a> Lexer<'a> {
         repeating
     }
 
-    /// The length of a comma that is the decimal sign here: `3{,}5` always, `3,5` and `0,5` where commas are read so.
+    /// The length of a comma that is the decimal sign here: `3{,}5` always, `3,5` and `0,5` by spelling.
     fn decimal_comma(&self, digits: &str) -> Option<usize> {
         if !self.spelling.wide || digits.is_empty() {
             return None;
@@ -123,19 +122,18 @@ impl<'a> Lexer<'a> {
         String::new()
     }
 
-    /// Takes dots behind a decimal.
     fn dots(&mut self) -> bool {
         ["...", "…", "\\ldots", "\\dots", "\\cdots"].iter().any(|dots| self.take(dots))
     }
 
-    /// The `e3` of `1.5e3`, and 0 where there is none.
+    /// The `e3` of `1.5e3`; 0 if there is none.
     fn power_of_ten(&mut self) -> i64 {
         let Some((value, length)) = self.rest().strip_prefix(['e', 'E']).and_then(exponent) else { return 0 };
         self.at += 1 + length;
         value
     }
 
-    /// The `x 10^3` of `1.5 x 10^3`, where the letter can only be a sign of multiplication.
+    /// The `x 10^3` of `1.5 x 10^3`: the letter can only be a sign of multiplication.
     fn power_with_letter(&mut self) -> i64 {
         let rest = self.rest().trim_start_matches(' ');
         let after = rest.strip_prefix(['x', 'X']).map(|a| a.trim_start_matches(' '));

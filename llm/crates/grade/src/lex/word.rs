@@ -69,7 +69,7 @@ impl<'a> Lexer<'a> {
         self.push(token);
     }
 
-    /// A word without a meaning: a counted noun behind a number where that may be dropped, or a product of letters.
+    /// A word without a meaning: a counted noun behind a number if that may be dropped, or a product of letters.
     fn letters(&mut self, word: &str, behind_value: bool) {
         if self.spelling.wide && behind_value && units::may_be_counted(word) {
             self.uses(Rule::UnitDropped);

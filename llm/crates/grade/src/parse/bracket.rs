@@ -92,7 +92,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The condition of `\{x \in S \mid x > 2\}`, with its domain where that is not the real line.
+    /// The condition of `\{x \in S \mid x > 2\}`, with its domain if that is not the real line.
     fn set_by_condition(&mut self) -> Result<Node, Reason> {
         let subject = self.primary()?;
         let mut parts = Vec::new();

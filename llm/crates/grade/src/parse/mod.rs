@@ -36,7 +36,6 @@ impl Reading {
     }
 }
 
-/// Reads an answer.
 pub(super) fn parse(text: &str, spelling: Spelling, budget: &mut Budget) -> Result<Reading, Reason> {
     let Lexer { tokens, two_ways, used, .. } = lex(text, spelling)?;
     budget.spend(tokens.len() as u64)?;
