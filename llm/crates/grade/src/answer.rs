@@ -3,7 +3,7 @@
 use super::budget::{Budget, LONGEST};
 use super::compare;
 use super::fold::folded;
-use super::gold::Integer;
+use super::integer::Integer;
 use super::lex::Spelling;
 use super::node::Node;
 use super::parse::{Reading, parse};

@@ -39,7 +39,8 @@ fn too_large() -> Reason {
 pub(super) struct Ball {
     re: BigFloat,
     im: Option<BigFloat>,
-    error: i64,
+    /// The power of two that bounds the error.
+    pub(super) error: i64,
 }
 
 /// The power of two above the magnitude; very small for zero.
@@ -100,11 +101,6 @@ impl Ball {
     /// The power of two above the magnitude.
     pub(super) fn size(&self) -> i64 {
         magnitude(&self.re).max(self.im.as_ref().map_or(EXACT, magnitude))
-    }
-
-    /// The power of two that bounds the error.
-    pub(super) fn error(&self) -> i64 {
-        self.error
     }
 
     /// True if zero is within the error.
@@ -279,7 +275,6 @@ impl Ball {
         Ball::checked(angle, None, error.max(4 - p as i64), p)
     }
 
-    /// Cosine and sine.
     pub(super) fn cos_sin(&self, p: usize) -> Result<(Ball, Ball), Reason> {
         let Some(re) = self.real() else {
             // Through exp(iz) and exp(-iz).

@@ -29,7 +29,7 @@ const DEGREE: u64 = 1 << 24;
 /// A point: a field, and a number from which the values of the symbols are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
-    prime: u64,
+    pub(super) prime: u64,
     root: u64,
     seed: u64,
 }
@@ -61,11 +61,6 @@ pub(super) enum Value {
 }
 
 impl Point {
-    /// True if both points lie in the same field.
-    pub(super) fn same_field(self, other: Point) -> bool {
-        self.prime == other.prime
-    }
-
     pub(super) fn multiply(self, a: u64, b: u64) -> u64 {
         (u128::from(a) * u128::from(b) % u128::from(self.prime)) as u64
     }

@@ -7,7 +7,7 @@ use super::budget::Budget;
 use super::exact;
 use super::node::{Function, Node, Relation, Sign};
 
-/// The set that an inequality leaves for what it is about.
+/// The set that an inequality leaves for its subject.
 pub(super) struct Described {
     /// A symbol, or another expression with a range: `|z|`, `f(x)`.
     subject: Node,
@@ -15,7 +15,7 @@ pub(super) struct Described {
     pub(super) parts: Vec<Node>,
 }
 
-/// Ends, and whether each belongs to the interval.
+/// Ends, and for each true if it belongs to the interval.
 struct Bounds {
     low: Option<(Node, bool)>,
     high: Option<(Node, bool)>,
@@ -39,7 +39,7 @@ impl Bounds {
         Node::interval(low, high, (low_in, high_in))
     }
 
-    /// The bounds of x, where these are those of `slope x + shift`.
+    /// The bounds of x, given those of `slope x + shift`.
     fn solved(self, slope: &BigRational, shift: &BigRational) -> Bounds {
         let solved = |(bound, inside): (Node, bool)| {
             let moved = bound.minus(&Node::exact(shift.clone()));
@@ -70,7 +70,7 @@ fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
     }
 }
 
-/// Slope and shift of what is linear in its one symbol.
+/// The symbol, slope and shift of a linear expression in one symbol.
 fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigRational)> {
     if !node.is_expression() {
         return None;
@@ -84,7 +84,7 @@ fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigR
     (straight && !slope.is_zero()).then(|| (name.clone(), slope, zero))
 }
 
-/// True if something that is no symbol is spoken of by its range.
+/// True for an expression that is spoken of by its range.
 fn has_range(node: &Node) -> bool {
     match node {
         Node::Call(Function::Abs, _) => true,

@@ -96,7 +96,6 @@ fn all_of(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     Ok(Some(all))
 }
 
-/// The common part.
 fn common(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let mut left: Option<Vec<Interval>> = None;
     for set in sets {

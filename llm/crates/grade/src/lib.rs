@@ -32,6 +32,7 @@ mod fold;
 mod gold;
 mod grader;
 mod inequality;
+mod integer;
 mod interval;
 mod lex;
 mod matrix;

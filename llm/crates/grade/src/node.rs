@@ -72,7 +72,7 @@ pub(super) enum Function {
     Min,
 }
 
-/// A number as written.
+/// A written number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) value: BigRational,
@@ -154,12 +154,10 @@ macro_rules! parts {
 }
 
 impl Node {
-    /// A whole number.
     pub(super) fn integer(n: i64) -> Node {
         Node::whole(n.into())
     }
 
-    /// A whole number of any size.
     pub(super) fn whole(n: BigInt) -> Node {
         Node::exact(BigRational::from_integer(n))
     }
@@ -169,7 +167,7 @@ impl Node {
         Node::Number(Number { value, places: None, significant: 1, dots: false })
     }
 
-    /// The whole number this is, if it was written as one.
+    /// The whole number that was written.
     pub(super) fn as_integer(&self) -> Option<&BigInt> {
         match self {
             Node::Number(Number { value, places: None, .. }) if value.is_integer() => Some(value.numer()),
@@ -177,7 +175,6 @@ impl Node {
         }
     }
 
-    /// The parts directly below.
     pub(super) fn children(&self) -> Vec<&Node> {
         parts!(self, iter, as_ref)
     }
@@ -198,7 +195,6 @@ impl Node {
         found(self) || self.children().into_iter().any(|child| child.any(found))
     }
 
-    /// True if a double sign stands in it.
     pub(super) fn has_double_sign(&self) -> bool {
         self.any(&|n| match n {
             Node::Sum(terms) => terms.iter().any(|(s, _)| matches!(s, Sign::PlusMinus | Sign::MinusPlus)),
@@ -206,7 +202,6 @@ impl Node {
         })
     }
 
-    /// True if its value depends on a symbol.
     pub(super) fn has_symbols(&self) -> bool {
         self.any(&|n| matches!(n, Node::Symbol(_)))
     }
@@ -248,7 +243,6 @@ impl Node {
         })
     }
 
-    /// True if this symbol stands in it.
     pub(super) fn has_symbol(&self, name: &str) -> bool {
         self.any(&|n| matches!(n, Node::Symbol(s) if s == name))
     }
@@ -264,12 +258,10 @@ impl Node {
         names
     }
 
-    /// `self - other`.
     pub(super) fn minus(&self, other: &Node) -> Node {
         Node::Sum(vec![(Sign::Plus, self.clone()), (Sign::Minus, other.clone())])
     }
 
-    /// Minus infinity.
     pub(super) fn minus_infinity() -> Node {
         Node::Sum(vec![(Sign::Minus, Node::Infinity)])
     }

@@ -201,7 +201,6 @@ fn hyperbolic(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
     }
 }
 
-/// The largest or the smallest.
 fn extreme(function: Function, values: &[Ball], p: usize) -> Result<Ball, Reason> {
     let mut best = values[0].clone();
     for value in &values[1..] {

@@ -193,7 +193,7 @@ fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         if !difference.may_be_zero() {
             return Ok(false);
         }
-        if precision == PRECISION[1] && difference.error() > x.size().max(y.size()).max(-400) + AGREEMENT {
+        if precision == PRECISION[1] && difference.error > x.size().max(y.size()).max(-400) + AGREEMENT {
             return Err(Reason::TooLarge("the digits lost to cancellation".into()));
         }
     }
@@ -284,7 +284,7 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
         return Ok(values.iter().all(|(point, x, y)| {
             values
                 .iter()
-                .filter(|(other, ..)| other.same_field(*point))
+                .filter(|(other, ..)| other.prime == point.prime)
                 .all(|(_, u, v)| point.multiply(*x, *v) == point.multiply(*u, *y))
         }));
     }

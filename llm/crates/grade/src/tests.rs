@@ -1,7 +1,6 @@
 //! Integers as training sees them, references, verdicts and sets of rules; helpers of all tests.
 
 use super::budget::Budget;
-use super::gold::Integer;
 use super::lex::Spelling;
 use super::node::Node;
 use super::*;
@@ -46,9 +45,9 @@ fn integers_compare_by_value_whatever_their_size_or_spelling() {
     assert_eq!(verdict(&format!(r"\boxed{{{big}}}"), &big).equal, EQUAL);
     assert_eq!(verdict(&format!(r"\boxed{{{big}1}}"), &big).equal, DIFFERENT);
     assert_eq!(Gold::from(i64::MIN).to_string(), i64::MIN.to_string());
-    assert_eq!(Integer::parse("0"), Some(Integer::from(0)));
-    assert_eq!(Integer::parse("100,000"), Some(Integer::from(100_000)));
-    assert_eq!(Integer::parse("1000,000"), None);
+    assert_eq!(Gold::integer("0"), Ok(Gold::from(0)));
+    assert_eq!(Gold::integer("100,000"), Ok(Gold::from(100_000)));
+    assert_eq!(Gold::integer("1000,000"), Err(GoldError::NotAnInteger("1000,000".into())));
 }
 
 #[test]

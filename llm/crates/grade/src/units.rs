@@ -122,15 +122,8 @@ pub(super) fn canonical(word: &str) -> Option<&'static str> {
 /// The factor from a unit to base units, and their exponents.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measure {
-    dimension: Dimension,
+    pub(super) dimension: Dimension,
     pub(super) factor: BigRational,
-}
-
-impl Measure {
-    /// True if values of both can be compared.
-    pub(super) fn same_dimension(&self, other: &Measure) -> bool {
-        self.dimension == other.dimension
-    }
 }
 
 /// Reads canonical units with powers: `cm^2`, `km/hour`, `kg m/s^2`; `None` if one of them has no factor.
@@ -187,7 +180,6 @@ pub(super) fn currency_word(word: &str) -> Option<&'static str> {
     })
 }
 
-/// True if a word says percent.
 pub(super) fn is_percent(word: &str) -> bool {
     const WORDS: &str = "percent|per cent|pct|prozent|pour cent|por ciento|por cento|процент|процента|процентов|\
         パーセント|प्रतिशत";

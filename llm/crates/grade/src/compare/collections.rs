@@ -11,7 +11,7 @@ pub(super) fn is_collection(node: &Node) -> bool {
         || (node.is_expression() && node.has_double_sign())
 }
 
-/// True if lists are the same, place by place. One place that differs decides, whatever cannot be read elsewhere.
+/// True if lists are the same, place by place. One place that differs decides over others without a verdict.
 pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
     if a.len() != b.len() {
         return Ok(false);
@@ -37,7 +37,7 @@ fn members(node: &Node) -> Vec<Node> {
     }
 }
 
-/// Compares two of which at least one is a collection.
+/// Compares two answers of which at least one is a collection.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let Some(found) = special(a, b, budget)? {
         return Ok(found);
@@ -106,7 +106,7 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
     Ok(None)
 }
 
-/// A tuple beside a list of its entries, or of assignments to names.
+/// Compares a tuple with a list of its entries, or of assignments to names.
 fn in_tuple(items: &[Node], other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     if !budget.allows(Rule::TupleList) || matches!(other, Node::Set(_)) {
         return Ok(None);

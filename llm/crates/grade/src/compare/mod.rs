@@ -139,7 +139,7 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Unit(x, Some(u)), Node::Unit(y, Some(v))) if u != v => {
             let (Some(m), Some(n)) = (measure(u), measure(v)) else { return Ok(false) };
-            if !m.same_dimension(&n) || !budget.uses(Rule::UnitConverted) {
+            if m.dimension != n.dimension || !budget.uses(Rule::UnitConverted) {
                 return Ok(false);
             }
             let scaled = |value: &Node, factor| {
@@ -162,7 +162,7 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
         }
-        // Some rules believe the first to be the reference, so that neither changes its side.
+        // Some rules take the first for the reference, so that neither changes its side.
         (Node::Unit(x, _), y) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
         (x, Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
         _ => Ok(false),
@@ -189,7 +189,7 @@ fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Ratios are the same when one is a multiple of the other; a ratio of two is also its quotient.
+/// Compares ratios, which are the same if one is a multiple of the other; a ratio of two is also its quotient.
 fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Ratio(x), Node::Ratio(y)) => {
@@ -218,7 +218,7 @@ fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Decides where at least one side is a union, a difference or an inequality and both are sets of reals.
+/// Compares two sets of reals, of which one is a union, a difference or an inequality. `None` for other answers.
 fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     if !is_described(a, budget) && !is_described(b, budget) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Equations, inequalities and what they say the answer is.
+//! Equations and inequalities, and the answers according to them.
 
 use super::{collections, names, same as same_node, solutions};
 use crate::budget::Budget;
@@ -58,7 +58,7 @@ fn names_more(first: &Node, last: &Node) -> bool {
     names::names_a_value(first) && (!last.has_symbols() || letters(first) || derivative(first))
 }
 
-/// Compares two of which at least one is a relation.
+/// Compares two answers of which at least one is a relation.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let (Node::Chain(f, r, label), Node::Chain(g, s, label_too)) = (a, b) {
         let before = budget.used();
@@ -126,7 +126,7 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     Ok(value(&x, y.value, budget)? || value(&y, x.value, budget)?)
 }
 
-/// Values by their names, in any order.
+/// Compares values by their names, in any order.
 fn assigned(a: &[(String, Node)], b: &[(String, Node)], budget: &mut Budget) -> Result<bool, Reason> {
     if a.len() != b.len() {
         return Ok(false);
@@ -194,7 +194,7 @@ fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
     }
 }
 
-/// Equations are the same when their sides differ by multiples of each other.
+/// Compares equations, which are the same if their sides differ by multiples of each other.
 fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget) -> Result<bool, Reason> {
     if ![f, x, g, y].into_iter().all(Node::is_expression) {
         return Ok(same_node(f, g, budget)? && same_node(x, y, budget)?

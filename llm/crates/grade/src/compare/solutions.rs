@@ -69,7 +69,7 @@ fn vanishes(difference: &Node, name: &str, value: &Node, budget: &mut Budget) ->
     scalar::same(&difference.with(name, value), &Node::integer(0), budget)
 }
 
-/// Values that satisfy an equation whose solutions nobody counts decide nothing.
+/// Compares with an equation whose solutions nobody counts: values that satisfy it decide nothing.
 fn uncounted(
     difference: &Node,
     name: &str,

@@ -95,7 +95,7 @@ impl Token {
 }
 
 /// The choice among several ways to read a mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spelling {
     /// `1,234` outside brackets is one number.
     pub(super) thousands: bool,
@@ -111,24 +111,14 @@ impl Spelling {
 }
 
 pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexer<'_>, Reason> {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        tokens: Vec::new(),
-        depth: 0,
-        spelling,
-        two_ways: false,
-        used: Rules::NONE,
-        environments: Vec::new(),
-        braced_rows: false,
-    };
+    let mut lexer = Lexer { text, spelling, ..Lexer::default() };
     while let Some(c) = lexer.peek() {
         lexer.token(c)?;
     }
     Ok(lexer)
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,

@@ -1,4 +1,4 @@
-//! A primary with what stands behind it: powers, factorials, degrees, percent.
+//! Primaries with powers, factorials, degrees and percent behind them.
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
@@ -141,11 +141,10 @@ impl Parser<'_> {
     }
 }
 
-/// A symbol with one more prime; on a number the sign of minutes and seconds, which is left out.
+/// Adds a prime to a symbol; on a number it is the sign of minutes or feet, seconds or inches.
 fn primed(node: Node) -> Node {
     match node {
         Node::Symbol(name) => Node::Symbol(format!("{name}'")),
-        // Minutes or feet, seconds or inches.
         Node::Number(_) => Node::Unit(Box::new(node), Some("'".into())),
         Node::Unit(inner, Some(mark)) if mark == "'" => Node::Unit(inner, Some("''".into())),
         other => other,

@@ -53,7 +53,7 @@ struct Parser<'a> {
     depth: u32,
     /// Open `|`; the next one closes.
     bars: u32,
-    /// True if the lenient rules read.
+    /// True for the lenient rules.
     wide: bool,
     budget: &'a mut Budget,
 }
@@ -122,7 +122,7 @@ impl Parser<'_> {
         self.joined_items().map(|(items, _)| expanded(items))
     }
 
-    /// The items, and whether each is joined to the next by "and".
+    /// The items, and true if each is joined to the next by "and".
     fn joined_items(&mut self) -> Result<(Vec<Node>, bool), Reason> {
         let (mut items, mut and_only) = (Vec::new(), true);
         loop {

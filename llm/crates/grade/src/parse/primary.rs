@@ -189,7 +189,7 @@ impl Parser<'_> {
     }
 }
 
-/// A whole number here, in braces or not, and how many tokens it takes.
+/// A whole number here, in braces or not, and the tokens that it takes.
 fn braced_number(tokens: &[Token]) -> (Option<Token>, usize) {
     match tokens {
         [number @ Token::Number { .. }, ..] => (Some(number.clone()), 1),

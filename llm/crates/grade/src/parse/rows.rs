@@ -47,8 +47,7 @@ impl Parser<'_> {
         if determinant { matrix::determinant(&rows, self.budget) } else { Ok(Node::Matrix(rows)) }
     }
 
-    /// Rows of equations: a list of them if each has its own left side, or the last of a derivation; values with conditions as they
-    /// are.
+    /// Reads rows of equations: a list of them, the last one of a derivation, or values with conditions.
     pub(super) fn rows(&mut self) -> Result<Node, Reason> {
         let rows = self.table(&Token::RowsClose, "rows that are not closed", |parser, rows| {
             // A row without a left side goes on with the row above.

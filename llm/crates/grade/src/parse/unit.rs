@@ -69,7 +69,7 @@ impl Parser<'_> {
             self.at += and;
             if let Ok(Node::Unit(more, Some(small))) = self.nested(Self::product)
                 && let (Some(large), Some(small)) = (units::measure(&name), units::measure(&small))
-                && large.same_dimension(&small)
+                && large.dimension == small.dimension
                 && small.factor < large.factor
             {
                 let ratio = Node::exact(small.factor / large.factor);

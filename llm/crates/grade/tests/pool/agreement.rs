@@ -1,4 +1,4 @@
-//! This grader and Math-Verify side by side: labelled cases, what Math-Verify 0.9.0 said of them once, and the tables made of both.
+//! This grader and Math-Verify 0.9.0 side by side: labelled cases, the recorded verdicts on them, and the tables made of both.
 //!
 //! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables anew.
 
@@ -227,7 +227,7 @@ fn disputes(suite: &Suite) -> String {
     out + "\n"
 }
 
-/// Compares a page between its heading and the end with what it should be, or writes it.
+/// Compares a page with the one found, or writes it.
 fn page(path: &Path, heading: &str, found: &str) {
     let text = format!("{heading}\n{}\n", found.trim_end());
     if std::env::var_os("GRADE_WRITE").is_some() {

@@ -6,7 +6,7 @@ use cpu_time::ThreadTime;
 use grpo_lambda_grade::{Extraction, Grader, Prediction, Rule, Rules};
 use proptest::prelude::*;
 
-/// A value in LaTeX, and the same with one number changed.
+/// A value in LaTeX, and a copy with one number changed.
 fn value() -> impl Strategy<Value = (String, String)> {
     (2i64..90, 2i64..90, 2i64..30, 0usize..8).prop_map(|(a, b, c, form)| {
         let write = |a: i64| match form {
