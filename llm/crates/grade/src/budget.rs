@@ -13,7 +13,7 @@ pub(super) const LONGEST: usize = 8 * 1024;
 /// The steps left to one case, and the rules that it may use and has used.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    left: u64,
+    pub(super) left: u64,
     allowed: Rules,
     used: Rules,
 }
@@ -21,11 +21,6 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(allowed: Rules) -> Self {
         Budget { left: STEPS, allowed, used: Rules::NONE }
-    }
-
-    #[cfg(test)]
-    pub(super) fn left(&self) -> u64 {
-        self.left
     }
 
     /// Takes `steps`. Errors if fewer are left.

@@ -237,9 +237,9 @@ mod tests {
     /// The result of `work`, and the steps that it takes.
     fn with_cost<T>(work: impl FnOnce(&mut Budget) -> T) -> (T, u64) {
         let mut budget = Budget::new(Rules::STRICT);
-        let all = budget.left();
+        let all = budget.left;
         let found = work(&mut budget);
-        (found, all - budget.left())
+        (found, all - budget.left)
     }
 
     fn power_of(base: BigRational, exponent: BigRational) -> Result<Option<BigRational>, Reason> {

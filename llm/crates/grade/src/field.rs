@@ -260,8 +260,8 @@ mod tests {
         // 640 and 639 bits are 19 words and a part of one; one step more for the node.
         let number = Node::exact(BigRational::new(power(2, 639), power(3, 403)));
         let mut budget = Budget::new(Rules::STRICT);
-        let all = budget.left();
+        let all = budget.left;
         points().next().unwrap().value(&number, &mut budget).unwrap();
-        assert_eq!(all - budget.left(), 20);
+        assert_eq!(all - budget.left, 20);
     }
 }

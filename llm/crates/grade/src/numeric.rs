@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn a_part_costs_its_precision() {
         let mut budget = budget();
-        let all = budget.left();
+        let all = budget.left;
         let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: P };
         place.value(&Node::Pi, &mut budget).unwrap();
-        assert_eq!(all - budget.left(), 8);
+        assert_eq!(all - budget.left, 8);
     }
 }

@@ -262,11 +262,10 @@ fn at_points(
 
 /// True if `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
 pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budget) -> Result<bool, Reason> {
-    let first: Option<field::Point> = field::points().next();
     // The ratio at one point must be the ratio at every other: a(p) b(q) = a(q) b(p), in one field.
     let mut rational = true;
     let mut values: Vec<(field::Point, u64, u64)> = Vec::new();
-    for point in field::points().chain(first) {
+    for point in field::points().chain(field::points().take(1)) {
         match (point.value(a, budget)?, point.value(b, budget)?) {
             (Value::Other, _) | (_, Value::Other) => {
                 rational = false;

@@ -158,7 +158,6 @@ fn derivative(p: &Polynomial) -> Polynomial {
     p.iter().enumerate().skip(1).map(|(n, c)| c * BigRational::from_integer(n.into())).collect()
 }
 
-/// Quotient and remainder.
 fn divided(p: &Polynomial, by: &Polynomial, budget: &mut Budget) -> Result<(Polynomial, Polynomial), Reason> {
     let mut rest = p.clone();
     let mut quotient = vec![BigRational::zero(); p.len().saturating_sub(by.len()) + 1];

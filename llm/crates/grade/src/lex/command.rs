@@ -203,19 +203,12 @@ impl Lexer<'_> {
 
     /// The beginning or end of a table: of a matrix, or of the equations behind a single brace.
     fn table(&mut self, begins: bool, determinant: bool) -> Token {
-        let rows = if begins {
+        if begins {
             let rows = std::mem::take(&mut self.braced_rows);
             self.environments.push(rows);
-            rows
-        } else {
-            self.environments.pop().unwrap_or(false)
-        };
-        match (begins, rows) {
-            (true, true) => Token::RowsOpen,
-            (false, true) => Token::RowsClose,
-            (true, false) => Token::MatrixOpen(determinant),
-            (false, false) => Token::MatrixClose,
+            return if rows { Token::RowsOpen } else { Token::MatrixOpen(determinant) };
         }
+        if self.environments.pop() == Some(true) { Token::RowsClose } else { Token::MatrixClose }
     }
 
     /// A backslash before something that is not a letter.

@@ -83,7 +83,6 @@ pub(super) enum Token {
     Circ,
     /// `\Rightarrow`, `\therefore`: the answer stands behind it.
     Implies,
-    /// `\pmod`, `\bmod`, `mod`.
     Modulus,
 }
 

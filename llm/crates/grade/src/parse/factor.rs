@@ -137,7 +137,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn close_brace(&mut self, open: bool) -> Result<(), Reason> {
-        if open && !self.take(&Token::BraceClose) { unreadable("a brace that is not closed") } else { Ok(()) }
+        if open { self.close(&Token::BraceClose, "a brace that is not closed") } else { Ok(()) }
     }
 }
 

@@ -92,6 +92,10 @@ impl Parser<'_> {
         found
     }
 
+    fn close(&mut self, token: &Token, unclosed: &str) -> Result<(), Reason> {
+        if self.take(token) { Ok(()) } else { unreadable(unclosed) }
+    }
+
     /// Runs a part one level deeper.
     fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, Reason>) -> Result<T, Reason> {
         self.budget.spend(1)?;
@@ -188,8 +192,8 @@ impl Parser<'_> {
         }
         self.at += bracket + 1;
         let modulus = self.nested(Self::sum)?;
-        if bracket == 1 && !self.take(&Token::Close(')')) {
-            return unreadable("a bracket that is not closed");
+        if bracket == 1 {
+            self.close(&Token::Close(')'), "a bracket that is not closed")?;
         }
         let boxed = |node: Node| Node::Modular(Box::new(node), Box::new(modulus));
         Ok(match node {

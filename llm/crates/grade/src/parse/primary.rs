@@ -82,9 +82,7 @@ impl Parser<'_> {
         self.bars += 1;
         let inside = self.nested(Self::sum)?;
         self.bars -= 1;
-        if !self.take(&Token::Bar) {
-            return unreadable("a bar that is not closed");
-        }
+        self.close(&Token::Bar, "a bar that is not closed")?;
         Ok(Node::Call(Function::Abs, vec![inside]))
     }
 
@@ -180,9 +178,7 @@ impl Parser<'_> {
         let mut order = Node::integer(2);
         if self.take(&Token::Open('[')) {
             order = self.nested(Self::sum)?;
-            if !self.take(&Token::Close(']')) {
-                return unreadable("the order of a root that is not closed");
-            }
+            self.close(&Token::Close(']'), "the order of a root that is not closed")?;
         }
         let inside = self.argument_whole()?;
         Ok(Node::Call(Function::Root, vec![inside, order]))
