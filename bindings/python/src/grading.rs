@@ -12,13 +12,11 @@ type Told = (&'static str, Option<f64>, String, Option<String>);
 
 /// The grader of these options; `rules` of `None` are the defaults of the command line.
 fn grader(extract: &str, rules: Option<&str>) -> PyResult<Grader> {
-    use Extraction::{Any, Auto, Boxed, Free, LenientTag, Tag};
-    let all = [Auto, Boxed, Tag, LenientTag, Any, Free];
-    let extraction = all.into_iter().find(|e| e.name() == extract).ok_or_else(|| {
-        let names = all.map(Extraction::name).join(", ");
-        refused(format!("extract = `{extract}`; must be one of {names}"))
+    let extraction = Extraction::find(extract).ok_or_else(|| {
+        let names: Vec<&str> = Extraction::ALL.iter().map(|way| way.name()).collect();
+        refused(format!("extract = `{extract}`; must be one of {}", names.join(", ")))
     })?;
-    let default = if extraction == Free { Rules::LENIENT } else { Rules::STRICT };
+    let default = if extraction == Extraction::Free { Rules::LENIENT } else { Rules::STRICT };
     let rules = rules.map(Rules::parse).transpose().map_err(|e| refused(format!("rules: {e}")))?;
     Ok(Grader { extraction, rules: rules.unwrap_or(default) })
 }

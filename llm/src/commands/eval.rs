@@ -92,7 +92,7 @@ pub struct EvalArgs {
     #[arg(long, value_name = "FILE", requires = "shots")]
     pub shots_from: Option<String>,
     /// Where the answer stands in a response; as the template asks when not given
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = super::grade::extraction())]
     pub extract: Option<Extraction>,
     /// The rules by which spellings count as the same, as of `llm-train grade`; strict when not given
     #[arg(long, value_name = "RULES", value_parser = |text: &str| Rules::parse(text))]

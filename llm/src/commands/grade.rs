@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use grpo_lambda_grade::{Extraction, Grader, Rule, Rules, Verdict};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use grpo_lambda_grade::{Extraction, Grader, Prediction, Rule, Rules, Verdict};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ pub struct GradeArgs {
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Where in `answer` the final answer stands; `free` looks in `gold`, too
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = extraction(), default_value = Extraction::default().name())]
     pub extract: Extraction,
     /// The rules by which spellings count as the same: strict, lenient, and changes to them (`strict,+unit_converted,-six_digits`); lenient
     /// with `--extract free`, else strict
@@ -30,10 +31,16 @@ pub struct GradeArgs {
     pub list_rules: bool,
 }
 
-/// A verdict, and what a strict extraction did not see.
-type Judged = (Verdict, Option<String>);
+/// Reads an extraction by its name; the help lists them all.
+pub(super) fn extraction() -> impl TypedValueParser<Value = Extraction> {
+    let names = Extraction::ALL.iter().map(|way| PossibleValue::new(way.name()).help(way.about()));
+    PossibleValuesParser::new(names).try_map(|name| Extraction::find(&name).ok_or("not a way of extraction"))
+}
 
-/// A line of the output.
+/// A verdict, and a hint at an answer that a strict extraction does not see.
+type Judged = (Verdict, String);
+
+/// A line in the output.
 #[derive(Serialize)]
 struct Graded {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,18 +51,18 @@ struct Graded {
     more: Option<More>,
 }
 
-/// What `--json` adds.
+/// The fields that `--json` adds.
 #[derive(Serialize)]
 struct More {
     rules: Vec<&'static str>,
     extracted: Option<String>,
-    /// Why the line was refused.
+    /// The reason why the line was refused.
     error: Option<String>,
 }
 
 impl Graded {
-    fn of(verdict: Verdict, hint: Option<String>, line: Option<usize>) -> Graded {
-        let reason = format!("{verdict}{}", hint.unwrap_or_default());
+    fn judged(verdict: Verdict, hint: &str, line: Option<usize>) -> Graded {
+        let reason = format!("{verdict}{hint}");
         let rules = verdict.rules.iter().map(Rule::name).collect();
         let more = line.is_some().then_some(More { rules, extracted: verdict.extracted, error: None });
         Graded { line, equal: verdict.equal, reason, more }
@@ -68,11 +75,11 @@ impl Graded {
     }
 }
 
-/// Grades every line. A line that is refused has its error as verdict and makes the exit code 2; where no line can be graded and
-/// `--json` is not given, nothing is printed but that error.
+/// Grades every line. A refused line has its error as verdict and makes the exit code 2; if no line can be graded and `--json` is
+/// not given, only that error is printed.
 ///
 /// # Errors
-/// When a line is refused.
+/// Errors if a line is refused.
 pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     if args.list_rules {
         return print(&listed());
@@ -89,7 +96,7 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
         for (n, found) in &graded {
             let line = args.json.then_some(*n);
             let record = match found {
-                Ok((verdict, hint)) => Graded::of(verdict.clone(), hint.clone(), line),
+                Ok((verdict, hint)) => Graded::judged(verdict.clone(), hint, line),
                 Err(failure) => Graded::refused(failure, line),
             };
             out += &serde_json::to_string(&record).map_err(Failure::broke)?;
@@ -112,12 +119,13 @@ fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
     let answer = line.text("answer")?.ok_or_else(|| line.refused(format!("answer: missing; {right}")))?;
     let gold = grader.gold(golds).map_err(|e| line.refused(format!("gold: {e}")))?;
     let verdict = grader.grade(&gold, answer);
-    let free = || grpo_lambda_grade::Prediction::extract(answer, Extraction::Free);
-    let hint = if verdict.no_answer() && grader.extraction != Extraction::Free {
-        free().answer().map(|found| format!("; --extract free would read `{}`", shown(found)))
-    } else {
-        None
-    };
+    let mut hint = String::new();
+    if verdict.no_answer()
+        && grader.extraction != Extraction::Free
+        && let Some(found) = Prediction::extract(answer, Extraction::Free).answer()
+    {
+        hint = format!("; --extract free would read `{}`", shown(found));
+    }
     Ok((verdict, hint))
 }
 

@@ -66,7 +66,7 @@ fn rows_hold_what_their_files_say() {
     let data = opened(&fixture("benchmark.parquet"));
     let row = data.row(0).unwrap();
     assert_eq!(row.answers, [r"\frac{5}{6}", "5/6"]);
-    assert!(row.gold.grade(&Prediction::of(r"\boxed{\frac{10}{12}}")).is_equal());
+    assert!(row.gold.grade(&Prediction::boxed(r"\boxed{\frac{10}{12}}")).is_equal());
     // The problem as published: its blank lines are part of what a model is evaluated on.
     assert_eq!(data.row(2).unwrap().problem, "\nSolve $x^2 = 4$.\n");
     let texts =

@@ -103,7 +103,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
             .unwrap();
         let text = tokens.text(&alone[0][0].tokens).unwrap();
         assert_eq!((completion.text.as_str(), completion.tokens), (text.as_str(), alone[0][0].tokens.len()));
-        let verdict = problem.gold.grade(&Prediction::of(&text));
+        let verdict = problem.gold.grade(&Prediction::boxed(&text));
         assert_eq!(completion.verdict, ResponseOutcome::from(&verdict));
     }
     let summary = place.json("out/summary.json");

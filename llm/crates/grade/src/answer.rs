@@ -11,7 +11,7 @@ use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
 use super::words;
 
-/// An answer as text: what it reads as, or why it does not.
+/// An answer as text, with its readings as mathematics.
 ///
 /// ```
 /// use grpo_lambda_grade::Answer;
@@ -25,10 +25,10 @@ pub struct Answer {
     text: String,
     rules: Rules,
     integer: Option<Integer>,
-    /// Its words, where it is nothing but words.
+    /// Its words if it is nothing but words.
     words: Option<String>,
     choice: Option<Choice>,
-    /// The ways to read it as mathematics; two where a comma can be read in two ways.
+    /// The ways to read it as mathematics; two if a comma can be read in two ways.
     readings: Result<Vec<Reading>, Reason>,
     /// Further ways, for the lenient rules.
     more: Vec<Reading>,
@@ -38,17 +38,13 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
     letter: char,
-    /// Whether nothing stands behind it.
+    /// True if nothing stands behind it.
     alone: bool,
 }
 
-const PLAIN: Spelling = Spelling { thousands: true, comma: false, wide: false };
-const LISTED: Spelling = Spelling { thousands: false, ..PLAIN };
-const WIDE: [Spelling; 3] = [
-    Spelling { wide: true, ..PLAIN },
-    Spelling { wide: true, ..LISTED },
-    Spelling { wide: true, comma: true, thousands: false },
-];
+const LISTED: Spelling = Spelling { thousands: false, ..Spelling::STRICT };
+const WIDE: [Spelling; 3] =
+    [Spelling::WIDE, Spelling { wide: true, ..LISTED }, Spelling { comma: true, wide: true, ..LISTED }];
 
 impl Answer {
     /// Reads an answer that stands alone, the content of a box, for the strict rules.
@@ -72,7 +68,7 @@ impl Answer {
             && integer.is_some()
             && let Ok(n) = text.trim_start_matches('+').parse::<i64>()
         {
-            let readings = Ok(vec![Reading { node: Node::integer(n), rules: Rules::NONE, two_ways: false }]);
+            let readings = Ok(vec![Reading::plain(Node::integer(n))]);
             return Answer { text, rules, integer, words: None, choice: None, readings, more: Vec::new() };
         }
         let mut readings = readings(&text);
@@ -88,13 +84,13 @@ impl Answer {
         if let Some(words) =
             words.as_ref().filter(|w| !rules.minus(Rules::STRICT).is_empty() && words::has_value(w))
         {
-            more.push(Reading { node: Node::Words(words.clone()), rules: Rules::NONE, two_ways: false });
+            more.push(Reading::plain(Node::Words(words.clone())));
         }
         Answer { words, rules, integer, choice, readings, more, text }
     }
 
-    /// Compares two answers by the rules of this one. The order matters to two lenient rules only: [`Rule::BaseDropped`] and
-    /// [`Rule::DecimalComma`] believe this side to be the reference.
+    /// Compares two answers by the rules of this one. The order matters only to two lenient rules: [`Rule::BaseDropped`] and
+    /// [`Rule::DecimalComma`] take this side for the reference.
     pub fn compare(&self, other: &Answer) -> Verdict {
         if self.text.is_empty() || other.text.is_empty() {
             return Verdict::open(Reason::NoAnswer);
@@ -124,11 +120,11 @@ impl Answer {
             return first;
         }
         let second = self.by_readings(other, self.rules, true);
-        // What the strict rules decide stands where the lenient ones cannot read.
+        // A strict verdict stands if the lenient rules cannot read.
         if second.equal.is_none() && first.equal.is_some() { first } else { second }
     }
 
-    /// Whether both are lists of the same names in any order.
+    /// True if both are lists of the same names in any order.
     fn same_names(&self, other: &Answer) -> bool {
         let names = |answer: &Answer| {
             let text =
@@ -143,7 +139,7 @@ impl Answer {
         own.len() > 1 && own == names(other)
     }
 
-    /// Whether a short response is this text and nothing else, in any case.
+    /// True if a short response is this text and nothing else, in any case.
     pub(super) fn is_spelled(&self, response: &str) -> bool {
         let plain = |text: &str| {
             let text = tidy(&folded(text)).replace("\\text{", " ").replace('}', " ").to_lowercase();
@@ -164,8 +160,9 @@ impl Answer {
     }
 
     fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
-        if self.ways(rules, lenient).next().is_some() && other.ways(rules, lenient).next().is_some() {
-            return any_same(|| self.ways(rules, lenient), || other.ways(rules, lenient), rules);
+        let [own, others] = [self, other].map(|answer| answer.ways(rules, lenient));
+        if !own.is_empty() && !others.is_empty() {
+            return any_same(&own, &others, rules);
         }
         // A text is no number, whatever it says.
         if self.words.is_some() || other.words.is_some() {
@@ -176,24 +173,20 @@ impl Answer {
     }
 
     /// The readings that rest on these rules only.
-    fn ways(&self, rules: Rules, lenient: bool) -> impl Iterator<Item = &Reading> {
-        let more = self.more.iter().filter(move |_| lenient);
-        self.readings.iter().flatten().chain(more).filter(move |r| r.rules.minus(rules).is_empty())
+    fn ways(&self, rules: Rules, lenient: bool) -> Vec<&Reading> {
+        let more = self.more.iter().filter(|_| lenient);
+        self.readings.iter().flatten().chain(more).filter(|r| r.rules.minus(rules).is_empty()).collect()
     }
 }
 
-/// Whether any reading of one is the same as any of the other.
-fn any_same<'a, A, B>(own: impl Fn() -> A, others: impl Fn() -> B, rules: Rules) -> Verdict
-where
-    A: Iterator<Item = &'a Reading>,
-    B: Iterator<Item = &'a Reading>,
-{
+/// True if any reading of one is the same as any of the other.
+fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules) -> Verdict {
     let mut budget = Budget::new(rules);
     let mut open = None;
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
-    let listed = own().next().is_some_and(|first| matches!(first.node, Node::List(_)));
-    for x in own().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
-        for y in others() {
+    let listed = own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
+    for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
+        for y in others {
             budget.forget(x.rules.and(y.rules));
             match compare::same(&x.node, &y.node, &mut budget) {
                 Ok(true) => return Verdict::decided(true, budget.used()),
@@ -205,7 +198,7 @@ where
     open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
 }
 
-/// Without dollar signs and the full stop of a sentence, blanks single.
+/// Removes dollar signs, the full stop of a sentence and double blanks.
 fn tidy(text: &str) -> String {
     let text = text.replace("\\$", "");
     let mut out = String::with_capacity(text.len());
@@ -228,14 +221,14 @@ fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
         return Err(Reason::TooLarge(format!("an answer of {} bytes, more than {LONGEST}", text.len())));
     }
     let mut budget = Budget::new(Rules::STRICT);
-    match parse(text, PLAIN, &mut budget) {
+    match parse(text, Spelling::STRICT, &mut budget) {
         Ok(reading) if !reading.two_ways => Ok(vec![reading]),
         Ok(reading) => Ok(std::iter::once(reading).chain(parse(text, LISTED, &mut budget).ok()).collect()),
         Err(reason) => parse(text, LISTED, &mut budget).map(|r| vec![r]).map_err(|_| reason),
     }
 }
 
-/// What the lenient rules read beside that, each way once.
+/// The further readings by the lenient rules, each once.
 fn more_readings(text: &str, rules: Rules, known: &[Reading]) -> Vec<Reading> {
     let mut more: Vec<Reading> = Vec::new();
     if rules.minus(Rules::STRICT).is_empty() || text.len() > LONGEST {
@@ -280,7 +273,7 @@ fn words_of(text: &str) -> Option<String> {
     (long && plain.chars().all(allowed)).then(|| words::canonical(&plain))
 }
 
-/// What stands before the letter of a choice.
+/// Removes the text commands before the letter of a choice.
 fn without_text_commands(text: &str) -> &str {
     let mut rest = text;
     for mark in ["\\text{", "\\textbf{", "\\mathrm{", "\\mathbf{", "{"] {
@@ -307,11 +300,11 @@ fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
     closed.then_some(Choice { letter: upper, alone: false })
 }
 
-/// What stands behind the letter of a choice, as an answer of its own.
+/// The text behind the letter of a choice, as an answer of its own.
 fn choice_text(text: &str) -> Option<Reading> {
     let (_, after) = without_text_commands(text).split_once([')', '.', ':'])?;
     let after = after.trim_start_matches(['}', ' ', '~']);
-    let mut reading = parse(after, PLAIN, &mut Budget::new(Rules::STRICT)).ok()?;
+    let mut reading = parse(after, Spelling::STRICT, &mut Budget::new(Rules::STRICT)).ok()?;
     reading.rules = reading.rules.with(Rule::ChoiceText);
     Some(reading)
 }

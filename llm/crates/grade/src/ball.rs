@@ -9,7 +9,7 @@ use astro_float_num::{BigFloat, Consts, RoundingMode, Sign};
 use num_bigint::{BigInt, Sign as BigSign};
 use num_rational::BigRational;
 
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
 const RM: RoundingMode = RoundingMode::ToEven;
 /// Largest power of two of a value.
@@ -34,16 +34,13 @@ fn too_large() -> Reason {
     Reason::TooLarge("a value beyond the range of the evaluation".into())
 }
 
-fn undefined<T>(what: &str) -> Result<T, Reason> {
-    Err(Reason::Undefined(what.to_owned()))
-}
-
-/// A value: real where there is no imaginary part.
+/// A value: real without an imaginary part.
 #[derive(Clone, Debug)]
 pub(super) struct Ball {
     re: BigFloat,
     im: Option<BigFloat>,
-    error: i64,
+    /// The power of two that bounds the error.
+    pub(super) error: i64,
 }
 
 /// The power of two above the magnitude; very small for zero.
@@ -106,17 +103,12 @@ impl Ball {
         magnitude(&self.re).max(self.im.as_ref().map_or(EXACT, magnitude))
     }
 
-    /// The power of two that bounds the error.
-    pub(super) fn error(&self) -> i64 {
-        self.error
-    }
-
-    /// Whether zero is within the error.
+    /// True if zero is within the error.
     pub(super) fn may_be_zero(&self) -> bool {
         (self.re.is_zero() && self.im.as_ref().is_none_or(BigFloat::is_zero)) || self.size() <= self.error + 2
     }
 
-    /// Its real part where its imaginary part is within the error of zero.
+    /// Its real part. `None` if its imaginary part is not within the error of zero.
     fn real(&self) -> Option<&BigFloat> {
         match &self.im {
             Some(im) if magnitude(im) > self.error + 2 => None,
@@ -124,7 +116,7 @@ impl Ball {
         }
     }
 
-    /// Whether it is a real number below zero, by more than its error.
+    /// True if it is a real number below zero, by more than its error.
     pub(super) fn is_negative(&self) -> Option<bool> {
         self.real().map(|re| re.is_negative() && !self.may_be_zero())
     }
@@ -140,6 +132,10 @@ impl Ball {
         };
         // Rounding is relative to the result, so that cancellation costs nothing beyond the errors of the operands.
         Ball::checked(self.re.add(&other.re, p, RM), im, self.error.max(other.error) + 1, p)
+    }
+
+    pub(super) fn minus(&self, other: &Ball, p: usize) -> Result<Ball, Reason> {
+        self.plus(&other.negated(), p)
     }
 
     pub(super) fn times(&self, other: &Ball, p: usize) -> Result<Ball, Reason> {
@@ -279,7 +275,6 @@ impl Ball {
         Ball::checked(angle, None, error.max(4 - p as i64), p)
     }
 
-    /// Cosine and sine.
     pub(super) fn cos_sin(&self, p: usize) -> Result<(Ball, Ball), Reason> {
         let Some(re) = self.real() else {
             // Through exp(iz) and exp(-iz).
@@ -287,7 +282,7 @@ impl Ball {
             let down = self.times(&Ball::i(p), p)?.negated().exp(p)?;
             let half = Ball::float(0.5, p);
             let cos = up.plus(&down, p)?.times(&half, p)?;
-            let sin = up.plus(&down.negated(), p)?.times(&half, p)?.times(&Ball::i(p).negated(), p)?;
+            let sin = up.minus(&down, p)?.times(&half, p)?.times(&Ball::i(p).negated(), p)?;
             return Ok((cos, sin));
         };
         if self.size() > 64 {
@@ -320,7 +315,7 @@ impl Ball {
         Ball::checked(constants(|cc| re.atan(p, RM, cc))?, None, self.error + 1, p)
     }
 
-    /// The whole number it is within its error, and otherwise the next one below.
+    /// The whole number within its error, and true; otherwise the next one below, and false.
     pub(super) fn floor(&self, p: usize) -> Result<(i64, bool), Reason> {
         let Some(re) = self.real() else { return undefined("rounding a complex number") };
         let half = BigFloat::from_f64(0.5, p);
@@ -339,10 +334,7 @@ fn to_i64(x: &BigFloat) -> Option<i64> {
     }
     let (words, _, sign, exponent, _) = x.as_raw_parts()?;
     let top = *words.last()?;
-    let n = match exponent {
-        1..=62 => (top >> (64 - exponent)) as i64,
-        _ => return None,
-    };
+    let n = (1..=62).contains(&exponent).then(|| (top >> (64 - exponent)) as i64)?;
     Some(if sign == Sign::Neg { -n } else { n })
 }
 
@@ -379,38 +371,31 @@ mod tests {
         between(&a.re, &b.re).max(between(&a.imaginary(EXACTLY), &b.imaginary(EXACTLY)))
     }
 
-    /// What a function gives lies within its error of the true value, whatever of the argument's error is used up and however few bits it has; and
-    /// the error is no more than so many bits too large: for a rounded value, and for one that is off.
+    /// Asserts that values of a function lie within their error of the true value, whatever of the argument's error is used up and
+    /// however few bits it has, and that the error is at most so many bits too large: for a rounded value, and for one that is off.
     fn holds(
         name: &str,
         values: &[Value],
         (rounding, room): (i64, i64),
-        of: impl Fn(&Ball, usize) -> Result<Ball, Reason>,
+        value: impl Fn(&Ball, usize) -> Result<Ball, Reason>,
     ) {
-        for &value in values {
-            let truth = of(&exact(value), EXACTLY).unwrap();
-            let rounded = of(&exact(value), 64).unwrap();
-            assert!(distance(&rounded, &truth) <= rounded.error, "{name} {value:?}");
+        for &at in values {
+            let truth = value(&exact(at), EXACTLY).unwrap();
+            let rounded = value(&exact(at), 64).unwrap();
+            assert!(distance(&rounded, &truth) <= rounded.error, "{name} {at:?}");
             let size = truth.size().max(EXACT / 2);
-            assert!(
-                rounded.error - size <= rounding - 64 || truth.re.is_zero(),
-                "{name} {value:?}: {}",
-                rounded.error - size
-            );
+            let off = rounded.error - size;
+            assert!(off <= rounding - 64 || truth.re.is_zero(), "{name} {at:?}: {off}");
             for bits in [12, 40] {
-                let error = exact(value).size() - bits;
+                let error = exact(at).size() - bits;
                 let (mut farthest, mut bound) = (EXACT, EXACT);
                 for by in [(0.95, 0.0), (-0.95, 0.0), (0.0, 0.95), (0.0, -0.95)] {
-                    let found = of(&moved(value, by, error), 200).unwrap();
+                    let found = value(&moved(at, by, error), 200).unwrap();
                     let away = distance(&found, &truth);
-                    assert!(
-                        away <= found.error,
-                        "{name} {value:?} {bits} {by:?}: {away} beyond {}",
-                        found.error
-                    );
+                    assert!(away <= found.error, "{name} {at:?} {bits} {by:?}: {away} beyond {found:?}");
                     (farthest, bound) = (farthest.max(away), bound.max(found.error));
                 }
-                assert!(bound - farthest <= room, "{name} {value:?} {bits}: {bound} for {farthest}");
+                assert!(bound - farthest <= room, "{name} {at:?} {bits}: {bound} for {farthest}");
             }
         }
     }
@@ -477,10 +462,8 @@ mod tests {
     fn principal_values_by_hand() {
         let near = |found: &Ball, re: f64, im: f64| {
             let off = |x: &BigFloat, y: f64| magnitude(&x.sub(&BigFloat::from_f64(y, EXACTLY), EXACTLY, RM));
-            assert!(
-                off(&found.re, re) < -45 && off(&found.imaginary(EXACTLY), im) < -45,
-                "{found:?}: {re} {im}"
-            );
+            let off = off(&found.re, re).max(off(&found.imaginary(EXACTLY), im));
+            assert!(off < -45, "{found:?}: {re} {im}");
         };
         let pi = std::f64::consts::PI;
         for (re, im, angle) in [
@@ -536,10 +519,7 @@ mod tests {
     #[test]
     fn whole_numbers_are_found_within_the_error() {
         let floor = |re: f64, error| around(re, None, error).floor(64).unwrap();
-        assert_eq!(
-            (floor(2.5, -40), floor(-2.5, -40), floor(-3.0, -40)),
-            ((2, false), (-3, false), (-3, true))
-        );
+        assert_eq!([2.5, -2.5, -3.0].map(|x| floor(x, -40)), [(2, false), (-3, false), (-3, true)]);
         let below = 3.0 - 2f64.powi(-10);
         assert_eq!((floor(below, -11), floor(below, -12)), ((3, true), (2, false)));
         assert_eq!((floor(0.25, -40), floor(1e15, -40)), ((0, false), (1_000_000_000_000_000, true)));

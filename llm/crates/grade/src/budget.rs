@@ -1,19 +1,19 @@
-//! What one case may use: a bounded number of steps, so that the verdict is the same on every machine, and the rules that are on.
+//! The limits of one case: a number of steps, so that the verdict is the same on every machine, and the rules that are on.
 
 use super::rules::{Rule, Rules};
 use super::verdict::Reason;
 
 /// Steps one comparison may take. A step is some tens of nanoseconds of work.
 const STEPS: u64 = 300_000;
-/// How deep the parser may go; a pair of brackets takes about five levels.
+/// Deepest nesting of the parser; a pair of brackets takes about five levels.
 pub(super) const DEPTH: u32 = 250;
 /// Bytes of an answer that is read as an expression. Longer ones are compared as integers and as text only.
 pub(super) const LONGEST: usize = 8 * 1024;
 
-/// What is left of the work of one case, and the rules that it may use and has used.
+/// The steps left to one case, and the rules that it may use and has used.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    left: u64,
+    pub(super) left: u64,
     allowed: Rules,
     used: Rules,
 }
@@ -23,29 +23,14 @@ impl Budget {
         Budget { left: STEPS, allowed, used: Rules::NONE }
     }
 
-    #[cfg(test)]
-    pub(super) fn left(&self) -> u64 {
-        self.left
-    }
-
-    /// Takes `steps`.
-    ///
-    /// # Errors
-    /// When they are more than what is left.
+    /// Takes `steps`. Errors if fewer are left.
     pub(super) fn spend(&mut self, steps: u64) -> Result<(), Reason> {
-        match self.left.checked_sub(steps) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => {
-                self.left = 0;
-                Err(Reason::TooLarge(format!("deciding takes more than {STEPS} steps")))
-            }
-        }
+        let left = self.left.checked_sub(steps);
+        self.left = left.unwrap_or(0);
+        left.map(|_| ()).ok_or_else(|| Reason::TooLarge(format!("deciding takes more than {STEPS} steps")))
     }
 
-    /// Whether `rule` is on; if so it counts as used, unless [`Budget::forget`] takes that back.
+    /// True if `rule` is on; it then counts as used, unless [`Budget::forget`] takes that back.
     pub(super) fn uses(&mut self, rule: Rule) -> bool {
         let on = self.allowed.has(rule);
         if on {
@@ -62,7 +47,7 @@ impl Budget {
         self.used
     }
 
-    /// Sets the rules used back to an earlier state: a way that led nowhere used nothing.
+    /// Resets the rules used to an earlier state: a way that led nowhere used nothing.
     pub(super) fn forget(&mut self, earlier: Rules) {
         self.used = earlier;
     }

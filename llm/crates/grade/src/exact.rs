@@ -1,4 +1,4 @@
-//! Exact values: rational numbers, as far as an expression has one.
+//! Exact values of expressions that are rational numbers.
 
 use num_bigint::BigInt;
 use num_integer::Integer as _;
@@ -7,15 +7,13 @@ use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
 use super::budget::Budget;
 use super::node::{Function, Node, Sign};
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
 /// Most bits of a numerator or denominator.
 const BITS: u64 = 1 << 14;
 
-/// The rational number that `node` is; nothing where it is none, or none of bearable size.
-///
-/// # Errors
-/// When the budget is spent, or the value is undefined.
+/// The rational number that `node` is. `None` if it is none, or none of bearable size.
+/// Errors if the budget is spent, or the value is undefined.
 pub(super) fn rational(node: &Node, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
     budget.spend(1)?;
     Ok(match node {
@@ -44,7 +42,7 @@ pub(super) fn rational(node: &Node, budget: &mut Budget) -> Result<Option<BigRat
                 let Some(value) = rational(factor, budget)? else { return Ok(None) };
                 spend(budget, &product, &value)?;
                 if *divides && value.is_zero() {
-                    return Err(Reason::Undefined("a division by zero".into()));
+                    return undefined("a division by zero");
                 }
                 product = if *divides { product / value } else { product * value };
                 if size(&product) > BITS {
@@ -74,7 +72,7 @@ fn spend(budget: &mut Budget, a: &BigRational, b: &BigRational) -> Result<(), Re
     budget.spend(words * words / 2 + 1)
 }
 
-/// `base^exponent` where it is rational and not too large.
+/// `base^exponent` if it is rational and not too large.
 fn power(
     base: &BigRational,
     exponent: &BigRational,
@@ -82,7 +80,7 @@ fn power(
 ) -> Result<Option<BigRational>, Reason> {
     if exponent.is_integer() {
         if base.is_zero() && !exponent.is_positive() {
-            return Err(Reason::Undefined("zero to a power that is not positive".into()));
+            return undefined("zero to a power that is not positive");
         }
         if base.is_one() || base.is_zero() {
             return Ok(Some(base.clone()));
@@ -112,7 +110,7 @@ fn power(
     }
 }
 
-/// The root of order `order` where it is rational.
+/// The root of order `order` if it is rational.
 fn root(value: &BigRational, order: u32, budget: &mut Budget) -> Result<Option<BigRational>, Reason> {
     let words = size(value) / 64 + 1;
     budget.spend(words * words * 8 + 8)?;
@@ -136,14 +134,10 @@ fn call(function: Function, arguments: &[Node], budget: &mut Budget) -> Result<O
     apply(function, &values, budget)
 }
 
-fn undefined<T>(what: &str) -> Result<T, Reason> {
-    Err(Reason::Undefined(what.to_owned()))
-}
-
 /// Largest argument of a factorial or a binomial coefficient that is worked out.
 const LARGEST: u64 = 1500;
 
-/// A function of rational numbers where its value is rational.
+/// A function of rational numbers if its value is rational.
 pub(super) fn apply(
     function: Function,
     values: &[BigRational],
@@ -240,12 +234,12 @@ mod tests {
         Pow::pow(whole(2), n)
     }
 
-    /// What `work` gives, and the steps that it takes.
+    /// The result of `work`, and the steps that it takes.
     fn with_cost<T>(work: impl FnOnce(&mut Budget) -> T) -> (T, u64) {
         let mut budget = Budget::new(Rules::STRICT);
-        let all = budget.left();
+        let all = budget.left;
         let found = work(&mut budget);
-        (found, all - budget.left())
+        (found, all - budget.left)
     }
 
     fn power_of(base: BigRational, exponent: BigRational) -> Result<Option<BigRational>, Reason> {
@@ -315,14 +309,9 @@ mod tests {
         assert_eq!(applied(Function::Root, &[whole(-8), whole(3)]), Ok(Some(whole(-2))));
         assert_eq!(applied(Function::Root, &[whole(-4), whole(2)]), Ok(None));
         // Orders and numerators up to 64.
-        assert_eq!(
-            (power_of(two_to(64), q(1, 64)), power_of(two_to(65), q(1, 65))),
-            (Ok(Some(whole(2))), Ok(None))
-        );
-        assert_eq!(
-            (power_of(whole(8), q(64, 3)), power_of(whole(8), q(65, 3))),
-            (Ok(Some(two_to(64))), Ok(None))
-        );
+        assert_eq!(power_of(two_to(64), q(1, 64)), Ok(Some(whole(2))));
+        assert_eq!(power_of(whole(8), q(64, 3)), Ok(Some(two_to(64))));
+        assert_eq!((power_of(two_to(65), q(1, 65)), power_of(whole(8), q(65, 3))), (Ok(None), Ok(None)));
         assert_eq!(applied(Function::Root, &[two_to(64), whole(64)]), Ok(Some(whole(2))));
         assert_eq!(applied(Function::Root, &[two_to(65), whole(65)]), Ok(None));
         assert_eq!(applied(Function::Root, &[whole(4), q(1, 2)]), Ok(None));
@@ -370,10 +359,8 @@ mod tests {
             (Function::Binomial, vec![a.clone(), whole(1)]),
             (Function::Binomial, vec![whole(1), a]),
         ] {
-            assert!(
-                matches!(applied(function, &arguments), Err(Reason::Undefined(_))),
-                "{function:?} {arguments:?}"
-            );
+            let found = applied(function, &arguments);
+            assert!(matches!(found, Err(Reason::Undefined(_))), "{function:?} {arguments:?}");
         }
         let largest = applied(Function::Factorial, &[whole(1500)]).unwrap().unwrap();
         assert_eq!(largest / applied(Function::Factorial, &[whole(1499)]).unwrap().unwrap(), whole(1500));

@@ -29,7 +29,7 @@ const DEGREE: u64 = 1 << 24;
 /// A point: a field, and a number from which the values of the symbols are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
-    prime: u64,
+    pub(super) prime: u64,
     root: u64,
     seed: u64,
 }
@@ -49,7 +49,7 @@ pub(super) fn hash(name: &str, seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What an expression is at a point.
+/// The value of an expression at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// A value, and the larger degree of numerator and denominator.
@@ -61,11 +61,6 @@ pub(super) enum Value {
 }
 
 impl Point {
-    /// Whether both points lie in the same field.
-    pub(super) fn same_field(self, other: Point) -> bool {
-        self.prime == other.prime
-    }
-
     pub(super) fn multiply(self, a: u64, b: u64) -> u64 {
         (u128::from(a) * u128::from(b) % u128::from(self.prime)) as u64
     }
@@ -102,10 +97,7 @@ impl Point {
         Value::At(hash(name, self.seed) % self.prime, 1)
     }
 
-    /// The value of `node` here.
-    ///
-    /// # Errors
-    /// When the budget is spent, or a constant part is undefined.
+    /// The value of `node` here. Errors if the budget is spent, or a constant part is undefined.
     pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Value, Reason> {
         budget.spend(1)?;
         Ok(match node {
@@ -268,8 +260,8 @@ mod tests {
         // 640 and 639 bits are 19 words and a part of one; one step more for the node.
         let number = Node::exact(BigRational::new(power(2, 639), power(3, 403)));
         let mut budget = Budget::new(Rules::STRICT);
-        let all = budget.left();
+        let all = budget.left;
         points().next().unwrap().value(&number, &mut budget).unwrap();
-        assert_eq!(all - budget.left(), 20);
+        assert_eq!(all - budget.left, 20);
     }
 }

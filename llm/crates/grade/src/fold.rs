@@ -28,7 +28,7 @@ fn plain(c: char) -> char {
     }
 }
 
-/// The text with such characters in plain spelling; the same text where there are none.
+/// The text with such characters in plain spelling.
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || text.chars().all(|c| plain(c) == c) {
         return Cow::Borrowed(text);

@@ -17,7 +17,7 @@ pub struct Gold(GoldKind);
 
 #[derive(Clone, Debug)]
 enum GoldKind {
-    /// An integer of the embedded task: only an integer answers it.
+    /// Only an integer answers it.
     Integer(Integer),
     /// Answers of any kind, each of them right, with their texts.
     Any(Vec<(String, Answer)>, Rules),
@@ -26,20 +26,20 @@ enum GoldKind {
 /// A reference answer this grader cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GoldError {
-    /// It is not an integer where one is expected.
-    #[error("the reference answer `{0}` is not an integer, and this grader compares integers only")]
+    /// The text is not an integer.
+    #[error("the reference answer `{0}` is not an integer; must be decimal digits with an optional sign")]
     NotAnInteger(String),
-    /// There is none.
+    /// The text, or the list of texts, is empty.
     #[error("the reference answer is empty; must be a text, or a list of texts each of which is right")]
     Empty,
 }
 
 impl Gold {
-    /// An integer given as text: what the embedded task asks for. Only integers are compared with it.
+    /// An integer of any size. Only integers are compared with it: another answer gets no verdict.
     ///
     /// # Errors
-    /// When it is not an integer.
-    pub fn parse(text: &str) -> Result<Gold, GoldError> {
+    /// Errors if `text` is not an integer.
+    pub fn integer(text: &str) -> Result<Gold, GoldError> {
         let integer = Integer::parse(text).map(|n| Gold(GoldKind::Integer(n)));
         integer.ok_or_else(|| GoldError::NotAnInteger(text.to_owned()))
     }
@@ -49,12 +49,12 @@ impl Gold {
     /// ```
     /// use grpo_lambda_grade::{Gold, Prediction};
     /// let gold = Gold::math(r"\left( 3, \frac{\pi}{2} \right)")?;
-    /// assert!(gold.grade(&Prediction::of(r"so \boxed{(3, \pi/2)}")).is_equal());
+    /// assert!(gold.grade(&Prediction::boxed(r"so \boxed{(3, \pi/2)}")).is_equal());
     /// # Ok::<(), grpo_lambda_grade::GoldError>(())
     /// ```
     ///
     /// # Errors
-    /// When it is empty.
+    /// Errors if `text` is empty.
     pub fn math(text: &str) -> Result<Gold, GoldError> {
         Gold::any_of([text])
     }
@@ -62,16 +62,15 @@ impl Gold {
     /// Reference answers of any kind, each of them right, compared by the strict rules.
     ///
     /// # Errors
-    /// When there are none, or one is empty.
+    /// Errors if there are none, or one is empty.
     pub fn any_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Gold, GoldError> {
         Gold::any_by(texts, Rules::STRICT)
     }
 
-    /// Reference answers of any kind, each of them right, compared by these rules.
-    ///
-    /// # Errors
-    /// When there are none, or one is empty.
-    pub fn any_by<'a>(texts: impl IntoIterator<Item = &'a str>, rules: Rules) -> Result<Gold, GoldError> {
+    pub(super) fn any_by<'a>(
+        texts: impl IntoIterator<Item = &'a str>,
+        rules: Rules,
+    ) -> Result<Gold, GoldError> {
         let read = |text: &str| (text.trim().to_owned(), Answer::read_by(text, rules));
         let golds: Vec<_> = texts.into_iter().map(read).collect();
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {
@@ -80,19 +79,14 @@ impl Gold {
         Ok(Gold(GoldKind::Any(golds, rules)))
     }
 
-    /// The same reference for other rules. An integer of the embedded task has none.
-    #[must_use]
-    pub fn by(&self, rules: Rules) -> Gold {
-        self.read_as(Extraction::Auto, rules)
-    }
-
-    /// The same reference for other rules, and where `extraction` looks into references for what it marks there as the answer.
+    /// This reference under other rules, and the answer it marks if `extraction` looks into references.
     pub(super) fn read_as(&self, extraction: Extraction, rules: Rules) -> Gold {
         match &self.0 {
             GoldKind::Integer(_) => self.clone(),
             GoldKind::Any(golds, _) => {
                 let found: Vec<String> = golds.iter().map(|(text, _)| extraction.reference(text)).collect();
-                Gold::any_by(found.iter().map(String::as_str), rules).unwrap_or_else(|_| self.by(rules))
+                Gold::any_by(found.iter().map(String::as_str), rules)
+                    .unwrap_or_else(|_| self.read_as(Extraction::Auto, rules))
             }
         }
     }
@@ -101,8 +95,8 @@ impl Gold {
     ///
     /// ```
     /// use grpo_lambda_grade::{Gold, Prediction};
-    /// assert!(Gold::from(12).grade(&Prediction::of(r"3*4=12 \boxed{ 012 }")).is_equal());
-    /// assert_eq!(Gold::from(12).grade(&Prediction::of("12")).reward(), Some(0.0)); // not in a box
+    /// assert!(Gold::from(12).grade(&Prediction::boxed(r"3*4=12 \boxed{ 012 }")).is_equal());
+    /// assert_eq!(Gold::from(12).grade(&Prediction::boxed("12")).reward(), Some(0.0)); // not in a box
     /// ```
     pub fn grade(&self, prediction: &Prediction) -> Verdict {
         let text = prediction.answer().map(str::trim).filter(|text| !text.is_empty());
@@ -129,7 +123,7 @@ impl Gold {
         verdict
     }
 
-    /// Whether a response is the text of a reference and nothing else, as `July 4` is.
+    /// True if a response is the text of a reference and nothing else, as `July 4` is.
     fn is_spelled(&self, response: &str) -> bool {
         match &self.0 {
             GoldKind::Integer(_) => false,
@@ -165,7 +159,7 @@ impl From<i64> for Gold {
     }
 }
 
-/// Two references are the same when they are spelled the same.
+/// Equal if texts and rules are.
 impl PartialEq for Gold {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

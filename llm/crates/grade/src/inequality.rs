@@ -1,4 +1,4 @@
-//! What inequalities describe: the symbol they are about, and the intervals they leave for it.
+//! Inequalities: the symbol they are about, and the intervals they leave for it.
 
 use num_rational::BigRational;
 use num_traits::{Signed, Zero};
@@ -7,30 +7,30 @@ use super::budget::Budget;
 use super::exact;
 use super::node::{Function, Node, Relation, Sign};
 
-/// The set that an inequality leaves for what it is about.
+/// The set that an inequality leaves for its subject.
 pub(super) struct Described {
-    /// A symbol, or what else has a range: `|z|`, `f(x)`.
+    /// A symbol, or another expression with a range: `|z|`, `f(x)`.
     subject: Node,
     /// Intervals, of which the set is the union.
     pub(super) parts: Vec<Node>,
 }
 
-/// Ends, and whether each belongs to the interval.
+/// Ends, and for each true if it belongs to the interval.
 struct Bounds {
     low: Option<(Node, bool)>,
     high: Option<(Node, bool)>,
 }
 
 impl Bounds {
-    /// `subject r bound`.
-    fn of(relation: Relation, bound: Node) -> Option<Bounds> {
-        Some(match relation {
-            Relation::Less => Bounds { low: None, high: Some((bound, false)) },
-            Relation::LessOrEqual => Bounds { low: None, high: Some((bound, true)) },
-            Relation::Greater => Bounds { low: Some((bound, false)), high: None },
-            Relation::GreaterOrEqual => Bounds { low: Some((bound, true)), high: None },
-            _ => return None,
-        })
+    /// The bounds that `subject relation bound` states.
+    fn stated(relation: Relation, bound: Node) -> Option<Bounds> {
+        let inside = matches!(relation, Relation::LessOrEqual | Relation::GreaterOrEqual);
+        let bound = Some((bound, inside));
+        match relation {
+            Relation::Less | Relation::LessOrEqual => Some(Bounds { low: None, high: bound }),
+            Relation::Greater | Relation::GreaterOrEqual => Some(Bounds { low: bound, high: None }),
+            _ => None,
+        }
     }
 
     fn interval(self) -> Node {
@@ -39,13 +39,13 @@ impl Bounds {
         Node::interval(low, high, (low_in, high_in))
     }
 
-    /// The bounds of x, where these are those of `slope x + shift`.
+    /// The bounds of x, given those of `slope x + shift`.
     fn solved(self, slope: &BigRational, shift: &BigRational) -> Bounds {
-        let one = |(bound, inside): (Node, bool)| {
+        let solved = |(bound, inside): (Node, bool)| {
             let moved = bound.minus(&Node::exact(shift.clone()));
             (Node::Product(vec![(false, moved), (true, Node::exact(slope.clone()))]), inside)
         };
-        let (low, high) = (self.low.map(one), self.high.map(one));
+        let (low, high) = (self.low.map(solved), self.high.map(solved));
         if slope.is_negative() { Bounds { low: high, high: low } } else { Bounds { low, high } }
     }
 }
@@ -54,13 +54,14 @@ impl Bounds {
 fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
     match rest {
         [(relation, right)] => match (first.has_symbols(), right.has_symbols()) {
-            (true, false) => Some((first.clone(), Bounds::of(*relation, right.clone())?)),
-            (false, true) => Some((right.clone(), Bounds::of(relation.turned(), first.clone())?)),
-            (true, true) => Some((first.minus(right), Bounds::of(*relation, Node::integer(0))?)),
+            (true, false) => Some((first.clone(), Bounds::stated(*relation, right.clone())?)),
+            (false, true) => Some((right.clone(), Bounds::stated(relation.turned(), first.clone())?)),
+            (true, true) => Some((first.minus(right), Bounds::stated(*relation, Node::integer(0))?)),
             (false, false) => None,
         },
         [(r, middle), (s, last)] if middle.has_symbols() && !first.has_symbols() && !last.has_symbols() => {
-            let (one, other) = (Bounds::of(r.turned(), first.clone())?, Bounds::of(*s, last.clone())?);
+            let (one, other) =
+                (Bounds::stated(r.turned(), first.clone())?, Bounds::stated(*s, last.clone())?);
             let bounds = Bounds { low: one.low.or(other.low), high: one.high.or(other.high) };
             // `1 < x > 2` bounds one side twice.
             (bounds.low.is_some() && bounds.high.is_some()).then(|| (middle.clone(), bounds))
@@ -69,7 +70,7 @@ fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
     }
 }
 
-/// Slope and shift of what is linear in its one symbol.
+/// The symbol, slope and shift of a linear expression in one symbol.
 fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigRational)> {
     if !node.is_expression() {
         return None;
@@ -83,7 +84,7 @@ fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigR
     (straight && !slope.is_zero()).then(|| (name.clone(), slope, zero))
 }
 
-/// Whether something that is no symbol is spoken of by its range.
+/// True for an expression that is spoken of by its range.
 fn has_range(node: &Node) -> bool {
     match node {
         Node::Call(Function::Abs, _) => true,
@@ -113,21 +114,18 @@ pub(super) fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Bu
 
 /// The intervals of x where `|slope x + shift|` has one bound.
 fn of_absolute(bounds: Bounds, slope: &BigRational, shift: &BigRational) -> Vec<Node> {
-    let negative = |bound: &Node| Node::Sum(vec![(Sign::Minus, bound.clone())]);
+    let negated = |(bound, inside): &(Node, bool)| (Node::Sum(vec![(Sign::Minus, bound.clone())]), *inside);
     let all = match bounds {
-        Bounds { high: Some((bound, inside)), .. } => {
-            vec![Bounds { low: Some((negative(&bound), inside)), high: Some((bound, inside)) }]
+        Bounds { high: Some(end), .. } => vec![Bounds { low: Some(negated(&end)), high: Some(end) }],
+        Bounds { low: Some(end), .. } => {
+            vec![Bounds { low: None, high: Some(negated(&end)) }, Bounds { low: Some(end), high: None }]
         }
-        Bounds { low: Some((bound, inside)), .. } => vec![
-            Bounds { low: None, high: Some((negative(&bound), inside)) },
-            Bounds { low: Some((bound, inside)), high: None },
-        ],
         none => vec![none],
     };
     all.into_iter().map(|b| b.solved(slope, shift).interval()).collect()
 }
 
-/// What an inequality, or a list of them, is about.
+/// The symbol or expression that an inequality, or a list of them, is about.
 pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
     match node {
         Node::Chain(first, rest, _) => match unequal(first, rest) {
@@ -139,13 +137,8 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
             let mut found = None;
             for item in items {
                 let Node::Chain(first, rest, _) = item else { return None };
-                let about = subject(item, budget);
-                let own = match about {
-                    None if named_point(first, rest).is_some() || in_reals(first, rest).is_some() => {
-                        (**first).clone()
-                    }
-                    other => other?,
-                };
+                let plain = || named_point(first, rest).or(in_reals(first, rest)).map(|_| (**first).clone());
+                let own = subject(item, budget).or_else(plain)?;
                 if found.as_ref().is_some_and(|(known, _)| *known != own) {
                     return None;
                 }
@@ -159,7 +152,7 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
     }
 }
 
-/// Whether a node describes a set of reals in a way that a pair in brackets alone does not.
+/// True if a node describes a set of reals in a way that a pair in brackets alone does not.
 pub(super) fn is_described(node: &Node, budget: &mut Budget) -> bool {
     match node {
         Node::Union(_) | Node::Without(..) => true,

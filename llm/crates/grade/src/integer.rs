@@ -1,8 +1,8 @@
-//! Integers of any size, compared as text: what training uses, and the shortest way for the commonest answer.
+//! Integers of any size, compared as text: the answers of training, and the shortest way for the commonest answer.
 
 use std::fmt;
 
-/// An integer of any size: an optional sign and decimal digits, kept in canonical spelling.
+/// An optional sign and decimal digits, in canonical spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Integer {
     negative: bool,
@@ -10,7 +10,7 @@ pub(super) struct Integer {
 }
 
 impl Integer {
-    /// `12`, `-7`, `+3`, `007`, `$12$`, with blanks around; thousands commas only where they belong (`1,234`).
+    /// Reads `12`, `-7`, `+3`, `007`, `$12$`, with blanks around; thousands commas only at their places (`1,234`).
     pub(super) fn parse(text: &str) -> Option<Integer> {
         let text = text.trim();
         let text = text.strip_prefix('$').and_then(|t| t.strip_suffix('$')).unwrap_or(text).trim();

@@ -2,11 +2,11 @@
 
 use super::budget::Budget;
 use super::inequality::{described, in_reals, named_point, subject, unequal};
-use super::node::{Node, Relation};
+use super::node::Node;
 use super::scalar;
 use super::verdict::Reason;
 
-/// From one end to another; whether each end belongs to it. A point is closed with equal ends.
+/// An interval, and for each end true if it belongs to it. A point is closed with equal ends.
 #[derive(Clone, Debug)]
 struct Interval {
     low: Node,
@@ -14,23 +14,22 @@ struct Interval {
     ends: (bool, bool),
 }
 
+impl Interval {
+    fn point(node: &Node) -> Interval {
+        Interval { low: node.clone(), high: node.clone(), ends: (true, true) }
+    }
+}
+
 /// A set of real numbers as intervals in order that do not touch.
 #[derive(Clone, Debug)]
 pub(super) struct Reals(Vec<Interval>);
 
 impl Reals {
-    /// The set a node describes, if it describes one.
-    ///
-    /// # Errors
-    /// When the order of its ends cannot be found out.
+    /// The set that a node describes. Errors if the order of its ends cannot be found out.
     pub(super) fn read(node: &Node, budget: &mut Budget) -> Result<Option<Reals>, Reason> {
-        match collect(node, budget)? {
-            Some(parts) => Ok(Some(Reals(merged(parts, budget)?))),
-            None => Ok(None),
-        }
+        collect(node, budget)?.map(|parts| merged(parts, budget).map(Reals)).transpose()
     }
 
-    /// Whether both are the same set.
     pub(super) fn same(&self, other: &Reals, budget: &mut Budget) -> Result<bool, Reason> {
         if self.0.len() != other.0.len() {
             return Ok(false);
@@ -47,7 +46,7 @@ impl Reals {
 
 type Intervals = Option<Vec<Interval>>;
 
-/// The intervals of a node; nothing where it is no set of reals.
+/// The intervals of a node. `None` if it is no set of reals.
 fn collect(node: &Node, budget: &mut Budget) -> Result<Intervals, Reason> {
     budget.spend(1)?;
     match node {
@@ -60,23 +59,23 @@ fn collect(node: &Node, budget: &mut Budget) -> Result<Intervals, Reason> {
         }),
         Node::Set(points) => {
             let plain = |p: &Node| p.is_expression() && !p.has_symbols() && !p.has_double_sign();
-            let point = |p: &Node| Interval { low: p.clone(), high: p.clone(), ends: (true, true) };
-            Ok(points.iter().all(plain).then(|| points.iter().map(point).collect()))
+            Ok(points.iter().all(plain).then(|| points.iter().map(Interval::point).collect()))
         }
         Node::Union(sets) => all_of(sets, budget),
         Node::All(sets) => common(sets, budget),
         Node::List(items) if subject(node, budget).is_some() => listed(items, budget),
-        Node::Chain(first, rest, _) => match unequal(first, rest) {
-            Some(point) => {
-                let point = Interval { low: point.clone(), high: point.clone(), ends: (true, true) };
-                complement(vec![point], budget).map(Some)
+        Node::Chain(first, rest, _) => {
+            if let Some(point) = unequal(first, rest) {
+                return complement(vec![Interval::point(point)], budget).map(Some);
             }
-            None if named_point(first, rest).is_some() => collect_point(named_point(first, rest)),
-            None => match in_reals(first, rest) {
+            if let Some(point) = named_point(first, rest) {
+                return Ok(Some(vec![Interval::point(point)]));
+            }
+            match in_reals(first, rest) {
                 Some(set) => collect(set, budget),
-                None => described_set(first, rest, budget),
-            },
-        },
+                None => described(first, rest, budget).map_or(Ok(None), |set| all_of(&set.parts, budget)),
+            }
+        }
         Node::Without(set, rest) => {
             let (Some(inside), Some(taken)) = (collect(set, budget)?, collect(rest, budget)?) else {
                 return Ok(None);
@@ -88,17 +87,6 @@ fn collect(node: &Node, budget: &mut Budget) -> Result<Intervals, Reason> {
     }
 }
 
-fn described_set(first: &Node, rest: &[(Relation, Node)], budget: &mut Budget) -> Result<Intervals, Reason> {
-    match described(first, rest, budget) {
-        Some(set) => all_of(&set.parts, budget),
-        None => Ok(None),
-    }
-}
-
-fn collect_point(point: Option<&Node>) -> Result<Intervals, Reason> {
-    Ok(point.map(|p| vec![Interval { low: p.clone(), high: p.clone(), ends: (true, true) }]))
-}
-
 fn all_of(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let mut all = Vec::new();
     for set in sets {
@@ -108,7 +96,6 @@ fn all_of(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     Ok(Some(all))
 }
 
-/// The common part.
 fn common(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let mut left: Option<Vec<Interval>> = None;
     for set in sets {
@@ -121,32 +108,28 @@ fn common(sets: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     Ok(left)
 }
 
-/// What two intervals have in common.
+type End<'a> = (&'a Node, bool);
+
+/// The larger of two ends, or the smaller one. Equal ends belong to the overlap if they belong to both intervals.
+fn inner<'a>(a: End<'a>, b: End<'a>, larger: bool, budget: &mut Budget) -> Result<End<'a>, Reason> {
+    if scalar::same(a.0, b.0, budget)? {
+        return Ok((a.0, a.1 && b.1));
+    }
+    Ok(if scalar::less(a.0, b.0, budget)? == larger { b } else { a })
+}
+
+/// The common part of two intervals.
 fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Interval>, Reason> {
-    let (low, low_in) = if scalar::same(&a.low, &b.low, budget)? {
-        (&a.low, a.ends.0 && b.ends.0)
-    } else if scalar::less(&a.low, &b.low, budget)? {
-        (&b.low, b.ends.0)
-    } else {
-        (&a.low, a.ends.0)
-    };
-    let (high, high_in) = if scalar::same(&a.high, &b.high, budget)? {
-        (&a.high, a.ends.1 && b.ends.1)
-    } else if scalar::less(&a.high, &b.high, budget)? {
-        (&a.high, a.ends.1)
-    } else {
-        (&b.high, b.ends.1)
-    };
+    let (low, low_in) = inner((&a.low, a.ends.0), (&b.low, b.ends.0), true, budget)?;
+    let (high, high_in) = inner((&a.high, a.ends.1), (&b.high, b.ends.1), false, budget)?;
     let touching = scalar::same(low, high, budget)?;
     let some = if touching { low_in && high_in } else { scalar::less(low, high, budget)? };
     Ok(some.then(|| Interval { low: low.clone(), high: high.clone(), ends: (low_in, high_in) }))
 }
 
-/// Inequalities with commas between them hold together where that leaves a part of the line and their union is all of it;
-/// else they are alternatives.
-///
-/// # Errors
-/// When both readings leave a part of the line.
+/// The set of inequalities with commas between them: they hold together if that leaves a part of the line and their union is all of
+/// it; else they are alternatives.
+/// Errors if both readings leave a part of the line.
 fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some() || in_reals(first, rest).is_some());
     if items.iter().any(holes) {
@@ -178,7 +161,7 @@ fn complement(parts: Vec<Interval>, budget: &mut Budget) -> Result<Vec<Interval>
     Ok(out)
 }
 
-/// What two sets have in common.
+/// The common part of two sets.
 fn both(a: &[Interval], b: &[Interval], budget: &mut Budget) -> Result<Vec<Interval>, Reason> {
     let mut out = Vec::new();
     for x in a {
@@ -189,7 +172,7 @@ fn both(a: &[Interval], b: &[Interval], budget: &mut Budget) -> Result<Vec<Inter
     Ok(out)
 }
 
-/// In order, with those joined that overlap or touch.
+/// Sorts intervals and joins those that overlap or touch.
 fn merged(parts: Vec<Interval>, budget: &mut Budget) -> Result<Vec<Interval>, Reason> {
     let mut sorted: Vec<Interval> = Vec::new();
     for part in parts {
@@ -231,27 +214,16 @@ fn merged(parts: Vec<Interval>, budget: &mut Budget) -> Result<Vec<Interval>, Re
 
 #[cfg(test)]
 mod tests {
-    use super::super::lex::Spelling;
-    use super::super::parse::parse;
-    use super::super::rules::Rules;
     use super::*;
-
-    fn budget() -> Budget {
-        Budget::new(Rules::LENIENT)
-    }
-
-    fn read(text: &str) -> Node {
-        let spelling = Spelling { thousands: true, comma: false, wide: false };
-        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
-    }
+    use crate::tests::{budget, read};
 
     fn set(text: &str) -> Result<Option<Reals>, Reason> {
         Reals::read(&read(text), &mut budget())
     }
 
     fn are_same(a: &str, b: &str) -> bool {
-        let of = |text: &str| set(text).unwrap().unwrap_or_else(|| panic!("{text} is no set"));
-        of(a).same(&of(b), &mut budget()).unwrap()
+        let [a, b] = [a, b].map(|text| set(text).unwrap().unwrap_or_else(|| panic!("{text} is no set")));
+        a.same(&b, &mut budget()).unwrap()
     }
 
     #[test]

@@ -1,15 +1,15 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # How a verdict is found
+//! # The path to a verdict
 //!
 //! ```text
 //! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference -> equal, different, ungradable
 //! ```
-//! What follows from arithmetic alone needs no rule; every convention beyond that is a named [`Rule`] that can be switched off and
-//! stands in the verdict that rests on it. [`Rules::STRICT`] is what training uses, [`Rules::LENIENT`] adds what people accept.
+//! Arithmetic needs no rule. Every convention beyond it is a named [`Rule`] that can be switched off and stands in the verdict that
+//! rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds the conventions that people accept.
 //!
-//! - A decimal is the exact number it spells. One of at least 6 significant digits also equals every value that rounds to it at
-//!   its last digit: 0.333333 is 1/3 and 0.33 is not.
+//! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that rounds to it:
+//!   0.333333 is 1/3 and 0.33 is not.
 //! - Rational functions are compared at seeded points of two prime fields (chance of a false "equal" below 2^-100, see `field.rs`);
 //!   a "different" from there is proved. Constants with radicals, pi, e, logarithms or trigonometric functions are
 //!   evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved different, closer than
@@ -17,9 +17,9 @@
 //!   being positive numbers (with either sign beside an absolute value, whole numbers beside floors and factorials).
 //! - Two known units of different dimension make the answers differ; so do two of one dimension where conversion is off.
 //! - A list without brackets has no order, a tuple has one; `(1,2)` is not `[1,2]`. `\log` is to base 10.
-//! - The lenient rules are tried only where the strict ones do not find the answers equal, so that they never take an `equal` away.
-//! - What cannot be read, has no value, or takes too many steps has no verdict and says why. Steps are counted, not seconds:
-//!   the verdict depends on nothing but the two texts and the rules.
+//! - The lenient rules are tried only if the strict ones do not find the answers equal, so that they never take an `equal` away.
+//! - An answer that cannot be read, has no value, or takes too many steps gets a reason in place of a verdict. Steps are counted,
+//!   not seconds: the verdict depends only on the two texts and the rules.
 
 mod answer;
 mod ball;

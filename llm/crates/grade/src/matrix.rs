@@ -3,9 +3,8 @@
 use super::budget::Budget;
 use super::exact;
 use super::node::{Node, Sign};
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
-/// Rows of entries.
 type Rows = Vec<Vec<Node>>;
 
 /// Largest power of a matrix, and largest determinant, that is worked out.
@@ -13,25 +12,23 @@ const MOST: usize = 8;
 const DETERMINANT: usize = 5;
 
 fn mismatch<T>() -> Result<T, Reason> {
-    Err(Reason::Undefined("matrices whose shapes do not fit".into()))
+    undefined("matrices whose shapes do not fit")
 }
 
-/// An entry as a number where it is one.
+/// An entry, as a number if it is one.
 fn entry(node: Node, budget: &mut Budget) -> Result<Node, Reason> {
-    match exact::rational(&node, budget)? {
-        Some(value) => Ok(Node::exact(value)),
-        None => {
-            budget.spend(size(&node))?;
-            Ok(node)
-        }
+    if let Some(value) = exact::rational(&node, budget)? {
+        return Ok(Node::exact(value));
     }
+    budget.spend(size(&node))?;
+    Ok(node)
 }
 
 fn size(node: &Node) -> u64 {
     1 + node.children().into_iter().map(size).sum::<u64>()
 }
 
-/// A sum, worked out where all its terms are matrices.
+/// A sum, worked out if all its terms are matrices.
 pub(super) fn sum(terms: Vec<(Sign, Node)>, budget: &mut Budget) -> Result<Node, Reason> {
     let rows: Option<Vec<&Rows>> =
         terms.iter().map(|(_, n)| if let Node::Matrix(rows) = n { Some(rows) } else { None }).collect();
@@ -61,7 +58,7 @@ fn table(
     (0..height).map(|i| (0..width).map(|j| cell(i, j)).collect()).collect()
 }
 
-/// A product, worked out where a matrix is among its factors and none divides.
+/// A product, worked out if a matrix is among its factors and none divides.
 pub(super) fn product(factors: Vec<(bool, Node)>, budget: &mut Budget) -> Result<Node, Reason> {
     let is_matrix = |node: &Node| matches!(node, Node::Matrix(_));
     if !factors.iter().any(|(_, n)| is_matrix(n))
@@ -111,8 +108,7 @@ pub(super) fn power(base: Node, exponent: Node, budget: &mut Budget) -> Result<N
     if matches!(&exponent, Node::Symbol(name) if name == "T" || name == "top") {
         return table(rows[0].len(), rows.len(), |i, j| Ok(rows[j][i].clone())).map(Node::Matrix);
     }
-    let n = exponent.as_integer().and_then(|n| usize::try_from(n).ok());
-    match n {
+    match exponent.as_integer().and_then(|n| usize::try_from(n).ok()) {
         Some(n @ 1..=MOST) => {
             let mut product = rows.clone();
             for _ in 1..n {
@@ -138,10 +134,7 @@ pub(super) fn determinant(rows: &[Vec<Node>], budget: &mut Budget) -> Result<Nod
     }
     let mut terms = Vec::new();
     for (j, first) in rows[0].iter().enumerate() {
-        let minor: Rows = rows[1..]
-            .iter()
-            .map(|row| row.iter().enumerate().filter(|(k, _)| *k != j).map(|(_, n)| n.clone()).collect())
-            .collect();
+        let minor: Rows = rows[1..].iter().map(|row| [&row[..j], &row[j + 1..]].concat()).collect();
         let below = determinant(&minor, budget)?;
         let sign = if j % 2 == 0 { Sign::Plus } else { Sign::Minus };
         terms.push((sign, Node::Product(vec![(false, first.clone()), (false, below)])));

@@ -1,4 +1,4 @@
-//! What an answer reads as: a tree of numbers, symbols, functions and structures.
+//! The tree of an answer: numbers, symbols, functions and structures.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -12,7 +12,7 @@ pub(super) enum Sign {
     MinusPlus,
 }
 
-/// How two sides of a relation stand to each other.
+/// The sign between two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
@@ -39,7 +39,6 @@ impl Relation {
     }
 }
 
-/// A function with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Sin,
@@ -73,15 +72,15 @@ pub(super) enum Function {
     Min,
 }
 
-/// A number as written.
+/// A written number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) value: BigRational,
-    /// Digits after the point, where it was written with one (less the exponent of `1.5e3`).
+    /// Digits after the point, less the exponent of `1.5e3`. `None` without a point.
     pub(super) places: Option<i64>,
     /// Digits from the first that is not zero.
     pub(super) significant: u32,
-    /// Whether dots follow its digits: `0.333...`.
+    /// True if dots follow its digits: `0.333...`.
     pub(super) dots: bool,
 }
 
@@ -101,7 +100,7 @@ pub(super) enum Node {
     Call(Function, Vec<Node>),
     Degrees(Box<Node>),
     Percent(Box<Node>),
-    /// A value with a unit, in canonical spelling; nothing for words that are not a unit.
+    /// A value with a unit, in canonical spelling; `None` for words that are not a unit.
     Unit(Box<Node>, Option<String>),
     /// Digits in a base: `52_8`.
     Numeral(BigInt, u32),
@@ -113,7 +112,7 @@ pub(super) enum Node {
     Set(Vec<Node>),
     /// `a, b` without brackets.
     List(Vec<Node>),
-    /// Inequalities that hold together, or sets of which the common part is meant: `x > 1 and x < 3`, `A \cap B`.
+    /// Inequalities that hold together, or the common part of sets: `x > 1 and x < 3`, `A \cap B`.
     All(Vec<Node>),
     /// `a : b : c`.
     Ratio(Vec<Node>),
@@ -126,17 +125,39 @@ pub(super) enum Node {
     Union(Vec<Node>),
     Without(Box<Node>, Box<Node>),
     Matrix(Vec<Vec<Node>>),
-    /// `a = b`, `a < b <= c`; the label is true where the left side only names what the right side is.
+    /// `a = b`, `a < b <= c`; the label is true if the left side only names the right side.
     Chain(Box<Node>, Vec<(Relation, Node)>, bool),
 }
 
+/// The parts directly below a node, shared or mutable.
+macro_rules! parts {
+    ($node:expr, $iter:ident, $inner:ident) => {
+        match $node {
+            Node::Sum(terms) => terms.$iter().map(|(_, n)| n).collect(),
+            Node::Product(factors) => factors.$iter().map(|(_, n)| n).collect(),
+            Node::Power(a, b) | Node::Without(a, b) | Node::Modular(a, b) => vec![a.$inner(), b.$inner()],
+            Node::Degrees(a) | Node::Percent(a) | Node::Unit(a, _) => vec![a.$inner()],
+            Node::Call(_, list)
+            | Node::Group(_, list, _)
+            | Node::Set(list)
+            | Node::List(list)
+            | Node::All(list)
+            | Node::Ratio(list)
+            | Node::Union(list) => list.$iter().collect(),
+            Node::Matrix(rows) | Node::Cases(rows) => rows.$iter().flatten().collect(),
+            Node::Chain(first, rest, _) => {
+                std::iter::once(first.$inner()).chain(rest.$iter().map(|(_, n)| n)).collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+}
+
 impl Node {
-    /// A whole number.
     pub(super) fn integer(n: i64) -> Node {
         Node::whole(n.into())
     }
 
-    /// A whole number of any size.
     pub(super) fn whole(n: BigInt) -> Node {
         Node::exact(BigRational::from_integer(n))
     }
@@ -146,7 +167,7 @@ impl Node {
         Node::Number(Number { value, places: None, significant: 1, dots: false })
     }
 
-    /// The whole number this is, if it was written as one.
+    /// The whole number that was written.
     pub(super) fn as_integer(&self) -> Option<&BigInt> {
         match self {
             Node::Number(Number { value, places: None, .. }) if value.is_integer() => Some(value.numer()),
@@ -154,34 +175,26 @@ impl Node {
         }
     }
 
-    /// The parts directly below.
     pub(super) fn children(&self) -> Vec<&Node> {
-        match self {
-            Node::Sum(terms) => terms.iter().map(|(_, n)| n).collect(),
-            Node::Product(factors) => factors.iter().map(|(_, n)| n).collect(),
-            Node::Power(a, b) | Node::Without(a, b) | Node::Modular(a, b) => vec![a, b],
-            Node::Degrees(a) | Node::Percent(a) | Node::Unit(a, _) => vec![a],
-            Node::Call(_, list)
-            | Node::Group(_, list, _)
-            | Node::Set(list)
-            | Node::List(list)
-            | Node::All(list)
-            | Node::Ratio(list)
-            | Node::Union(list) => list.iter().collect(),
-            Node::Matrix(rows) | Node::Cases(rows) => rows.iter().flatten().collect(),
-            Node::Chain(first, rest, _) => {
-                std::iter::once(&**first).chain(rest.iter().map(|(_, n)| n)).collect()
-            }
-            _ => Vec::new(),
-        }
+        parts!(self, iter, as_ref)
     }
 
-    /// Whether this or a part of it is so.
+    /// Edits every node, the parts before the whole.
+    fn edited(mut self, edit: &impl Fn(&mut Node)) -> Node {
+        fn walk(node: &mut Node, edit: &impl Fn(&mut Node)) {
+            let parts: Vec<&mut Node> = parts!(node, iter_mut, as_mut);
+            parts.into_iter().for_each(|part| walk(part, edit));
+            edit(node);
+        }
+        walk(&mut self, edit);
+        self
+    }
+
+    /// True for a tree in which `found` is true of a node.
     pub(super) fn any(&self, found: &impl Fn(&Node) -> bool) -> bool {
         found(self) || self.children().into_iter().any(|child| child.any(found))
     }
 
-    /// Whether a double sign stands in it.
     pub(super) fn has_double_sign(&self) -> bool {
         self.any(&|n| match n {
             Node::Sum(terms) => terms.iter().any(|(s, _)| matches!(s, Sign::PlusMinus | Sign::MinusPlus)),
@@ -189,45 +202,14 @@ impl Node {
         })
     }
 
-    /// Whether its value depends on a symbol.
     pub(super) fn has_symbols(&self) -> bool {
         self.any(&|n| matches!(n, Node::Symbol(_)))
     }
 
-    /// The same with every part directly below replaced.
-    pub(super) fn map(&self, one: &impl Fn(&Node) -> Node) -> Node {
-        let all = |list: &[Node]| list.iter().map(one).collect();
-        let boxed = |n: &Node| Box::new(one(n));
-        let rows = |rows: &[Vec<Node>]| rows.iter().map(|row| all(row)).collect();
-        match self {
-            Node::Sum(terms) => Node::Sum(terms.iter().map(|(sign, n)| (*sign, one(n))).collect()),
-            Node::Product(factors) => Node::Product(factors.iter().map(|(d, n)| (*d, one(n))).collect()),
-            Node::Power(a, b) => Node::Power(boxed(a), boxed(b)),
-            Node::Without(a, b) => Node::Without(boxed(a), boxed(b)),
-            Node::Modular(a, b) => Node::Modular(boxed(a), boxed(b)),
-            Node::Call(f, list) => Node::Call(*f, all(list)),
-            Node::Degrees(a) => Node::Degrees(boxed(a)),
-            Node::Percent(a) => Node::Percent(boxed(a)),
-            Node::Unit(a, unit) => Node::Unit(boxed(a), unit.clone()),
-            Node::Group(open, list, close) => Node::Group(*open, all(list), *close),
-            Node::Set(list) => Node::Set(all(list)),
-            Node::List(list) => Node::List(all(list)),
-            Node::All(list) => Node::All(all(list)),
-            Node::Ratio(list) => Node::Ratio(all(list)),
-            Node::Union(list) => Node::Union(all(list)),
-            Node::Matrix(list) => Node::Matrix(rows(list)),
-            Node::Cases(list) => Node::Cases(rows(list)),
-            Node::Chain(first, rest, label) => {
-                Node::Chain(boxed(first), rest.iter().map(|(r, n)| (*r, one(n))).collect(), *label)
-            }
-            leaf => leaf.clone(),
-        }
-    }
-
-    /// The same with every double sign read as its upper or its lower one.
+    /// Reads every double sign as its upper or its lower one.
     pub(super) fn with_signs(&self, upper: bool) -> Node {
-        let mut node = self.map(&|n| n.with_signs(upper));
-        if let Node::Sum(terms) = &mut node {
+        self.clone().edited(&|node| {
+            let Node::Sum(terms) = node else { return };
             for (sign, _) in terms {
                 *sign = match (*sign, upper) {
                     (Sign::PlusMinus, true) | (Sign::MinusPlus, false) => Sign::Plus,
@@ -235,79 +217,65 @@ impl Node {
                     (plain, _) => plain,
                 };
             }
-        }
-        node
+        })
     }
 
-    /// The same with one symbol under another name.
+    /// The values of double signs, or the tree itself.
+    pub(super) fn of_both_signs(&self) -> Vec<Node> {
+        if self.has_double_sign() {
+            vec![self.with_signs(true), self.with_signs(false)]
+        } else {
+            vec![self.clone()]
+        }
+    }
+
+    /// Renames a symbol.
     pub(super) fn renamed(&self, from: &str, to: &str) -> Node {
-        match self {
-            Node::Symbol(name) if name == from => Node::Symbol(to.to_owned()),
-            other => other.map(&|n| n.renamed(from, to)),
-        }
+        self.with(from, &Node::Symbol(to.to_owned()))
     }
 
-    /// The same with a value in place of one symbol.
+    /// Puts a value in place of a symbol.
     pub(super) fn with(&self, name: &str, value: &Node) -> Node {
-        match self {
-            Node::Symbol(own) if own == name => value.clone(),
-            other => other.map(&|n| n.with(name, value)),
-        }
+        self.clone().edited(&|node| {
+            if matches!(node, Node::Symbol(own) if own == name) {
+                *node = value.clone();
+            }
+        })
     }
 
-    /// Whether this symbol stands in it.
     pub(super) fn has_symbol(&self, name: &str) -> bool {
         self.any(&|n| matches!(n, Node::Symbol(s) if s == name))
     }
 
     /// The symbols in it, each once, in order of their names.
     pub(super) fn symbols(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        self.collect_symbols(&mut names);
+        if let Node::Symbol(name) = self {
+            return vec![name.clone()];
+        }
+        let mut names: Vec<String> = self.children().into_iter().flat_map(Node::symbols).collect();
         names.sort();
         names.dedup();
         names
     }
 
-    fn collect_symbols(&self, names: &mut Vec<String>) {
-        if let Node::Symbol(name) = self {
-            names.push(name.clone());
-        }
-        self.children().into_iter().for_each(|child| child.collect_symbols(names));
-    }
-
-    /// `self - other`.
     pub(super) fn minus(&self, other: &Node) -> Node {
         Node::Sum(vec![(Sign::Plus, self.clone()), (Sign::Minus, other.clone())])
     }
 
-    /// Minus infinity.
     pub(super) fn minus_infinity() -> Node {
         Node::Sum(vec![(Sign::Minus, Node::Infinity)])
     }
 
-    /// An interval.
+    /// An interval, and for each end true if it belongs to it.
     pub(super) fn interval(low: Node, high: Node, (low_in, high_in): (bool, bool)) -> Node {
         Node::Group(if low_in { '[' } else { '(' }, vec![low, high], if high_in { ']' } else { ')' })
     }
 
-    /// Whether it is a number, a symbol or made of them by arithmetic and functions.
+    /// True if it is a number, a symbol or made of them by arithmetic and functions.
     pub(super) fn is_expression(&self) -> bool {
-        matches!(
-            self,
-            Node::Number(_)
-                | Node::Pi
-                | Node::Euler
-                | Node::Imaginary
-                | Node::Infinity
-                | Node::Symbol(_)
-                | Node::Sum(_)
-                | Node::Product(_)
-                | Node::Power(..)
-                | Node::Call(..)
-                | Node::Degrees(_)
-                | Node::Percent(_)
-        )
+        use Node::*;
+        matches!(self, Number(_) | Pi | Euler | Imaginary | Infinity | Symbol(_))
+            || matches!(self, Sum(_) | Product(_) | Power(..) | Call(..) | Degrees(_) | Percent(_))
     }
 }
 

@@ -9,20 +9,20 @@ use super::budget::Budget;
 use super::exact;
 use super::field::hash;
 use super::node::{Function, Node, Sign};
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
-/// What values symbols take.
+/// The values that symbols take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbols {
     /// Real numbers from 1/2 to 3.
     Positive,
-    /// The same with either sign.
+    /// Real numbers from 1/2 to 3 with either sign.
     Signed,
     /// Whole numbers from 1 to 12.
     Whole,
 }
 
-/// Where and how precisely to evaluate.
+/// The values of the symbols, and the precision of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvaluationPoint {
     pub(super) symbols: Symbols,
@@ -32,6 +32,11 @@ pub(super) struct EvaluationPoint {
 }
 
 impl EvaluationPoint {
+    /// A point for expressions without symbols.
+    pub(super) fn constant(precision: usize) -> EvaluationPoint {
+        EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision }
+    }
+
     fn symbol(self, name: &str) -> Ball {
         let h = hash(name, self.seed.wrapping_add(101));
         let fraction = (h >> 12) as f64 / (1u64 << 52) as f64;
@@ -43,10 +48,7 @@ impl EvaluationPoint {
         Ball::float(value, self.precision)
     }
 
-    /// The value of `node` here.
-    ///
-    /// # Errors
-    /// When it has none, or the budget is spent.
+    /// The value of `node` here. Errors if it has none, or the budget is spent.
     pub(super) fn value(self, node: &Node, budget: &mut Budget) -> Result<Ball, Reason> {
         let p = self.precision;
         budget.spend(p as u64 / 32)?;
@@ -94,14 +96,12 @@ impl EvaluationPoint {
                 let Some(n) = exponent.numer().to_i64() else {
                     return Err(Reason::TooLarge("an exponent of more than 63 bits".into()));
                 };
-                let value = base.power(n.unsigned_abs(), p)?;
-                return if n < 0 { value.inverse(p) } else { Ok(value) };
+                return whole_power(&base, n, p);
             }
             if exponent.denom() == &BigInt::from(2)
                 && let Some(n) = exponent.numer().to_i64()
             {
-                let value = base.root(2, p)?.power(n.unsigned_abs(), p)?;
-                return if n < 0 { value.inverse(p) } else { Ok(value) };
+                return whole_power(&base.root(2, p)?, n, p);
             }
             if base.may_be_zero() && exponent.is_positive() {
                 return Ok(Ball::float(0.0, p));
@@ -117,8 +117,7 @@ impl EvaluationPoint {
         if base.is_negative() == Some(true)
             && let Ok((n, true)) = power.floor(p)
         {
-            let value = base.power(n.unsigned_abs(), p)?;
-            return if n < 0 { value.inverse(p) } else { Ok(value) };
+            return whole_power(&base, n, p);
         }
         base.ln(p)?.times(&power, p)?.exp(p)
     }
@@ -164,14 +163,18 @@ impl EvaluationPoint {
     }
 }
 
+fn whole_power(base: &Ball, n: i64, p: usize) -> Result<Ball, Reason> {
+    let value = base.power(n.unsigned_abs(), p)?;
+    if n < 0 { value.inverse(p) } else { Ok(value) }
+}
+
 fn whole(n: i64, p: usize) -> Result<Ball, Reason> {
     Ball::rational(&BigRational::from_integer(n.into()), p)
 }
 
 /// `pi/2 - x`.
 fn right_angle_less(x: &Ball, p: usize) -> Result<Ball, Reason> {
-    let half = Ball::pi(p)?.times(&Ball::float(0.5, p), p)?;
-    half.plus(&x.negated(), p)
+    Ball::pi(p)?.times(&Ball::float(0.5, p), p)?.minus(x, p)
 }
 
 fn trigonometric(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
@@ -189,7 +192,7 @@ fn trigonometric(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason>
 fn hyperbolic(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
     let (up, down) = (x.exp(p)?, x.negated().exp(p)?);
     let half = Ball::float(0.5, p);
-    let sinh = up.plus(&down.negated(), p)?.times(&half, p)?;
+    let sinh = up.minus(&down, p)?.times(&half, p)?;
     let cosh = up.plus(&down, p)?.times(&half, p)?;
     match function {
         Function::Sinh => Ok(sinh),
@@ -198,13 +201,11 @@ fn hyperbolic(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
     }
 }
 
-/// The largest or the smallest.
 fn extreme(function: Function, values: &[Ball], p: usize) -> Result<Ball, Reason> {
     let mut best = values[0].clone();
     for value in &values[1..] {
-        let less = value.plus(&best.negated(), p)?.is_negative();
-        let Some(less) = less else {
-            return Err(Reason::Undefined("the largest of complex numbers".into()));
+        let Some(less) = value.minus(&best, p)?.is_negative() else {
+            return undefined("the largest of complex numbers");
         };
         if less == (function == Function::Min) {
             best = value.clone();
@@ -222,7 +223,7 @@ fn of_whole_numbers(
     let mut exact = Vec::with_capacity(values.len());
     for value in values {
         let (n, true) = value.floor(p)? else {
-            return Err(Reason::Undefined("a function of whole numbers of what is not whole".into()));
+            return undefined("a function of whole numbers of what is not whole");
         };
         exact.push(BigRational::from_integer(n.into()));
     }
@@ -234,21 +235,10 @@ fn of_whole_numbers(
 
 #[cfg(test)]
 mod tests {
-    use super::super::lex::Spelling;
-    use super::super::parse::parse;
-    use super::super::rules::Rules;
     use super::*;
+    use crate::tests::{budget, read};
 
     const P: usize = 256;
-
-    fn budget() -> Budget {
-        Budget::new(Rules::LENIENT)
-    }
-
-    fn read(text: &str) -> Node {
-        let spelling = Spelling { thousands: true, comma: false, wide: false };
-        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
-    }
 
     fn value(text: &str) -> Ball {
         let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: P };
@@ -312,9 +302,9 @@ mod tests {
     #[test]
     fn a_part_costs_its_precision() {
         let mut budget = budget();
-        let all = budget.left();
+        let all = budget.left;
         let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: P };
         place.value(&Node::Pi, &mut budget).unwrap();
-        assert_eq!(all - budget.left(), 8);
+        assert_eq!(all - budget.left, 8);
     }
 }

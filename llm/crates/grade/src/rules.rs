@@ -1,104 +1,114 @@
-//! The rules by which answers that are spelt differently count as the same, each with a name and a switch.
+//! The rules by which different spellings count as the same, each with a name and a switch.
 
 use std::fmt;
 
-macro_rules! rules {
-    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal,)+) => {
-        /// A convention under which two spellings are one answer. What follows from arithmetic alone is no rule.
+/// Declares an enum whose variants have a name and, in their documentation, a sentence.
+macro_rules! named {
+    ($(#[$on_enum:meta])* $type:ident { $($(#[doc = $doc:literal])+ $variant:ident $name:literal $(($on_variant:meta))?,)+ }) => {
+        $(#[$on_enum])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Rule {
-            $($(#[doc = $doc])+ $variant,)+
+        pub enum $type {
+            $($(#[doc = $doc])+ $(#[$on_variant])? $variant,)+
         }
 
-        impl Rule {
-            /// Every rule, in the order in which verdicts list them.
-            pub const ALL: &'static [Rule] = &[$(Rule::$variant,)+];
+        impl $type {
+            /// Every one, in the order of the declaration.
+            pub const ALL: &'static [$type] = &[$($type::$variant,)+];
 
-            /// The name in files and options.
+            /// The name in files.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Rule::$variant => $name,)+
+                    $($type::$variant => $name,)+
                 }
             }
 
-            /// What it says, in a sentence.
+            /// The one with this name.
+            pub fn find(name: &str) -> Option<$type> {
+                $type::ALL.iter().copied().find(|one| one.name() == name)
+            }
+
+            /// The sentence that describes it.
             pub fn about(self) -> &'static str {
                 match self {
-                    $(Rule::$variant => concat!($($doc,)+).trim_ascii(),)+
+                    $($type::$variant => concat!($($doc,)+).trim_ascii(),)+
                 }
             }
         }
     };
 }
+pub(crate) use named;
 
-rules! {
-    /// `x = 5` answers 5.
-    Assignment "assignment",
-    /// Equations and inequalities that differ by a constant factor, by order of sides or of terms are one.
-    Scaled "scaled",
-    /// `f(n) = n` and `f(x) = x` are one function.
-    RenamedArgument "renamed_argument",
-    /// An inequality is the interval or union that it describes.
-    Interval "interval",
-    /// A list without brackets has no order.
-    Unordered "unordered",
-    /// A list is the set of its members, and a set of one member is that member.
-    SetBraces "set_braces",
-    /// A vector may be written as a column, as a row or as a point.
-    Vector "vector",
-    /// `1 \pm 2` stands for its two values.
-    PlusMinus "plus_minus",
-    /// Words are compared without case and punctuation.
-    Words "words",
-    /// A choice is its letter, whatever stands behind it.
-    Choice "choice",
-    /// A unit, a currency or a counted noun that only one side has says nothing.
-    UnitDropped "unit_dropped",
-    /// An angle of 90 degrees is 90, and pi/2 where the other side has pi.
-    Degrees "degrees",
-    /// `8 %` is 8.
-    PercentNumber "percent_number",
-    /// `8 %` is 0.08.
-    PercentValue "percent_value",
-    /// A decimal of at least six significant digits is every value that rounds to it.
-    SixDigits "six_digits",
-    /// Points, blanks and apostrophes part thousands: `1.234.567`, `12 345`.
-    Thousands "thousands",
-    /// A comma may be the decimal sign: `3,5`.
-    DecimalComma "decimal_comma",
-    /// Known units of one dimension are converted by their exact factors.
-    UnitConverted "unit_converted",
-    /// An equation in one unknown is the list of its solutions.
-    Solutions "solutions",
-    /// `x + y = 5` and `AB = 5` answer 5, and `\sin x = a` answers a.
-    NamedValue "named_value",
-    /// What stands behind `\approx` may answer where it is the exact side rounded to the digits written.
-    Approximation "approximation",
-    /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer to a list of two.
-    TupleList "tuple_list",
-    /// The ratio `a : b` is the quotient a/b.
-    Ratio "ratio",
-    /// A decimal that ends in dots is the number whose first digits it gives.
-    Ellipsis "ellipsis",
-    /// `five` is 5.
-    NumberWords "number_words",
-    /// Digits without a base answer a reference with one: 52 for `52_8`.
-    BaseDropped "base_dropped",
-    /// Unknowns that are numbered, `x_1 = 2, x_2 = 3`, are values of one unknown.
-    NumberedUnknown "numbered_unknown",
-    /// Words that say that there is no solution are the empty set.
-    NoSolution "no_solution",
-    /// The text of a choice answers as well as its letter does: `(B) 12` answers 12.
-    ChoiceText "choice_text",
-    /// A point may carry its name: `A(1, 2)`.
-    PointName "point_name",
-    /// The name of a whole-number parameter says nothing: `\pi k, k \in \mathbb{Z}`.
-    ParameterName "parameter_name",
-    /// Equations are one where their sides differ by a factor without zeros: `xy = 1` and `y = 1/x`.
-    EquivalentEquation "equivalent_equation",
-    /// A decimal is every value that rounds to it at its last digit, however few digits it has: 0.33 is 1/3.
-    WrittenPrecision "written_precision",
+named! {
+    /// A convention under which two spellings are one answer. What follows from arithmetic alone is no rule.
+    Rule {
+        /// `x = 5` answers 5.
+        Assignment "assignment",
+        /// Equations and inequalities that differ by a constant factor, by order of sides or of terms are one.
+        Scaled "scaled",
+        /// `f(n) = n` and `f(x) = x` are one function.
+        RenamedArgument "renamed_argument",
+        /// An inequality is the interval or union that it describes.
+        Interval "interval",
+        /// A list without brackets has no order.
+        Unordered "unordered",
+        /// A list is the set of its members, and a set of one member is that member.
+        SetBraces "set_braces",
+        /// A vector may be written as a column, as a row or as a point.
+        Vector "vector",
+        /// `1 \pm 2` stands for its two values.
+        PlusMinus "plus_minus",
+        /// Words are compared without case and punctuation.
+        Words "words",
+        /// A choice is its letter, whatever stands behind it.
+        Choice "choice",
+        /// A unit, a currency or a counted noun that only one side has says nothing.
+        UnitDropped "unit_dropped",
+        /// An angle of 90 degrees is 90, and pi/2 if the other side has pi.
+        Degrees "degrees",
+        /// `8 %` is 8.
+        PercentNumber "percent_number",
+        /// `8 %` is 0.08.
+        PercentValue "percent_value",
+        /// A decimal of at least six significant digits is every value that rounds to it.
+        SixDigits "six_digits",
+        /// Points, blanks and apostrophes part thousands: `1.234.567`, `12 345`.
+        Thousands "thousands",
+        /// A comma may be the decimal sign: `3,5`.
+        DecimalComma "decimal_comma",
+        /// Known units of one dimension are converted by their exact factors.
+        UnitConverted "unit_converted",
+        /// An equation in one unknown is the list of its solutions.
+        Solutions "solutions",
+        /// `x + y = 5` and `AB = 5` answer 5, and `\sin x = a` answers a.
+        NamedValue "named_value",
+        /// The side behind `\approx` may answer if it is the exact side rounded to the digits written.
+        Approximation "approximation",
+        /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer to a list of two.
+        TupleList "tuple_list",
+        /// The ratio `a : b` is the quotient a/b.
+        Ratio "ratio",
+        /// A decimal that ends in dots is the number whose first digits it gives.
+        Ellipsis "ellipsis",
+        /// `five` is 5.
+        NumberWords "number_words",
+        /// Digits without a base answer a reference with one: 52 for `52_8`.
+        BaseDropped "base_dropped",
+        /// Unknowns that are numbered, `x_1 = 2, x_2 = 3`, are values of one unknown.
+        NumberedUnknown "numbered_unknown",
+        /// Words that say that there is no solution are the empty set.
+        NoSolution "no_solution",
+        /// The text of a choice answers as well as its letter does: `(B) 12` answers 12.
+        ChoiceText "choice_text",
+        /// A point may carry its name: `A(1, 2)`.
+        PointName "point_name",
+        /// The name of a whole-number parameter says nothing: `\pi k, k \in \mathbb{Z}`.
+        ParameterName "parameter_name",
+        /// Equations are one where their sides differ by a factor without zeros: `xy = 1` and `y = 1/x`.
+        EquivalentEquation "equivalent_equation",
+        /// A decimal is every value that rounds to it at its last digit, however few digits it has: 0.33 is 1/3.
+        WrittenPrecision "written_precision",
+    }
 }
 
 /// A set of rules.
@@ -117,41 +127,41 @@ impl Rules {
         Rules((1 << (last as u8 + 1)) - 1)
     }
 
-    /// Whether `rule` is among them.
+    /// True if `rule` is among them.
     pub const fn has(self, rule: Rule) -> bool {
         self.0 & (1 << rule as u8) != 0
     }
 
-    /// These and one more.
+    /// Adds a rule.
     #[must_use]
     pub const fn with(self, rule: Rule) -> Rules {
         Rules(self.0 | 1 << rule as u8)
     }
 
-    /// These without one.
+    /// Removes a rule.
     #[must_use]
     pub const fn without(self, rule: Rule) -> Rules {
         Rules(self.0 & !(1 << rule as u8))
     }
 
-    /// These and those.
+    /// The rules in either set.
     #[must_use]
     pub const fn and(self, others: Rules) -> Rules {
         Rules(self.0 | others.0)
     }
 
-    /// These that are not among `others`.
+    /// The rules that are not in `others`.
     #[must_use]
     pub const fn minus(self, others: Rules) -> Rules {
         Rules(self.0 & !others.0)
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// One after the other, in the order of [`Rule::ALL`].
+    /// The rules in the order of [`Rule::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Rule> {
         Rule::ALL.iter().copied().filter(move |rule| self.has(*rule))
     }
@@ -166,14 +176,11 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// When a part names no rule.
+    /// Errors if a part names no rule.
     pub fn parse(text: &str) -> Result<Rules, RulesError> {
         let mut rules = Rules::STRICT;
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let rule = |name: &str| {
-                let found = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
-                found.ok_or_else(|| RulesError(part.to_owned()))
-            };
+            let rule = |name: &str| Rule::find(name).ok_or_else(|| RulesError(part.to_owned()));
             rules = match (part, part.strip_prefix('+'), part.strip_prefix('-')) {
                 ("strict", ..) => Rules::STRICT,
                 ("lenient", ..) => Rules::LENIENT,
@@ -185,7 +192,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The shortest text that [`Rules::parse`] reads as these.
+    /// The shortest text that [`Rules::parse`] reads as this set.
     pub fn spelled(self) -> String {
         let from = |name: &str, base: Rules| {
             let more = self.minus(base).iter().map(|rule| format!(",+{}", rule.name()));
@@ -210,12 +217,6 @@ impl fmt::Display for Rules {
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Rules({self})")
-    }
-}
-
-impl FromIterator<Rule> for Rules {
-    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
-        rules.into_iter().fold(Rules::NONE, Rules::with)
     }
 }
 

@@ -1,5 +1,4 @@
-//! Whether two expressions have the same value: exactly where that is simple, then at random points of finite fields, then to
-//! many digits.
+//! Comparison of two expressions by value: exactly if that is simple, then at random points of finite fields, then to many digits.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -12,24 +11,20 @@ use super::field::{self, Value};
 use super::node::{Function, Node, Number, Sign};
 use super::numeric::{EvaluationPoint, Symbols};
 use super::rules::Rule;
-use super::verdict::Reason;
+use super::verdict::{Reason, undefined};
 
 /// Bits of a first look, which proves most differences: the bound on the error holds at any precision.
 const GLANCE: usize = 64;
 /// Bits of the evaluation that decides, and of the one that confirms that two constants agree.
 const PRECISION: [usize; 2] = [256, 640];
-/// Two constants are the same when they differ by at most 2 to this power relative to the larger: an equality of constants with
-/// radicals, pi or e is believed, not proved.
+/// Two constants are the same if they differ by at most 2 to this power relative to the larger. This equality is believed, not proved.
 const AGREEMENT: i64 = -128;
 /// Points at which expressions with symbols must agree; more are tried when some are not in the domain.
 const POINTS: usize = 4;
 /// Digits from which a decimal is read as a rounded value.
 const ROUNDED: u32 = 6;
 
-/// Whether two expressions are the same.
-///
-/// # Errors
-/// When that cannot be found out.
+/// True if two expressions are the same. Errors if that cannot be found out.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let (infinite_a, infinite_b) = (infinity(a), infinity(b));
     if infinite_a.is_some() || infinite_b.is_some() {
@@ -41,7 +36,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     }
     let symbols = (a.has_symbols(), b.has_symbols());
     let constant = symbols == (false, false);
-    // A decimal beside a constant that is not rational: the same where the constant rounds to it.
+    // A decimal is a constant that rounds to it.
     if constant {
         for (decimal, exact, other) in [(a, &exact_a, b), (b, &exact_b, a)] {
             let (Some(value), Some(decimal)) = (exact, decimal_of(decimal)) else { continue };
@@ -60,48 +55,46 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
 fn infinity(node: &Node) -> Option<bool> {
     match node {
         Node::Infinity => Some(true),
-        Node::Sum(terms) => match &terms[..] {
-            [(Sign::Plus, Node::Infinity)] => Some(true),
-            [(Sign::Minus, Node::Infinity)] => Some(false),
-            _ => None,
-        },
+        Node::Sum(terms) if let [(Sign::Plus, Node::Infinity)] = &terms[..] => Some(true),
+        Node::Sum(terms) if let [(Sign::Minus, Node::Infinity)] = &terms[..] => Some(false),
         _ => None,
     }
 }
 
-/// How precisely a decimal is written.
+/// The precision of a written decimal.
 struct Decimal {
     /// One unit of the last place.
     unit: BigRational,
     significant: u32,
-    /// Whether dots follow, so that it is cut off and not rounded.
+    /// True if dots follow, so that it is cut off and not rounded.
     dots: bool,
 }
 
 impl Decimal {
-    /// Whether it may stand for a value it rounds to; if so the rule counts as used.
+    /// True if it may stand for a value it rounds to; if so the rule counts as used.
     fn rounds(&self, budget: &mut Budget) -> bool {
         self.significant >= ROUNDED && budget.uses(Rule::SixDigits) || budget.uses(Rule::WrittenPrecision)
     }
 }
 
-/// Whether `node`, a decimal of value `own`, stands for another constant, that is not rational.
+/// True if a decimal of value `own` stands for a constant that is not rational.
 fn near(decimal: &Decimal, own: &BigRational, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-    let p = place.precision;
-    let difference = place.value(other, budget)?.plus(&Ball::rational(own, p)?.negated(), p)?;
-    let below = |x: &Ball, bound: &BigRational| {
-        Ok::<bool, Reason>(Ball::rational(bound, p)?.plus(&x.negated(), p)?.is_negative() == Some(false))
-    };
+    let p = PRECISION[0];
+    let difference = EvaluationPoint::constant(p).value(other, budget)?.minus(&Ball::rational(own, p)?, p)?;
     if decimal.dots {
         let outward = if own.is_negative() { difference.negated() } else { difference };
-        let cut = outward.is_negative() == Some(false) && below(&outward, &decimal.unit)?;
+        let cut = outward.is_negative() == Some(false) && within(&outward, &decimal.unit, p)?;
         return ellipsis(cut, budget);
     }
-    Ok(below(&difference.abs(p)?, &(&decimal.unit / BigInt::from(2)))? && decimal.rounds(budget))
+    Ok(within(&difference.abs(p)?, &(&decimal.unit / BigInt::from(2)), p)? && decimal.rounds(budget))
 }
 
-/// What follows where the digits before dots are those of the other value, or are not.
+/// True if `x` is at most `bound`.
+fn within(x: &Ball, bound: &BigRational, p: usize) -> Result<bool, Reason> {
+    Ok(Ball::rational(bound, p)?.minus(x, p)?.is_negative() == Some(false))
+}
+
+/// The verdict on a decimal that ends in dots, whose digits fit the other value or do not.
 fn ellipsis(fits: bool, budget: &mut Budget) -> Result<bool, Reason> {
     if fits && !budget.uses(Rule::Ellipsis) {
         return Err(Reason::Undecided("a decimal that ends in dots".into()));
@@ -109,7 +102,7 @@ fn ellipsis(fits: bool, budget: &mut Budget) -> Result<bool, Reason> {
     Ok(fits)
 }
 
-/// Whether `node`, a decimal of value `own`, stands for `value`: one that rounds to it, or whose first digits it gives.
+/// True if `node`, a decimal of value `own`, stands for `value`: one that rounds to it, or whose first digits it gives.
 fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budget) -> Result<bool, Reason> {
     let Some(decimal) = decimal_of(node) else { return Ok(false) };
     if decimal.dots {
@@ -119,10 +112,7 @@ fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budg
     Ok((own - value).abs() * BigInt::from(2) <= decimal.unit && decimal.rounds(budget))
 }
 
-/// Whether `about` is `exact` rounded, or cut off, at the last digit written.
-///
-/// # Errors
-/// When the values cannot be found.
+/// True if `about` is `exact` rounded, or cut off, at the last digit written. Errors if the values cannot be found.
 pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let unit = match (decimal_of(about), about.as_integer()) {
         (Some(decimal), _) => decimal.unit,
@@ -132,23 +122,23 @@ pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result
     if exact.has_symbols() || !exact.is_expression() {
         return Ok(false);
     }
-    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-    let p = place.precision;
-    let distance = place.value(exact, budget)?.plus(&place.value(about, budget)?.negated(), p)?.abs(p)?;
-    Ok(Ball::rational(&unit, p)?.plus(&distance.negated(), p)?.is_negative() == Some(false))
+    within(&difference(exact, about, PRECISION[0], budget)?.abs(PRECISION[0])?, &unit, PRECISION[0])
 }
 
-/// Whether `modulus` divides `value`.
-///
-/// # Errors
-/// When a step too many is taken, or the modulus is zero.
+/// `a - b` for constants.
+fn difference(a: &Node, b: &Node, p: usize, budget: &mut Budget) -> Result<Ball, Reason> {
+    let place = EvaluationPoint::constant(p);
+    place.value(a, budget)?.minus(&place.value(b, budget)?, p)
+}
+
+/// True if `modulus` divides `value`. Errors if a step too many is taken, or the modulus is zero.
 pub(super) fn divides(modulus: &Node, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let (Some(value), Some(modulus)) = (exact::rational(value, budget)?, exact::rational(modulus, budget)?)
     else {
         return Ok(false);
     };
     if modulus.is_zero() {
-        return Err(Reason::Undefined("a remainder modulo zero".into()));
+        return undefined("a remainder modulo zero");
     }
     Ok((value / modulus).is_integer())
 }
@@ -163,30 +153,24 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
         Node::Number(Number { places: Some(places), significant, dots, .. }) => {
             Some(Decimal { unit: ten(-places), significant: *significant, dots: *dots })
         }
-        Node::Sum(terms) => match &terms[..] {
-            [(Sign::Plus | Sign::Minus, term)] => decimal_of(term),
-            _ => None,
-        },
+        Node::Sum(terms) if let [(Sign::Plus | Sign::Minus, term)] = &terms[..] => decimal_of(term),
         Node::Unit(inner, _) => decimal_of(inner),
-        Node::Product(factors) => match &factors[..] {
-            [(false, first), (false, Node::Power(base, exponent))] if **base == Node::integer(10) => {
-                let exponent = match &**exponent {
-                    Node::Sum(terms) => match &terms[..] {
-                        [(Sign::Minus, n)] => -n.as_integer()?,
-                        _ => return None,
-                    },
-                    other => other.as_integer()?.clone(),
-                };
-                let Decimal { unit, significant, dots } = decimal_of(first)?;
-                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
-            }
-            _ => None,
-        },
+        Node::Product(factors)
+            if let [(false, first), (false, Node::Power(base, exponent))] = &factors[..]
+                && **base == Node::integer(10) =>
+        {
+            let exponent = match &**exponent {
+                Node::Sum(terms) if let [(Sign::Minus, n)] = &terms[..] => -n.as_integer()?,
+                other => other.as_integer()?.clone(),
+            };
+            let Decimal { unit, significant, dots } = decimal_of(first)?;
+            Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
+        }
         _ => None,
     }
 }
 
-/// Decides for rational functions; nothing for anything else.
+/// Compares rational functions. `None` for other expressions.
 fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     let mut agreed = false;
     for point in field::points() {
@@ -198,18 +182,18 @@ fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Re
             (Value::Pole, _) | (_, Value::Pole) => {}
         }
     }
-    if agreed { Ok(Some(true)) } else { Err(Reason::Undefined("a division by zero".into())) }
+    if agreed { Ok(Some(true)) } else { undefined("a division by zero") }
 }
 
 fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     for precision in [GLANCE, PRECISION[0], PRECISION[1]] {
-        let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision };
+        let place = EvaluationPoint::constant(precision);
         let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
-        let difference = x.plus(&y.negated(), precision)?;
+        let difference = x.minus(&y, precision)?;
         if !difference.may_be_zero() {
             return Ok(false);
         }
-        if precision == PRECISION[1] && difference.error() > x.size().max(y.size()).max(-400) + AGREEMENT {
+        if precision == PRECISION[1] && difference.error > x.size().max(y.size()).max(-400) + AGREEMENT {
             return Err(Reason::TooLarge("the digits lost to cancellation".into()));
         }
     }
@@ -218,7 +202,7 @@ fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
 
 /// Compares two expressions with symbols at fixed points of their common domain.
 fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let differ = |x: &Ball, y: &Ball, p| Ok::<bool, Reason>(!x.plus(&y.negated(), p)?.may_be_zero());
+    let differ = |x: &Ball, y: &Ball, p| Ok::<bool, Reason>(!x.minus(y, p)?.may_be_zero());
     let glance = EvaluationPoint { symbols: domain(&[a, b]), seed: 0, precision: GLANCE };
     if let (Ok(x), Ok(y)) = (glance.value(a, budget), glance.value(b, budget))
         && differ(&x, &y, GLANCE)?
@@ -228,7 +212,7 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     at_points(&[a, b], budget, |values, p| differ(&values[0], &values[1], p)).map(|different| !different)
 }
 
-/// The values that symbols must take: whole numbers for functions of whole numbers, both signs where a sign matters.
+/// The values of symbols: whole numbers in functions of whole numbers, both signs if a sign matters.
 fn domain(nodes: &[&Node]) -> Symbols {
     let any = |list: &[Function]| {
         nodes.iter().any(|n| n.any(&|n| matches!(n, Node::Call(f, _) if list.contains(f))))
@@ -276,13 +260,12 @@ fn at_points(
     Err(last.unwrap_or_else(|| Reason::Undefined("no value where it was tried".into())))
 }
 
-/// Whether `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
+/// True if `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
 pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budget) -> Result<bool, Reason> {
-    let first: Option<field::Point> = field::points().next();
     // The ratio at one point must be the ratio at every other: a(p) b(q) = a(q) b(p), in one field.
     let mut rational = true;
     let mut values: Vec<(field::Point, u64, u64)> = Vec::new();
-    for point in field::points().chain(first) {
+    for point in field::points().chain(field::points().take(1)) {
         match (point.value(a, budget)?, point.value(b, budget)?) {
             (Value::Other, _) | (_, Value::Other) => {
                 rational = false;
@@ -300,13 +283,12 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
         return Ok(values.iter().all(|(point, x, y)| {
             values
                 .iter()
-                .filter(|(other, ..)| other.same_field(*point))
+                .filter(|(other, ..)| other.prime == point.prime)
                 .all(|(_, u, v)| point.multiply(*x, *v) == point.multiply(*u, *y))
         }));
     }
     let place = |seed| EvaluationPoint { symbols: domain(&[a, b]), seed, precision: PRECISION[0] };
-    let base = place(1000);
-    let p = base.precision;
+    let (base, p) = (place(1000), PRECISION[0]);
     let (x, y) = (base.value(a, budget)?, base.value(b, budget)?);
     if x.may_be_zero() || y.may_be_zero() {
         return Ok(x.may_be_zero() && y.may_be_zero());
@@ -316,15 +298,12 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
     }
     let differ = |values: &[Ball], p: usize| {
         let (left, right) = (values[0].times(&y, p)?, values[1].times(&x, p)?);
-        Ok(!left.plus(&right.negated(), p)?.may_be_zero())
+        Ok(!left.minus(&right, p)?.may_be_zero())
     };
     at_points(&[a, b], budget, differ).map(|different| !different)
 }
 
-/// Whether `a < b`, for constants.
-///
-/// # Errors
-/// When one of them is not a real constant.
+/// True if `a < b`. Errors if one of them is not a real constant.
 pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (infinity(a), infinity(b)) {
         (Some(x), Some(y)) => return Ok(!x && y),
@@ -332,28 +311,17 @@ pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         (None, Some(y)) => return Ok(y),
         (None, None) => {}
     }
-    let place = EvaluationPoint { symbols: Symbols::Positive, seed: 0, precision: PRECISION[0] };
-    let difference = place.value(a, budget)?.plus(&place.value(b, budget)?.negated(), PRECISION[0])?;
-    difference.is_negative().ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
+    difference(a, b, PRECISION[0], budget)?
+        .is_negative()
+        .ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
-    use super::super::lex::Spelling;
-    use super::super::parse::parse;
-    use super::super::rules::Rules;
     use super::*;
-
-    fn budget() -> Budget {
-        Budget::new(Rules::LENIENT)
-    }
-
-    fn read(text: &str) -> Node {
-        let spelling = Spelling { thousands: true, comma: false, wide: false };
-        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
-    }
+    use crate::tests::{budget, read};
 
     fn are_same(a: &str, b: &str) -> Result<bool, Reason> {
         same(&read(a), &read(b), &mut budget())
@@ -397,15 +365,12 @@ mod tests {
     #[test]
     fn a_value_is_about_another_that_rounds_to_it() {
         let about = |about: &str, exact: &str| rounded(&read(about), &read(exact), &mut budget());
-        assert_eq!((about("3.14", "\\pi"), about("3.15", "\\pi")), (Ok(true), Ok(true)));
-        assert_eq!(
-            (about("3.16", "\\pi"), about("3", "\\pi"), about("5", "\\pi")),
-            (Ok(false), Ok(true), Ok(false))
-        );
-        assert_eq!(
-            (about("x", "\\pi"), about("3", "x"), about("3", "(1,2)")),
-            (Ok(false), Ok(false), Ok(false))
-        );
+        for value in ["3.14", "3.15", "3"] {
+            assert_eq!(about(value, "\\pi"), Ok(true), "{value}");
+        }
+        for (value, exact) in [("3.16", "\\pi"), ("5", "\\pi"), ("x", "\\pi"), ("3", "x"), ("3", "(1,2)")] {
+            assert_eq!(about(value, exact), Ok(false), "{value} {exact}");
+        }
     }
 
     #[test]
@@ -422,36 +387,37 @@ mod tests {
 
     #[test]
     fn multiples_are_told_from_other_functions_and_from_zero() {
-        let of = |a: &str, b: &str, positive| proportional(&read(a), &read(b), positive, &mut budget());
-        let zero = "x-x";
-        for positive in [false, true] {
-            assert_eq!(of("x", "2x", positive), Ok(true));
-            assert_eq!(of("x", "x^2", positive), Ok(false));
-            assert_eq!(of("\\sin x", "3 \\sin x", positive), Ok(true));
-            assert_eq!(of("\\sin x", "\\sin 2x", positive), Ok(false));
-            assert_eq!(
-                (of(zero, zero, positive), of(zero, "x", positive), of("x", zero, positive)),
-                (Ok(true), Ok(false), Ok(false))
-            );
-            let nothing = "\\sin x - \\sin x";
-            assert_eq!(
-                (of(nothing, "\\sin x", positive), of("\\sin x", nothing, positive)),
-                (Ok(false), Ok(false))
-            );
+        let multiple = |a: &str, b: &str, positive| proportional(&read(a), &read(b), positive, &mut budget());
+        let (sine, nothing) = ("\\sin x", "\\sin x - \\sin x");
+        for (a, b, expected) in [
+            ("x", "2x", true),
+            ("x", "x^2", false),
+            (sine, "3 \\sin x", true),
+            (sine, "\\sin 2x", false),
+            ("x-x", "x-x", true),
+            ("x-x", "x", false),
+            ("x", "x-x", false),
+            (nothing, sine, false),
+            (sine, nothing, false),
+        ] {
+            for positive in [false, true] {
+                assert_eq!(multiple(a, b, positive), Ok(expected), "{a} {b}");
+            }
         }
-        assert_eq!((of("x", "-2x", false), of("x", "-2x", true)), (Ok(true), Ok(false)));
-        assert_eq!(
-            (of("\\sin x", "-\\sin x", false), of("\\sin x", "-\\sin x", true)),
-            (Ok(true), Ok(false))
-        );
+        for (a, b) in [("x", "-2x"), (sine, "-\\sin x")] {
+            assert_eq!((multiple(a, b, false), multiple(a, b, true)), (Ok(true), Ok(false)), "{a} {b}");
+        }
     }
 
     #[test]
     fn infinities_have_their_place_in_the_order() {
-        let of = |a: &str, b: &str| less(&read(a), &read(b), &mut budget()).unwrap();
+        let is_less = |a: &str, b: &str| less(&read(a), &read(b), &mut budget()).unwrap();
         let [low, high] = ["-\\infty", "\\infty"];
-        assert_eq!([of(low, high), of(high, low), of(low, low), of(high, high)], [true, false, false, false]);
-        assert_eq!([of(low, "3"), of("3", low), of("3", high), of(high, "3")], [true, false, true, false]);
-        assert_eq!([of("3", "\\pi"), of("\\pi", "3"), of("3", "3")], [true, false, false]);
+        for (a, b) in [(low, high), (low, "3"), ("3", high), ("3", "\\pi")] {
+            assert!(is_less(a, b) && !is_less(b, a), "{a} {b}");
+        }
+        for a in [low, high, "3"] {
+            assert!(!is_less(a, a), "{a}");
+        }
     }
 }

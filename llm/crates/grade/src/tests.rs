@@ -1,9 +1,21 @@
-//! Integers as training sees them, references, verdicts and sets of rules.
+//! Integers as training sees them, references, verdicts and sets of rules; helpers of all tests.
 
+use super::budget::Budget;
+use super::lex::Spelling;
+use super::node::Node;
 use super::*;
 
+pub(super) fn budget() -> Budget {
+    Budget::new(Rules::LENIENT)
+}
+
+/// The tree of a text by the strict rules.
+pub(super) fn read(text: &str) -> Node {
+    parse::parse(text, Spelling::STRICT, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
+}
+
 fn verdict(response: &str, gold: &str) -> Verdict {
-    let found = Gold::parse(gold).expect("an integer").grade(&Prediction::of(response));
+    let found = Gold::integer(gold).expect("an integer").grade(&Prediction::boxed(response));
     Verdict { extracted: None, ..found }
 }
 
@@ -16,9 +28,9 @@ fn the_last_balanced_box_is_the_answer() {
     assert_eq!(verdict(r"\boxed{3} no, \boxed{4}", "3").equal, DIFFERENT);
     assert_eq!(verdict(r"\boxed{5} and \boxed{4", "5").equal, EQUAL);
     assert_eq!(verdict(r"\boxed{5", "5"), Verdict::open(Reason::NoAnswer));
-    assert_eq!(Prediction::of(r"\boxed{\{a\}}").answer(), Some(r"\{a\}"));
-    assert_eq!(Prediction::of(r"\boxed{a{b}c}d}").answer(), Some("a{b}c"));
-    assert_eq!(Prediction::of(r"\boxed{\boxed{2}}").answer(), Some("2"));
+    assert_eq!(Prediction::boxed(r"\boxed{\{a\}}").answer(), Some(r"\{a\}"));
+    assert_eq!(Prediction::boxed(r"\boxed{a{b}c}d}").answer(), Some("a{b}c"));
+    assert_eq!(Prediction::boxed(r"\boxed{\boxed{2}}").answer(), Some("2"));
 }
 
 #[test]
@@ -33,6 +45,9 @@ fn integers_compare_by_value_whatever_their_size_or_spelling() {
     assert_eq!(verdict(&format!(r"\boxed{{{big}}}"), &big).equal, EQUAL);
     assert_eq!(verdict(&format!(r"\boxed{{{big}1}}"), &big).equal, DIFFERENT);
     assert_eq!(Gold::from(i64::MIN).to_string(), i64::MIN.to_string());
+    assert_eq!(Gold::integer("0"), Ok(Gold::from(0)));
+    assert_eq!(Gold::integer("100,000"), Ok(Gold::from(100_000)));
+    assert_eq!(Gold::integer("1000,000"), Err(GoldError::NotAnInteger("1000,000".into())));
 }
 
 #[test]
@@ -43,26 +58,20 @@ fn what_is_not_an_integer_is_neither_right_nor_wrong() {
         assert_eq!(verdict.reward(), None);
     }
     assert_eq!(verdict(r"\boxed{ }", "1").reward(), Some(0.0));
-    assert!(Gold::parse("1.5").is_err());
-}
-
-#[test]
-fn an_integer_has_one_value_and_commas_between_thousands() {
-    use super::integer::Integer;
-    assert_eq!(Integer::parse("0"), Some(Integer::from(0)));
-    assert_eq!(Integer::parse("100,000"), Some(Integer::from(100_000)));
-    assert_eq!(Integer::parse("1000,000"), None);
+    assert!(Gold::integer("1.5").is_err());
 }
 
 #[test]
 fn references_are_the_same_where_text_and_rules_are() {
     let gold = |text| Gold::math(text).expect("not empty");
+    let by = |rules, gold: &Gold| Grader { rules, ..Grader::default() }.reference(gold);
+    let lenient = by(Rules::LENIENT, &gold("5"));
     assert_eq!((Gold::from(5), gold("5")), (Gold::from(5), gold("5")));
     assert_ne!(Gold::from(5), Gold::from(6));
     assert_ne!(gold("5"), gold("6"));
     assert_ne!(gold("5"), Gold::from(5));
-    assert_ne!(gold("5"), gold("5").by(Rules::LENIENT));
-    assert_eq!(gold("5").by(Rules::LENIENT).by(Rules::STRICT), gold("5"));
+    assert_ne!(gold("5"), lenient);
+    assert_eq!(by(Rules::STRICT, &lenient), gold("5"));
     assert_eq!(Grader::free().reference(&gold("$5$")).to_string(), "5");
     assert_eq!(Grader::default().reference(&gold("$5$")).to_string(), "$5$");
 }
@@ -93,7 +102,7 @@ fn a_verdict_has_a_name_and_says_its_rules() {
         assert_eq!((verdict.name(), verdict.to_string().as_str()), (name, says));
     }
     assert_eq!(grade("5", "").name(), "no_answer");
-    assert_eq!(grade("3:4", "3/4").lenient_rules(), [Rule::Ratio].into_iter().collect());
+    assert_eq!(grade("3:4", "3/4").lenient_rules(), Rules::NONE.with(Rule::Ratio));
     assert!(grade("5", "x = 5").lenient_rules().is_empty());
 }
 

@@ -4,6 +4,8 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One, Pow};
 
+use super::words::is_among;
+
 /// Exponents of the base units: metre, kilogram, second, dollar cent, ampere, kelvin, mole, degree of arc, bit, and of
 /// currencies and counts without exact rates, which are units of their own.
 type Dimension = [i8; 9];
@@ -18,18 +20,11 @@ const MOLE: usize = 6;
 const DEGREE: usize = 7;
 const BIT: usize = 8;
 
-/// A unit: its canonical name, its dimension, and what one of it is in base units, as a fraction.
-struct Unit {
-    name: &'static str,
-    dimension: &'static [(usize, i8)],
-    factor: (u64, u64),
-}
-
-/// Names, exponents of base units, and the factor as a fraction.
+/// Names, the canonical one first; exponents of base units; the factor to base units as a fraction. Without exponents the unit has no
+/// factor to any other.
 type Entry = (&'static str, &'static [(usize, i8)], (u64, u64));
 
-/// Names of units, the canonical one first; lengths and masses of the international yard and pound, the US gallon, the Julian year of
-/// no use here: months and years are not converted to days.
+/// Lengths and masses of the international yard and pound, and the US gallon. Months and years are not converted to days.
 const UNITS: &[Entry] = &[
     ("nm nanometer nanometers nanometre nanometres", &[(METRE, 1)], (1, 1_000_000_000)),
     ("um micron microns micrometer micrometers μm µm", &[(METRE, 1)], (1, 1_000_000)),
@@ -96,63 +91,42 @@ const UNITS: &[Entry] = &[
     ("mol mole moles", &[(MOLE, 1)], (1, 1)),
     ("byte bytes", &[(BIT, 1)], (8, 1)),
     ("bit bits", &[(BIT, 1)], (1, 1)),
+    ("month months mois meses monate 个月 месяцев", &[], (1, 1)),
+    ("year yr years ans années años anos jahre 年 岁 лет года", &[], (1, 1)),
+    ("radian radians rad", &[], (1, 1)),
+    ("ev electronvolt electronvolts", &[], (1, 1)),
+    ("kev", &[], (1, 1)),
+    ("mev", &[], (1, 1)),
+    ("euro euros eur евро", &[], (1, 1)),
+    ("gbp", &[], (1, 1)),
+    ("rupee rupees rs rs. inr रुपये", &[], (1, 1)),
+    ("yen jpy 円", &[], (1, 1)),
+    ("yuan rmb cny 元", &[], (1, 1)),
+    ("ruble rubles рублей рубля руб", &[], (1, 1)),
+    ("acre acres", &[], (1, 1)),
+    ("db", &[], (1, 1)),
+    ("am", &[], (1, 1)),
+    ("pm", &[], (1, 1)),
+    ("ph", &[], (1, 1)),
 ];
 
-/// Units without a factor to any other: their names, the canonical one first.
-const ALONE: &[&str] = &[
-    "month months mois meses monate 个月 месяцев",
-    "year yr years ans années años anos jahre 年 岁 лет года",
-    "radian radians rad",
-    "ev electronvolt electronvolts",
-    "kev",
-    "mev",
-    "euro euros eur евро",
-    "gbp",
-    "rupee rupees rs rs. inr रुपये",
-    "yen jpy 円",
-    "yuan rmb cny 元",
-    "ruble rubles рублей рубля руб",
-    "acre acres",
-    "db",
-    "am",
-    "pm",
-    "ph",
-];
-
-fn entry(word: &str) -> Option<Unit> {
-    let named = |names: &str| names.split(' ').any(|name| name == word);
-    let first = |names: &'static str| names.split(' ').next().unwrap_or(names);
-    let measured = UNITS.iter().find(|(names, ..)| named(names));
-    if let Some((names, dimension, factor)) = measured {
-        return Some(Unit { name: first(names), dimension, factor: *factor });
-    }
-    ALONE.iter().find(|names| named(names)).map(|names| Unit {
-        name: first(names),
-        dimension: &[],
-        factor: (1, 1),
-    })
+fn entry(word: &str) -> Option<&'static Entry> {
+    UNITS.iter().find(|(names, ..)| names.split(' ').any(|name| name == word))
 }
 
 /// The canonical name of a unit in text: singular, without its power. `word` is in lower case.
 pub(super) fn canonical(word: &str) -> Option<&'static str> {
-    entry(word).map(|unit| unit.name)
+    entry(word).and_then(|(names, ..)| names.split(' ').next())
 }
 
-/// What one of a unit is in base units, and their exponents.
+/// The factor from a unit to base units, and their exponents.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measure {
-    dimension: Dimension,
+    pub(super) dimension: Dimension,
     pub(super) factor: BigRational,
 }
 
-impl Measure {
-    /// Whether values of both can be compared.
-    pub(super) fn same_dimension(&self, other: &Measure) -> bool {
-        self.dimension == other.dimension
-    }
-}
-
-/// Reads canonical units with powers: `cm^2`, `km/hour`, `kg m/s^2`; nothing where one of them has no factor.
+/// Reads canonical units with powers: `cm^2`, `km/hour`, `kg m/s^2`; `None` if one of them has no factor.
 pub(super) fn measure(units: &str) -> Option<Measure> {
     let mut total = Measure { dimension: [0; 9], factor: BigRational::one() };
     let mut divides = false;
@@ -165,17 +139,14 @@ pub(super) fn measure(units: &str) -> Option<Measure> {
         if !word.is_empty() {
             let (name, power) = word.split_once('^').unwrap_or((&word, "1"));
             let power: i8 = power.parse().ok().filter(|p: &i8| p.abs() <= 6)?;
-            let unit = entry(name)?;
-            if unit.dimension.is_empty() {
-                return None;
-            }
+            let (_, dimension, (top, bottom)) =
+                entry(name).filter(|(_, dimension, _)| !dimension.is_empty())?;
             let power = if divides { -power } else { power };
-            for (base, exponent) in unit.dimension {
+            for (base, exponent) in *dimension {
                 total.dimension[*base] = total.dimension[*base].checked_add(exponent.checked_mul(power)?)?;
             }
-            let (top, bottom) = unit.factor;
-            total.factor *=
-                Pow::pow(BigRational::new(BigInt::from(top), BigInt::from(bottom)), i32::from(power));
+            let factor = BigRational::new(BigInt::from(*top), BigInt::from(*bottom));
+            total.factor *= Pow::pow(factor, i32::from(power));
             word.clear();
         }
         divides = c == '/';
@@ -209,66 +180,25 @@ pub(super) fn currency_word(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a word says percent.
 pub(super) fn is_percent(word: &str) -> bool {
-    const WORDS: [&str; 12] = [
-        "percent",
-        "per cent",
-        "pct",
-        "prozent",
-        "pour cent",
-        "por ciento",
-        "por cento",
-        "процент",
-        "процента",
-        "процентов",
-        "パーセント",
-        "प्रतिशत",
-    ];
-    WORDS.contains(&word) || word.eq_ignore_ascii_case("percent")
+    const WORDS: &str = "percent|per cent|pct|prozent|pour cent|por ciento|por cento|процент|процента|процентов|\
+        パーセント|प्रतिशत";
+    is_among(word, WORDS) || word.eq_ignore_ascii_case("percent")
 }
 
 /// Words that may follow a number and say nothing of its value, beside the units.
-const COUNTED: [&str; 26] = [
-    "unit",
-    "units",
-    "square",
-    "cubic",
-    "sq",
-    "ways",
-    "way",
-    "people",
-    "students",
-    "points",
-    "solutions",
-    "values",
-    "integers",
-    "numbers",
-    "times",
-    "per",
-    "apples",
-    "books",
-    "coins",
-    "marbles",
-    "roots",
-    "pairs",
-    "triangles",
-    "digits",
-    "squares",
-    "cubed",
-];
+const COUNTED: &str = "unit|units|square|cubic|sq|ways|way|people|students|points|solutions|values|integers|\
+    numbers|times|per|apples|books|coins|marbles|roots|pairs|triangles|digits|squares|cubed";
 
-/// Whether a plain word of several letters behind a number is a unit and not a product of variables.
+/// True if a plain word of several letters behind a number is a unit and not a product of variables.
 pub(super) fn is_plain_unit(word: &str) -> bool {
     let lower = word.to_lowercase();
     word.len() > 1
-        && lower != "in"
-        && lower != "ma"
-        && lower != "ha"
-        && (canonical(&lower).is_some() || COUNTED.contains(&lower.as_str()))
+        && !matches!(lower.as_str(), "in" | "ma" | "ha")
+        && (entry(&lower).is_some() || is_among(&lower, COUNTED))
 }
 
-/// Whether letters behind a number read as a noun and not as variables: a word of some length with vowels, not in alphabetical order.
+/// True if letters behind a number read as a noun and not as variables: a word of some length with vowels, not in alphabetical order.
 pub(super) fn may_be_counted(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let vowels = lower.bytes().filter(|b| b"aeiouy".contains(b)).count();

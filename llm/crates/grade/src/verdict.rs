@@ -1,25 +1,25 @@
-//! What the grader says.
+//! Verdicts, and the reasons why there is none.
 
 use std::fmt;
 
 use super::rules::Rules;
 
-/// Why a response could not be compared with the reference.
+/// The reason why a response could not be compared with the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It has no complete, non-empty answer where one was looked for.
+    /// The response has no complete, non-empty answer at the place looked at.
     NoAnswer,
-    /// There is no reference.
+    /// The reference is missing.
     NoReference,
-    /// Its box holds something other than an integer, where the reference is an integer of the embedded task.
+    /// The answer is not an integer, and the reference was given as one.
     NotAnInteger(String),
-    /// It does not read as mathematics or as a short text.
+    /// The answer does not read as mathematics or as a short text.
     Unreadable(String),
-    /// Deciding would take more work than one case may take.
+    /// The comparison takes more steps than one case may take.
     TooLarge(String),
-    /// It has no value, such as `1/0`, or none where it was tried.
+    /// An expression has no value, such as `1/0`, or none at the points tried.
     Undefined(String),
-    /// It reads, but what it means depends on a convention that is off or that nobody has fixed.
+    /// The meaning depends on a convention that is off or that nobody has fixed.
     Undecided(String),
 }
 
@@ -37,50 +37,57 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What the grader found.
+pub(super) fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
+    Err(Reason::Unreadable(what.into()))
+}
+
+pub(super) fn undefined<T>(what: &str) -> Result<T, Reason> {
+    Err(Reason::Undefined(what.to_owned()))
+}
+
+/// The finding of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the answer is the reference; nothing where that could not be found out.
+    /// True if the answer is the reference. `None` if that could not be found out.
     pub equal: Option<bool>,
-    /// The rules on which an `equal` rests; none where the two are the same by arithmetic alone.
+    /// The rules on which an `equal` rests; none if the two are the same by arithmetic alone.
     pub rules: Rules,
-    /// Why it could not be found out.
+    /// The reason if it could not be found out.
     pub why: Option<Reason>,
     /// The answer that was found in the response.
     pub extracted: Option<String>,
 }
 
 impl Verdict {
-    /// A verdict that was reached.
+    /// A verdict; only an `equal` rests on rules.
     pub(super) fn decided(equal: bool, rules: Rules) -> Verdict {
         let rules = if equal { rules } else { Rules::NONE };
         Verdict { equal: Some(equal), rules, why: None, extracted: None }
     }
 
-    /// None was reached.
+    /// No verdict.
     pub(super) fn open(reason: Reason) -> Verdict {
         Verdict { equal: None, rules: Rules::NONE, why: Some(reason), extracted: None }
     }
 
-    /// Whether the answer is right.
+    /// True if the answer is right.
     pub fn is_equal(&self) -> bool {
         self.equal == Some(true)
     }
 
-    /// Whether an answer was looked for and not found.
+    /// True if an answer was looked for and not found.
     pub fn no_answer(&self) -> bool {
         self.why == Some(Reason::NoAnswer)
     }
 
-    /// The rules on which it rests that the strict mode does not have.
+    /// The rules of the verdict that the strict mode lacks.
     pub fn lenient_rules(&self) -> Rules {
         self.rules.minus(Rules::STRICT)
     }
 
-    /// The reward: 1 for the right answer, 0 for a wrong one and for giving none, nothing for an answer this grader cannot read.
+    /// The reward: 1 for the right answer, 0 for a wrong one and for giving none. `None` if this grader cannot read the answer.
     ///
-    /// The last must be counted and left out of the group's statistics (a response without a reward), not scored 0: the grader,
-    /// not the response, may be at fault.
+    /// A caller must count such a response and leave it out of its group's statistics, not score it 0: the grader may be at fault.
     pub fn reward(&self) -> Option<f64> {
         match self.equal {
             Some(equal) => Some(f64::from(u8::from(equal))),
@@ -88,7 +95,7 @@ impl Verdict {
         }
     }
 
-    /// The word used in files: `equal`, `different`, `no_answer`, `unreadable`.
+    /// The word for files: `equal`, `different`, `no_answer`, `unreadable`.
     pub fn name(&self) -> &'static str {
         match self.equal {
             Some(true) => "equal",
@@ -99,7 +106,7 @@ impl Verdict {
     }
 }
 
-/// `equal`, `equal by RULE, RULE`, `different`, or why it is open.
+/// `equal`, `equal by RULE, RULE`, `different`, or the reason.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {

@@ -1,6 +1,11 @@
-//! Words with a meaning: function names, connectives, numbers, and how a text answer is spelled canonically.
+//! Words with a meaning: function names, connectives, numbers, and the canonical spelling of a text.
 
 use super::node::Function;
+
+/// True if `text` is one of the words or phrases of `list`, which are parted by `|`.
+pub(super) fn is_among(text: &str, list: &str) -> bool {
+    list.split('|').any(|one| one == text)
+}
 
 /// A function by its name, in LaTeX or in plain text.
 pub(super) fn function(name: &str) -> Option<Function> {
@@ -34,21 +39,17 @@ pub(super) fn function(name: &str) -> Option<Function> {
 
 /// Greek letters and other symbols that plain text spells out.
 pub(super) fn spelled_symbol(name: &str) -> bool {
-    const NAMES: [&str; 14] = [
-        "alpha", "beta", "gamma", "delta", "theta", "lambda", "omega", "phi", "rho", "sigma", "tau",
-        "epsilon", "mu", "psi",
-    ];
-    NAMES.contains(&name)
+    is_among(name, "alpha|beta|gamma|delta|theta|lambda|omega|phi|rho|sigma|tau|epsilon|mu|psi")
 }
 
-/// How a word joins the parts of an answer.
+/// A word that joins the parts of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connective {
     And,
     Or,
 }
 
-/// A word that joins the parts of an answer.
+/// The connective that a word is.
 pub(super) fn connective(word: &str) -> Option<Connective> {
     const AND: [&str; 14] =
         ["and", "y", "und", "et", "e", "и", "и также", "和", "与", "及", "と", "और", "و", "en"];
@@ -62,58 +63,25 @@ pub(super) fn connective(word: &str) -> Option<Connective> {
     (!letter && (OR.contains(&word) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
 }
 
-/// A word that joins two pieces of mathematics, where one letter is no variable.
+/// True for a word that joins two pieces of mathematics, between which one letter is no variable.
 pub(super) fn joins_mathematics(word: &str) -> bool {
     matches!(word, "y" | "e" | "o") || connective(word).is_some()
 }
 
 /// Words before a value that do not change it.
 pub(super) fn is_hedge(text: &str) -> bool {
-    const HEDGES: [&str; 12] = [
-        "approximately",
-        "approx.",
-        "approx",
-        "about",
-        "exactly",
-        "is",
-        "are",
-        "equals",
-        "is equal to",
-        "thus",
-        "so",
-        "therefore",
-    ];
-    HEDGES.contains(&text.to_ascii_lowercase().trim_matches([' ', ',', ':']))
+    const HEDGES: &str =
+        "approximately|approx.|approx|about|exactly|is|are|equals|is equal to|thus|so|therefore";
+    is_among(text.to_ascii_lowercase().trim_matches([' ', ',', ':']), HEDGES)
 }
 
 /// The number that English words name: up to a hundred, and as many thousands or millions.
 pub(super) fn number_word(text: &str) -> Option<u32> {
-    const SMALL: [&str; 20] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-    ];
-    const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
-    let at =
-        |list: &[&str], word: &str| list.iter().position(|w| *w == word).and_then(|n| u32::try_from(n).ok());
-    if let Some(n) = at(&SMALL, text) {
+    const SMALL: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen \
+                         fifteen sixteen seventeen eighteen nineteen";
+    const TENS: &str = "twenty thirty forty fifty sixty seventy eighty ninety";
+    let place = |list: &str, word: &str| (0..).zip(list.split(' ')).find(|(_, w)| *w == word).map(|(n, _)| n);
+    if let Some(n) = place(SMALL, text) {
         return Some(n);
     }
     if let Some((count, scale)) = text.rsplit_once(' ')
@@ -125,45 +93,35 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     if text == "one hundred" || text == "hundred" {
         return Some(100);
     }
-    Some((at(&TENS, tens)? + 2) * 10 + at(&SMALL, ones).filter(|n| *n < 10)?)
+    Some((place(TENS, tens)? + 2) * 10 + place(SMALL, ones).filter(|n| *n < 10)?)
 }
 
-/// Whether a text names a number, infinity or the empty set. The text is in canonical spelling.
+/// True for the ending of `21st`, `2nd`, `3rd`, `5th`.
+pub(super) fn is_ordinal_ending(text: &str) -> bool {
+    matches!(text, "st" | "nd" | "rd" | "th")
+}
+
+/// True if a text names a number, infinity or the empty set. The text is in canonical spelling.
 pub(super) fn has_value(text: &str) -> bool {
     number_word(text).is_some() || says_infinity(text) || says_none(text)
 }
 
-/// Which power of a thousand a word behind a number is.
+/// The power of a thousand that a word behind a number is.
 pub(super) fn power_of_thousand(word: &str) -> Option<usize> {
     ["thousand", "million", "billion", "trillion"].iter().position(|name| *name == word).map(|at| at + 1)
 }
 
-/// Whether a text names infinity. The text is in canonical spelling.
+/// True if a text names infinity. The text is in canonical spelling.
 pub(super) fn says_infinity(text: &str) -> bool {
     matches!(text, "infinity" | "positive infinity")
 }
 
-/// Whether a text says that there is no solution. The text is in canonical spelling.
+/// True if a text says that there is no solution. The text is in canonical spelling.
 pub(super) fn says_none(text: &str) -> bool {
-    const PHRASES: [&str; 16] = [
-        "no solution",
-        "no solutions",
-        "no real solution",
-        "no real solutions",
-        "none",
-        "empty set",
-        "the empty set",
-        "there is no solution",
-        "there are no solutions",
-        "does not exist",
-        "no such",
-        "нет решений",
-        "无解",
-        "keine lösung",
-        "pas de solution",
-        "sin solución",
-    ];
-    PHRASES.contains(&text)
+    const PHRASES: &str = "no solution|no solutions|no real solution|no real solutions|none|empty set|the empty set|\
+        there is no solution|there are no solutions|does not exist|no such|нет решений|无解|keine lösung|\
+        pas de solution|sin solución";
+    is_among(text, PHRASES)
 }
 
 /// The spelling by which texts are compared: lower case, words and numbers with one blank between them.

@@ -11,7 +11,7 @@ pub(super) fn is_collection(node: &Node) -> bool {
         || (node.is_expression() && node.has_double_sign())
 }
 
-/// Whether lists are the same, place by place. One place that differs decides, whatever cannot be read elsewhere.
+/// True if lists are the same, place by place. One place that differs decides over others without a verdict.
 pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
     if a.len() != b.len() {
         return Ok(false);
@@ -29,16 +29,15 @@ pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bo
 
 /// The members of a list or set, each double sign as two.
 fn members(node: &Node) -> Vec<Node> {
-    let items = match node {
-        Node::List(items) | Node::Set(items) | Node::All(items) => items.clone(),
-        other => vec![other.clone()],
-    };
-    let both =
-        |n: Node| if n.has_double_sign() { vec![n.with_signs(true), n.with_signs(false)] } else { vec![n] };
-    items.into_iter().flat_map(both).collect()
+    match node {
+        Node::List(items) | Node::Set(items) | Node::All(items) => {
+            items.iter().flat_map(Node::of_both_signs).collect()
+        }
+        other => other.of_both_signs(),
+    }
 }
 
-/// Two of which at least one is a collection.
+/// Compares two answers of which at least one is a collection.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let Some(found) = special(a, b, budget)? {
         return Ok(found);
@@ -65,7 +64,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     Ok(allowed && matched(&x, &y, braces > 0 || signs, budget)?)
 }
 
-/// What the lenient rules make of collections.
+/// Compares two collections by the lenient rules. `None` if they do not decide.
 fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     if let (Some((k, x)), Some((n, y))) = (names::parameter(a), names::parameter(b))
         && k != n
@@ -107,7 +106,7 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
     Ok(None)
 }
 
-/// A tuple beside a list of its entries, or of assignments to names.
+/// Compares a tuple with a list of its entries, or of assignments to names.
 fn in_tuple(items: &[Node], other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     if !budget.allows(Rule::TupleList) || matches!(other, Node::Set(_)) {
         return Ok(None);
@@ -126,7 +125,7 @@ fn in_tuple(items: &[Node], other: &Node, budget: &mut Budget) -> Result<Option<
     Ok(Some(in_order(items, &values, budget)? && budget.uses(Rule::TupleList)))
 }
 
-/// Whether every member of one has its counterpart in the other; in a set one counterpart may serve several.
+/// True if every member of one has its counterpart in the other; in a set one counterpart may serve several.
 pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget) -> Result<bool, Reason> {
     if as_set {
         return Ok(covered(a, b, budget)? && covered(b, a, budget)?);
@@ -154,7 +153,7 @@ fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> 
     Ok(true)
 }
 
-/// Where in `list` a counterpart of `x` stands.
+/// The place of a counterpart of `x` in `list`.
 fn position(x: &Node, list: &[&Node], budget: &mut Budget) -> Result<Option<usize>, Reason> {
     let mut open = None;
     for (i, y) in list.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Whether two answers are the same: structures part by part, expressions by value.
+//! Comparison of two answers: structures part by part, expressions by value.
 
 mod collections;
 mod names;
@@ -17,10 +17,7 @@ use super::units::measure;
 use super::verdict::Reason;
 use super::words;
 
-/// Whether two answers are the same. The rules that this took are noted in `budget`, those of ways that led nowhere are not.
-///
-/// # Errors
-/// When that cannot be found out.
+/// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let before = budget.used();
     let found = decide(a, b, budget);
@@ -65,7 +62,7 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Matrices, points, lists, and what has a value.
+/// Compares matrices, points, lists and expressions.
 fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Matrix(x), Node::Matrix(y)) => {
@@ -100,14 +97,11 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         }
         (point @ Node::Group('(', ..), named @ Node::Product(_))
         | (named @ Node::Product(_), point @ Node::Group('(', ..)) => match names::point(named) {
-            Some(inner) if budget.uses(Rule::PointName) => same(inner, point, budget),
+            Some((_, inner)) if budget.uses(Rule::PointName) => same(inner, point, budget),
             _ => Ok(false),
         },
-        (Node::Product(_), Node::Product(_)) if names::point(a).is_some() && names::point(b).is_some() => {
-            match (names::point(a), names::point(b)) {
-                (Some(x), Some(y)) => Ok(names::of_point(a) == names::of_point(b) && same(x, y, budget)?),
-                _ => Ok(false),
-            }
+        _ if let (Some((m, x)), Some((n, y))) = (names::point(a), names::point(b)) => {
+            Ok(m == n && same(x, y, budget)?)
         }
         _ if a.is_expression() && b.is_expression() => {
             let (x, y) = (names::combinations(a), names::combinations(b));
@@ -124,7 +118,7 @@ fn flat(rows: &[Vec<Node>]) -> Vec<Node> {
     rows.iter().flatten().cloned().collect()
 }
 
-/// A text beside what is none.
+/// Compares a text with an answer that is none.
 fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if words::says_none(text) {
         return Ok(matches!(other, Node::Set(items) if items.is_empty()) && budget.uses(Rule::NoSolution));
@@ -140,12 +134,12 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     }
 }
 
-/// A value with a unit beside one with or without.
+/// Compares a value with a unit and one with or without.
 fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Unit(x, Some(u)), Node::Unit(y, Some(v))) if u != v => {
             let (Some(m), Some(n)) = (measure(u), measure(v)) else { return Ok(false) };
-            if !m.same_dimension(&n) || !budget.uses(Rule::UnitConverted) {
+            if m.dimension != n.dimension || !budget.uses(Rule::UnitConverted) {
                 return Ok(false);
             }
             let scaled = |value: &Node, factor| {
@@ -168,14 +162,14 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
         }
-        // Some rules believe the first to be the reference, so that neither changes its side.
+        // Some rules take the first for the reference, so that neither changes its side.
         (Node::Unit(x, _), y) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
         (x, Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
         _ => Ok(false),
     }
 }
 
-/// Degrees and percent.
+/// Compares two values of which one has degrees or percent.
 fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Degrees(x), Node::Degrees(y)) | (Node::Percent(x), Node::Percent(y)) => same(x, y, budget),
@@ -195,7 +189,7 @@ fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Ratios are the same when one is a multiple of the other; a ratio of two is also its quotient.
+/// Compares ratios, which are the same if one is a multiple of the other; a ratio of two is also its quotient.
 fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Ratio(x), Node::Ratio(y)) => {
@@ -224,7 +218,7 @@ fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-/// Decides where at least one side is a union, a difference or an inequality and both are sets of reals.
+/// Compares two sets of reals, of which one is a union, a difference or an inequality. `None` for other answers.
 fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     if !is_described(a, budget) && !is_described(b, budget) {
         return Ok(None);
@@ -234,26 +228,18 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     {
         return Ok(Some(false));
     }
-    // `(1,2) or (3,4)` beside a union.
-    let joined = |node: &Node, other: &Node| match (node, other) {
+    // `(1,2) or (3,4)` beside a union, and `x \in S`.
+    let set = |node: &Node, other: &Node| match (node, other) {
         (Node::List(items), Node::Union(_))
             if items.iter().all(|n| matches!(n, Node::Group(_, two, _) if two.len() == 2)) =>
         {
             Some(Node::Union(items.clone()))
         }
+        (Node::Chain(_, rest, _), _) if let [(Relation::In, set)] = &rest[..] => Some(set.clone()),
         _ => None,
     };
-    let (joined_a, joined_b) = (joined(a, b), joined(b, a));
-    let (a, b) = (joined_a.as_ref().unwrap_or(a), joined_b.as_ref().unwrap_or(b));
-    let member = |node: &Node| match node {
-        Node::Chain(_, rest, _) => match &rest[..] {
-            [(Relation::In, set)] => Some(set.clone()),
-            _ => None,
-        },
-        _ => None,
-    };
-    let (inside_a, inside_b) = (member(a), member(b));
-    let (a, b) = (inside_a.as_ref().unwrap_or(a), inside_b.as_ref().unwrap_or(b));
+    let (set_a, set_b) = (set(a, b), set(b, a));
+    let (a, b) = (set_a.as_ref().unwrap_or(a), set_b.as_ref().unwrap_or(b));
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
         _ => match (a, b) {

@@ -2,28 +2,22 @@
 
 use crate::node::{Function, Node, Relation};
 
-/// The coordinates of `A(1, 2)`.
-pub(super) fn point(node: &Node) -> Option<&Node> {
-    match node {
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
-                Some(point)
-            }
-            _ => None,
-        },
+/// The name and the coordinates of `A(1, 2)`.
+pub(super) fn point(node: &Node) -> Option<(&str, &Node)> {
+    let Node::Product(factors) = node else { return None };
+    match &factors[..] {
+        [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
+            Some((name, point))
+        }
         _ => None,
     }
 }
 
 /// `C(10, 3)` as a number of combinations.
 pub(super) fn combinations(node: &Node) -> Option<Node> {
-    match point(node) {
-        Some(Node::Group(_, items, _)) if of_point(node) == Some("C") && items.len() == 2 => items
-            .iter()
-            .all(|n| n.as_integer().is_some())
-            .then(|| Node::Call(Function::Binomial, items.clone())),
-        _ => None,
-    }
+    let Some(("C", Node::Group(_, items, _))) = point(node) else { return None };
+    let whole = items.len() == 2 && items.iter().all(|n| n.as_integer().is_some());
+    whole.then(|| Node::Call(Function::Binomial, items.clone()))
 }
 
 /// A value times letters that are units, such as `9.8 m/s^2`, as a value with its unit.
@@ -34,7 +28,7 @@ pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
     let (value, letters) = factors.split_at(first);
     let value = match value {
         [] => return None,
-        [(false, one)] => one.clone(),
+        [(false, value)] => value.clone(),
         more => Node::Product(more.to_vec()),
     };
     let mut name = String::new();
@@ -70,24 +64,13 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
     Some(())
 }
 
-/// The name of such a point.
-pub(super) fn of_point(node: &Node) -> Option<&str> {
-    match node {
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(name)), ..] => Some(name),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 /// A capital letter, with or without an index or a prime.
 fn is_point_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
         && name[1..].chars().all(|c| c.is_ascii_digit() || c == '_' || c == '\'')
 }
 
-/// Whether a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`, `\sin x`,
+/// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`, `\sin x`,
 /// `\frac{dy}{dx}`, `a : b`.
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
@@ -107,7 +90,7 @@ pub(super) fn names_a_value(left: &Node) -> bool {
     }
 }
 
-/// Whether two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.
+/// True if two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.
 pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let bare = |n: &Node| match n {
         Node::Call(Function::Abs, inner) => inner[0].clone(),
@@ -116,10 +99,9 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let (a, b) = (bare(a), bare(b));
     let stem = |n: &Node| match n {
         Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(f)), (false, _)] => Some(f.to_lowercase()),
-            _ => None,
-        },
+        Node::Product(factors) if let [(false, Node::Symbol(f)), (false, _)] = &factors[..] => {
+            Some(f.to_lowercase())
+        }
         _ => None,
     };
     // Two that are numbered are two.
@@ -133,7 +115,7 @@ pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
     match node {
         Node::List(items) => {
             for item in items {
-                found.push(one(item)?);
+                found.push(assignment(item)?);
             }
         }
         Node::Chain(left, rest, _) => match (&**left, &rest[..]) {
@@ -159,7 +141,7 @@ pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
 /// `x=1, y=2, x=3, y=4` as the tuples `(1,2), (3,4)`, their entries in the order of the names.
 pub(super) fn tuples(node: &Node) -> Option<Node> {
     let Node::List(items) = node else { return None };
-    let all: Vec<(String, Node)> = items.iter().map(one).collect::<Option<_>>()?;
+    let all: Vec<(String, Node)> = items.iter().map(assignment).collect::<Option<_>>()?;
     let width = all.iter().skip(1).position(|(name, _)| *name == all[0].0)? + 1;
     if width < 2 || !all.len().is_multiple_of(width) {
         return None;
@@ -177,13 +159,11 @@ pub(super) fn tuples(node: &Node) -> Option<Node> {
     Some(Node::List(rows))
 }
 
-fn one(node: &Node) -> Option<(String, Node)> {
+fn assignment(node: &Node) -> Option<(String, Node)> {
     let node = if let Node::Unit(inner, _) = node { inner } else { node };
-    match node {
-        Node::Chain(left, rest, true) => match (&**left, rest.last()) {
-            (Node::Symbol(name), Some((Relation::Equal, value))) => Some((name.clone(), value.clone())),
-            _ => None,
-        },
+    let Node::Chain(left, rest, true) = node else { return None };
+    match (&**left, rest.last()) {
+        (Node::Symbol(name), Some((Relation::Equal, value))) => Some((name.clone(), value.clone())),
         _ => None,
     }
 }
@@ -223,33 +203,12 @@ pub(super) fn parameter(node: &Node) -> Option<(String, Node)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
-    use crate::lex::Spelling;
-    use crate::parse::parse;
-    use crate::rules::Rules;
-
-    fn budget() -> Budget {
-        Budget::new(Rules::LENIENT)
-    }
-
-    fn read(text: &str) -> Node {
-        let spelling = Spelling { thousands: true, comma: false, wide: false };
-        parse(text, spelling, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
-    }
+    use crate::tests::read;
 
     #[test]
     fn points_have_capital_names_and_combinations_two_numbers() {
-        for (name, expected) in [
-            ("A", true),
-            ("A_1", true),
-            ("A'", true),
-            ("B12", true),
-            ("a", false),
-            ("Ab", false),
-            ("", false),
-        ] {
-            assert_eq!(is_point_name(name), expected, "{name}");
-        }
+        assert!(["A", "A_1", "A'", "B12"].into_iter().all(is_point_name));
+        assert!(!["a", "Ab", ""].into_iter().any(is_point_name));
         assert!(point(&read("A(1,2)")).is_some() && point(&read("A_1(1,2)")).is_some());
         assert!(point(&read("a(1,2)")).is_none() && point(&read("A[1,2]")).is_none());
         assert!(combinations(&read("C(10,3)")).is_some());
@@ -311,17 +270,12 @@ mod tests {
         for other in ["x_a=2, x_b=3", "x_1=2, y_2=3", "x=2, x=3", "x_1=2, 3"] {
             assert!(without_numbers(&read(other)).is_none(), "{other}");
         }
-        let of = |text: &str| parameter(&read(text)).map(|(name, values)| (name, values.children().len()));
-        assert_eq!(of("\\pi k, k \\in \\mathbb{Z}"), Some(("k".to_owned(), 2)));
-        let Some((_, Node::Group(_, parts, _))) = parameter(&read("\\pi k, k \\in \\mathbb{Z}")) else {
-            panic!("a parameter")
+        let values = |text: &str| match parameter(&read(text))? {
+            (name, Node::Group(_, mut parts, _)) if name == "k" && parts.len() == 2 => Some(parts.remove(0)),
+            other => panic!("{other:?}"),
         };
-        assert!(!matches!(parts[0], Node::List(_)), "one value is no list: {parts:?}");
-        let Some((_, Node::Group(_, parts, _))) = parameter(&read("\\pi k, 2 \\pi k, k \\in \\mathbb{Z}"))
-        else {
-            panic!("a parameter")
-        };
-        assert!(matches!(&parts[0], Node::List(values) if values.len() == 2), "{parts:?}");
-        assert_eq!(of("\\pi k, k \\in A"), None);
+        assert_eq!(values("\\pi k, k \\in \\mathbb{Z}"), Some(read("\\pi k")));
+        assert_eq!(values("\\pi k, 2 \\pi k, k \\in \\mathbb{Z}"), Some(read("\\pi k, 2 \\pi k")));
+        assert_eq!(values("\\pi k, k \\in A"), None);
     }
 }

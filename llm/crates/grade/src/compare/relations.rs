@@ -1,4 +1,4 @@
-//! Equations, inequalities and what they say the answer is.
+//! Equations and inequalities, and the answers according to them.
 
 use super::{collections, names, same as same_node, solutions};
 use crate::budget::Budget;
@@ -13,11 +13,11 @@ fn is_equation(rest: &Rest) -> bool {
     rest.iter().all(|(r, _)| matches!(r, Relation::Equal | Relation::About))
 }
 
-/// What a relation says the answer is.
+/// The answer according to a relation.
 struct Said<'a> {
     /// The right side of `x = 5`, the set of `x \in S`, the exact side of `\sqrt 2 \approx 1.414`.
     value: &'a Node,
-    /// What stands behind `\approx`.
+    /// The side behind `\approx`.
     about: Option<&'a Node>,
     rule: Rule,
 }
@@ -58,7 +58,7 @@ fn names_more(first: &Node, last: &Node) -> bool {
     names::names_a_value(first) && (!last.has_symbols() || letters(first) || derivative(first))
 }
 
-/// Compares two of which at least one is a relation.
+/// Compares two answers of which at least one is a relation.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let (Node::Chain(f, r, label), Node::Chain(g, s, label_too)) = (a, b) {
         let before = budget.used();
@@ -82,7 +82,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     value(&said, other, budget)
 }
 
-/// What a relation says, beside a value.
+/// Compares the answer of a relation with a value.
 fn value(said: &Said<'_>, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if same_node(said.value, other, budget)? {
         return Ok(budget.uses(said.rule));
@@ -123,13 +123,10 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if x.about.is_none() && y.about.is_none() {
         return Ok(same_node(x.value, y.value, budget)? && budget.uses(x.rule));
     }
-    if value(&x, y.value, budget)? || value(&y, x.value, budget)? {
-        return Ok(true);
-    }
-    Ok(false)
+    Ok(value(&x, y.value, budget)? || value(&y, x.value, budget)?)
 }
 
-/// Values by their names, in any order.
+/// Compares values by their names, in any order.
 fn assigned(a: &[(String, Node)], b: &[(String, Node)], budget: &mut Budget) -> Result<bool, Reason> {
     if a.len() != b.len() {
         return Ok(false);
@@ -186,7 +183,7 @@ fn chains(
     }
 }
 
-/// For the labels `f(n)` and `f(x)`: the right side of the second, written in the argument of the first.
+/// The right side under the label `f(x)`, written in the argument of the label `f(n)`.
 fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
     let (Node::Product(a), Node::Product(b)) = (first, second) else { return None };
     match (&a[..], &b[..]) {
@@ -197,7 +194,7 @@ fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
     }
 }
 
-/// Equations are the same when their sides differ by multiples of each other.
+/// Compares equations, which are the same if their sides differ by multiples of each other.
 fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget) -> Result<bool, Reason> {
     if ![f, x, g, y].into_iter().all(Node::is_expression) {
         return Ok(same_node(f, g, budget)? && same_node(x, y, budget)?
@@ -214,21 +211,15 @@ fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget
     if !budget.allows(Rule::EquivalentEquation) {
         return Ok(false);
     }
-    let (Some(p), Some(q)) = (numerator(&p, budget), numerator(&q, budget)) else { return Ok(false) };
+    let (Some((p, _)), Some((q, _))) = (fraction(&p, budget), fraction(&q, budget)) else { return Ok(false) };
     Ok(scalar::proportional(&p, &q, false, budget)? && budget.uses(Rule::EquivalentEquation))
 }
 
-/// The numerator of a sum of fractions over their common denominator.
-fn numerator(node: &Node, budget: &mut Budget) -> Option<Node> {
-    fraction(node, budget).map(|(top, _)| top)
-}
-
-/// Numerator and denominator, the latter nothing where it is 1.
+/// Numerator and denominator of a sum of fractions over their common denominator, which is `None` for 1.
 fn fraction(node: &Node, budget: &mut Budget) -> Option<(Node, Option<Node>)> {
     budget.spend(8).ok()?;
-    let product = |parts: Vec<Node>| match parts.len() {
-        0 => None,
-        _ => Some(Node::Product(parts.into_iter().map(|p| (false, p)).collect())),
+    let product = |parts: Vec<Node>| {
+        (!parts.is_empty()).then(|| Node::Product(parts.into_iter().map(|p| (false, p)).collect()))
     };
     match node {
         Node::Product(factors) => {
@@ -255,8 +246,7 @@ fn fraction(node: &Node, budget: &mut Budget) -> Option<(Node, Option<Node>)> {
                 others.filter_map(|(_, part)| part.2.clone()).collect::<Vec<_>>()
             };
             let terms = parts.iter().enumerate().map(|(i, (sign, top, _))| {
-                let mut all = vec![top.clone()];
-                all.extend(over(i));
+                let all = std::iter::once(top.clone()).chain(over(i)).collect();
                 (*sign, product(all).unwrap_or(Node::integer(1)))
             });
             Some((Node::Sum(terms.collect()), product(over(usize::MAX))))

@@ -18,7 +18,7 @@ const DEGREE: usize = 8;
 /// Coefficients from the constant one upwards, the last not zero.
 type Polynomial = Vec<BigRational>;
 
-/// Whether `other` lists the solutions of the equation `chain`; nothing where it is no equation in one unknown.
+/// True if `other` lists the solutions of the equation `chain`. `None` if that is no equation in one unknown.
 pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     let Node::Chain(left, rest, false) = chain else { return Ok(None) };
     let [(Relation::Equal, right)] = &rest[..] else { return Ok(None) };
@@ -49,7 +49,7 @@ pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Op
                 return Ok(Some(false));
             }
         }
-        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+        if !vanishes(&difference, name, value, budget)? {
             return Ok(Some(false));
         }
     }
@@ -65,7 +65,11 @@ fn of_absolute(left: &Node, right: &Node) -> Option<Node> {
     (!right.has_symbols()).then(|| square(&inner[0]).minus(&square(right)))
 }
 
-/// Values that satisfy an equation whose solutions nobody counts decide nothing.
+fn vanishes(difference: &Node, name: &str, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    scalar::same(&difference.with(name, value), &Node::integer(0), budget)
+}
+
+/// Compares with an equation whose solutions nobody counts: values that satisfy it decide nothing.
 fn uncounted(
     difference: &Node,
     name: &str,
@@ -73,34 +77,28 @@ fn uncounted(
     budget: &mut Budget,
 ) -> Result<Option<bool>, Reason> {
     for value in values {
-        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+        if !vanishes(difference, name, value, budget)? {
             return Ok(None);
         }
     }
     Err(Reason::Undecided("whether an equation has more solutions than those given".into()))
 }
 
-/// The values of `2, 3`, `\{2, 3\}`, `\pm 2`, `x = 2, x = 3`, where the unknown is `symbols`.
+/// The values of `2, 3`, `\{2, 3\}`, `\pm 2`, `x = 2, x = 3` for the unknown `symbols`.
 fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
     match node {
         Node::List(items) | Node::Set(items) => {
             let all: Option<Vec<Vec<Node>>> = items.iter().map(|n| values(n, symbols)).collect();
             all.map(|all| all.concat())
         }
-        Node::Chain(left, rest, true) => match (&**left, &rest[..]) {
-            (Node::Symbol(name), [(Relation::Equal, value)])
-                if symbols.first().is_some_and(|s| same_unknown(name, s)) =>
-            {
-                values(value, &[])
-            }
-            _ => None,
-        },
+        Node::Chain(left, rest, true)
+            if let (Node::Symbol(name), [(Relation::Equal, value)]) = (&**left, &rest[..])
+                && symbols.first().is_some_and(|s| same_unknown(name, s)) =>
+        {
+            values(value, &[])
+        }
         Node::Unit(inner, None) => values(inner, symbols),
-        value if value.is_expression() && !value.has_symbols() => Some(if value.has_double_sign() {
-            vec![value.with_signs(true), value.with_signs(false)]
-        } else {
-            vec![value.clone()]
-        }),
+        value if value.is_expression() && !value.has_symbols() => Some(value.of_both_signs()),
         _ => None,
     }
 }
@@ -112,18 +110,14 @@ fn same_unknown(name: &str, unknown: &str) -> bool {
 
 /// The polynomial that `node` is in its one symbol, by interpolation, checked at further points.
 fn polynomial(node: &Node, name: &str, budget: &mut Budget) -> Result<Option<Polynomial>, Reason> {
-    let at = |x: &BigRational, budget: &mut Budget| match exact::rational(
-        &node.with(name, &Node::exact(x.clone())),
-        budget,
-    ) {
-        Ok(value) => Ok(value),
-        Err(Reason::Undefined(_)) => Ok(None),
-        Err(other) => Err(other),
+    let value_at = |x: &BigRational, budget: &mut Budget| {
+        let found = exact::rational(&node.with(name, &Node::exact(x.clone())), budget);
+        if matches!(found, Err(Reason::Undefined(_))) { Ok(None) } else { found }
     };
     let whole = |n: i64| BigRational::from_integer(BigInt::from(n));
     let mut divided = Vec::new();
     for n in 0..=DEGREE as i64 {
-        let Some(value) = at(&whole(n), budget)? else { return Ok(None) };
+        let Some(value) = value_at(&whole(n), budget)? else { return Ok(None) };
         divided.push(value);
     }
     // Newton's divided differences, in place.
@@ -146,7 +140,7 @@ fn polynomial(node: &Node, name: &str, budget: &mut Budget) -> Result<Option<Pol
     let out = trimmed(out);
     for x in [whole(-3), whole(23), BigRational::new(7.into(), 2.into())] {
         let value = out.iter().rev().fold(BigRational::zero(), |sum, c| sum * &x + c);
-        if at(&x, budget)? != Some(value) {
+        if value_at(&x, budget)? != Some(value) {
             return Ok(None);
         }
     }
@@ -164,7 +158,6 @@ fn derivative(p: &Polynomial) -> Polynomial {
     p.iter().enumerate().skip(1).map(|(n, c)| c * BigRational::from_integer(n.into())).collect()
 }
 
-/// Quotient and remainder.
 fn divided(p: &Polynomial, by: &Polynomial, budget: &mut Budget) -> Result<(Polynomial, Polynomial), Reason> {
     let mut rest = p.clone();
     let mut quotient = vec![BigRational::zero(); p.len().saturating_sub(by.len()) + 1];
@@ -204,11 +197,9 @@ fn real_roots(p: &Polynomial, budget: &mut Budget) -> Result<usize, Reason> {
         sequence.push(rest);
     }
     let changes = |negative_end: bool| {
-        let signs = sequence.iter().filter_map(|p| {
-            let lead = p.last()?;
-            Some(lead.is_negative() ^ (negative_end && p.len() % 2 == 0))
-        });
-        let signs: Vec<bool> = signs.collect();
+        let sign =
+            |p: &Polynomial| Some(p.last()?.is_negative() ^ (negative_end && p.len().is_multiple_of(2)));
+        let signs: Vec<bool> = sequence.iter().filter_map(sign).collect();
         signs.windows(2).filter(|w| w[0] != w[1]).count()
     };
     Ok(changes(true).saturating_sub(changes(false)))

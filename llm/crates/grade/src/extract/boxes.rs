@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How a box opens.
+/// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
 
 /// Bytes between two boxes of one answer.
@@ -13,7 +13,7 @@ pub(super) fn last_box(text: &str) -> Option<&str> {
     answer_place(text).map(|place| &text[place])
 }
 
-/// Where the content of the last box that is closed stands, in bytes: of the one that opens last. `\{` and `\}` are letters, not braces.
+/// The place, in bytes, of the content of the closed box that opens last. `\{` and `\}` are letters, not braces.
 ///
 /// ```
 /// let text = r"\boxed{1} so \boxed{12}";
@@ -32,7 +32,7 @@ pub fn answer_place(text: &str) -> Option<Range<usize>> {
 /// Calls `found` with the content of every box that is closed, in the order in which they close.
 fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
-    // Where a box begins; nothing for a brace.
+    // The beginning of a box; `None` for a brace.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut i = 0;
     while i < bytes.len() {
@@ -67,11 +67,8 @@ pub(super) fn joined(text: &str) -> Option<&str> {
     });
     let outer = |place: &Range<usize>| place.start - BOXED.len()..place.end + 1;
     let mut first = boxes.iter().position(|b| *b == last)?;
-    while first > 0 {
-        // Of two boxes, none in the other, the first ends before the second.
-        if !joins(&text[outer(&boxes[first - 1]).end..outer(&boxes[first]).start]) {
-            break;
-        }
+    // Of two boxes, none in the other, the first ends before the second.
+    while first > 0 && joins(&text[outer(&boxes[first - 1]).end..outer(&boxes[first]).start]) {
         first -= 1;
     }
     if boxes[first] == last {
@@ -90,17 +87,15 @@ pub(super) fn joined(text: &str) -> Option<&str> {
     Some(&text[start..end])
 }
 
-/// Whether the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
+/// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
 pub(super) fn joins(between: &str) -> bool {
     if between.len() > APART || between.contains("\n\n") {
         return false;
     }
-    let plain = between
-        .replace("\\text{", " ")
-        .replace(['}', '$', '~', '.'], " ")
-        .replace("\\quad", " ")
-        .replace("\\(", " ")
-        .replace("\\)", " ");
+    let mut plain = between.replace("\\text{", " ").replace(['}', '$', '~', '.'], " ");
+    for command in ["\\quad", "\\(", "\\)"] {
+        plain = plain.replace(command, " ");
+    }
     let mut joined = plain.contains([',', ';', '，', '、']);
     let mut words = 0;
     for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {

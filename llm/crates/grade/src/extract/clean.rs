@@ -1,4 +1,4 @@
-//! What is taken out of a response before its answer is looked for: reasoning, escapes of JSON, emphasis of Markdown.
+//! The response without reasoning, escapes of JSON and emphasis of Markdown.
 
 use std::borrow::Cow;
 
@@ -23,20 +23,18 @@ pub(super) fn cleaned(text: &str) -> String {
     without_emphasis(&boxed)
 }
 
-pub(super) fn has_doubled_backslashes(text: &str) -> bool {
-    let name = |rest: &str| {
-        rest.find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.to_owned(), |end| rest[..end].to_owned())
-    };
+fn has_doubled_backslashes(text: &str) -> bool {
     let mut doubled = false;
     let mut at = 0;
     while let Some(found) = text[at..].find('\\') {
         let rest = &text[at + found..];
         let run = rest.bytes().take_while(|b| *b == b'\\').count();
-        let word = name(&rest[run..]);
+        let word = &rest[run..];
+        let word = &word[..word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len())];
         if run == 1 && !word.is_empty() {
             return false;
         }
-        doubled |= run == 2 && COMMANDS.contains(&word.as_str());
+        doubled |= run == 2 && COMMANDS.contains(&word);
         at += found + run;
     }
     doubled
@@ -44,10 +42,10 @@ pub(super) fn has_doubled_backslashes(text: &str) -> bool {
 
 /// Boxes of every spelling as `\boxed{}`.
 fn uniform_boxes(text: &str) -> String {
-    let mut out = text
-        .replace("\\fbox{", "\\boxed{")
-        .replace("\\boxed {", "\\boxed{")
-        .replace("\\framebox{", "\\boxed{");
+    let mut out = text.to_owned();
+    for spelling in ["\\fbox{", "\\boxed {", "\\framebox{"] {
+        out = out.replace(spelling, "\\boxed{");
+    }
     // `\boxed 5`
     while let Some(at) = out.find("\\boxed ") {
         let inside = at + "\\boxed ".len();
@@ -60,7 +58,7 @@ fn uniform_boxes(text: &str) -> String {
     out
 }
 
-/// Without the asterisks of bold text; `2**3` keeps its own.
+/// Removes the asterisks of bold text; `2**3` keeps its own.
 fn without_emphasis(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -2,26 +2,17 @@
 
 use std::ops::Range;
 
+use crate::words::is_among;
+
 /// A piece of mathematics in a text.
 #[derive(Clone, Debug)]
 pub(super) struct Environment {
-    /// With its delimiters.
+    /// The place with its delimiters.
     pub(super) outer: Range<usize>,
     pub(super) inner: Range<usize>,
 }
 
-const NAMES: [&str; 10] = [
-    "align",
-    "aligned",
-    "equation",
-    "gather",
-    "gathered",
-    "multline",
-    "eqnarray",
-    "displaymath",
-    "math",
-    "cases",
-];
+const NAMES: &str = "align|aligned|equation|gather|gathered|multline|eqnarray|displaymath|math|cases";
 
 /// All environments in order, none inside another.
 pub(super) fn environments(text: &str) -> Vec<Environment> {
@@ -56,7 +47,7 @@ fn environment(text: &str, start: usize) -> Option<Environment> {
         return dollars(rest, start);
     }
     let name = rest.strip_prefix("\\begin{")?.split_once('}')?.0;
-    if !NAMES.contains(&name.trim_end_matches('*')) {
+    if !is_among(name.trim_end_matches('*'), NAMES) {
         return None;
     }
     let close = format!("\\end{{{name}}}");
@@ -69,22 +60,17 @@ fn bounds(start: usize, open: usize, length: usize, close: usize) -> Environment
     Environment { outer: start..start + open + length + close, inner: start + open..start + open + length }
 }
 
-/// `$x$`. A dollar sign before an amount opens nothing: what it would close with stands before a digit, or behind a blank.
+/// `$x$`. A dollar sign before an amount opens nothing: its partner would stand before a digit, or behind a blank.
 fn dollars(rest: &str, start: usize) -> Option<Environment> {
     let inside = &rest[1..];
-    let mut at = 0;
-    loop {
-        let end = at + inside[at..].find('$')?;
-        if inside[..end].ends_with('\\') {
-            at = end + 1;
-            continue;
-        }
-        let (content, after) = (&inside[..end], &inside[end + 1..]);
-        let spaced = content.starts_with(' ');
-        let fits = !content.trim().is_empty()
-            && !content.contains("\n\n")
-            && spaced == content.ends_with(' ')
-            && !after.starts_with(|c: char| c.is_ascii_digit());
-        return fits.then(|| bounds(start, 1, end, 1));
+    let mut end = inside.find('$')?;
+    while inside[..end].ends_with('\\') {
+        end += 1 + inside[end + 1..].find('$')?;
     }
+    let (content, after) = (&inside[..end], &inside[end + 1..]);
+    let fits = !content.trim().is_empty()
+        && !content.contains("\n\n")
+        && content.starts_with(' ') == content.ends_with(' ')
+        && !after.starts_with(|c: char| c.is_ascii_digit());
+    fits.then(|| bounds(start, 1, end, 1))
 }

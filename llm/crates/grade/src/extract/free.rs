@@ -1,4 +1,4 @@
-//! Answers as people write them: the places are tried in the order in which they are sure.
+//! The free mode: places of an answer, the surest first.
 
 use std::ops::Range;
 
@@ -8,16 +8,15 @@ use super::environments::{Environment, environments};
 use super::phrases::{ANSWER, FINAL, RESULT, announced};
 use super::prose::{balanced, is_prose, runs};
 use crate::units;
-use crate::words;
+use crate::words::{self, is_among};
 
-/// Bytes at the end of a response in which an answer without a box is looked for.
+/// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
 /// Longest line behind `####` that is an answer and no heading with a text.
 const LINE: usize = 200;
 /// Longest text without mathematics that is taken as an answer.
 const WORDS: usize = 80;
 
-/// The answer of a response.
 pub(super) fn answer(text: &str) -> Option<String> {
     let text = cleaned(tail(text));
     let found = marked(&text)
@@ -28,7 +27,7 @@ pub(super) fn answer(text: &str) -> Option<String> {
     found.map(|answer| answer.trim().to_owned()).filter(|answer| !answer.is_empty())
 }
 
-/// The answer that a reference marks; itself where it marks none.
+/// The answer that a reference marks; itself if it marks none.
 pub(super) fn reference(text: &str) -> String {
     let clean = cleaned(tail(text));
     let environment_only = || {
@@ -39,29 +38,29 @@ pub(super) fn reference(text: &str) -> String {
     marked(&clean).or_else(environment_only).unwrap_or(clean).trim().to_owned()
 }
 
-/// A box is looked for everywhere, the rest in a window at the end.
+/// The part that may hold an answer: a box is looked for everywhere, the rest in a window at the end.
 fn tail(text: &str) -> &str {
-    if text.len() <= WINDOW || text.contains("box") {
+    if text.contains("box") { text } else { window(text) }
+}
+
+fn window(text: &str) -> &str {
+    if text.len() <= WINDOW {
         return text;
     }
     let start = (text.len() - WINDOW..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[start..]
 }
 
-/// What is marked as the answer: boxes, tags, `####`, a phrase.
+/// The marked answer: boxes, tags, `####`, a phrase.
 fn marked(text: &str) -> Option<String> {
     if let Some(found) = joined(text).filter(|t| !t.trim().is_empty()) {
         return Some(found.to_owned());
     }
-    let text = tail_of_window(text);
-    if let Some((_, after)) = text.rsplit_once("<answer>") {
-        let inside = after.split_once("</answer>").map_or(after, |(inside, _)| inside);
+    let text = window(text);
+    if let Some(inside) = super::lenient_tag(text) {
         return Some(statement(inside).unwrap_or_else(|| inside.to_owned())).filter(|t| !t.trim().is_empty());
     }
-    if let Some((_, after)) = text.rsplit_once("####")
-        && let Some(line) =
-            after.lines().next().map(str::trim).filter(|line| !line.is_empty() && line.len() <= LINE)
-    {
+    if let Some(line) = super::after_hashes(text).map(str::trim).filter(|line| line.len() <= LINE) {
         return if is_prose(line) { statement(line) } else { Some(line.to_owned()) };
     }
     let lower = lowered(text);
@@ -71,15 +70,7 @@ fn marked(text: &str) -> Option<String> {
     })
 }
 
-fn tail_of_window(text: &str) -> &str {
-    if text.len() <= WINDOW {
-        return text;
-    }
-    let start = (text.len() - WINDOW..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    &text[start..]
-}
-
-/// In lower case, every character at the same offset.
+/// The text in lower case, every character at the same offset.
 pub(super) fn lowered(text: &str) -> String {
     let small = |c: char| {
         let mut lower = c.to_lowercase();
@@ -94,34 +85,30 @@ pub(super) fn lowered(text: &str) -> String {
 /// `Option B`.
 fn option(text: &str) -> Option<String> {
     let (word, rest) = text.trim().split_once(' ')?;
-    let named =
-        ["option", "choice", "选项", "вариант", "opción", "opção"].contains(&word.to_lowercase().as_str());
+    let named = is_among(&word.to_lowercase(), "option|choice|选项|вариант|opción|opção");
     choice(rest.trim()).filter(|_| named).map(str::to_owned)
 }
 
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<String> {
     let text = text.trim();
-    let found = environments(text);
-    if found.is_empty() {
-        return (!text.is_empty() && !is_prose(text)).then(|| text.to_owned());
-    }
-    None
+    let plain = environments(text).is_empty() && !text.is_empty() && !is_prose(text);
+    plain.then(|| text.to_owned())
 }
 
-/// The text without its environments.
+/// The text with line breaks in place of its environments, every character at the same offset.
 fn outside(text: &str, found: &[Environment]) -> String {
-    let mut out = String::new();
+    let mut out = String::with_capacity(text.len());
     let mut at = 0;
     for one in found {
         out += &text[at..one.outer.start];
-        out.push(' ');
+        out.extend(std::iter::repeat_n('\n', one.outer.len()));
         at = one.outer.end;
     }
     out + &text[at..]
 }
 
-/// What is said behind a phrase, in its first sentence that says something.
+/// The answer behind a phrase, in its first sentence that says something.
 fn statement(rest: &str) -> Option<String> {
     let found = environments(rest);
     let sentence = first_sentence(rest, &found);
@@ -130,14 +117,11 @@ fn statement(rest: &str) -> Option<String> {
         return Some(letter.to_owned());
     }
     let first = found.iter().position(|e| e.outer.start < sentence.end);
-    let plain = runs(&rest[sentence.start..first.map_or(sentence.end, |i| found[i].outer.start)], true);
+    let before = &rest[sentence.start..first.map_or(sentence.end, |i| found[i].outer.start)];
+    let run = runs(before, true).first().map(|run| balanced(&before[run.clone()]).to_owned());
     if let Some(at) = first {
         // A value before the mathematics is the answer, and the mathematics its reason; a name is part of it.
-        let before = rest[sentence.start..found[at].outer.start].trim();
-        if let (Some(run), true) = (plain.first(), ends_statement(before)) {
-            return Some(balanced(&rest[sentence.start + run.start..sentence.start + run.end]).to_owned());
-        }
-        return Some(group_from(rest, &found, at));
+        return run.filter(|_| ends_statement(before)).or_else(|| Some(group_from(rest, &found, at)));
     }
     if text.is_empty() {
         return None;
@@ -145,36 +129,16 @@ fn statement(rest: &str) -> Option<String> {
     if !is_prose(text) {
         return Some(unmarked(text).to_owned());
     }
-    match plain.first() {
-        Some(run) => Some(balanced(&rest[sentence.start + run.start..sentence.start + run.end]).to_owned()),
-        None => (text.len() <= WORDS).then(|| unmarked(text).to_owned()),
-    }
+    run.or_else(|| (text.len() <= WORDS).then(|| unmarked(text).to_owned()))
 }
 
-/// Whether the text before an environment has said something that the environment goes on to explain.
+/// True if the text before an environment has said something that the environment goes on to explain.
 fn ends_statement(before: &str) -> bool {
-    [
-        "because",
-        "since",
-        "as",
-        "for",
-        "where",
-        "when",
-        "so",
-        "(",
-        "因为",
-        "car",
-        "porque",
-        "weil",
-        "denn",
-        "так как",
-        "потому что",
-    ]
-    .iter()
-    .any(|word| before.trim_end_matches([' ', ',']).ends_with(word))
+    const REASONS: &str = "because|since|as|for|where|when|so|(|因为|car|porque|weil|denn|так как|потому что";
+    REASONS.split('|').any(|word| before.trim().trim_end_matches([' ', ',']).ends_with(word))
 }
 
-/// Without quotation marks, emphasis and the full stop.
+/// Removes quotation marks, emphasis and the full stop.
 pub(super) fn unmarked(text: &str) -> &str {
     text.trim_matches(|c: char| {
         c.is_whitespace() || matches!(c, '"' | '“' | '”' | '*' | '_' | '`' | '。' | '।')
@@ -182,7 +146,7 @@ pub(super) fn unmarked(text: &str) -> &str {
     .trim_end_matches('.')
 }
 
-/// From the beginning, past empty lines, to the end of the first sentence; a full stop inside mathematics ends none.
+/// The first sentence behind empty lines; a full stop inside mathematics ends none.
 fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
     let start = rest.len() - rest.trim_start().len();
     let inside = |at: usize| found.iter().any(|e| e.outer.contains(&at));
@@ -201,7 +165,7 @@ fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
     start..ends.map_or(rest.len(), |(at, _)| start + at)
 }
 
-/// The letter of a choice at the beginning, with the text of the choice where it stands behind a mark.
+/// The letter of a choice at the beginning, with the text of the choice if it stands behind a mark.
 pub(super) fn choice(text: &str) -> Option<&str> {
     let open = text.starts_with('(');
     let rest = text.trim_start_matches('(');
@@ -260,23 +224,20 @@ fn group_from(text: &str, found: &[Environment], first: usize) -> String {
     out
 }
 
-/// Whether the text between two environments makes them parts of one answer.
+/// True if the text between two environments makes them parts of one answer.
 pub(super) fn joins(between: &str) -> bool {
     if between.len() > 24 || between.contains("\n\n") {
         return false;
     }
-    let words: Vec<&str> =
-        between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()).collect();
-    let mark = between.contains([',', ';', '，', '、']);
-    words.iter().all(|w| words::joins_mathematics(w)) && (mark || !words.is_empty())
+    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
+    !between.chars().all(|c| matches!(c, ' ' | '\n')) && words.all(words::joins_mathematics)
 }
 
 /// The last thing said: in the last sentence with mathematics its last mathematics.
 fn last_statement(text: &str) -> Option<String> {
-    let text = tail_of_window(text);
+    let text = window(text);
     let found = environments(text);
-    let plain = outside_with_places(text, &found);
-    let runs = runs(&plain, false);
+    let runs = runs(&outside(text, &found), false);
     match (found.last(), runs.last()) {
         (Some(last), Some(run))
             if run.start > last.outer.end && ends_sentence(&text[last.outer.end..run.start]) =>
@@ -291,18 +252,6 @@ fn last_statement(text: &str) -> Option<String> {
 
 fn ends_sentence(text: &str) -> bool {
     text.contains(". ") || text.contains(['。', '\n'])
-}
-
-/// The text with blanks in place of its environments, every character at the same offset.
-fn outside_with_places(text: &str, found: &[Environment]) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    for one in found {
-        out += &text[at..one.outer.start];
-        out.extend(std::iter::repeat_n('\n', one.outer.len()));
-        at = one.outer.end;
-    }
-    out + &text[at..]
 }
 
 /// A few words: a name, a yes or no.

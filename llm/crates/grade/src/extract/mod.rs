@@ -1,4 +1,4 @@
-//! From a response to its final answer, in one pass over the text for each thing looked for.
+//! The final answer of a response, in one pass over the text for each thing looked for.
 
 mod boxes;
 mod clean;
@@ -13,62 +13,37 @@ pub use boxes::{BOXED, answer_place};
 
 use boxes::last_box;
 
-/// What a response answers, if it answers anything. Its type keeps it from being swapped with a [`Gold`](super::Gold).
+use super::rules::named;
+
+/// The answer of a response, if it has one. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction(Option<String>);
 
-/// Where the answer of a response stands.
-///
-/// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside the place, no
-/// second box, no other language.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Extraction {
-    /// The last balanced `\boxed{}`; a text without one is the answer itself
-    #[default]
-    Auto,
-    /// The last balanced `\boxed{}` and nothing else
-    Boxed,
-    /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` where there is one
-    Tag,
-    /// The last `<answer>...</answer>`, wherever it stands and also where it is not closed
-    LenientTag,
-    /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
-    Any,
-    /// As people write answers, in the reference too: boxes that belong together, tags, `####`, "the answer is" in many languages,
-    /// LaTeX environments, expressions and numbers in prose
-    Free,
+named! {
+    /// A place in a response where its answer stands.
+    ///
+    /// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside the place, no
+    /// second box, no other language.
+    #[derive(Default)]
+    Extraction {
+        /// The last balanced `\boxed{}`; a text without one is the answer itself
+        Auto "auto" (default),
+        /// The last balanced `\boxed{}` and nothing else
+        Boxed "boxed",
+        /// `</think> <answer>...</answer>` in exactly this form, and in it the last `\boxed{}` if there is one
+        Tag "tag",
+        /// The last `<answer>...</answer>`, wherever it stands, closed or not
+        LenientTag "lenient-tag",
+        /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
+        Any "any",
+        /// Every way in which people write answers, in the reference too: boxes that belong together, tags, `####`, "the answer is"
+        /// in many languages, LaTeX environments, expressions and numbers in prose
+        Free "free",
+    }
 }
 
 impl Extraction {
-    /// The name in files and options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Extraction::Auto => "auto",
-            Extraction::Boxed => "boxed",
-            Extraction::Tag => "tag",
-            Extraction::LenientTag => "lenient-tag",
-            Extraction::Any => "any",
-            Extraction::Free => "free",
-        }
-    }
-
-    /// Every way.
-    pub const ALL: [Extraction; 6] = [
-        Extraction::Auto,
-        Extraction::Boxed,
-        Extraction::Tag,
-        Extraction::LenientTag,
-        Extraction::Any,
-        Extraction::Free,
-    ];
-
-    /// The way of this name.
-    pub fn find(name: &str) -> Option<Extraction> {
-        Extraction::ALL.into_iter().find(|way| way.name() == name)
-    }
-
-    /// The answer that a reference holds: itself, or what it marks as its answer where that is looked for.
+    /// The answer that a reference holds: itself, or the answer that it marks if that is looked for.
     pub(super) fn reference(self, text: &str) -> String {
         match self {
             Extraction::Free => free::reference(text),
@@ -78,18 +53,18 @@ impl Extraction {
 }
 
 impl Prediction {
-    /// Reads the box of a response. A later box that is never closed (a response that was cut off) does not hide an earlier complete one.
+    /// Reads the last box of a response. A later box that is never closed does not hide it.
     ///
     /// ```
     /// use grpo_lambda_grade::Prediction;
-    /// assert_eq!(Prediction::of(r"\boxed{1} so \boxed{\frac{1}{2}}").answer(), Some(r"\frac{1}{2}"));
-    /// assert_eq!(Prediction::of(r"\boxed{1} then \boxed{2").answer(), Some("1"));
+    /// assert_eq!(Prediction::boxed(r"\boxed{1} so \boxed{\frac{1}{2}}").answer(), Some(r"\frac{1}{2}"));
+    /// assert_eq!(Prediction::boxed(r"\boxed{1} then \boxed{2").answer(), Some("1"));
     /// ```
-    pub fn of(response: &str) -> Prediction {
+    pub fn boxed(response: &str) -> Prediction {
         Prediction(last_box(response).map(str::to_owned))
     }
 
-    /// Reads a response the way it was asked to answer.
+    /// Reads the answer at its place in a response.
     ///
     /// ```
     /// use grpo_lambda_grade::{Extraction, Prediction};
@@ -98,14 +73,13 @@ impl Prediction {
     /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
     /// ```
     pub fn extract(response: &str, how: Extraction) -> Prediction {
-        if how == Extraction::Free {
-            return Prediction(free::answer(response));
-        }
+        let box_or_all = |text| last_box(text).unwrap_or(text);
         let found = match how {
-            Extraction::Auto => Some(last_box(response).unwrap_or(response)),
-            Extraction::Boxed | Extraction::Free => last_box(response),
-            Extraction::Tag => strict_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
-            Extraction::LenientTag => lenient_tag(response).map(|inside| last_box(inside).unwrap_or(inside)),
+            Extraction::Free => return Prediction(free::answer(response)),
+            Extraction::Auto => Some(box_or_all(response)),
+            Extraction::Boxed => last_box(response),
+            Extraction::Tag => strict_tag(response).map(box_or_all),
+            Extraction::LenientTag => lenient_tag(response).map(box_or_all),
             Extraction::Any => last_box(response)
                 .or_else(|| lenient_tag(response))
                 .or_else(|| after_hashes(response))
@@ -136,7 +110,7 @@ fn after_hashes(text: &str) -> Option<&str> {
     after.lines().next().filter(|line| !line.trim().is_empty())
 }
 
-/// What follows the last "final answer is", or else the last "answer is", up to the end of the sentence.
+/// The text behind the last "final answer is", or else behind the last "answer is", up to the end of the sentence.
 fn after_phrase(text: &str) -> Option<&str> {
     let lower = text.to_ascii_lowercase();
     for phrase in ["final answer is", "answer is", "final answer:", "answer:"] {

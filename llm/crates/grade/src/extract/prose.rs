@@ -5,20 +5,16 @@ use std::ops::Range;
 use crate::units;
 use crate::words;
 
-/// What a piece of text is.
+/// The kind of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// With a digit, a command or a sign of a constant: `12`, `x=5`, `\frac{1}{2}`.
+    /// Text with a digit, a command or a sign of a constant: `12`, `x=5`, `\frac{1}{2}`.
     Value,
     /// Signs only: `=`, `+`, `(`.
     Sign,
-    /// One letter.
     Letter,
-    /// The name of a function.
     Function,
-    /// `and`, `or`.
     Connective,
-    /// A unit.
     Unit,
     Word,
 }
@@ -124,10 +120,8 @@ fn kind(word: &str) -> Kind {
     if inner.is_ascii() && inner.contains(['_', '^']) && !longest_word(inner) {
         return Kind::Value;
     }
-    if words::power_of_thousand(&lower).is_some() {
-        return Kind::Unit;
-    }
-    if matches!(lower.trim_end_matches('.'), "am" | "pm" | "a.m" | "p.m" | "per") {
+    let time = matches!(lower.trim_end_matches('.'), "am" | "pm" | "a.m" | "p.m" | "per");
+    if time || words::power_of_thousand(&lower).is_some() {
         return Kind::Unit;
     }
     if letters == 2 && inner.len() == 2 && inner.is_ascii() && !SHORT_WORDS.contains(&lower.as_str()) {
@@ -136,12 +130,8 @@ fn kind(word: &str) -> Kind {
     if letters == 1 && inner.is_ascii() {
         return if inner.len() == 1 { Kind::Letter } else { Kind::Value };
     }
-    // `x=y`, `(x+y)/z`
-    if inner.contains(['=', '+', '/', '^', '<', '>', '*']) && !longest_word(inner) {
-        return Kind::Value;
-    }
-    // `f(x)`
-    if inner.contains('(') && !longest_word(inner) {
+    // `x=y`, `(x+y)/z`, `f(x)`
+    if inner.contains(['=', '+', '/', '^', '<', '>', '*', '(']) && !longest_word(inner) {
         return Kind::Value;
     }
     if units::is_percent(&lower) || lower != "in" && units::canonical(&lower).is_some() {
@@ -150,7 +140,7 @@ fn kind(word: &str) -> Kind {
     Kind::Word
 }
 
-/// Whether three or more letters follow each other that are neither a function nor a unit.
+/// True if three or more letters follow each other that are neither a function nor a unit.
 fn longest_word(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let known = words::function(word).is_some()
@@ -160,7 +150,7 @@ fn longest_word(text: &str) -> bool {
     })
 }
 
-/// Whether words stand in it that are no mathematics.
+/// True if words stand in it that are no mathematics.
 pub(super) fn is_prose(text: &str) -> bool {
     let mut depth = 0i32;
     pieces(text).iter().any(|piece| {
@@ -191,10 +181,9 @@ pub(super) fn runs(text: &str, lists: bool) -> Vec<Range<usize>> {
 
 /// The run that begins at piece `first`, and the piece behind it.
 fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Option<Range<usize>>) {
+    let sign = |p: &Piece| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop;
     let near_sign = |i: usize| {
-        let sign =
-            |p: Option<&Piece>| p.is_some_and(|p| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop);
-        sign(pieces.get(i + 1)) || i > 0 && sign(pieces.get(i - 1)) && !pieces[i - 1].comma
+        pieces.get(i + 1).is_some_and(sign) || i > 0 && sign(&pieces[i - 1]) && !pieces[i - 1].comma
     };
     let belongs = |i: usize| match pieces[i].kind {
         Kind::Value | Kind::Sign | Kind::Function => true,
@@ -244,7 +233,7 @@ fn open_bracket(text: &str) -> bool {
     count(['(', '[']) > count([')', ']'])
 }
 
-/// Whether a run is an answer: it has a digit or a constant, or it gives something a value.
+/// True if a run is an answer: it has a digit or a constant, or it gives something a value.
 fn says_something(run: &str) -> bool {
     run.contains(|c: char| c.is_ascii_digit() || matches!(c, '∞' | 'π' | '½' | '∅' | 'ℝ'))
         || ["\\pi", "\\infty", "\\emptyset", "\\varnothing", "infinity", "\\mathbb"]

@@ -3,20 +3,13 @@
 use super::boxes::{answer_place, joined};
 use super::clean::cleaned;
 use super::environments::environments;
+use super::free::answer as found;
 use super::phrases::{ANSWER, announced};
 use super::prose::{balanced, is_prose, runs};
-use super::{Extraction, Prediction, boxes, clean, free};
+use super::{Extraction, Prediction, boxes, free};
 
-fn plain(text: &str) -> Vec<&str> {
-    runs(text, false).into_iter().map(|place| &text[place]).collect()
-}
-
-fn listed(text: &str) -> Vec<&str> {
-    runs(text, true).into_iter().map(|place| &text[place]).collect()
-}
-
-fn found(response: &str) -> Option<String> {
-    free::answer(response)
+fn run_texts(text: &str, lists: bool) -> Vec<&str> {
+    runs(text, lists).into_iter().map(|place| &text[place]).collect()
 }
 
 #[test]
@@ -41,7 +34,7 @@ fn a_run_of_mathematics_ends_where_words_or_a_stop_stand() {
         ("it is 5 !", &["5 !"]),
         ("put x + y here", &[]),
     ] {
-        assert_eq!(plain(text), wanted, "{text}");
+        assert_eq!(run_texts(text, false), wanted, "{text}");
     }
 }
 
@@ -57,7 +50,7 @@ fn a_list_goes_on_behind_commas_and_connectives() {
         ("5 and", &["5"]),
         ("1 and then 2", &["1", "2"]),
     ] {
-        assert_eq!(listed(text), wanted, "{text}");
+        assert_eq!(run_texts(text, true), wanted, "{text}");
     }
 }
 
@@ -168,16 +161,11 @@ fn a_choice_is_its_letter_and_the_text_behind_it_where_that_is_mathematics() {
 #[test]
 fn mathematics_belongs_together_across_a_comma_on_one_page() {
     let apart = |blanks: usize| format!(", {}", " ".repeat(blanks));
-    assert!(free::joins(", and ") && free::joins(" and ") && free::joins(&apart(22)));
-    assert!(
-        !free::joins(" ") && !free::joins(",\n\n") && !free::joins(", then ") && !free::joins(&apart(23))
-    );
-
-    assert!(boxes::joins(", and ") && boxes::joins(", y = ") && boxes::joins(&apart(46)));
-    assert!(
-        !boxes::joins(" ") && !boxes::joins(", x ") && !boxes::joins(",\n\n") && !boxes::joins(&apart(47))
-    );
-    assert!(!boxes::joins(", because = ") && !boxes::joins(", a b c d = "));
+    assert!([", and ", " and ", &apart(22)].into_iter().all(free::joins));
+    assert!(![" ", ",\n\n", ", then ", &apart(23)].into_iter().any(free::joins));
+    assert!([", and ", ", y = ", &apart(46)].into_iter().all(boxes::joins));
+    let others = [" ", ", x ", ",\n\n", &apart(47), ", because = ", ", a b c d = "];
+    assert!(!others.into_iter().any(boxes::joins));
 }
 
 #[test]
@@ -205,8 +193,6 @@ fn escapes_emphasis_and_other_boxes_are_taken_out() {
     ] {
         assert_eq!(cleaned(text), wanted, "{text}");
     }
-    assert!(clean::has_doubled_backslashes(r"\\frac12 \$"));
-    assert!(!clean::has_doubled_backslashes(r"\\frac12 \pi") && !clean::has_doubled_backslashes(r"e^\\2"));
 }
 
 #[test]
@@ -239,8 +225,8 @@ fn a_phrase_and_its_verb_stand_close_and_in_one_clause() {
 #[test]
 fn the_ways_of_extraction_have_names() {
     let names = ["auto", "boxed", "tag", "lenient-tag", "any", "free"];
-    assert_eq!(Extraction::ALL.map(Extraction::name), names);
-    assert_eq!(Extraction::ALL.map(|way| Extraction::find(way.name())), Extraction::ALL.map(Some));
+    assert_eq!(names.map(Extraction::find).map(Option::unwrap), Extraction::ALL);
+    assert!(Extraction::ALL.iter().map(|way| way.name()).eq(names));
     assert_eq!(Extraction::find("all"), None);
 }
 

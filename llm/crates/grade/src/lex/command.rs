@@ -5,83 +5,6 @@ use crate::node::Relation;
 use crate::verdict::Reason;
 use crate::words;
 
-/// Commands that change how something looks, not what it is.
-const SILENT: [&str; 50] = [
-    "quad",
-    "qquad",
-    "displaystyle",
-    "textstyle",
-    "scriptstyle",
-    "limits",
-    "nolimits",
-    "thinspace",
-    "medspace",
-    "thickspace",
-    "enspace",
-    "hline",
-    "boldsymbol",
-    "mathbf",
-    "bm",
-    "mathit",
-    "pmb",
-    "vec",
-    "overrightarrow",
-    "bf",
-    "rm",
-    "it",
-    "boxed",
-    "fbox",
-    "dollar",
-    "nonumber",
-    "notag",
-    "hfill",
-    "hspace",
-    "vspace",
-    "large",
-    "Large",
-    "LARGE",
-    "small",
-    "normalsize",
-    "color",
-    "phantom",
-    "hphantom",
-    "vphantom",
-    "strut",
-    "noindent",
-    "centering",
-    "label",
-    "tag",
-    "allowbreak",
-    "nobreak",
-    "relax",
-    "underline",
-    "bold",
-    "mathop",
-];
-/// Of these the ones whose braces are no part of the answer.
-const WITH_ARGUMENT: [&str; 8] =
-    ["hspace", "vspace", "color", "phantom", "hphantom", "vphantom", "label", "tag"];
-/// Sizes of brackets.
-const SIZES: [&str; 15] = [
-    "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl",
-    "biggr", "Biggl", "Biggr",
-];
-const TEXTS: [&str; 13] = [
-    "text",
-    "mbox",
-    "textbf",
-    "textit",
-    "textrm",
-    "mathrm",
-    "operatorname",
-    "hbox",
-    "textnormal",
-    "mathsf",
-    "texttt",
-    "textsf",
-    "emph",
-];
-
 /// Commands that are one token.
 fn single(name: &str) -> Option<Token> {
     Some(match name {
@@ -165,30 +88,36 @@ impl Lexer<'_> {
         if name.is_empty() {
             return self.escape();
         }
-        if SIZES.contains(&name) {
-            self.take(".");
-            self.take_brace_of_rows();
-            return Ok(());
-        }
-        if SILENT.contains(&name) {
-            if WITH_ARGUMENT.contains(&name) {
+        match name {
+            // Sizes of brackets.
+            "left" | "right" | "middle" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl"
+            | "Bigr" | "biggl" | "biggr" | "Biggl" | "Biggr" => {
+                self.take(".");
+                self.take_brace_of_rows();
+            }
+            // The look of something, not its meaning.
+            "quad" | "qquad" | "displaystyle" | "textstyle" | "scriptstyle" | "limits" | "nolimits"
+            | "thinspace" | "medspace" | "thickspace" | "enspace" | "hline" | "boldsymbol" | "mathbf"
+            | "bm" | "mathit" | "pmb" | "vec" | "overrightarrow" | "bf" | "rm" | "it" | "boxed" | "fbox"
+            | "dollar" | "nonumber" | "notag" | "hfill" | "large" | "Large" | "LARGE" | "small"
+            | "normalsize" | "strut" | "noindent" | "centering" | "allowbreak" | "nobreak" | "relax"
+            | "underline" | "bold" | "mathop" => {}
+            // Here the braces are no part of the answer.
+            "hspace" | "vspace" | "color" | "phantom" | "hphantom" | "vphantom" | "label" | "tag" => {
                 self.braced();
             }
-            return Ok(());
+            "text" | "mbox" | "textbf" | "textit" | "textrm" | "mathrm" | "operatorname" | "hbox"
+            | "textnormal" | "mathsf" | "texttt" | "textsf" | "emph" => {
+                let inside = self.needed(name)?;
+                return self.text_in(inside);
+            }
+            "Omega" if self.spelling.wide && self.behind_value() => self.push(Token::Text("ohm".into())),
+            _ => match single(name) {
+                Some(token) => self.push(token),
+                None => return self.other(name),
+            },
         }
-        if TEXTS.contains(&name) {
-            let inside = self.needed(name)?;
-            return self.text_in(inside);
-        }
-        if name == "Omega" && self.spelling.wide && self.behind_value() {
-            self.push(Token::Text("ohm".into()));
-            return Ok(());
-        }
-        if let Some(token) = single(name) {
-            self.push(token);
-            return Ok(());
-        }
-        self.other(name)
+        Ok(())
     }
 
     /// `\{` before an array of equations, which `\right.` ends.
@@ -196,9 +125,7 @@ impl Lexer<'_> {
         let rest = self.rest().trim_start();
         let Some(after) = rest.strip_prefix("\\{").or_else(|| rest.strip_prefix("\\lbrace")) else { return };
         let after = after.trim_start();
-        if after.starts_with("\\begin{array}")
-            || after.starts_with("\\begin{matrix}")
-            || after.starts_with("\\begin{aligned}")
+        if ["array", "matrix", "aligned"].iter().any(|name| after.starts_with(&format!("\\begin{{{name}}}")))
         {
             self.at = self.text.len() - after.len();
             self.braced_rows = true;
@@ -212,8 +139,7 @@ impl Lexer<'_> {
                 self.push(token);
             }
             "emptyset" | "varnothing" => {
-                self.push(Token::Open('{'));
-                self.push(Token::Close('}'));
+                self.empty_set();
             }
             "not" => {
                 let rest = self.rest().trim_start();
@@ -277,19 +203,12 @@ impl Lexer<'_> {
 
     /// The beginning or end of a table: of a matrix, or of the equations behind a single brace.
     fn table(&mut self, begins: bool, determinant: bool) -> Token {
-        let rows = if begins {
+        if begins {
             let rows = std::mem::take(&mut self.braced_rows);
             self.environments.push(rows);
-            rows
-        } else {
-            self.environments.pop().unwrap_or(false)
-        };
-        match (begins, rows) {
-            (true, true) => Token::RowsOpen,
-            (false, true) => Token::RowsClose,
-            (true, false) => Token::MatrixOpen(determinant),
-            (false, false) => Token::MatrixClose,
+            return if rows { Token::RowsOpen } else { Token::MatrixOpen(determinant) };
         }
+        if self.environments.pop() == Some(true) { Token::RowsClose } else { Token::MatrixClose }
     }
 
     /// A backslash before something that is not a letter.
@@ -297,8 +216,9 @@ impl Lexer<'_> {
         let Some(c) = self.peek() else { return Ok(()) };
         self.at += c.len_utf8();
         let token = match c {
-            // A space of some width, math mode delimiters, currency.
-            '!' | ',' | ';' | ':' | ' ' | '\n' | '$' | '(' | ')' | '[' | ']' | '&' | '>' | '/' | '#' => {
+            // A space of some width, a delimiter of mathematics, a quotation mark, a currency.
+            '!' | ',' | ';' | ':' | ' ' | '\n' | '$' | '(' | ')' | '[' | ']' | '&' | '>' | '/' | '#'
+            | '-' | '"' | '\'' => {
                 return Ok(());
             }
             '{' => Token::Open('{'),
@@ -318,8 +238,6 @@ impl Lexer<'_> {
             '%' => Token::Percent,
             '|' => Token::Bar,
             '_' => Token::Underscore,
-            '-' => return Ok(()),
-            '"' | '\'' => return Ok(()),
             other => return unreadable(format!("`\\{other}` has no meaning here")),
         };
         self.push(token);

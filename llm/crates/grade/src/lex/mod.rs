@@ -1,4 +1,4 @@
-//! From text to tokens: LaTeX, plain text and the usual Unicode signs, in one pass.
+//! The lexer: LaTeX, plain text and the usual Unicode signs, in one pass.
 
 mod command;
 mod number;
@@ -9,14 +9,14 @@ mod word;
 
 use super::node::{Function, Relation};
 use super::rules::{Rule, Rules};
-use super::verdict::Reason;
+use super::verdict::{Reason, unreadable};
 
 pub(super) use number::plain_number;
 
-/// What the parser reads.
+/// A word or sign for the parser.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and whether dots follow.
+    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots follow.
     Number {
         digits: String,
         repeating: String,
@@ -36,11 +36,10 @@ pub(super) enum Token {
     Choose,
     /// `{a \\over b}`, between its arguments.
     Over,
-    /// `\vec`, `\hat` and the like: the name is kept where it changes what is meant.
+    /// `\hat` and the like, which change the meaning of a symbol.
     Accent(&'static str),
     /// `\text{...}` and plain units.
     Text(String),
-    /// The sign of a currency.
     Currency(&'static str),
     /// `(`, `[`, `{` (a set), `<` (an angle bracket), `f` (floor), `c` (ceiling).
     Open(char),
@@ -80,83 +79,65 @@ pub(super) enum Token {
     RowsClose,
     Cell,
     RowEnd,
-    /// `\circ`: degrees where it is a power, composition elsewhere.
+    /// `\circ`: degrees as a power, composition elsewhere.
     Circ,
-    /// `\Rightarrow`, `\therefore`: what stands behind it is what is said.
+    /// `\Rightarrow`, `\therefore`: the answer stands behind it.
     Implies,
-    /// `\pmod`, `\bmod`, `mod`.
     Modulus,
 }
 
 impl Token {
-    /// Whether it stands between the items of a list.
+    /// True if it stands between the items of a list.
     pub(super) fn separates(&self) -> bool {
         matches!(self, Token::Separator | Token::And | Token::Or)
     }
 }
 
-/// How to read what can be read in several ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The choice among several ways to read a mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spelling {
     /// `1,234` outside brackets is one number.
     pub(super) thousands: bool,
     /// `3,5` is a decimal, and `1.234` a whole number.
     pub(super) comma: bool,
-    /// Read what only the lenient rules read: words of any script behind numbers, blanks between thousands.
+    /// The lenient readings: words of any script behind numbers, blanks between thousands.
     pub(super) wide: bool,
 }
 
-/// The tokens of an answer.
-#[derive(Clone, Debug)]
-pub(super) struct Lexed {
-    pub(super) tokens: Vec<Token>,
-    /// Whether a comma can be read both as a thousands comma and as a separator.
-    pub(super) two_ways: bool,
-    /// The rules on which this reading rests.
-    pub(super) used: Rules,
+impl Spelling {
+    pub(super) const STRICT: Spelling = Spelling { thousands: true, comma: false, wide: false };
+    pub(super) const WIDE: Spelling = Spelling { wide: true, ..Spelling::STRICT };
 }
 
-/// Reads `text`.
-pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexed, Reason> {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        tokens: Vec::new(),
-        depth: 0,
-        spelling,
-        two_ways: false,
-        used: Rules::NONE,
-        environments: Vec::new(),
-        braced_rows: false,
-    };
+pub(super) fn lex(text: &str, spelling: Spelling) -> Result<Lexer<'_>, Reason> {
+    let mut lexer = Lexer { text, spelling, ..Lexer::default() };
     while let Some(c) = lexer.peek() {
         lexer.token(c)?;
     }
-    Ok(Lexed { tokens: lexer.tokens, two_ways: lexer.two_ways, used: lexer.used })
+    Ok(lexer)
 }
 
-struct Lexer<'a> {
+#[derive(Debug, Default)]
+pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    tokens: Vec<Token>,
+    pub(super) tokens: Vec<Token>,
     /// Open brackets, in which a comma always separates.
     depth: usize,
     spelling: Spelling,
-    two_ways: bool,
-    used: Rules,
-    /// For each open environment, whether its rows are equations.
+    /// True if a comma can be read both as a thousands comma and as a separator.
+    pub(super) two_ways: bool,
+    /// The rules on which this reading rests.
+    pub(super) used: Rules,
+    /// The open environments; true for one whose rows are equations.
     environments: Vec<bool>,
-    /// Whether a single brace stands before the next environment.
+    /// True if a single brace stands before the next environment.
     braced_rows: bool,
 }
 
 /// A part of the input, short enough for a message.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(20).collect()
-}
-
-fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
-    Err(Reason::Unreadable(what.into()))
 }
 
 impl<'a> Lexer<'a> {
@@ -176,7 +157,7 @@ impl<'a> Lexer<'a> {
         found
     }
 
-    /// The longest prefix of such characters, taken.
+    /// Takes the longest prefix of such characters.
     fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());
@@ -223,18 +204,10 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the last token ends a value, so that a word behind it can be its unit.
+    /// True if the last token ends a value, so that a word behind it can be its unit.
     fn behind_value(&self) -> bool {
-        matches!(
-            self.tokens.last(),
-            Some(
-                Token::Number { .. }
-                    | Token::BraceClose
-                    | Token::Close(_)
-                    | Token::Degree
-                    | Token::Text(_)
-                    | Token::Percent
-            )
-        )
+        use Token::{BraceClose, Close, Degree, Number, Percent, Text};
+        let last = self.tokens.last();
+        matches!(last, Some(Number { .. } | BraceClose | Close(_) | Degree | Text(_) | Percent))
     }
 }

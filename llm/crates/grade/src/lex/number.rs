@@ -3,17 +3,16 @@
 use super::{Lexer, Token};
 use crate::rules::Rule;
 
-/// A whole number.
 pub(crate) fn plain_number(digits: &str) -> Token {
     Token::Number { digits: digits.to_owned(), repeating: String::new(), exponent: 0, dots: false }
 }
 
-/// Digits behind the last group of thousands, or nothing where the text there is no run of groups.
+/// A run of groups of three digits.
 struct Groups<'a> {
     parts: Vec<&'a str>,
-    /// Where the run ends.
+    /// The end of the run.
     end: usize,
-    /// Whether a mark can only part thousands.
+    /// True if a mark can only part thousands.
     sure: bool,
 }
 
@@ -25,6 +24,14 @@ const WIDE_MARKS: [&str; 7] = [" ", "\u{a0}", "\u{202f}", "\u{2009}", "~", "'", 
 
 fn leading_digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// A signed number of one to six digits, and its length.
+fn exponent(text: &str) -> Option<(i64, usize)> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let length =
+        text.len() - unsigned.len() + Some(leading_digits(unsigned)).filter(|n| (1..=6).contains(n))?;
+    Some((text[..length].trim_start_matches('+').parse().unwrap_or(0), length))
 }
 
 impl<'a> Lexer<'a> {
@@ -57,7 +64,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Adds the digits behind the decimal sign; the repeating ones are returned.
+    /// Adds the digits behind the decimal sign and gives the repeating ones.
     fn fraction(&mut self, digits: &mut String) -> String {
         let rest = self.rest();
         let mut mark = 0;
@@ -83,7 +90,7 @@ impl<'a> Lexer<'a> {
         repeating
     }
 
-    /// The length of a comma that is the decimal sign here: `3{,}5` always, `3,5` and `0,5` where commas are read so.
+    /// The length of a comma that is the decimal sign here: `3{,}5` always, `3,5` and `0,5` by spelling.
     fn decimal_comma(&self, digits: &str) -> Option<usize> {
         if !self.spelling.wide || digits.is_empty() {
             return None;
@@ -100,14 +107,13 @@ impl<'a> Lexer<'a> {
         (length > 0 && single && !thousands && self.spelling.comma).then_some(1)
     }
 
-    /// `\overline{3}`, `(3)` behind a decimal, taken.
+    /// Takes the `\overline{3}` behind a decimal.
     fn repeating(&mut self) -> String {
         for (open, close) in
             [("\\overline{", "}"), ("\\bar{", "}"), ("\\dot{", "}"), ("\\overline ", ""), ("\\bar ", "")]
         {
             let Some(inside) = self.rest().strip_prefix(open) else { continue };
-            let length =
-                if close.is_empty() { leading_digits(inside).min(1) } else { leading_digits(inside) };
+            let length = leading_digits(inside).min(if close.is_empty() { 1 } else { usize::MAX });
             if length > 0 && inside[length..].starts_with(close) {
                 self.at += open.len() + length + close.len();
                 return inside[..length].to_owned();
@@ -116,43 +122,31 @@ impl<'a> Lexer<'a> {
         String::new()
     }
 
-    /// Dots behind a decimal, taken.
     fn dots(&mut self) -> bool {
         ["...", "…", "\\ldots", "\\dots", "\\cdots"].iter().any(|dots| self.take(dots))
     }
 
-    /// The `e3` of `1.5e3`, and 0 where there is none.
+    /// The `e3` of `1.5e3`; 0 if there is none.
     fn power_of_ten(&mut self) -> i64 {
-        let rest = self.rest();
-        let Some(after) = rest.strip_prefix(['e', 'E']) else { return 0 };
-        let unsigned = after.strip_prefix(['+', '-']).unwrap_or(after);
-        let length = leading_digits(unsigned);
-        if length == 0 || length > 6 {
-            return 0;
-        }
-        let end = after.len() - unsigned.len() + length;
-        self.at += 1 + end;
-        after[..end].trim_start_matches('+').parse().unwrap_or(0)
+        let Some((value, length)) = self.rest().strip_prefix(['e', 'E']).and_then(exponent) else { return 0 };
+        self.at += 1 + length;
+        value
     }
 
-    /// The `x 10^3` of `1.5 x 10^3`, where the letter can only be a sign of multiplication.
+    /// The `x 10^3` of `1.5 x 10^3`: the letter can only be a sign of multiplication.
     fn power_with_letter(&mut self) -> i64 {
         let rest = self.rest().trim_start_matches(' ');
         let after = rest.strip_prefix(['x', 'X']).map(|a| a.trim_start_matches(' '));
         let Some(after) = after.and_then(|a| a.strip_prefix("10^")) else { return 0 };
-        let (inside, braced) = match after.strip_prefix('{') {
-            Some(inside) => (inside, true),
-            None => (after, false),
-        };
-        let unsigned = inside.strip_prefix(['-', '+']).unwrap_or(inside);
-        let length = leading_digits(unsigned);
-        let end = inside.len() - unsigned.len() + length;
-        if length == 0 || length > 6 || (braced && !inside[end..].starts_with('}')) {
-            return 0;
+        let braced = after.starts_with('{');
+        let inside = &after[usize::from(braced)..];
+        match exponent(inside) {
+            Some((value, length)) if !braced || inside[length..].starts_with('}') => {
+                self.at = self.text.len() - inside.len() + length + usize::from(braced);
+                value
+            }
+            _ => 0,
         }
-        let value = inside[..end].trim_start_matches('+').parse().unwrap_or(0);
-        self.at = self.text.len() - inside.len() + end + usize::from(braced);
-        value
     }
 
     /// Adds the groups of three digits that follow behind thousands commas or thin spaces.
@@ -173,13 +167,13 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// Whether these digits stand right behind a number and a comma: they go on with a run of which an earlier part did not fit.
+    /// True if these digits stand right behind a number and a comma: they go on with a run of which an earlier part did not fit.
     fn behind_a_comma(&self, length: usize) -> bool {
         let before = self.text[..self.at - length].strip_suffix(',');
         before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// The whole run must fit: `27,54,108` is a list.
+    /// The groups here. `None` if one does not fit: `27,54,108` is a list.
     fn groups(&self) -> Option<Groups<'a>> {
         let (mut end, mut parts, mut sure) = (self.at, Vec::new(), false);
         loop {
@@ -234,10 +228,9 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a decimal comma with digits stands here.
+/// True if a decimal comma with digits stands here.
 fn decimal_behind(text: &str) -> bool {
-    text.strip_prefix(',').is_some_and(|after| {
-        let length = leading_digits(after);
-        length > 0 && !after[length..].starts_with(',')
-    })
+    let Some(after) = text.strip_prefix(',') else { return false };
+    let length = leading_digits(after);
+    length > 0 && !after[length..].starts_with(',')
 }

@@ -6,7 +6,7 @@ use crate::rules::Rule;
 use crate::verdict::Reason;
 use crate::words;
 
-/// What one character means by itself.
+/// The meaning of one character by itself.
 fn meaning(c: char) -> Option<Token> {
     Some(match c {
         '(' | '[' => Token::Open(c),
@@ -49,53 +49,19 @@ fn meaning(c: char) -> Option<Token> {
         'α'..='ω' | 'Α'..='Ω' | 'ϕ' | 'ϑ' => Token::Symbol(greek(c)),
         '∠' | '△' | '▵' => Token::Symbol(c.to_string()),
         _ => {
-            return relation(c)
-                .map(Token::Relation)
-                .or_else(|| crate::units::currency_sign(c).map(Token::Currency));
+            let currency = || crate::units::currency_sign(c).map(Token::Currency);
+            return relation(c).map(Token::Relation).or_else(currency);
         }
     })
 }
 
 /// The name of a Greek letter in LaTeX.
 fn greek(c: char) -> String {
-    const NAMES: [(char, &str); 32] = [
-        ('α', "alpha"),
-        ('β', "beta"),
-        ('γ', "gamma"),
-        ('δ', "delta"),
-        ('ε', "epsilon"),
-        ('ζ', "zeta"),
-        ('η', "eta"),
-        ('θ', "theta"),
-        ('ι', "iota"),
-        ('κ', "kappa"),
-        ('λ', "lambda"),
-        ('μ', "mu"),
-        ('ν', "nu"),
-        ('ξ', "xi"),
-        ('ρ', "rho"),
-        ('σ', "sigma"),
-        ('τ', "tau"),
-        ('υ', "upsilon"),
-        ('φ', "phi"),
-        ('ϕ', "phi"),
-        ('χ', "chi"),
-        ('ψ', "psi"),
-        ('ω', "omega"),
-        ('ϑ', "theta"),
-        ('Γ', "Gamma"),
-        ('Δ', "Delta"),
-        ('Θ', "Theta"),
-        ('Λ', "Lambda"),
-        ('Π', "Pi"),
-        ('Σ', "Sigma"),
-        ('Φ', "Phi"),
-        ('Ω', "Omega"),
-    ];
-    NAMES
-        .iter()
-        .find(|(letter, _)| *letter == c)
-        .map_or_else(|| c.to_string(), |(_, name)| (*name).to_owned())
+    const LETTERS: &str = "αβγδεζηθικλμνξρστυφϕχψωϑΓΔΘΛΠΣΦΩ";
+    const NAMES: &str = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau \
+                         upsilon phi phi chi psi omega theta Gamma Delta Theta Lambda Pi Sigma Phi Omega";
+    let name = LETTERS.chars().position(|letter| letter == c).and_then(|at| NAMES.split(' ').nth(at));
+    name.map_or_else(|| c.to_string(), str::to_owned)
 }
 
 fn relation(c: char) -> Option<Relation> {
@@ -112,29 +78,12 @@ fn relation(c: char) -> Option<Relation> {
     })
 }
 
-/// `½` and its like.
-fn vulgar_fraction(c: char) -> Option<(u32, u32)> {
-    const SIGNS: [(char, u32, u32); 18] = [
-        ('½', 1, 2),
-        ('⅓', 1, 3),
-        ('⅔', 2, 3),
-        ('¼', 1, 4),
-        ('¾', 3, 4),
-        ('⅕', 1, 5),
-        ('⅖', 2, 5),
-        ('⅗', 3, 5),
-        ('⅘', 4, 5),
-        ('⅙', 1, 6),
-        ('⅚', 5, 6),
-        ('⅐', 1, 7),
-        ('⅛', 1, 8),
-        ('⅜', 3, 8),
-        ('⅝', 5, 8),
-        ('⅞', 7, 8),
-        ('⅑', 1, 9),
-        ('⅒', 1, 10),
-    ];
-    SIGNS.iter().find(|(sign, ..)| *sign == c).map(|(_, top, bottom)| (*top, *bottom))
+/// Numerator and denominator of `½` and its like.
+fn vulgar_fraction(c: char) -> Option<(&'static str, &'static str)> {
+    const SIGNS: &str = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒";
+    const VALUES: &str = "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/7 1/8 3/8 5/8 7/8 1/9 1/10";
+    let at = SIGNS.chars().position(|sign| sign == c)?;
+    VALUES.split(' ').nth(at)?.split_once('/')
 }
 
 /// The digit or sign that a raised or lowered character stands for.
@@ -151,22 +100,19 @@ impl Lexer<'_> {
         if self.compound() {
             return Ok(());
         }
-        if script(c, RAISED).is_some() {
-            self.scripts(RAISED, Token::Caret);
-            return Ok(());
-        }
-        if script(c, LOWERED).is_some() {
-            self.scripts(LOWERED, Token::Underscore);
-            return Ok(());
+        for (row, mark) in [(RAISED, Token::Caret), (LOWERED, Token::Underscore)] {
+            if script(c, row).is_some() {
+                return self.scripts(row, mark);
+            }
         }
         if self.spelling.wide && c.is_alphabetic() && !('Α'..='ω').contains(&c) {
             return self.foreign_word();
         }
         self.at += c.len_utf8();
         if let Some((top, bottom)) = vulgar_fraction(c) {
-            for part in [Token::Frac, plain_number(&top.to_string()), plain_number(&bottom.to_string())] {
-                self.push(part);
-            }
+            [Token::Frac, plain_number(top), plain_number(bottom)]
+                .into_iter()
+                .for_each(|part| self.push(part));
             return Ok(());
         }
         if c == 'Ω' && self.spelling.wide && self.behind_value() {
@@ -174,8 +120,7 @@ impl Lexer<'_> {
             return Ok(());
         }
         if c == '∅' {
-            self.push(Token::Open('{'));
-            self.push(Token::Close('}'));
+            self.empty_set();
             return Ok(());
         }
         match meaning(c) {
@@ -206,36 +151,25 @@ impl Lexer<'_> {
             ("->", Token::Relation(Relation::Equal)),
             ("...", Token::Dots),
         ];
-        let found = signs.into_iter().find(|(sign, _)| self.take(sign));
-        found.is_some_and(|(_, token)| {
-            self.push(token);
-            true
-        })
+        let Some((_, token)) = signs.into_iter().find(|(sign, _)| self.take(sign)) else { return false };
+        self.push(token);
+        true
+    }
+
+    pub(super) fn empty_set(&mut self) {
+        self.push(Token::Open('{'));
+        self.push(Token::Close('}'));
     }
 
     /// A run of raised or lowered characters, as one power or index.
-    fn scripts(&mut self, row: &str, mark: Token) {
+    fn scripts(&mut self, row: &str, mark: Token) -> Result<(), Reason> {
         let run = self.take_while(|c| script(c, row).is_some());
         self.push(mark);
         self.push(Token::BraceOpen);
         let plain: String = run.chars().filter_map(|c| script(c, row)).collect();
-        let mut digits = String::new();
-        for c in plain.chars().chain(std::iter::once(' ')) {
-            if c.is_ascii_digit() {
-                digits.push(c);
-                continue;
-            }
-            if !digits.is_empty() {
-                self.push(plain_number(&std::mem::take(&mut digits)));
-            }
-            match c {
-                '+' => self.push(Token::Plus),
-                '-' => self.push(Token::Minus),
-                'n' => self.push(Token::Symbol("n".into())),
-                _ => {}
-            }
-        }
+        self.mathematics(&plain)?;
         self.push(Token::BraceClose);
+        Ok(())
     }
 
     /// A word of another script: a connective, a unit or a noun behind a number.

@@ -7,10 +7,10 @@ use crate::units;
 use crate::verdict::Reason;
 use crate::words::{self, Connective};
 
-/// Spaces and what is written between words.
+/// Spaces between words.
 const BLANK: [char; 3] = [' ', '~', '\u{a0}'];
 
-/// Whether a text is numbers and signs, joined by connectives.
+/// True if a text is numbers and signs, joined by connectives.
 fn is_list_of_numbers(text: &str) -> bool {
     let plain = |word: &str| !word.contains(|c: char| c.is_alphabetic() || c == '\\');
     let mut words = text.split_whitespace();
@@ -47,10 +47,12 @@ impl<'a> Lexer<'a> {
             "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
             "sqrt" => Token::Root,
             "mod" => Token::Modulus,
-            _ if self.spelling.wide && behind_value && words::power_of_thousand(word).is_some() => {
-                let digits = format!("1{}", "000".repeat(words::power_of_thousand(word).unwrap_or(0)));
+            _ if self.spelling.wide
+                && behind_value
+                && let Some(power) = words::power_of_thousand(word) =>
+            {
                 self.push(Token::Times);
-                super::plain_number(&digits)
+                super::plain_number(&format!("1{}", "000".repeat(power)))
             }
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "U" if self.between_intervals() => Token::Union,
@@ -67,7 +69,7 @@ impl<'a> Lexer<'a> {
         self.push(token);
     }
 
-    /// A word without a meaning: a counted noun behind a number where that may be dropped, or a product of letters.
+    /// A word without a meaning: a counted noun behind a number if that may be dropped, or a product of letters.
     fn letters(&mut self, word: &str, behind_value: bool) {
         if self.spelling.wide && behind_value && units::may_be_counted(word) {
             self.uses(Rule::UnitDropped);
@@ -101,15 +103,15 @@ impl<'a> Lexer<'a> {
 
     /// The ending of an ordinal number right behind its digits.
     fn ordinal(&mut self, word: &str) -> bool {
-        let number = matches!(self.tokens.last(), Some(Token::Number { .. }));
-        let found = number && matches!(word, "st" | "nd" | "rd" | "th");
+        let found =
+            matches!(self.tokens.last(), Some(Token::Number { .. })) && words::is_ordinal_ending(word);
         if found {
             self.uses(Rule::UnitDropped);
         }
         found
     }
 
-    /// The content of the braces that follow, taken; nothing where there are none.
+    /// Takes the braces that follow and gives their content.
     pub(super) fn braced(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let trimmed = rest.trim_start();
@@ -155,20 +157,14 @@ impl<'a> Lexer<'a> {
             // A condition of a function in pieces.
             "if" | "for" | "when" if self.tokens.last() == Some(&Token::Cell) => return Ok(()),
             _ if self.behind_value() && units::is_percent(inside) => Token::Percent,
-            _ if words::function(inside).is_some() && inside != "min" && inside != "sec" => {
-                match words::function(inside) {
-                    Some(function) => Token::Function(function),
-                    None => return Ok(()),
-                }
+            _ if let Some(function) = words::function(inside)
+                && !matches!(inside, "min" | "sec") =>
+            {
+                Token::Function(function)
             }
             // `\text{-5}` is mathematics in the wrong font.
-            _ if is_list_of_numbers(inside) => {
-                let lexed = super::lex(inside, self.spelling)?;
-                self.used = self.used.and(lexed.used);
-                lexed.tokens.into_iter().for_each(|token| self.push(token));
-                return Ok(());
-            }
-            _ if self.spelling.wide && self.behind_value() && matches!(inside, "st" | "nd" | "rd" | "th") => {
+            _ if is_list_of_numbers(inside) => return self.mathematics(inside),
+            _ if self.spelling.wide && self.behind_value() && words::is_ordinal_ending(inside) => {
                 self.uses(Rule::UnitDropped);
                 return Ok(());
             }
@@ -183,21 +179,21 @@ impl<'a> Lexer<'a> {
 
     /// `\text{4 and $x$}`: the parts outside dollar signs are texts, those inside mathematics.
     fn text_with_math(&mut self, inside: &str) -> Result<(), Reason> {
-        let mut math = false;
-        for part in inside.split('$') {
-            if math {
-                let lexed = super::lex(part, self.spelling)?;
-                self.used = self.used.and(lexed.used);
-                lexed.tokens.into_iter().for_each(|token| self.push(token));
-            } else {
-                self.text_in(part)?;
-            }
-            math = !math;
+        for (i, part) in inside.split('$').enumerate() {
+            if i % 2 == 1 { self.mathematics(part)? } else { self.text_in(part)? }
         }
         Ok(())
     }
 
-    /// The braces behind a command that needs them.
+    /// Reads another text as mathematics at this place.
+    pub(super) fn mathematics(&mut self, part: &str) -> Result<(), Reason> {
+        let lexed = super::lex(part, self.spelling)?;
+        self.used = self.used.and(lexed.used);
+        lexed.tokens.into_iter().for_each(|token| self.push(token));
+        Ok(())
+    }
+
+    /// Takes the braces behind a command that needs them and gives their content.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a str, Reason> {
         match self.braced() {
             Some(inside) => Ok(inside),

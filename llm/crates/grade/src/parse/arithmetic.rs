@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok(common_unit(matrix::sum(terms, self.budget)?))
     }
 
-    /// Whether a factor begins here without a sign of multiplication.
+    /// True if a factor begins here without a sign of multiplication.
     pub(super) fn at_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Bar) => self.bars == 0,
@@ -96,12 +96,10 @@ impl Parser<'_> {
         let mut factors = vec![(false, self.factor()?)];
         let mut unit = None;
         loop {
-            if self.take(&Token::Times) {
-                let factor = self.signed_factor()?;
-                factors.push((false, factor));
-            } else if self.take(&Token::Divide) {
-                let factor = self.signed_factor()?;
-                factors.push((true, factor));
+            let divides = self.peek() == Some(&Token::Divide);
+            if divides || self.peek() == Some(&Token::Times) {
+                self.at += 1;
+                factors.push((divides, self.signed_factor()?));
             } else if let Some(Token::Text(_) | Token::Currency(_)) = self.peek() {
                 unit = Some(self.unit()?.unwrap_or_default());
                 break;
@@ -184,15 +182,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What stands behind `^`: braces, or one signed factor with its own power.
+    /// An exponent: braces, or one signed factor with its own power.
     pub(super) fn script(&mut self) -> Result<Node, Reason> {
         if self.peek() == Some(&Token::BraceOpen) {
             return self.nested(Self::braces);
         }
-        match self.sign() {
-            None => self.factor(),
-            Some(sign) => Ok(Node::Sum(vec![(sign, self.factor()?)])),
-        }
+        self.signed_factor()
     }
 }
 

@@ -1,6 +1,9 @@
-//! Brackets and braces: groups, sets, and sets described by a condition.
+//! Brackets and braces: groups, sets, sets described by a condition, and lists with dots in them.
 
-use super::{Parser, dots, unreadable};
+use num_bigint::BigInt;
+use num_traits::{ToPrimitive, Zero};
+
+use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::node::{Function, Node, Relation};
 use crate::verdict::Reason;
@@ -70,7 +73,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a square bracket here is the open end of an interval: `[0, 1[`.
+    /// True if a square bracket here is the open end of an interval: `[0, 1[`.
     pub(super) fn closes_backwards(&self) -> bool {
         match self.peek_after(1) {
             None | Some(Token::Union | Token::Intersection | Token::Relation(_)) => true,
@@ -78,7 +81,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a bar or colon parts this set into a symbol and a condition on it.
+    /// True if a bar or colon parts this set into a symbol and a condition on it.
     fn described_set(&self) -> bool {
         let ahead = &self.tokens[self.at..];
         let bar = ahead.iter().take(SUBJECT).position(|t| matches!(t, Token::Bar | Token::Colon));
@@ -89,7 +92,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The condition of `\{x \in S \mid x > 2\}`, with its domain where that is not the real line.
+    /// The condition of `\{x \in S \mid x > 2\}`, with its domain if that is not the real line.
     fn set_by_condition(&mut self) -> Result<Node, Reason> {
         let subject = self.primary()?;
         let mut parts = Vec::new();
@@ -103,6 +106,27 @@ impl Parser<'_> {
         }
         self.at += 1;
         parts.append(&mut self.items()?);
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::All(dots::expanded(parts)) })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Node::All(expanded(parts)) })
     }
+}
+
+/// Most members that dots stand for.
+const MOST: usize = 1000;
+
+/// Writes `1, 2, \ldots, 9` and `2, 4, \ldots, 10` out; other dots stay.
+pub(super) fn expanded(items: Vec<Node>) -> Vec<Node> {
+    let Some(at) = items.iter().position(|item| *item == Node::Dots) else { return items };
+    let whole = |at: usize| items.get(at).and_then(Node::as_integer);
+    let (Some(last), Some(next)) = (at.checked_sub(1).and_then(whole), whole(at + 1)) else { return items };
+    let step: BigInt = match at.checked_sub(2).and_then(whole) {
+        Some(before) => last - before,
+        None => BigInt::from(if next > last { 1 } else { -1 }),
+    };
+    let distance: BigInt = next - last;
+    if step.is_zero() || !(&distance % &step).is_zero() {
+        return items;
+    }
+    let Some(count) = (&distance / &step).to_usize().filter(|n| (1..=MOST).contains(n)) else { return items };
+    let between = (1..count).map(|k| Node::whole(last + &step * BigInt::from(k)));
+    items[..at].iter().cloned().chain(between).chain(items[at + 1..].iter().cloned()).collect()
 }

@@ -1,52 +1,39 @@
-//! A primary with what stands behind it: powers, factorials, degrees, percent.
+//! Primaries with powers, factorials, degrees and percent behind them.
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::node::{Function, Node, Sign};
 use crate::verdict::Reason;
+use crate::words::is_ordinal_ending;
 
 impl Parser<'_> {
     pub(super) fn factor(&mut self) -> Result<Node, Reason> {
         self.nested(|p| {
             let mut node = p.primary()?;
             loop {
-                match p.peek() {
-                    Some(Token::Bang) => {
-                        p.at += 1;
-                        node = Node::Call(Function::Factorial, vec![node]);
+                p.at += 1;
+                node = match p.tokens.get(p.at - 1) {
+                    Some(Token::Bang) => Node::Call(Function::Factorial, vec![node]),
+                    Some(Token::Degree) => p.degrees(node)?,
+                    Some(Token::Circ) if p.behind_degree_sign() => p.degrees(node)?,
+                    Some(Token::Percent) => Node::Percent(Box::new(node)),
+                    Some(Token::Prime) => primed(node),
+                    Some(Token::Caret) => p.power(node)?,
+                    _ => {
+                        p.at -= 1;
+                        return Ok(node);
                     }
-                    Some(Token::Degree) => {
-                        p.at += 1;
-                        node = p.degrees(node)?;
-                    }
-                    Some(Token::Circ) if p.degree_sign() => {
-                        p.at += 1;
-                        node = p.degrees(node)?;
-                    }
-                    Some(Token::Percent) => {
-                        p.at += 1;
-                        node = Node::Percent(Box::new(node));
-                    }
-                    Some(Token::Prime) => {
-                        p.at += 1;
-                        node = primed(node);
-                    }
-                    Some(Token::Caret) => {
-                        p.at += 1;
-                        node = p.power(node)?;
-                    }
-                    _ => return Ok(node),
-                }
+                };
                 p.budget.spend(1)?;
                 p.deepen(&node)?;
             }
         })
     }
 
-    /// Whether `\circ` behind a number without a caret ends it.
-    fn degree_sign(&self) -> bool {
-        matches!(self.tokens.get(self.at.wrapping_sub(1)), Some(Token::Number { .. }))
-            && self.peek_after(1).is_none()
+    /// True if the `\circ` before this place stands behind a number and ends the text.
+    fn behind_degree_sign(&self) -> bool {
+        matches!(self.tokens.get(self.at.wrapping_sub(2)), Some(Token::Number { .. }))
+            && self.peek().is_none()
     }
 
     /// Refuses a chain such as `x!!!!...` that is as deep as nesting.
@@ -67,17 +54,12 @@ impl Parser<'_> {
 
     /// `90^\circ` with its minutes and seconds, and the letter of a temperature behind it.
     fn degrees(&mut self, node: Node) -> Result<Node, Reason> {
-        let letter = match self.peek() {
-            Some(Token::Symbol(letter) | Token::Text(letter))
-                if matches!(letter.as_str(), "C" | "F" | "K") =>
-            {
-                Some(letter.clone())
-            }
-            _ => None,
-        };
-        if let Some(letter) = letter {
+        if let Some(Token::Symbol(letter) | Token::Text(letter)) = self.peek()
+            && matches!(letter.as_str(), "C" | "F" | "K")
+        {
+            let unit = format!("degree-{letter}");
             self.at += 1;
-            return Ok(Node::Unit(Box::new(node), Some(format!("degree-{letter}"))));
+            return Ok(Node::Unit(Box::new(node), Some(unit)));
         }
         let mut terms = vec![(Sign::Plus, node)];
         for (primes, parts) in [(1, 60), (2, 3600)] {
@@ -129,9 +111,7 @@ impl Parser<'_> {
                 return Ok(node);
             }
             // `5^{\text{th}}`
-            Some(Token::Text(ending))
-                if self.wide && matches!(ending.as_str(), "st" | "nd" | "rd" | "th") =>
-            {
+            Some(Token::Text(ending)) if self.wide && is_ordinal_ending(ending) => {
                 self.at += 1 + ahead;
                 self.close_brace(braced)?;
                 return Ok(Node::Unit(Box::new(base), None));
@@ -152,21 +132,19 @@ impl Parser<'_> {
 
     /// `^{rd}` in letters.
     fn ordinal(&self, first: &str) -> bool {
-        let second = matches!((first, self.peek_after(2)), ("s" | "n" | "r" | "t", Some(Token::Symbol(second)))
-            if matches!((first, second.as_str()), ("s", "t") | ("n", "d") | ("r", "d") | ("t", "h")));
-        second && self.peek_after(3) == Some(&Token::BraceClose)
+        matches!(self.peek_after(2), Some(Token::Symbol(second)) if is_ordinal_ending(&format!("{first}{second}")))
+            && self.peek_after(3) == Some(&Token::BraceClose)
     }
 
     pub(super) fn close_brace(&mut self, open: bool) -> Result<(), Reason> {
-        if open && !self.take(&Token::BraceClose) { unreadable("a brace that is not closed") } else { Ok(()) }
+        if open { self.close(&Token::BraceClose, "a brace that is not closed") } else { Ok(()) }
     }
 }
 
-/// A symbol with one more prime; on a number the sign of minutes and seconds, which is left out.
+/// Adds a prime to a symbol; on a number it is the sign of minutes or feet, seconds or inches.
 fn primed(node: Node) -> Node {
     match node {
         Node::Symbol(name) => Node::Symbol(format!("{name}'")),
-        // Minutes or feet, seconds or inches.
         Node::Number(_) => Node::Unit(Box::new(node), Some("'".into())),
         Node::Unit(inner, Some(mark)) if mark == "'" => Node::Unit(inner, Some("''".into())),
         other => other,

@@ -1,9 +1,8 @@
-//! From tokens to a tree, by recursive descent with a bound on depth and steps.
+//! The parser: recursive descent with a bound on depth and steps.
 
 mod arithmetic;
 mod bracket;
 mod call;
-mod dots;
 mod factor;
 mod number;
 mod primary;
@@ -12,11 +11,13 @@ mod rows;
 mod tests;
 mod unit;
 
+use bracket::expanded;
+
 use super::budget::{Budget, DEPTH};
-use super::lex::{Lexed, Spelling, Token, lex};
+use super::lex::{Lexer, Spelling, Token, lex, shown};
 use super::node::{Function, Node, Relation};
 use super::rules::Rules;
-use super::verdict::Reason;
+use super::verdict::{Reason, unreadable};
 
 /// One way to read an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,13 +25,19 @@ pub(super) struct Reading {
     pub(super) node: Node,
     /// The rules on which it rests.
     pub(super) rules: Rules,
-    /// Whether a comma could also have been read the other way.
+    /// True if a comma could also have been read the other way.
     pub(super) two_ways: bool,
 }
 
-/// Reads an answer.
+impl Reading {
+    /// A reading that rests on no rule.
+    pub(super) fn plain(node: Node) -> Reading {
+        Reading { node, rules: Rules::NONE, two_ways: false }
+    }
+}
+
 pub(super) fn parse(text: &str, spelling: Spelling, budget: &mut Budget) -> Result<Reading, Reason> {
-    let Lexed { tokens, two_ways, used } = lex(text, spelling)?;
+    let Lexer { tokens, two_ways, used, .. } = lex(text, spelling)?;
     budget.spend(tokens.len() as u64)?;
     let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, wide: spelling.wide, budget };
     let node = parser.list()?;
@@ -44,30 +51,25 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: u32,
-    /// Open `|`, the next of which closes.
+    /// Open `|`; the next one closes.
     bars: u32,
-    /// Whether the lenient rules read.
+    /// True for the lenient rules.
     wide: bool,
     budget: &'a mut Budget,
-}
-
-fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {
-    Err(Reason::Unreadable(what.into()))
 }
 
 /// A token in a message.
 fn spelled(token: &Token) -> String {
     match token {
-        Token::Number { digits, .. } => format!("the number {}", digits.chars().take(20).collect::<String>()),
-        Token::Symbol(name) => format!("`{}`", name.chars().take(20).collect::<String>()),
-        Token::Text(text) => format!("`{}`", text.chars().take(20).collect::<String>()),
+        Token::Number { digits, .. } => format!("the number {}", shown(digits)),
+        Token::Symbol(text) | Token::Text(text) => format!("`{}`", shown(text)),
         Token::Open(c) | Token::Close(c) => format!("a bracket `{c}`"),
         Token::Relation(_) => "a relation sign".into(),
         other => format!("{other:?}").to_lowercase(),
     }
 }
 
-/// Whether the items are inequalities, memberships and the like, and not values.
+/// True if the items are inequalities, memberships and the like, and not values.
 fn conditions(items: &[Node]) -> bool {
     items.iter().all(|item| match item {
         Node::Chain(_, rest, _) => rest.iter().all(|(r, _)| !matches!(r, Relation::Equal | Relation::About)),
@@ -88,6 +90,10 @@ impl Parser<'_> {
         let found = self.peek() == Some(token);
         self.at += usize::from(found);
         found
+    }
+
+    fn close(&mut self, token: &Token, unclosed: &str) -> Result<(), Reason> {
+        if self.take(token) { Ok(()) } else { unreadable(unclosed) }
     }
 
     /// Runs a part one level deeper.
@@ -112,15 +118,15 @@ impl Parser<'_> {
             0 => unreadable("nothing where a value should be"),
             1 => Ok(items.remove(0)),
             _ if and_only && conditions(&items) => Ok(Node::All(items)),
-            _ => Ok(Node::List(dots::expanded(items))),
+            _ => Ok(Node::List(expanded(items))),
         }
     }
 
     fn items(&mut self) -> Result<Vec<Node>, Reason> {
-        self.joined_items().map(|(items, _)| dots::expanded(items))
+        self.joined_items().map(|(items, _)| expanded(items))
     }
 
-    /// The items, and whether each is joined to the next by "and".
+    /// The items, and true if each is joined to the next by "and".
     fn joined_items(&mut self) -> Result<(Vec<Node>, bool), Reason> {
         let (mut items, mut and_only) = (Vec::new(), true);
         loop {
@@ -157,7 +163,9 @@ impl Parser<'_> {
 
     /// `a`, `a = b`, `a < b <= c`.
     fn relation(&mut self) -> Result<Node, Reason> {
-        self.leading_relation();
+        // `= 5` says 5, `\approx 5` too.
+        let leading = matches!(self.peek(), Some(Token::Relation(Relation::Equal | Relation::About)));
+        self.at += usize::from(self.wide && leading);
         let start = self.at;
         let first = self.ratio()?;
         let mut label = self.is_label(start, self.at);
@@ -168,22 +176,12 @@ impl Parser<'_> {
             rest.push((Relation::Equal, self.ratio()?));
             label = true;
         }
-        while let Some(Token::Relation(relation)) = self.peek() {
-            let relation = *relation;
+        while let Some(&Token::Relation(relation)) = self.peek() {
             self.at += 1;
             rest.push((relation, self.ratio()?));
         }
         let node = if rest.is_empty() { first } else { Node::Chain(Box::new(first), rest, label) };
         self.modulus(node)
-    }
-
-    /// `= 5` says 5, `\approx 5` too.
-    fn leading_relation(&mut self) {
-        if self.wide
-            && let Some(Token::Relation(Relation::Equal | Relation::About)) = self.peek()
-        {
-            self.at += 1;
-        }
     }
 
     /// `3 \pmod 7`, `x \equiv 3 (mod 7)`.
@@ -194,8 +192,8 @@ impl Parser<'_> {
         }
         self.at += bracket + 1;
         let modulus = self.nested(Self::sum)?;
-        if bracket == 1 && !self.take(&Token::Close(')')) {
-            return unreadable("a bracket that is not closed");
+        if bracket == 1 {
+            self.close(&Token::Close(')'), "a bracket that is not closed")?;
         }
         let boxed = |node: Node| Node::Modular(Box::new(node), Box::new(modulus));
         Ok(match node {
@@ -227,7 +225,7 @@ impl Parser<'_> {
         Ok(Node::Ratio(parts))
     }
 
-    /// Whether these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
+    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
     fn is_label(&self, start: usize, end: usize) -> bool {
         let tokens = &self.tokens[start..end];
         let name =
@@ -240,25 +238,24 @@ impl Parser<'_> {
                     Token::Number { .. } | Token::BraceOpen | Token::BraceClose | Token::Underscore
                 )
         };
+        let arguments = |tokens: &[Token]| match tokens {
+            [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
+            _ => false,
+        };
         let [first, rest @ ..] = tokens else { return false };
-        if let (Token::Open('('), [middle @ .., Token::Close(')')]) = (first, rest) {
-            return middle.iter().all(inside) && middle.iter().any(name);
+        if *first == Token::Open('(') {
+            return arguments(tokens) && rest.iter().any(name);
         }
         if !name(first) && !matches!(first, Token::Function(Function::Max | Function::Min)) {
             return false;
         }
         match rest {
             [] => true,
-            [Token::Prime, more @ ..] if more.len() != 1 => {
-                more.is_empty()
-                    || matches!(more, [Token::Open('('), middle @ .., Token::Close(')')] if middle.iter().all(inside))
-            }
-            [Token::Prime, Token::Prime] => true,
+            [Token::Prime, more @ ..] => more.is_empty() || more == [Token::Prime] || arguments(more),
             [Token::Underscore, index @ ..] => {
                 let braced = matches!(index, [Token::BraceOpen, .., Token::BraceClose]);
                 braced && !index[1..index.len() - 1].contains(&Token::BraceClose) || index.len() == 1
             }
-            [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
             // `f^{-1}(x)`
             [
                 Token::Caret,
@@ -266,11 +263,9 @@ impl Parser<'_> {
                 Token::Minus,
                 Token::Number { .. },
                 Token::BraceClose,
-                Token::Open('('),
-                middle @ ..,
-                Token::Close(')'),
-            ] => middle.iter().all(inside),
-            _ => false,
+                more @ ..,
+            ] => arguments(more),
+            _ => arguments(rest),
         }
     }
 
@@ -283,17 +278,16 @@ impl Parser<'_> {
         loop {
             if self.take(&Token::Union) {
                 parts.push(self.nested(Self::sum)?);
-            } else if self.take(&Token::Intersection) {
-                let right = self.nested(Self::sum)?;
-                let left = joined(&mut parts);
-                parts.push(Node::All(vec![left, right]));
-            } else if self.take(&Token::Without) {
-                let right = self.nested(Self::sum)?;
-                let left = joined(&mut parts);
-                parts.push(Node::Without(Box::new(left), Box::new(right)));
-            } else {
-                return Ok(joined(&mut parts));
+                continue;
             }
+            let left = joined(&mut parts);
+            parts.push(if self.take(&Token::Intersection) {
+                Node::All(vec![left, self.nested(Self::sum)?])
+            } else if self.take(&Token::Without) {
+                Node::Without(Box::new(left), Box::new(self.nested(Self::sum)?))
+            } else {
+                return Ok(left);
+            });
         }
     }
 }

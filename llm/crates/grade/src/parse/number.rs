@@ -5,7 +5,7 @@ use num_rational::BigRational;
 use num_traits::{One, Pow, Signed};
 
 use super::{Parser, unreadable};
-use crate::lex::Token;
+use crate::lex::{Token, shown};
 use crate::node::{Node, Number};
 use crate::verdict::Reason;
 
@@ -24,10 +24,7 @@ impl Parser<'_> {
         }
         match BigInt::parse_bytes(digits.as_bytes(), base) {
             Some(value) => Ok(Node::Numeral(value, base)),
-            None => unreadable(format!(
-                "{} has a digit that base {base} does not know",
-                &digits[..digits.len().min(20)]
-            )),
+            None => unreadable(format!("{} has a digit that base {base} does not know", shown(digits))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers, symbols and what stands by itself.
+//! Numbers, symbols and other values that stand alone.
 
 use super::number::number;
 use super::{Parser, spelled, unreadable};
@@ -64,18 +64,16 @@ impl Parser<'_> {
         let start = self.at;
         if self.take(&Token::Caret) {
             let braced = self.take(&Token::BraceOpen);
-            let sign = self.peek().cloned();
+            let half = match self.peek() {
+                Some(Token::Plus) => Some((Node::integer(0), Node::Infinity)),
+                Some(Token::Minus) => Some((Node::minus_infinity(), Node::integer(0))),
+                _ => None,
+            };
             self.at += 1;
-            let closed = !braced || self.take(&Token::BraceClose);
-            match sign {
-                Some(Token::Plus) if closed => {
-                    return Node::interval(Node::integer(0), Node::Infinity, (false, false));
-                }
-                Some(Token::Minus) if closed => {
-                    return Node::interval(Node::minus_infinity(), Node::integer(0), (false, false));
-                }
-                _ => self.at = start,
+            if let Some((low, high)) = half.filter(|_| !braced || self.take(&Token::BraceClose)) {
+                return Node::interval(low, high, (false, false));
             }
+            self.at = start;
         }
         Node::interval(Node::minus_infinity(), Node::Infinity, (false, false))
     }
@@ -84,9 +82,7 @@ impl Parser<'_> {
         self.bars += 1;
         let inside = self.nested(Self::sum)?;
         self.bars -= 1;
-        if !self.take(&Token::Bar) {
-            return unreadable("a bar that is not closed");
-        }
+        self.close(&Token::Bar, "a bar that is not closed")?;
         Ok(Node::Call(Function::Abs, vec![inside]))
     }
 
@@ -182,16 +178,14 @@ impl Parser<'_> {
         let mut order = Node::integer(2);
         if self.take(&Token::Open('[')) {
             order = self.nested(Self::sum)?;
-            if !self.take(&Token::Close(']')) {
-                return unreadable("the order of a root that is not closed");
-            }
+            self.close(&Token::Close(']'), "the order of a root that is not closed")?;
         }
         let inside = self.argument_whole()?;
         Ok(Node::Call(Function::Root, vec![inside, order]))
     }
 }
 
-/// A whole number here, in braces or not, and how many tokens it takes.
+/// A whole number here, in braces or not, and the tokens that it takes.
 fn braced_number(tokens: &[Token]) -> (Option<Token>, usize) {
     match tokens {
         [number @ Token::Number { .. }, ..] => (Some(number.clone()), 1),

@@ -1,32 +1,18 @@
-//! What each construction reads as: the same as another spelling, a tree written out, or nothing.
+//! The tree of each construction: that of another spelling, one written out, or none.
 
 use super::*;
 use crate::node::Sign;
-use crate::rules::Rules;
+use crate::tests::{budget, read as strict};
 
-const STRICT: Spelling = Spelling { thousands: true, comma: false, wide: false };
+const STRICT: Spelling = Spelling::STRICT;
+const WIDE: Spelling = Spelling::WIDE;
 
 fn read(text: &str, spelling: Spelling) -> Result<Node, Reason> {
-    parse(text, spelling, &mut Budget::new(Rules::LENIENT)).map(|reading| reading.node)
-}
-
-fn strict(text: &str) -> Node {
-    read(text, STRICT).unwrap_or_else(|e| panic!("{text}: {e}"))
+    parse(text, spelling, &mut budget()).map(|reading| reading.node)
 }
 
 fn wide(text: &str) -> Node {
-    read(text, Spelling { wide: true, ..STRICT }).unwrap_or_else(|e| panic!("{text}: {e}"))
-}
-
-fn refused(text: &str, why: &str) {
-    let found = read(text, STRICT).expect_err(text).to_string();
-    assert!(found.contains(why), "{text}: {found}");
-}
-
-fn same(pairs: &[(&str, &str)]) {
-    for (one, other) in pairs {
-        assert_eq!(strict(one), strict(other), "{one} and {other}");
-    }
+    read(text, WIDE).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 fn n(value: i64) -> Node {
@@ -39,7 +25,7 @@ fn unit(value: Node, name: &str) -> Node {
 
 #[test]
 fn two_spellings_of_one_tree() {
-    same(&[
+    for (one, other) in [
         ("2|x|", "2 \\cdot |x|"),
         ("|x||y|", "|x| \\cdot |y|"),
         ("(2)\\frac12", "2 \\cdot \\frac12"),
@@ -77,20 +63,19 @@ fn two_spellings_of_one_tree() {
         ("\\begin{aligned}x+1&=3\\\\x&=2\\end{aligned}", "x=2"),
         ("\\begin{aligned}y+1&=3\\\\x&=2\\end{aligned}", "y+1=3,x=2"),
         ("\\begin{aligned}x&=1\\\\x&=2\\end{aligned}", "x=1,x=2"),
-    ]);
+    ] {
+        assert_eq!(strict(one), strict(other), "{one} and {other}");
+    }
 }
 
 #[test]
 fn trees_written_out() {
     let x = || Node::Symbol("x".into());
-    let sum = |terms: Vec<(Sign, Node)>| Node::Sum(terms);
+    let plus = |a: Node, b: Node| Node::Sum(vec![(Sign::Plus, a), (Sign::Plus, b)]);
     assert_eq!(strict("0 and 4"), Node::List(vec![n(0), n(4)]));
-    assert_eq!(strict("2 + 3\\text{ cm}"), unit(sum(vec![(Sign::Plus, n(2)), (Sign::Plus, n(3))]), "cm"));
-    assert_eq!(strict("-x\\text{ cm}"), sum(vec![(Sign::Minus, unit(x(), "cm"))]));
-    assert_eq!(
-        strict("1\\text{ cm}+2\\text{ cm}"),
-        sum(vec![(Sign::Plus, unit(n(1), "cm")), (Sign::Plus, unit(n(2), "cm"))])
-    );
+    assert_eq!(strict("2 + 3\\text{ cm}"), unit(plus(n(2), n(3)), "cm"));
+    assert_eq!(strict("-x\\text{ cm}"), Node::Sum(vec![(Sign::Minus, unit(x(), "cm"))]));
+    assert_eq!(strict("1\\text{ cm}+2\\text{ cm}"), plus(unit(n(1), "cm"), unit(n(2), "cm")));
     assert_eq!(strict("5''"), unit(n(5), "''"));
     assert_eq!(strict("5'"), unit(n(5), "'"));
     assert_eq!(strict("(5\\text{ cm})'"), unit(n(5), "cm"));
@@ -102,7 +87,7 @@ fn trees_written_out() {
     assert_eq!(strict("\\bar{5}"), n(5));
     let minutes = |value: i64, parts: i64| Node::Product(vec![(false, n(value)), (true, n(parts))]);
     let degrees = |parts: Vec<Node>| {
-        Node::Degrees(Box::new(sum(parts.into_iter().map(|part| (Sign::Plus, part)).collect())))
+        Node::Degrees(Box::new(Node::Sum(parts.into_iter().map(|part| (Sign::Plus, part)).collect())))
     };
     assert_eq!(strict("90^\\circ 30'"), degrees(vec![n(90), minutes(30, 60)]));
     assert_eq!(strict("90^\\circ 30''"), degrees(vec![n(90), minutes(30, 3600)]));
@@ -146,7 +131,8 @@ fn what_cannot_be_read_is_named() {
         ("3\\text{ hours }20\\text{ minutes}", "the number 20 is not expected there"),
         ("10^{}", "empty braces"),
     ] {
-        refused(text, why);
+        let found = read(text, STRICT).expect_err(text).to_string();
+        assert!(found.contains(why), "{text}: {found}");
     }
 }
 
@@ -156,16 +142,12 @@ fn the_lenient_rules_read_endings_and_units_in_words() {
     assert_eq!(wide("21^{\\text{st}}"), ordinal(21));
     assert_eq!(wide("x+21^{\\text{st}}"), Node::Unit(Box::new(strict("x+21")), None));
     assert_eq!(wide("3^{rd}"), ordinal(3));
-    for (text, spelling) in [
-        ("21^{\\text{st}}", STRICT),
-        ("3^{rd}", STRICT),
-        ("5^{\\text{ab}}", Spelling { wide: true, ..STRICT }),
-    ] {
+    for (text, spelling) in [("21^{\\text{st}}", STRICT), ("3^{rd}", STRICT), ("5^{\\text{ab}}", WIDE)] {
         assert!(matches!(read(text, spelling), Ok(Node::Power(..))), "{text}");
     }
     assert_eq!(wide("x+10^{}"), wide("x+10"));
     assert_eq!(wide("{2^{n}}"), wide("2^n"));
-    assert!(read("2^}", Spelling { wide: true, ..STRICT }).is_err());
+    assert!(read("2^}", WIDE).is_err());
 
     assert_eq!(wide("5\\text{ cm and m}"), unit(n(5), "cm m"));
     assert_eq!(strict("5\\text{ cm and m}"), Node::Unit(Box::new(n(5)), None));
@@ -173,23 +155,19 @@ fn the_lenient_rules_read_endings_and_units_in_words() {
     let time = wide("3 hours 20 minutes");
     assert!(matches!(&time, Node::Unit(sum, Some(_)) if matches!(**sum, Node::Sum(_))), "{time:?}");
     assert_eq!(wide("3 hours and 20 minutes"), time);
-    assert!(read("3 hours 4 hours", Spelling { wide: true, ..STRICT }).is_err());
+    assert!(read("3 hours 4 hours", WIDE).is_err());
 }
 
 #[test]
 fn numbers_have_a_value_places_and_a_largest_size() {
-    assert_eq!(
-        number::mixed(&(-2).into(), 1, 2),
-        Node::exact(num_rational::BigRational::new((-5).into(), 2.into()))
-    );
+    let half = num_rational::BigRational::new((-5).into(), 2.into());
+    assert_eq!(number::mixed(&(-2).into(), 1, 2), Node::exact(half));
     let places = |text: &str| match strict(text) {
         Node::Number(number) => number.places,
         other => panic!("{other:?}"),
     };
-    assert_eq!(
-        (places("1.5"), places("1.5e2"), places("1.5e-2"), places("0.\\overline{3}")),
-        (Some(1), Some(-1), Some(3), None)
-    );
+    let found = ["1.5", "1.5e2", "1.5e-2", "0.\\overline{3}"].map(places);
+    assert_eq!(found, [Some(1), Some(-1), Some(3), None]);
     let long = |digits: usize| read(&"1".repeat(digits), STRICT);
     let power = |exponent: u32| read(&format!("1e{exponent}"), STRICT);
     let octal = |digits: usize| read(&format!("{}_8", "1".repeat(digits)), STRICT);
@@ -216,8 +194,7 @@ fn depth_is_counted_and_length_is_not() {
         |open: &str, close: &str| (1..200).take_while(|times| tower(open, close, *times).is_ok()).count();
     // Each is four levels: a relation, a sum, a factor and its brackets.
     let most = DEPTH as usize / 4 - 1;
-    assert_eq!(
-        [("\\sqrt{", "}"), ("\\frac{", "}{2}"), ("(", ")")].map(|(open, close)| highest(open, close)),
-        [most; 3]
-    );
+    for (open, close) in [("\\sqrt{", "}"), ("\\frac{", "}{2}"), ("(", ")")] {
+        assert_eq!(highest(open, close), most, "{open}");
+    }
 }

@@ -14,9 +14,9 @@ use crate::verdict::Reason;
 struct Name {
     text: String,
     unknown: bool,
-    /// Whether the next part stands under a fraction bar.
+    /// True if the next part stands under a fraction bar.
     divided: bool,
-    /// Whether the lenient rules read, for which `per` is a fraction bar.
+    /// True for the lenient rules, which read `per` as a fraction bar.
     wide: bool,
     /// `square` or `cubic` before the unit that it belongs to.
     power: Option<u8>,
@@ -35,12 +35,8 @@ impl Name {
     fn words(&mut self, text: &str) {
         let text = text.replace("p.m", "pm").replace("a.m", "am");
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '/').filter(|w| !w.is_empty()) {
-            let mut parts = word.split('/');
-            if let Some(first) = parts.next().filter(|p| !p.is_empty()) {
-                self.word(&first.to_lowercase());
-            }
-            for part in parts {
-                self.divided = true;
+            for (i, part) in word.split('/').enumerate() {
+                self.divided |= i > 0;
                 if !part.is_empty() {
                     self.word(&part.to_lowercase());
                 }
@@ -73,7 +69,7 @@ impl Parser<'_> {
             self.at += and;
             if let Ok(Node::Unit(more, Some(small))) = self.nested(Self::product)
                 && let (Some(large), Some(small)) = (units::measure(&name), units::measure(&small))
-                && large.same_dimension(&small)
+                && large.dimension == small.dimension
                 && small.factor < large.factor
             {
                 let ratio = Node::exact(small.factor / large.factor);
@@ -86,7 +82,7 @@ impl Parser<'_> {
         Ok(Node::Unit(Box::new(value), Some(name)))
     }
 
-    /// The unit at this place, in canonical spelling; words that are no unit say nothing.
+    /// Reads a unit into its canonical spelling. `None` for words that are no unit.
     pub(super) fn unit(&mut self) -> Result<Option<String>, Reason> {
         let mut name = Name { wide: self.wide, ..Name::default() };
         loop {

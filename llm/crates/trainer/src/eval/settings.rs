@@ -86,7 +86,6 @@ impl Settings {
     /// Keys and values, as they stand in `eval.toml`.
     pub fn entries(&self) -> Vec<(&'static str, toml::Value)> {
         let whole = |n: usize| toml::Value::Integer(i64::try_from(n).unwrap_or(i64::MAX));
-        let extract = self.extract.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
         let Truncation { top_k, top_p } = self.truncation;
         vec![
             ("model", self.model.as_str().into()),
@@ -95,7 +94,7 @@ impl Settings {
             ("system", self.system.as_deref().unwrap_or(OWN).into()),
             ("shots", self.shots.as_ref().map_or(NO_SHOTS.to_owned(), Shots::fingerprint).into()),
             ("template_from", self.template_from.as_str().into()),
-            ("extract", extract.into()),
+            ("extract", self.extract.name().into()),
             ("rules", self.rules.spelled().into()),
             ("samples", whole(self.samples)),
             ("temperature", self.temperature.into()),

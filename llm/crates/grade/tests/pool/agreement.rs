@@ -1,27 +1,15 @@
-//! This grader and Math-Verify side by side: labelled cases, what Math-Verify 0.9.0 said of them once, and the tables made of both.
+//! This grader and Math-Verify 0.9.0 side by side: labelled cases, the recorded verdicts on them, and the tables made of both.
 //!
-//! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test agreement` writes the tables anew.
-#![allow(clippy::unwrap_used)] // a test that cannot read its data should stop there
+//! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_grade::{Grader, Rules, Verdict};
-use serde_json::Value;
+use serde::Deserialize;
 
-#[derive(Clone, Debug, PartialEq)]
-struct Case {
-    class: String,
-    gold: String,
-    answer: String,
-    equal: Option<bool>,
-    why: String,
-}
-
-fn here(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pool").join(name)
-}
+use crate::data::{Case, benchmarks, golds, here, lines, text};
 
 /// The reference of a line of `cases/*.txt`, and its answers with their labels.
 fn labelled(line: &str) -> (String, Vec<(Option<bool>, String)>) {
@@ -41,6 +29,11 @@ fn labelled(line: &str) -> (String, Vec<(Option<bool>, String)>) {
     (gold.to_owned(), answers)
 }
 
+fn case(class: &str, why: &str, gold: &str, answer: &str, equal: Option<bool>) -> Case {
+    let [class, why, gold, answer] = [class, why, gold, answer].map(str::to_owned);
+    Case { class, gold, answer, equal, why, source: String::new() }
+}
+
 /// The cases of `cases/*.txt`, as `cases.py` reads them.
 fn written() -> Vec<Case> {
     let mut files: Vec<PathBuf> =
@@ -49,13 +42,10 @@ fn written() -> Vec<Case> {
     let mut out = Vec::new();
     for file in files {
         let (mut class, mut why, mut pairs, mut layout) = (String::new(), String::new(), Vec::new(), false);
-        for line in std::fs::read_to_string(&file).unwrap().lines().filter(|l| !l.trim().is_empty()) {
-            let header =
-                line.strip_prefix("### ").map(|h| (true, h)).or(line.strip_prefix("## ").map(|h| (false, h)));
-            if let Some((is_layout, (name, reason))) =
-                header.and_then(|(l, h)| h.split_once(": ").map(|h| (l, h)))
-            {
-                (layout, class, why) = (is_layout, name.to_owned(), reason.to_owned());
+        for line in text(&file).lines().filter(|l| !l.trim().is_empty()) {
+            let header = line.strip_prefix("### ").or(line.strip_prefix("## "));
+            if let Some((name, reason)) = header.and_then(|header| header.split_once(": ")) {
+                (layout, class, why) = (line.starts_with("###"), name.to_owned(), reason.to_owned());
                 pairs.clear();
                 continue;
             }
@@ -63,13 +53,7 @@ fn written() -> Vec<Case> {
                 pairs.push(labelled(pair));
                 continue;
             }
-            let case = |gold: &str, answer: &str, equal| Case {
-                class: class.clone(),
-                gold: gold.to_owned(),
-                answer: answer.to_owned(),
-                equal,
-                why: why.clone(),
-            };
+            let case = |gold: &str, answer: &str, equal| case(&class, &why, gold, answer, equal);
             if layout {
                 for (gold, answers) in &pairs {
                     let answer = line.replace('⏎', "\n").replace('@', gold);
@@ -86,45 +70,11 @@ fn written() -> Vec<Case> {
     out
 }
 
-fn lines(name: &str) -> Vec<Case> {
-    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or("").to_owned();
-    let case = |line: &str| {
-        let value: Value = serde_json::from_str(line).unwrap();
-        Case {
-            class: text(&value, "class"),
-            gold: text(&value, "gold"),
-            answer: text(&value, "answer"),
-            equal: value["equal"].as_bool(),
-            why: text(&value, "why"),
-        }
-    };
-    std::fs::read_to_string(here(name)).unwrap().lines().map(case).collect()
-}
-
-/// Every reference of five benchmarks in the forms of `forms.txt`; nothing, with the reason printed, where the data is absent.
+/// Every reference of five benchmarks in the forms of `forms.txt`. `None` without the benchmarks.
 fn references() -> Option<Vec<Case>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
-    let beside = [2, 3, 4, 5].map(|up| root.join("../".repeat(up)).join("shared/data"));
-    let Some(folder) = named.into_iter().chain(beside).map(|p| p.join("benchmarks")).find(|p| p.is_dir())
-    else {
-        println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
-        return None;
-    };
-    let mut golds = BTreeSet::new();
-    for name in ["aime24", "amc", "math500", "minerva", "olympiad"] {
-        for line in std::fs::read_to_string(folder.join(name).with_extension("jsonl")).unwrap().lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
-            for answer in row["answers"].as_array().unwrap() {
-                golds.insert(
-                    answer.as_str().map_or_else(|| answer.to_string(), str::to_owned).trim().to_owned(),
-                );
-            }
-        }
-    }
-    let forms = std::fs::read_to_string(here("forms.txt")).unwrap();
+    let forms = text(&here("forms.txt"));
     let mut out = Vec::new();
-    for gold in golds {
+    for gold in golds(&benchmarks()?) {
         let bare = gold.strip_prefix('$').and_then(|g| g.strip_suffix('$')).unwrap_or(&gold);
         if bare.replace("\\$", "").contains('$') {
             continue;
@@ -132,40 +82,33 @@ fn references() -> Option<Vec<Case>> {
         let digit = bare.find(|c: char| c.is_ascii_digit());
         for (number, form) in forms.lines().enumerate() {
             let write = |text: &str| form.replace('⏎', "\n").replace('@', text);
-            let case = |class: String, answer: String, equal, why: &str| Case {
-                class,
-                gold: gold.clone(),
-                answer,
-                equal: Some(equal),
-                why: why.to_owned(),
-            };
-            out.push(case(format!("form {}", number + 1), write(bare), true, "the reference itself"));
+            let class = format!("form {}", number + 1);
+            out.push(case(&class, "the reference itself", &gold, &write(bare), Some(true)));
             if let Some(at) = digit.filter(|_| number < 2) {
                 let next = (bare.as_bytes()[at] - b'0' + 1) % 10;
-                let other = format!("{}{next}{}", &bare[..at], &bare[at + 1..]);
-                out.push(case("digit changed".into(), write(&other), false, "another number"));
+                let other = write(&format!("{}{next}{}", &bare[..at], &bare[at + 1..]));
+                out.push(case("digit changed", "another number", &gold, &other, Some(false)));
             }
         }
     }
     Some(out)
 }
 
-/// What Math-Verify said of a suite.
+/// The verdicts of Math-Verify on a suite.
+#[derive(Deserialize)]
 struct Peer {
-    verdicts: Vec<u8>,
-    milliseconds: Value,
+    /// A character for each case: 1 equal, 0 not, e an exception or a timeout.
+    verdicts: String,
+    milliseconds: BTreeMap<String, f64>,
 }
 
-fn peer(suite: &str) -> Peer {
-    let text = std::fs::read_to_string(here("peer").join(suite).with_extension("json")).unwrap();
-    let value: Value = serde_json::from_str(&text).unwrap();
-    Peer {
-        verdicts: value["verdicts"].as_str().unwrap().bytes().collect(),
-        milliseconds: value["milliseconds"].clone(),
+impl Peer {
+    fn verdict(&self, case: usize) -> u8 {
+        self.verdicts.as_bytes()[case]
     }
 }
 
-/// How often a grader agrees with the labels; `null` of ours agrees with a label that is not `true` as Math-Verify's `false` does.
+/// Counts of agreement with the labels; `null` of ours agrees with a label that is not `true` as Math-Verify's `false` does.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     agreed: usize,
@@ -203,46 +146,41 @@ fn graded(name: &'static str, cases: Vec<Case>) -> Suite {
     let pairs: Vec<(&str, &str)> = cases.iter().map(|c| (c.gold.as_str(), c.answer.as_str())).collect();
     let verdicts = Grader::free().grade_all(&pairs);
     let strict = Grader::default().grade_all(&pairs);
-    let peer = peer(name);
+    let peer: Peer = serde_json::from_str(&text(&here("peer").join(name).with_extension("json"))).unwrap();
     assert_eq!(peer.verdicts.len(), cases.len(), "peer/{name}.json is of another suite: run peer.py {name}");
     Suite { name, cases, verdicts, strict, peer }
 }
 
 fn suites() -> Vec<Suite> {
     let mut all = vec![
-        graded("pool", lines("pool.jsonl")),
+        graded("pool", lines(&here("pool.jsonl"))),
         graded("cases", written()),
-        graded("hendrycks", lines("hendrycks_math.jsonl")),
+        graded("hendrycks", lines(&here("hendrycks_math.jsonl"))),
     ];
     all.extend(references().map(|cases| graded("references", cases)));
     all
 }
 
+/// The class of every case; it stands before the others.
+const ALL: &str = "**all**";
+
+/// Our tally and that of Math-Verify by class.
 fn tallies(suite: &Suite) -> BTreeMap<&str, (Tally, Tally)> {
     let mut classes: BTreeMap<&str, (Tally, Tally)> = BTreeMap::new();
     for (i, case) in suite.cases.iter().enumerate() {
-        let (ours, theirs) = classes.entry(case.class.as_str()).or_default();
-        ours.add(suite.verdicts[i].is_equal(), case.equal);
-        theirs.add(suite.peer.verdicts[i] == b'1', case.equal);
+        for class in [ALL, &case.class] {
+            let (ours, theirs) = classes.entry(class).or_default();
+            ours.add(suite.verdicts[i].is_equal(), case.equal);
+            theirs.add(suite.peer.verdict(i) == b'1', case.equal);
+        }
     }
     classes
-}
-
-fn total(suite: &Suite) -> (Tally, Tally) {
-    tallies(suite).values().fold(Default::default(), |(a, b): (Tally, Tally), (x, y)| {
-        let sum = |a: Tally, x: &Tally| Tally {
-            agreed: a.agreed + x.agreed,
-            accepted: a.accepted + x.accepted,
-            rejected: a.rejected + x.rejected,
-        };
-        (sum(a, x), sum(b, y))
-    })
 }
 
 /// The table of a suite: a line for all of it and one for each class.
 fn table(suite: &Suite) -> String {
     let mut out = format!("## {}\n\n", suite.name);
-    let ms = |q: &str| suite.peer.milliseconds[q].as_f64().unwrap();
+    let ms = &suite.peer.milliseconds;
     let lenient = suite.verdicts.iter().filter(|v| !v.lenient_rules().is_empty()).count();
     let accepted =
         suite.strict.iter().zip(&suite.cases).filter(|(v, c)| v.is_equal() && c.equal != Some(true)).count();
@@ -250,14 +188,11 @@ fn table(suite: &Suite) -> String {
         out,
         "Math-Verify took {} ms a case in the mean, {} ms at the 99th percentile. {lenient} of our verdicts rest on a lenient rule; the strict\n\
          mode accepts {accepted} that the labels do not.\n",
-        ms("mean"),
-        ms("p99")
+        ms["mean"], ms["p99"]
     )
     .unwrap();
     out += "| class | cases | ours: agree | accepts wrongly | rejects wrongly | Math-Verify: agree | accepts wrongly | rejects wrongly |\n";
     out += "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
-    let (ours, theirs) = total(suite);
-    writeln!(out, "| **all** | {} | {} | {} |", ours.all(), ours.cells(), theirs.cells()).unwrap();
     for (class, (ours, theirs)) in tallies(suite) {
         writeln!(out, "| {class} | {} | {} | {} |", ours.all(), ours.cells(), theirs.cells()).unwrap();
     }
@@ -275,7 +210,7 @@ fn disputes(suite: &Suite) -> String {
         format!("## {}\n\n| class | gold | answer | label | ours | Math-Verify | why |\n", suite.name);
     out += "| --- | --- | --- | --- | --- | --- | --- |\n";
     for (i, case) in suite.cases.iter().enumerate() {
-        let (ours, theirs) = (&suite.verdicts[i], suite.peer.verdicts[i]);
+        let (ours, theirs) = (&suite.verdicts[i], suite.peer.verdict(i));
         if ours.is_equal() == (theirs == b'1') {
             continue;
         }
@@ -286,20 +221,13 @@ fn disputes(suite: &Suite) -> String {
             _ => "false",
         };
         let ours: String = ours.to_string().replace('|', "\\|").chars().take(90).collect();
-        writeln!(
-            out,
-            "| {} | {} | {} | {label} | {ours} | {said} | {} |",
-            case.class,
-            cell(&case.gold),
-            cell(&case.answer),
-            case.why
-        )
-        .unwrap();
+        let (class, gold, answer, why) = (&case.class, cell(&case.gold), cell(&case.answer), &case.why);
+        writeln!(out, "| {class} | {gold} | {answer} | {label} | {ours} | {said} | {why} |").unwrap();
     }
     out + "\n"
 }
 
-/// Compares a page between its heading and the end with what it should be, or writes it.
+/// Compares a page with the one found, or writes it.
 fn page(path: &Path, heading: &str, found: &str) {
     let text = format!("{heading}\n{}\n", found.trim_end());
     if std::env::var_os("GRADE_WRITE").is_some() {
@@ -319,7 +247,7 @@ fn other_convention(case: &Case) -> bool {
 const AGREEMENT: &str = "\
 # How often this grader and Math-Verify 0.9.0 agree with the labels
 
-Written by `tests/agreement.rs`; a test compares it with a fresh run. `pool` and `cases` are ours, each label with its reason; `hendrycks` is the test
+Written by `agreement.rs`; a test compares it with a fresh run. `pool` and `cases` are ours, each label with its reason; `hendrycks` is the test
 of `is_equiv` in the repository of MATH (hendrycks/math, MIT licence), whose labels on the order of lists are those of a comparison of texts;
 `references` are all references of five benchmarks in ten forms in which models write them, and with a digit changed. Ours is `--extract free` with
 the lenient rules. Math-Verify has no third verdict: a `null` of ours counts as its `false` does.
@@ -328,7 +256,7 @@ the lenient rules. Math-Verify has no third verdict: a `null` of ours counts as 
 const DISPUTES: &str = "\
 # Where this grader and Math-Verify 0.9.0 disagree
 
-Written by `llm/crates/grade/tests/agreement.rs` from labelled cases and from verdicts that `llm/crates/grade/tests/pool/peer.py` recorded. Both
+Written by `llm/crates/grade/tests/pool/agreement.rs` from labelled cases and from verdicts that `llm/crates/grade/tests/pool/peer.py` recorded. Both
 graders were given the same texts; ours looked for answers with `--extract free` and compared by the lenient rules. The label is that of the suite,
 the last column its reason. Long texts are cut.
 ";
@@ -337,14 +265,8 @@ the last column its reason. Long texts are cut.
 fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     let suites = suites();
     for suite in &suites {
-        let (ours, theirs) = total(suite);
-        println!(
-            "{}: {} cases, ours {}, Math-Verify {}",
-            suite.name,
-            ours.all(),
-            ours.cells(),
-            theirs.cells()
-        );
+        let (ours, theirs) = tallies(suite)[ALL];
+        println!("{}: ours {}, Math-Verify {}", suite.name, ours.cells(), theirs.cells());
         assert!(ours.accepted <= theirs.accepted, "{}", suite.name);
         let wrong: Vec<_> = suite
             .cases
@@ -357,25 +279,18 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     if suites.len() < 4 {
         return;
     }
-    page(
-        &here("agreement.md"),
-        AGREEMENT,
-        &suites.iter().map(|s| "\n".to_owned() + table(s).trim_end() + "\n").collect::<String>(),
-    );
-    let paper = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../paper/grader_disputes.md");
+    let section = |text: String| format!("\n{}\n", text.trim_end());
+    page(&here("agreement.md"), AGREEMENT, &suites.iter().map(|s| section(table(s))).collect::<String>());
     let three = suites.iter().filter(|s| s.name != "references");
-    page(
-        &paper,
-        DISPUTES,
-        &three.map(|s| "\n".to_owned() + disputes(s).trim_end() + "\n").collect::<String>(),
-    );
+    let paper = here("../../../../../paper/grader_disputes.md");
+    page(&paper, DISPUTES, &three.map(|s| section(disputes(s))).collect::<String>());
 }
 
 #[test]
 fn the_strict_mode_accepts_nothing_that_the_labels_refuse() {
     let strict = Grader::default();
     assert_eq!(strict.rules, Rules::STRICT);
-    for (name, cases) in [("pool", lines("pool.jsonl")), ("cases", written())] {
+    for (name, cases) in [("pool", lines(&here("pool.jsonl"))), ("cases", written())] {
         for case in cases.iter().filter(|case| case.equal != Some(true)) {
             let found = strict.grade_text(&case.gold, &case.answer);
             assert!(!found.is_equal(), "{name}: {case:?} found {found}");

@@ -1,30 +1,22 @@
 //! The grader: a pool of cases written by hand, the references of five benchmarks, and anything as input.
 //!
-//! The benchmarks are read from `../shared/data` beside the repository, or from where `GRPO_LAMBDA_DATA` says.
+//! The benchmarks are read from `../shared/data` beside the repository, or from the folder `GRPO_LAMBDA_DATA`.
 #![allow(clippy::unwrap_used)] // a test that cannot read its data should stop there
 
+mod agreement;
+mod data;
+mod metamorphic;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use cpu_time::ThreadTime;
+use data::{Case, benchmarks, golds, here, lines, text, written};
 use grpo_lambda_grade::{Answer, Extraction, Gold, Grader, Prediction, Reason, Rules, Verdict};
 use proptest::prelude::*;
 use rayon::prelude::*;
 use serde_json::Value;
-
-fn lines(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn here(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pool").join(name)
-}
-
-fn text<'a>(line: &'a Value, field: &str) -> &'a str {
-    line[field].as_str().unwrap()
-}
 
 fn verdict(gold: &str, answer: &str) -> Verdict {
     Gold::math(gold).unwrap().grade(&Prediction::extract(answer, Extraction::Auto))
@@ -32,23 +24,23 @@ fn verdict(gold: &str, answer: &str) -> Verdict {
 
 #[test]
 fn the_pool_is_graded_as_written_in_every_class() {
-    let pool = lines(&here("pool.jsonl"));
+    let pool: Vec<Case> = lines(&here("pool.jsonl"));
     assert!(pool.len() >= 400);
     let mut classes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();
     for case in &pool {
-        assert!(!text(case, "source").is_empty());
-        let found = verdict(text(case, "gold"), text(case, "answer"));
-        let right = found.equal == case["equal"].as_bool();
-        let (agreed, all) = classes.entry(text(case, "class")).or_default();
+        assert!(!case.source.is_empty());
+        let found = verdict(&case.gold, &case.answer);
+        let right = found.equal == case.equal;
+        let (agreed, all) = classes.entry(&case.class).or_default();
         (*agreed, *all) = (*agreed + usize::from(right), *all + 1);
         if !right {
-            wrong.push(format!("{case} found {found:?}"));
+            wrong.push(format!("{case:?} found {found:?}"));
         }
         // Swapping the two changes nothing.
-        if let Ok(gold) = Gold::math(text(case, "answer")) {
-            let turned = gold.grade(&Prediction::extract(text(case, "gold"), Extraction::Auto));
-            assert_eq!(turned.equal, found.equal, "turned round: {case}");
+        if let Ok(gold) = Gold::math(&case.answer) {
+            let turned = gold.grade(&Prediction::extract(&case.gold, Extraction::Auto));
+            assert_eq!(turned.equal, found.equal, "turned round: {case:?}");
         }
     }
     for (class, (agreed, all)) in &classes {
@@ -57,45 +49,15 @@ fn the_pool_is_graded_as_written_in_every_class() {
     assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), pool.len(), wrong.join("\n"));
 }
 
-/// The folder of benchmarks; says so when there is none.
-fn benchmarks() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
-    let beside = [2, 3, 4, 5].map(|up| root.join("../".repeat(up)).join("shared/data"));
-    let found = named.into_iter().chain(beside).map(|p| p.join("benchmarks")).find(|p| p.is_dir());
-    if found.is_none() {
-        println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
-    }
-    found
-}
-
 #[test]
 fn the_reference_solutions_of_math500_answer_their_problems() {
     let Some(folder) = benchmarks() else { return };
-    let solutions = lines(&folder.join("math500_reference_solutions.jsonl"));
+    let solutions: Vec<Value> = lines(&folder.join("math500_reference_solutions.jsonl"));
     assert_eq!(solutions.len(), 500);
     for line in &solutions {
-        let gold = match &line["answer"] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let found = Gold::math(&gold).unwrap().grade(&Prediction::of(text(line, "solution")));
-        assert!(found.is_equal(), "{gold}");
+        let (gold, solution) = (written(&line["answer"]), line["solution"].as_str().unwrap());
+        assert!(Gold::math(&gold).unwrap().grade(&Prediction::boxed(solution)).is_equal(), "{gold}");
     }
-}
-
-/// Every reference of the five benchmarks once, without blanks around.
-fn golds(folder: &Path) -> Vec<String> {
-    let mut golds = BTreeSet::new();
-    for name in ["aime24", "amc", "math500", "minerva", "olympiad"] {
-        for line in lines(&folder.join(name).with_extension("jsonl")) {
-            for answer in line["answers"].as_array().unwrap() {
-                let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-                golds.insert(text.trim().to_owned());
-            }
-        }
-    }
-    golds.into_iter().collect()
 }
 
 /// `golds_equal.txt` lists, one group a line, the spellings of the benchmarks that are graded equal. Each line was read and found
@@ -103,7 +65,7 @@ fn golds(folder: &Path) -> Vec<String> {
 #[test]
 fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
     let Some(folder) = benchmarks() else { return };
-    let golds = golds(&folder);
+    let golds = Vec::from_iter(golds(&folder));
     let read: Vec<Answer> = golds.iter().map(|g| Answer::read(g)).collect();
     let mut unreadable = BTreeSet::new();
     for i in 0..golds.len() {
@@ -119,8 +81,7 @@ fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
     let pairs: Vec<(usize, usize)> = (0..golds.len()).into_par_iter().flat_map_iter(equal).collect();
     let found: BTreeSet<String> = pairs.into_iter().map(|(i, j)| pair(i, j)).collect();
     println!("{} references, {} pairs of equal value, unreadable: {unreadable:?}", golds.len(), found.len());
-    let listed = std::fs::read_to_string(here("golds_equal.txt")).unwrap();
-    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+    let listed: BTreeSet<String> = text(&here("golds_equal.txt")).lines().map(str::to_owned).collect();
     let new: Vec<_> = found.difference(&listed).collect();
     let gone: Vec<_> = listed.difference(&found).collect();
     assert!(new.is_empty() && gone.is_empty(), "not in the list: {new:#?}\nno longer equal: {gone:#?}");
@@ -149,10 +110,10 @@ fn every_way_of_answering_is_found_and_only_where_it_was_asked_for() {
     assert_eq!(read(r"\boxed{1}\\boxed{2}", Any), found("2"));
     let many = format!(r"\boxed{{7}} {}", r"\boxed{ é".repeat(50_000));
     let start = ThreadTime::now();
-    assert_eq!(Prediction::of(&many).answer(), Some("7"));
+    assert_eq!(Prediction::boxed(&many).answer(), Some("7"));
     assert!(start.elapsed() < Duration::from_secs(1));
     let golds = Gold::any_of(["a", r"\frac12"]).unwrap();
-    assert!(golds.grade(&Prediction::of(r"\boxed{0.5}")).is_equal());
+    assert!(golds.grade(&Prediction::boxed(r"\boxed{0.5}")).is_equal());
     assert!(Gold::any_of([]).is_err() && Gold::math("  ").is_err());
 }
 
@@ -217,88 +178,23 @@ fn no_case_is_slow_however_large() {
     assert!(slowest.0 < Duration::from_secs(2), "{slowest:?}");
 }
 
+fn parts(row: &'static str) -> Vec<&'static str> {
+    row.split('·').collect()
+}
+
 /// Pieces of LaTeX, so that random strings of them reach beyond the lexer.
-const PIECES: [&str; 76] = [
-    "1",
-    "2",
-    "3",
-    "10",
-    "0",
-    "7.5",
-    "0.333333",
-    "x",
-    "y",
-    "n",
-    "e",
-    "i",
-    "\\pi",
-    "+",
-    "-",
-    "*",
-    "/",
-    "^",
-    "_",
-    "!",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    ",",
-    ";",
-    "=",
-    "<",
-    "\\le ",
-    ">",
-    "\\frac",
-    "\\frac{1}{2}",
-    "\\sqrt",
-    "\\sqrt[3]",
-    "\\sin ",
-    "\\ln ",
-    "\\log_",
-    "\\binom",
-    "|",
-    "\\pm ",
-    "\\cup ",
-    "\\infty ",
-    "\\{",
-    "\\}",
-    "\\text{",
-    "\\text{ cm}",
-    "^\\circ ",
-    "\\%",
-    "%",
-    "\\left(",
-    "\\right)",
-    "\\begin{pmatrix}",
-    "\\end{pmatrix}",
-    "&",
-    "\\\\",
-    "\\lfloor ",
-    "\\rfloor ",
-    " ",
-    "\\cdot ",
-    "\\in ",
-    "\\setminus ",
-    "\\overline{3}",
-    ".",
-    "1e5",
-    "'",
-    "f(x)=",
-    "x=",
-    "\\mathbb{R}",
-    "é",
-    "\u{221a}",
-    "\\boxed{",
-    "$",
-    "\\",
-    "gcd(",
-];
+static PIECES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    parts(
+        "1·2·3·10·0·7.5·0.333333·x·y·n·e·i·\\pi·+·-·*·/·^·_·!·(·)·[·]·{·}·,·;·=·<·\\le ·>·\\frac·\\frac{1}{2}·\
+     \\sqrt·\\sqrt[3]·\\sin ·\\ln ·\\log_·\\binom·|·\\pm ·\\cup ·\\infty ·\\{·\\}·\\text{·\\text{ cm}·\
+     ^\\circ ·\\%·%·\\left(·\\right)·\\begin{pmatrix}·\\end{pmatrix}·&·\\\\·\\lfloor ·\\rfloor · ·\\cdot ·\
+     \\in ·\\setminus ·\\overline{3}·.·1e5·'·f(x)=·x=·\\mathbb{R}·é·\u{221a}·\\boxed{·$·\\·gcd(",
+    )
+});
 
 fn latex() -> impl Strategy<Value = String> {
-    proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..24).prop_map(|parts| parts.concat())
+    proptest::collection::vec(proptest::sample::select(PIECES.clone()), 0..24)
+        .prop_map(|parts| parts.concat())
 }
 
 proptest! {
@@ -337,38 +233,18 @@ proptest! {
     }
 }
 
+static FORMS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    parts(
+        "@+@·@-@·@@·@/@·(@)·@^{@}·\\frac{@}{@}·\\sqrt{@}·\\sqrt[3]{@}·\\sin(@)·\\ln(@)·|@|·(@,@)·[@,@)·@,@·\
+     \\{@,@\\}·@=@·x=@·@<@·@\\pm @·\\left\\lfloor @\\right\\rfloor·\\begin{pmatrix}@\\\\@\\end{pmatrix}·\
+     (@,@)\\cup(@,@)·\\binom{@}{@}",
+    )
+});
+static ATOMS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| parts("1·2·7·0·x·y·n·\\pi·e·i·0.5·12!·10^9·3^\\circ·50\\%·\\infty"));
+
 /// Adds a well-formed expression of at most this depth.
 fn expression(next: &mut impl FnMut(usize) -> usize, depth: usize, out: &mut String) {
-    const FORMS: [&str; 24] = [
-        "@+@",
-        "@-@",
-        "@@",
-        "@/@",
-        "(@)",
-        "@^{@}",
-        "\\frac{@}{@}",
-        "\\sqrt{@}",
-        "\\sqrt[3]{@}",
-        "\\sin(@)",
-        "\\ln(@)",
-        "|@|",
-        "(@,@)",
-        "[@,@)",
-        "@,@",
-        "\\{@,@\\}",
-        "@=@",
-        "x=@",
-        "@<@",
-        "@\\pm @",
-        "\\left\\lfloor @\\right\\rfloor",
-        "\\begin{pmatrix}@\\\\@\\end{pmatrix}",
-        "(@,@)\\cup(@,@)",
-        "\\binom{@}{@}",
-    ];
-    const ATOMS: [&str; 16] = [
-        "1", "2", "7", "0", "x", "y", "n", "\\pi", "e", "i", "0.5", "12!", "10^9", "3^\\circ", "50\\%",
-        "\\infty",
-    ];
     if depth == 0 || next(4) == 0 {
         *out += ATOMS[next(ATOMS.len())];
         return;
@@ -396,7 +272,7 @@ fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut slowest = (Duration::ZERO, String::new());
     for round in 0..wanted / 2 {
-        let mut text = || {
+        let mut input = || {
             let mut text = String::new();
             if round % 2 == 0 {
                 expression(&mut next, 3, &mut text);
@@ -410,7 +286,7 @@ fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
             }
             text
         };
-        let (a, b) = (text(), text());
+        let (a, b) = (input(), input());
         let start = ThreadTime::now();
         let found = match round % 4 {
             // The strict rules, the lenient ones, and both texts in prose.
