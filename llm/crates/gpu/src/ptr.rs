@@ -222,6 +222,8 @@ pub enum Arg {
         to: ElementType,
         /// Whether the kernel may write it.
         writes: bool,
+        /// Elements there that the kernel may access, if the launch knows; 0 otherwise.
+        elements: usize,
     },
     /// A pointer to nothing: what may be absent is.
     Null,
@@ -233,9 +235,27 @@ pub enum Arg {
     F32(f32),
 }
 
+impl Arg {
+    /// The same argument; a pointer is to so many elements.
+    pub(crate) fn to_elements(mut self, n: usize) -> Self {
+        if let Arg::Pointer { elements, .. } = &mut self {
+            *elements = n;
+        }
+        self
+    }
+
+    /// Bytes of a pointer's elements; 0 for other arguments.
+    pub fn bytes(self) -> usize {
+        match self {
+            Arg::Pointer { to, elements, .. } => elements * to.bytes(),
+            _ => 0,
+        }
+    }
+}
+
 impl<T: Element, A: Access> From<Ptr<T, A>> for Arg {
     fn from(ptr: Ptr<T, A>) -> Self {
-        Arg::Pointer { address: ptr.address, to: ptr.stored, writes: A::WRITES }
+        Arg::Pointer { address: ptr.address, to: ptr.stored, writes: A::WRITES, elements: 0 }
     }
 }
 
@@ -283,7 +303,7 @@ mod tests {
     #[test]
     fn an_argument_says_what_it_points_at_and_what_is_absent_is_null() {
         let ptr = PtrMut::<Real>::new(512, Dtype::Bf16);
-        let arg = |writes| Arg::Pointer { address: 512, to: ElementType::Bf16, writes };
+        let arg = |writes| Arg::Pointer { address: 512, to: ElementType::Bf16, writes, elements: 0 };
         assert_eq!((Arg::from(ptr), Arg::from(Some(ptr.read()))), (arg(true), arg(false)));
         assert_eq!(Arg::from(None::<Ptr<Real>>), Arg::Null);
     }

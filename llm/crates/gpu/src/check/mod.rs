@@ -26,7 +26,7 @@ use std::sync::Arc;
 use grpo_lambda_decoder::device::Dtype;
 
 use super::device::Device;
-use super::kernels::NAMES;
+use super::kernels;
 
 pub use report::{COLUMNS, csv_rows, passed, table};
 
@@ -94,7 +94,7 @@ pub fn run(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<
     model::check(&mut checker);
 
     let (mut findings, lost) = (checker.findings, checker.lost);
-    for name in NAMES.into_iter().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
+    for name in kernels::names().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
         if !lost && findings.iter().all(|f| f.kernel != name) {
             findings.push(case::broken(name, dtype, "none", "no case checks it"));
         }

@@ -103,7 +103,7 @@ fn log_prob_backward(checker: &mut Checker, n: usize, vocabulary: usize, timed: 
         let (targets, slopes) = (c.below(n, vocabulary)?, c.random(n, 1.0)?);
         let lines = lines(&logits, vocabulary);
         let saved = lines.iter().flat_map(|line| [0.0, 0.0, line.max, line.log_sum]).collect();
-        let (saved, out) = (c.of(saved)?, c.blank(n * vocabulary)?);
+        let (saved, out) = (c.array(saved)?, c.blank(n * vocabulary)?);
         let kernel = LogProbBackward {
             logits: logits.ptr(),
             targets: targets.ptr(),
@@ -161,7 +161,7 @@ impl Rows {
             status: c.integers(rows.iter().map(|row| row.1 as usize))?,
             limits: c.integers(rows.iter().map(|row| row.2))?,
             next: c.blank(n)?,
-            uniforms: c.of(all)?,
+            uniforms: c.array(all)?,
             tokens: c.blank(n * MOST)?,
             logps: c.blank(n * MOST)?,
             entropies: c.blank(n * MOST)?,
@@ -267,9 +267,9 @@ fn cut_off(checker: &mut Checker) {
             // Each token is half as likely as the one before it; the last is all that is left beside the fourth.
             let (vocabulary, ends) = (6, [0, 1, 2, 4, 5]);
             let logits: Vec<f64> = (0..vocabulary).map(|i| -(i as f64) * 2.0f64.ln()).collect();
-            let logits = c.of(logits)?;
+            let logits = c.array(logits)?;
             let state = Rows::new(c, &[(2, Status::Active, MOST)], &[0.999], &ends)?;
-            let p = c.of(vec![top_p.unwrap_or(1.0)])?;
+            let p = c.array(vec![top_p.unwrap_or(1.0)])?;
             c.launch(Sample {
                 logits: logits.ptr(),
                 source: None,
@@ -307,7 +307,7 @@ fn states(checker: &mut Checker) {
             logits[row * vocabulary + if row == 4 { end } else { 9 }] = 20.0;
         }
         logits[6 * vocabulary + 3] = f64::NAN;
-        let logits = c.of(logits)?;
+        let logits = c.array(logits)?;
         // Ended by an end token, by its limit, at its limit, active, ends now, reaches its limit now, NaN.
         let rows = [
             (1, Ended, 9),

@@ -341,7 +341,7 @@ fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
                 part[0] = f64::NEG_INFINITY;
             }
         }
-        let (each, out) = (c.of::<f32>(numbers)?, c.blank(lines * dim)?);
+        let (each, out) = (c.array::<f32>(numbers)?, c.blank(lines * dim)?);
         let (lines, splits32, dim32) = (lines as u32, splits as u32, s.dim);
         let kernel =
             DecodeCombine { parts: each.ptr(), out: out.ptr_mut(), lines, splits: splits32, dim: dim32 };

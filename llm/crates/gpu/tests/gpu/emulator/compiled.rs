@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use grpo_lambda_gpu::kernels::{NAMES, source};
+use grpo_lambda_gpu::kernels::{names, source};
 use grpo_lambda_gpu::ptr::ElementType;
 use grpo_lambda_gpu::{Arg, Dtype};
 use libloading::Library;
@@ -52,7 +52,7 @@ pub(crate) struct Program {
 pub(crate) fn kernels(dtype: Dtype) -> &'static Program {
     static PROGRAMS: [OnceLock<Program>; 2] = [const { OnceLock::new() }; 2];
     PROGRAMS[usize::from(dtype == Dtype::Bf16)]
-        .get_or_init(|| Program::new(dtype.name(), source(dtype), NAMES.to_vec()))
+        .get_or_init(|| Program::new(dtype.name(), source(dtype), names().collect()))
 }
 
 impl Program {
@@ -167,7 +167,7 @@ type Launch = unsafe extern "C" fn(
 /// where that may be written; a null pointer is as good as any.
 fn kind_and_bits(arg: Arg) -> (u8, u64) {
     match arg {
-        Arg::Pointer { address, to, writes } => {
+        Arg::Pointer { address, to, writes, .. } => {
             let letter = match to {
                 ElementType::F32 => b's',
                 ElementType::Bf16 => b'h',

@@ -1,7 +1,7 @@
 //! The CPU emulator: a device without a GPU, on which the kernels' source is compiled by a C++ compiler and run thread by thread.
 //!
 //! It finds what a GPU would only sometimes show. Fresh memory is `0xFF` (NaN in both dtypes). Every allocation lies between guard
-//! bytes that are checked after every launch, and every address must lie in live memory. A kernel's arguments must have the types of
+//! bytes that are checked after every launch, and every pointer of a launch must be to live memory, as much as the launch declares. A kernel's arguments must have the types of
 //! its parameters, down to what a pointer points at and whether it may be written. A barrier that not all threads reach is an error,
 //! and the order in which threads run can be changed, so that a missing barrier changes bits.
 
@@ -110,9 +110,10 @@ impl Inner {
             Call::Launch { name, dtype, grid, block, args } => {
                 for (i, arg) in args.iter().enumerate() {
                     if let Arg::Pointer { address, .. } = arg
-                        && !self.memory.holds(*address, 0)
+                        && !self.memory.holds(*address, arg.bytes())
                     {
-                        return Err(failed(*name, format!("argument {i} points at no live memory")));
+                        let reason = format!("argument {i} points at {} bytes that are not live", arg.bytes());
+                        return Err(failed(*name, reason));
                     }
                 }
                 let program = self.program.as_ref().unwrap_or_else(|| compiled::kernels(*dtype));
