@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::check::{self, Extent, OTHERS};
-use grpo_lambda_gpu::kernels::NAMES;
+use grpo_lambda_gpu::kernels;
 use grpo_lambda_gpu::select::{CardSearch, find_card};
 
 use super::{Failure, print};
@@ -37,7 +37,7 @@ pub struct GpuCheckArgs {
 /// When there is no card, or a case fails.
 pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
     let only = args.only.as_deref();
-    let known = || NAMES.into_iter().chain(OTHERS);
+    let known = || kernels::names().chain(OTHERS);
     if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
         let names: Vec<&str> = known().collect();
         return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));

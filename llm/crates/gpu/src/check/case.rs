@@ -78,7 +78,8 @@ impl Checker {
         // After an illegal access a card refuses everything: what follows would be blamed on kernels that were not run.
         if failed.is_err() && self.kernels.device.synchronize().is_err() {
             self.lost = true;
-            let problem = "not run: since this case the device refuses every call; check another kernel alone";
+            let problem =
+                "not run: since this case the device refuses every call; check another kernel alone";
             self.findings.push(broken(kernel, self.kernels.dtype, "all that follows", problem));
         }
     }

@@ -112,7 +112,8 @@ impl Inner {
                     if let Arg::Pointer { address, .. } = arg
                         && !self.memory.holds(*address, arg.bytes())
                     {
-                        let reason = format!("argument {i} points at {} bytes that are not live", arg.bytes());
+                        let reason =
+                            format!("argument {i} points at {} bytes that are not live", arg.bytes());
                         return Err(failed(*name, reason));
                     }
                 }
