@@ -6,7 +6,7 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::check::{self, Extent, OTHERS};
 use grpo_lambda_gpu::kernels;
-use grpo_lambda_gpu::select::{CardSearch, find_card};
+use grpo_lambda_gpu::select::{NoCard, find_card};
 
 use super::{Failure, print};
 use crate::run::progress::say;
@@ -45,9 +45,9 @@ pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
     let extent = if args.quick { Extent::Small } else { Extent::Full };
     // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
     let device = match find_card(Dtype::Bf16, say) {
-        CardSearch::Card(device) => device,
-        CardSearch::Unusable(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
-        CardSearch::NotBuilt => {
+        Ok(device) => device,
+        Err(NoCard::Unusable(error)) => return Err(Failure::refused(format!("--device cuda: {error}"))),
+        Err(NoCard::NotBuilt) => {
             let right = "this llm-train was built without CUDA: build it with --features cuda";
             return Err(Failure::refused(format!("--device cuda: {right}")));
         }

@@ -38,6 +38,7 @@ use crate::run::model_directory;
 use crate::run::progress::say;
 use crate::run::{self, HeldCheckpoint};
 use crate::step::engine::GpuModel;
+use crate::train::choose_device;
 
 /// What a command prints its result as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -182,12 +183,7 @@ fn load(
         return Ok(Loaded { model, shape, tokens, numbers, card: None });
     }
     let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
-    let (chosen, told) =
-        select::choose(wanted, select::parse_dtype(dtype), |dtype| select::find_card(dtype, say))
-            .map_err(Failure::refused)?;
-    if let Some(line) = told {
-        say(&line);
-    }
+    let chosen = choose_device(wanted, select::parse_dtype(dtype)).map_err(Failure::refused)?;
     match chosen {
         ComputeDevice::Cpu => {
             let model = Box::new(load_model(directory)?);

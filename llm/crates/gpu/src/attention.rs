@@ -34,9 +34,6 @@ impl Attention<'_> {
     }
 
     /// Of queries, keys and values as the fused projection has them, rotated.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn forward(&self, qkv: Ptr<Real>) -> Result<Attended, DeviceError> {
         let width = (self.heads.query * self.heads.dim) as usize;
         let out = self.kernels.array(ACTIVATIONS, self.tokens * width)?;
@@ -53,9 +50,6 @@ impl Attention<'_> {
     }
 
     /// The gradient `dqkv` of `qkv` from that of the output.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn backward(
         &self,
         qkv: Ptr<Real>,

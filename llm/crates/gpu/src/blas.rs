@@ -10,51 +10,48 @@ use super::ptr::Access;
 
 /// Bytes of the workspace that a library multiplies with. It gets them once: a product that is captured cannot allocate, and a
 /// library that always has the same workspace always chooses the same way of summing.
-pub const WORKSPACE: usize = 64 << 20;
+pub(crate) const WORKSPACE: usize = 64 << 20;
 
 /// A matrix by columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operand {
+pub(crate) struct Operand {
     /// Address of its first element.
-    pub address: u64,
+    pub(crate) address: u64,
     /// How its elements are stored.
-    pub dtype: Dtype,
+    pub(crate) dtype: Dtype,
     /// Elements from one column to the next.
-    pub leading: i32,
+    pub(crate) leading: i32,
     /// Elements from one matrix of the batch to the next.
-    pub stride: i64,
+    pub(crate) stride: i64,
     /// Whether it is read transposed.
-    pub transposed: bool,
+    pub(crate) transposed: bool,
 }
 
 /// `result = alpha left right + beta result`, all by columns: `left` is `m x k`, `right` `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Product {
+pub(crate) struct Product {
     /// Rows of the result.
-    pub m: i32,
+    pub(crate) m: i32,
     /// Its columns.
-    pub n: i32,
+    pub(crate) n: i32,
     /// Terms of each sum.
-    pub k: i32,
+    pub(crate) k: i32,
     /// Left factor.
-    pub left: Operand,
+    pub(crate) left: Operand,
     /// Right factor.
-    pub right: Operand,
+    pub(crate) right: Operand,
     /// Result.
-    pub result: Operand,
+    pub(crate) result: Operand,
     /// How many products.
-    pub batch: i32,
+    pub(crate) batch: i32,
     /// Factor of the product.
-    pub alpha: f32,
+    pub(crate) alpha: f32,
     /// Factor of what is in the result.
-    pub beta: f32,
+    pub(crate) beta: f32,
 }
 
 /// The product by columns that computes `gemm`; `None` when there is nothing to compute.
-///
-/// # Errors
-/// One line, when `gemm` contradicts itself or is beyond what a library counts with.
-pub fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
+pub(crate) fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
     let Gemm { m, n, k, a, b, c, batch, alpha, beta } = *gemm;
     if m == 0 || n == 0 || batch == 0 {
         return Ok(None);

@@ -27,10 +27,11 @@ impl Buffer {
     }
 
     /// `bytes` of zeros.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    pub fn zeros(device: &Arc<dyn Device>, what: &'static str, bytes: usize) -> Result<Self, DeviceError> {
+    pub(crate) fn zeros(
+        device: &Arc<dyn Device>,
+        what: &'static str,
+        bytes: usize,
+    ) -> Result<Self, DeviceError> {
         let buffer = Self::new(device, what, bytes)?;
         buffer.clear()?;
         Ok(buffer)
@@ -52,10 +53,7 @@ impl Buffer {
     }
 
     /// Where byte `offset` of it is.
-    ///
-    /// # Panics
-    /// When it has fewer.
-    pub fn at(&self, offset: usize) -> u64 {
+    pub(crate) fn at(&self, offset: usize) -> u64 {
         assert!(offset <= self.bytes, "byte {offset} of {} bytes", self.bytes);
         self.address + offset as u64
     }
@@ -66,7 +64,7 @@ impl Buffer {
     }
 
     /// The device it is on.
-    pub fn device(&self) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 

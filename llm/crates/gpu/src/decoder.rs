@@ -18,6 +18,7 @@ use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows, TokenScores};
 use super::array::Array;
 use super::batch::{Batch, IndexLists, TokensById};
 use super::gradients::Gradients;
+use super::heads::RotaryTable;
 use super::kernels::{
     Embed, EmbedBackward, GatherRows, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, ScatterRows,
 };
@@ -27,7 +28,6 @@ use super::ledger::ACTIVATIONS;
 use super::lm_head::{HeadGradients, LmHead};
 use super::projection::Network;
 use super::ptr::Real;
-use super::rotary::RotaryTable;
 
 /// What a pass on a device refuses.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,7 @@ impl GpuDecoder {
     }
 
     /// The layout of its weights.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
@@ -122,7 +122,7 @@ impl GpuDecoder {
     }
 
     /// Its budget.
-    pub fn budget(&self) -> Budget {
+    pub(crate) fn budget(&self) -> Budget {
         self.budget
     }
 

@@ -9,8 +9,10 @@ use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-use super::device::{Arg, Device, DriverMemory, Gemm, Graph, HostWork};
+use super::device::{Device, DriverMemory, Graph, HostWork};
+use super::gemm::Gemm;
 use super::ledger::Ledger;
+use super::ptr::Arg;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -112,7 +114,7 @@ impl Sub for Work {
 
 impl Dry {
     /// One whose seconds are those at other rates.
-    pub fn at(ceilings: Ceilings) -> Self {
+    pub(crate) fn at(ceilings: Ceilings) -> Self {
         Dry { ceilings, ..Dry::default() }
     }
 

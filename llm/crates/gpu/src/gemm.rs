@@ -80,12 +80,12 @@ impl Gemm {
     }
 
     /// A multiply-add counts two.
-    pub fn operations(&self) -> f64 {
+    pub(crate) fn operations(&self) -> f64 {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
     }
 
     /// Bytes of the factors and of the result, each once; a result that is added to is also read.
-    pub fn bytes(&self) -> f64 {
+    pub(crate) fn bytes(&self) -> f64 {
         let of =
             |rows: usize, columns: usize, dtype: Dtype| rows as f64 * columns as f64 * dtype.bytes() as f64;
         let passes = if self.beta == 0.0 { 1.0 } else { 2.0 };

@@ -1,17 +1,50 @@
 //! From the projection of a layer to what its attention reads: queries, keys and values with their bias, the former two normed, where
 //! the layer norms them, and rotated. And back. All of it is token-major, as the fused projection is.
 
+use std::sync::Arc;
+
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::Config;
 
 use super::array::Array;
 use super::batch::Batch;
+use super::device::Device;
 use super::gradients::Gradients;
 use super::kernels::{HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape, Kernels, RotateHeads};
 use super::layout::Packed;
 use super::ledger::ACTIVATIONS;
 use super::ptr::{Ptr, PtrMut, Real};
 use super::weights::Weights;
+
+/// Cosine and sine of every angle, `[positions, dim / 2, 2]`.
+#[derive(Debug)]
+pub(super) struct RotaryTable {
+    positions: usize,
+    array: Array<f32>,
+}
+
+impl RotaryTable {
+    /// For positions `0..len` at least. Angles are computed in `f64` and rounded once.
+    pub(super) fn new(
+        device: &Arc<dyn Device>,
+        len: usize,
+        frequencies: &[f64],
+    ) -> Result<Self, DeviceError> {
+        let positions = len.next_power_of_two().max(256);
+        let angles = (0..positions).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f));
+        let rotations: Vec<f32> = angles.flat_map(|a| [a.cos() as f32, a.sin() as f32]).collect();
+        Ok(RotaryTable { positions, array: Array::of(device, "workspace", &rotations)? })
+    }
+
+    /// Positions that it has.
+    pub(super) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    pub(super) fn ptr(&self) -> Ptr<f32> {
+        self.array.ptr()
+    }
+}
 
 /// The model's heads, as kernels take them.
 pub(super) fn head_shape(config: &Config) -> HeadShape {

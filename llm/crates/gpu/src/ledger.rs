@@ -25,7 +25,7 @@ struct Counts {
 
 impl Ledger {
     /// Allocations are multiples of so many bytes.
-    pub const GRANULARITY: u64 = 256;
+    pub(crate) const GRANULARITY: u64 = 256;
 
     /// An allocation of this size, as it counts.
     pub fn rounded(bytes: usize) -> u64 {

@@ -79,9 +79,6 @@ impl LmHead<'_> {
     }
 
     /// Four numbers per scored token into `saved [scored, 4]`: see [`LogProb`].
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn forward(&self, entropy: bool, saved: PtrMut<f32>) -> Result<(), DeviceError> {
         let logits = self.kernels.array(LOGITS, self.chunk() * self.vocabulary)?;
         for (from, n) in self.chunks() {
@@ -100,9 +97,6 @@ impl LmHead<'_> {
     }
 
     /// The gradient of the log-probabilities weighted by the slopes.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn backward(&self, d: HeadGradients) -> Result<(), DeviceError> {
         let (k, width, vocabulary) = (self.kernels, self.width, self.vocabulary);
         let logits = k.array(LOGITS, self.chunk() * vocabulary)?;

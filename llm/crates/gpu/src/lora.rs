@@ -89,7 +89,7 @@ impl AdapterLayout {
     }
 
     /// Tensors by name.
-    pub fn flat(&self) -> &Arc<FlatLayout> {
+    pub(crate) fn flat(&self) -> &Arc<FlatLayout> {
         &self.flat
     }
 

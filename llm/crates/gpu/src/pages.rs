@@ -16,7 +16,7 @@ const TOKENS: usize = PAGE as usize;
 
 /// The pages of all rows, and the prompt that responses wait for.
 #[derive(Debug)]
-pub struct PageTable {
+pub(crate) struct PageTable {
     /// The number of lines that name a page.
     users: Vec<u32>,
     free: Vec<u32>,
@@ -30,20 +30,20 @@ pub struct PageTable {
 
 /// What the device does for responses that start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admission {
+pub(crate) struct Admission {
     /// Pages that are copied before anything is written: from, to.
-    pub copies: Vec<(u32, u32)>,
+    pub(crate) copies: Vec<(u32, u32)>,
     /// The prompts to read, by number.
-    pub prompts: Vec<usize>,
+    pub(crate) prompts: Vec<usize>,
     /// Where the prompts' keys and values go: the place in `prompts`, the line of the table, the first position.
-    pub fills: Vec<(usize, usize, usize)>,
+    pub(crate) fills: Vec<(usize, usize, usize)>,
     /// For every slot the line of first logits that it draws from: with `resumed`, line 0 is of the prompt that waited, and the prompts
     /// read follow. [`Sample::NO_LINE`] for a slot in which nothing starts.
-    pub source: Vec<u32>,
+    pub(crate) source: Vec<u32>,
     /// Whether a response of the prompt that waited starts.
-    pub resumed: bool,
+    pub(crate) resumed: bool,
     /// The line of first logits of the prompt that waits from now on, where it is read now.
-    pub kept: Option<usize>,
+    pub(crate) kept: Option<usize>,
 }
 
 impl Admission {
@@ -59,7 +59,7 @@ impl Admission {
 
 impl PageTable {
     /// For so many slots, rows of at most `tokens` tokens, and a pool of `pages` pages.
-    pub fn new(slots: usize, tokens: usize, pages: usize) -> Self {
+    pub(crate) fn new(slots: usize, tokens: usize, pages: usize) -> Self {
         PageTable {
             users: vec![0; pages],
             free: (0..pages as u32).rev().collect(),
@@ -70,33 +70,33 @@ impl PageTable {
     }
 
     /// For a request: its slots, and the pool that is never too small for it.
-    pub fn of(request: &SamplingRequest<'_>) -> Self {
+    pub(crate) fn of(request: &SamplingRequest<'_>) -> Self {
         let rows = request.prompts.iter().enumerate().map(|(i, prompt)| prompt.len() + request.limit(i));
         PageTable::new(request.at_a_time(), rows.max().unwrap_or(0), request.pages(TOKENS))
     }
 
     /// How many rows there are.
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.lines.len() - 1
     }
 
     /// Pages of the pool.
-    pub fn pages(&self) -> usize {
+    pub(crate) fn pages(&self) -> usize {
         self.users.len()
     }
 
     /// Tokens of the longest row.
-    pub fn tokens(&self) -> usize {
+    pub(crate) fn tokens(&self) -> usize {
         self.tokens
     }
 
     /// Pages that a line names at most.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.tokens.div_ceil(TOKENS)
     }
 
     /// `[slots + 1, width]`: the pages of every line; what a line does not use is page 0, which is not read.
-    pub fn entries(&self) -> Vec<u32> {
+    pub(crate) fn entries(&self) -> Vec<u32> {
         let padded = |line: &Vec<u32>| {
             let mut line = line.clone();
             line.resize(self.width(), 0);
@@ -106,10 +106,7 @@ impl PageTable {
     }
 
     /// Gives pages to responses that start in slots, in the order of the request; what the slots held before is free.
-    ///
-    /// # Panics
-    /// When the pool is smaller than [`SamplingRequest::pages`].
-    pub fn admit(&mut self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Admission {
+    pub(crate) fn admit(&mut self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Admission {
         started.iter().for_each(|&(slot, _)| self.clear(slot));
         let end = started.last().map_or(0, |&(_, response)| response + 1);
         let mut plan = Admission { source: vec![Sample::NO_LINE; self.slots()], ..Admission::default() };

@@ -7,7 +7,8 @@ use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use half::bf16;
 
 use super::buffer::Buffer;
-use super::device::{Device, Gemm, Matrix};
+use super::device::Device;
+use super::gemm::{Gemm, Matrix};
 use super::ptr::{Access, Ptr, Real};
 use super::random;
 

@@ -34,7 +34,7 @@ impl<'a> Network<'a> {
     }
 
     /// The shape of the decoder.
-    pub fn config(&self) -> &'a Config {
+    pub(crate) fn config(&self) -> &'a Config {
         self.weights.config()
     }
 

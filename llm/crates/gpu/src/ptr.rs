@@ -72,7 +72,7 @@ pub enum ElementType {
 
 impl ElementType {
     /// Bytes of an element.
-    pub fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             ElementType::Bf16 => 2,
             ElementType::F32 | ElementType::U32 => 4,
@@ -182,31 +182,31 @@ impl<T: Element, A: Access> Ptr<T, A> {
     }
 
     /// How its elements are stored.
-    pub fn stored(self) -> ElementType {
+    pub(crate) fn stored(self) -> ElementType {
         self.stored
     }
 
     /// Bytes of so many of its elements.
-    pub fn bytes(self, elements: usize) -> f64 {
+    pub(crate) fn bytes(self, elements: usize) -> f64 {
         elements as f64 * self.stored.bytes() as f64
     }
 
     /// So many elements further.
-    pub fn offset(self, elements: usize) -> Self {
+    pub(crate) fn offset(self, elements: usize) -> Self {
         Ptr { address: self.address + (elements * self.stored.bytes()) as u64, ..self }
     }
 }
 
 impl<T: Float, A: Access> Ptr<T, A> {
     /// The dtype of its numbers.
-    pub fn dtype(self) -> Dtype {
+    pub(crate) fn dtype(self) -> Dtype {
         if self.stored == ElementType::Bf16 { Dtype::Bf16 } else { Dtype::F32 }
     }
 }
 
 impl<T: Element> PtrMut<T> {
     /// The same for reading.
-    pub fn read(self) -> Ptr<T> {
+    pub(crate) fn read(self) -> Ptr<T> {
         Ptr::stored_as(self.address, self.stored)
     }
 }

@@ -27,10 +27,7 @@ pub struct Tensors<T = Real> {
 
 impl<T: Float> Tensors<T> {
     /// Zeros, in a run of this dtype. `what` names their use in the ledger.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    pub fn zeros(
+    pub(crate) fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
         flat: &Arc<FlatLayout>,
@@ -52,20 +49,17 @@ impl<T: Float> Tensors<T> {
     }
 
     /// The element at this offset, for reading.
-    pub fn at(&self, offset: u64) -> Ptr<T> {
+    pub(crate) fn at(&self, offset: u64) -> Ptr<T> {
         self.array.at(offset as usize)
     }
 
     /// The element at this offset, for writing.
-    pub fn at_mut(&self, offset: u64) -> PtrMut<T> {
+    pub(crate) fn at_mut(&self, offset: u64) -> PtrMut<T> {
         self.array.at_mut(offset as usize)
     }
 
     /// Zeros all.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn clear(&self) -> Result<(), DeviceError> {
+    pub(crate) fn clear(&self) -> Result<(), DeviceError> {
         self.array.clear()
     }
 
@@ -82,13 +76,7 @@ impl<T: Float> Tensors<T> {
     }
 
     /// [`Tensors::write`] of one tensor.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When the name is unknown or the size differs.
-    pub fn write_tensor(&self, name: &str, data: &[f32]) -> Result<(), DeviceError> {
+    pub(crate) fn write_tensor(&self, name: &str, data: &[f32]) -> Result<(), DeviceError> {
         let tensor = self.tensor(name);
         assert_eq!(data.len(), tensor.elements(), "numbers of {name}");
         let mut offset = tensor.offset as usize;
@@ -119,13 +107,7 @@ impl<T: Float> Tensors<T> {
     }
 
     /// One tensor, on the host.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When the name is unknown.
-    pub fn read_tensor(&self, name: &str) -> Result<Vec<f32>, DeviceError> {
+    pub(crate) fn read_tensor(&self, name: &str) -> Result<Vec<f32>, DeviceError> {
         self.read_part(name, 0..self.tensor(name).elements())
     }
 
@@ -186,7 +168,7 @@ impl<T: Float> Weights<T> {
     }
 
     /// The shape of the decoder.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         self.layout.config()
     }
 
@@ -196,17 +178,17 @@ impl<T: Float> Weights<T> {
     }
 
     /// The offsets of layer `l`.
-    pub fn layer(&self, l: usize) -> &Layer {
+    pub(crate) fn layer(&self, l: usize) -> &Layer {
         self.layout.layer(l)
     }
 
     /// The element at an offset of the layout, for reading.
-    pub fn at(&self, offset: u64) -> Ptr<T> {
+    pub(crate) fn at(&self, offset: u64) -> Ptr<T> {
         self.tensors.at(offset)
     }
 
     /// The element at an offset of the layout, for writing.
-    pub fn at_mut(&self, offset: u64) -> PtrMut<T> {
+    pub(crate) fn at_mut(&self, offset: u64) -> PtrMut<T> {
         self.tensors.at_mut(offset)
     }
 }
@@ -253,7 +235,7 @@ impl Weights {
     }
 
     /// Their dtype.
-    pub fn dtype(&self) -> Dtype {
+    pub(crate) fn dtype(&self) -> Dtype {
         self.tensors.dtype()
     }
 }

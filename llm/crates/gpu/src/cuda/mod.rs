@@ -23,9 +23,10 @@ use module::Module;
 use products::Products;
 
 use super::blas;
-use super::device::Report;
-use super::device::{Arg, Device, DriverMemory, Gemm, Graph};
+use super::device::{Device, DriverMemory, Graph, Report};
+use super::gemm::Gemm;
 use super::ledger::Ledger;
+use super::ptr::Arg;
 
 /// A card. Its memory, kernels and stream live until the last graph of it is dropped, too.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@ use cudarc::driver::{CudaContext, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 use super::failure;
-use crate::device::Arg;
 use crate::kernels;
+use crate::ptr::Arg;
 
 /// See the module.
 #[derive(Debug)]

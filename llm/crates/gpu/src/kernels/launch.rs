@@ -31,9 +31,6 @@ pub trait Kernel {
     fn operations(&self) -> f64;
 
     /// Prepares the launch.
-    ///
-    /// # Errors
-    /// Errors if the kernel cannot be launched with these arguments, or the device fails.
     fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError>;
 }
 

@@ -6,10 +6,10 @@ mod check;
 mod contract;
 mod decoder;
 mod emulator;
+mod generate;
 mod kernels;
 #[path = "../../../../../tests/long/mod.rs"]
 mod long;
 mod lora;
 mod memory;
 mod optim;
-mod rollout;

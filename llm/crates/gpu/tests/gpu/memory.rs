@@ -5,7 +5,7 @@ use std::sync::Arc;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
-use grpo_lambda_gpu::decoder::Budget;
+use grpo_lambda_gpu::Budget;
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::{

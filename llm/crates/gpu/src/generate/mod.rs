@@ -12,7 +12,6 @@
 //! number within rounding of a boundary between two tokens can fall on the other side.
 
 mod on_device;
-mod options;
 
 use std::time::Duration;
 
@@ -24,7 +23,30 @@ use super::decode::Decoding;
 use super::decoder::GpuDecoder;
 use super::pages::PageTable;
 use super::projection::Network;
-pub use options::RolloutOptions;
+
+/// How a rollout is carried out; changes no response, but for rounding where `prefill_tokens` changes the sizes of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerateOptions {
+    /// Tokens of prompts that are read at once.
+    pub prefill_tokens: usize,
+    /// Whether a step is captured once and replayed, instead of launched anew.
+    pub capture: bool,
+    /// Steps between two questions whether a row is still active.
+    pub poll_every: usize,
+}
+
+impl Default for GenerateOptions {
+    /// With `CUDA_LAUNCH_BLOCKING=1` nothing is captured: it is set to learn which launch fails, and a replay has no names.
+    fn default() -> Self {
+        let capture = !blocks(std::env::var("CUDA_LAUNCH_BLOCKING").ok().as_deref());
+        GenerateOptions { prefill_tokens: 8192, capture, poll_every: 8 }
+    }
+}
+
+/// Whether this value of the variable makes the driver wait for every launch.
+fn blocks(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value.trim().parse::<i64>().is_ok_and(|n| n != 0))
+}
 
 /// Where the time of a rollout went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +67,7 @@ pub fn run(
     decoder: &GpuDecoder,
     network: Network<'_>,
     request: &SamplingRequest<'_>,
-    options: RolloutOptions,
+    options: GenerateOptions,
 ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
     let config = decoder.config();
     request.check(config.max_position_embeddings)?;
@@ -58,4 +80,15 @@ pub fn run(
     let pages = PageTable::of(request);
     let decoding = Decoding::new(decoder, network, &pages)?;
     on_device::sample(&decoding, request, pages, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_captured_unless_every_launch_is_waited_for() {
+        assert!([None, Some(""), Some("0"), Some("no")].into_iter().all(|value| !blocks(value)));
+        assert!(blocks(Some("1")) && blocks(Some(" 1")));
+    }
 }

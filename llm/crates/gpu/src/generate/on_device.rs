@@ -11,8 +11,7 @@ use grpo_lambda_decoder::rollout::{
 use grpo_lambda_decoder::slots::Slots;
 use rand_chacha::rand_core::Rng;
 
-use super::Times;
-use super::options::RolloutOptions;
+use super::{GenerateOptions, Times};
 use crate::array::Array;
 use crate::decode::Decoding;
 use crate::device::Graph;
@@ -143,9 +142,9 @@ impl<'d> DeviceSampler<'d> {
 }
 
 /// A request on its way.
-struct Rollout<'r, 'd> {
+struct Generation<'r, 'd> {
     request: &'r SamplingRequest<'r>,
-    options: RolloutOptions,
+    options: GenerateOptions,
     sampler: DeviceSampler<'d>,
     slots: Slots,
     pages: PageTable,
@@ -162,7 +161,7 @@ struct Rollout<'r, 'd> {
     out: Vec<SampledResponse>,
 }
 
-impl Rollout<'_, '_> {
+impl Generation<'_, '_> {
     /// Starts waiting responses in free slots. Whether there were any.
     fn refill(&mut self) -> Result<bool, DeviceError> {
         let started = self.slots.fill();
@@ -322,10 +321,10 @@ pub(super) fn sample(
     decoding: &Decoding<'_>,
     request: &SamplingRequest<'_>,
     pages: PageTable,
-    options: RolloutOptions,
+    options: GenerateOptions,
 ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
     let clock = Instant::now();
-    let mut rollout = Rollout {
+    let mut generation = Generation {
         request,
         options,
         sampler: DeviceSampler::new(decoding, request)?,
@@ -341,16 +340,16 @@ pub(super) fn sample(
         out: vec![SampledResponse::default(); request.responses()],
     };
     loop {
-        rollout.settle()?;
-        if rollout.refill()? {
+        generation.settle()?;
+        if generation.refill()? {
             continue;
         }
-        if rollout.slots.running().next().is_none() {
+        if generation.slots.running().next().is_none() {
             break;
         }
-        rollout.step()?;
+        generation.step()?;
     }
-    let Rollout { steps, prefill, out, .. } = rollout;
+    let Generation { steps, prefill, out, .. } = generation;
     let times = Times { prefill, decode: clock.elapsed().saturating_sub(prefill), steps };
     Ok((out.chunks(request.group).map(<[SampledResponse]>::to_vec).collect(), times))
 }
