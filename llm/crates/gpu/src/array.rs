@@ -46,14 +46,9 @@ impl<T: Element> Array<T> {
         Ok(Array { buffer, stored, len, kind: PhantomData })
     }
 
-    /// How many elements it has.
+    /// The number of its elements.
     pub(crate) fn len(&self) -> usize {
         self.len
-    }
-
-    /// Whether it has none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Its memory.

@@ -26,17 +26,6 @@ impl Buffer {
         Ok(Buffer { device: device.clone(), what, address, bytes })
     }
 
-    /// `bytes` of zeros.
-    pub(crate) fn zeros(
-        device: &Arc<dyn Device>,
-        what: &'static str,
-        bytes: usize,
-    ) -> Result<Self, DeviceError> {
-        let buffer = Self::new(device, what, bytes)?;
-        buffer.clear()?;
-        Ok(buffer)
-    }
-
     /// These numbers.
     ///
     /// # Errors
@@ -47,12 +36,12 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Where byte `offset` of it is.
+    /// The address of byte `offset`.
     pub(crate) fn at(&self, offset: usize) -> u64 {
         assert!(offset <= self.bytes, "byte {offset} of {} bytes", self.bytes);
         self.address + offset as u64

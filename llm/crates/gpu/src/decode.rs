@@ -53,7 +53,7 @@ fn page_elements(config: &Config) -> usize {
 /// The KV cache: keys and values of some pages in every layer.
 #[derive(Debug)]
 struct Cache {
-    /// Of every layer: keys, then values.
+    /// Keys, then values, of every layer.
     layers: Vec<Array<Real>>,
     /// `[rows + 1, width]`: the pages of every row, and of a prompt.
     table: Array<u32>,
@@ -117,7 +117,7 @@ pub(crate) struct Decoding<'a> {
     qkv: Array<Real>,
     query: Array<Real>,
     attended: Array<Real>,
-    /// How many parts of the positions attention works on, and what it gives of each where there are several.
+    /// The number of parts of the positions, and attention's results of each if there are several.
     splits: u32,
     parts: Option<Array<f32>>,
     gate_up: Array<Real>,
@@ -131,7 +131,7 @@ impl<'a> Decoding<'a> {
     pub(crate) fn new(decoder: &'a GpuDecoder, network: Network<'a>, pages: &PageTable) -> Result<Self> {
         let (k, c, heads) = (decoder.kernels(), decoder.config(), decoder.config().heads());
         let (rows, capacity) = (pages.slots(), pages.width() * PAGE as usize);
-        let of = |width: usize| k.array(STEP, rows * width);
+        let lines = |width: usize| k.array(STEP, rows * width);
         let index = || Array::zeros(&k.device, STEP, rows);
         let splits = DecodeAttention::splits(rows as u32, head_shape(c), capacity as u32);
         let parts = rows * heads.query * splits as usize * (heads.dim + 2);
@@ -144,16 +144,16 @@ impl<'a> Decoding<'a> {
             table: decoder.table(pages.tokens())?,
             lengths: index()?,
             next: index()?,
-            hidden: of(c.hidden_size)?,
+            hidden: lines(c.hidden_size)?,
             kept: k.array(STEP, c.hidden_size)?,
-            normed: of(c.hidden_size)?,
-            qkv: of(heads.stride())?,
-            query: of(heads.width())?,
-            attended: of(heads.width())?,
+            normed: lines(c.hidden_size)?,
+            qkv: lines(heads.stride())?,
+            query: lines(heads.width())?,
+            attended: lines(heads.width())?,
             splits,
             parts,
-            gate_up: of(2 * c.intermediate_size)?,
-            gated: of(c.intermediate_size)?,
+            gate_up: lines(2 * c.intermediate_size)?,
+            gated: lines(c.intermediate_size)?,
             scratch: k.array(STEP, network.scratch(rows))?,
             logits: k.array(LOGITS, rows * c.vocab_size)?,
         })

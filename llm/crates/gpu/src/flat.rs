@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Segments begin at multiples of so many elements: 128 bytes of bf16, what a GPU fetches at once.
 pub(crate) const ALIGNMENT: u64 = 64;
 
-/// Where a parameter is.
+/// The place of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorInfo {
     /// Its first element.
@@ -17,7 +17,7 @@ pub(crate) struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// How many elements it has.
+    /// The number of its elements.
     pub(crate) fn elements(&self) -> usize {
         self.shape.iter().product()
     }
@@ -37,17 +37,12 @@ impl FlatLayout {
         self.len
     }
 
-    /// Whether there are no parameters.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
     /// The first so many elements are of matrices; the others, of norms and biases, do not decay by default.
     pub(crate) fn matrices(&self) -> u64 {
         self.matrices
     }
 
-    /// Where this parameter is.
+    /// The place of this parameter.
     pub(crate) fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
     }
@@ -80,7 +75,7 @@ impl Builder {
         begin
     }
 
-    /// What follows are vectors.
+    /// Ends the matrices; vectors follow.
     pub(super) fn end_of_matrices(&mut self) {
         self.matrices = Some(self.next);
     }

@@ -1,4 +1,4 @@
-//! Machine code of the kernels: what to compile for, and what is kept on disk so that it is compiled once.
+//! Machine code of the kernels: its target, and its file on disk, so that it is compiled once.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use grpo_lambda_decoder::device::Dtype;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::model::weights::fnv;
 
-/// What the compiler makes.
+/// The compiler's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Machine code for this compute capability: nothing is left for the driver to do.
@@ -25,7 +25,7 @@ impl Target {
         known.iter().copied().filter(|c| *c < capability).max().map(Target::Portable)
     }
 
-    /// As the compiler calls it.
+    /// Its name in the compiler's options.
     pub(crate) fn architecture(self) -> String {
         match self {
             Target::Machine(c) => format!("sm_{c}"),
@@ -34,10 +34,9 @@ impl Target {
     }
 }
 
-/// All that the machine code depends on.
+/// Everything that the machine code depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CacheKey {
-    /// What it is for.
     pub(crate) target: Target,
     /// Storage of weights and activations.
     pub(crate) dtype: Dtype,
@@ -120,7 +119,7 @@ pub(crate) fn load_or_compile<E>(
     Ok((code, warning))
 }
 
-/// Where the files are: `GRPO_LAMBDA_CACHE`, or `grpo-lambda` under `XDG_CACHE_HOME` or `~/.cache`; `None` where there is none of these.
+/// The directory of the files: `GRPO_LAMBDA_CACHE`, or `grpo-lambda` under `XDG_CACHE_HOME` or `~/.cache`; `None` if none of these is set.
 pub(crate) fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("GRPO_LAMBDA_CACHE").or_else(|| {

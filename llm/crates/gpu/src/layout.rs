@@ -1,4 +1,4 @@
-//! Where every parameter of a decoder is in one flat array.
+//! The offset of every parameter of a decoder in one flat array.
 //!
 //! # The order
 //!
@@ -42,7 +42,7 @@ pub(crate) enum Packed {
 }
 
 impl Packed {
-    /// All of a layer.
+    /// The matrices of a layer.
     pub(crate) const ALL: [Packed; 4] = [Packed::Qkv, Packed::Output, Packed::GateUp, Packed::Down];
 
     /// Its projections, by their names in a layer, and the columns each has in the output.
@@ -105,7 +105,7 @@ pub struct Layout {
     layers: Vec<Layer>,
 }
 
-/// A segment of those of these parameters that the model has; `None` if it has none of them.
+/// A segment of the named parameters that the model has; `None` if it has none of them.
 fn segment(
     builder: &mut Builder,
     shapes: &BTreeMap<String, Vec<usize>>,
@@ -122,15 +122,18 @@ impl Layout {
         let shapes: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
         let mut builder = Builder::default();
         let mut add = |names: Vec<String>| segment(&mut builder, &shapes, names);
-        let of = |l: usize, packed: Packed, kind: &str| -> Vec<String> {
-            let names = packed.projections(config);
-            names.iter().map(|(name, _)| parameter(l, &format!("{name}.{kind}"))).collect()
+        let names = |l: usize, packed: Packed, kind: &str| -> Vec<String> {
+            packed
+                .projections(config)
+                .iter()
+                .map(|(name, _)| parameter(l, &format!("{name}.{kind}")))
+                .collect()
         };
 
         let mut layers = vec![Layer::default(); config.num_hidden_layers];
         let embedding = add(vec![EMBEDDING.to_owned()]).unwrap_or_default();
         for (l, layer) in layers.iter_mut().enumerate() {
-            layer.matrices = Packed::ALL.map(|packed| add(of(l, packed, "weight")).unwrap_or_default());
+            layer.matrices = Packed::ALL.map(|packed| add(names(l, packed, "weight")).unwrap_or_default());
         }
         let head = add(vec![HEAD.to_owned()]).unwrap_or(embedding);
         builder.end_of_matrices();
@@ -145,7 +148,7 @@ impl Layout {
                 QkNorm::None => None,
                 QkNorm::PerHead => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
             };
-            layer.biases = Packed::ALL.map(|packed| add(of(l, packed, "bias")));
+            layer.biases = Packed::ALL.map(|packed| add(names(l, packed, "bias")));
         }
         let final_norm = add(vec![FINAL_NORM.to_owned()]).unwrap_or_default();
         let flat = Arc::new(builder.finish());

@@ -1,4 +1,4 @@
-//! What a device reaches at best: a large copy and a large matrix product, measured.
+//! The best rates of a device, measured by a large copy and a large matrix product.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ const COPY: usize = 1 << 30;
 const BLOCK: usize = 1 << 22;
 /// Rows and columns of the factors.
 const SIDE: usize = 8192;
-/// Of so many runs the fastest counts.
+/// Runs, of which the fastest counts.
 const RUNS: usize = 8;
 
 /// Rates reached.
@@ -30,7 +30,7 @@ pub struct Reached {
     pub operations: f64,
 }
 
-/// Measures a device, which needs 2 GiB for it for some seconds.
+/// Measures a device, which takes 2 GiB and some seconds.
 ///
 /// # Errors
 /// When there is too little memory or the device fails.

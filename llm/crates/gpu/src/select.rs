@@ -61,7 +61,7 @@ pub fn find_card(dtype: Dtype, report: Report) -> Result<Arc<dyn Device>, NoCard
     }
 }
 
-/// Where a run computes.
+/// The device of a run.
 #[derive(Clone, Debug)]
 pub enum ComputeDevice {
     /// The CPU, in `f32`.

@@ -172,7 +172,7 @@ impl<T: Float> Weights<T> {
         self.layout.config()
     }
 
-    /// By name.
+    /// The tensors, by name.
     pub fn tensors(&self) -> &Tensors<T> {
         &self.tensors
     }
@@ -232,10 +232,5 @@ impl Weights {
         assert_eq!(parameters.len(), layout.flat().tensors().count(), "parameters of the model");
         weights.tensors.write(parameters)?;
         Ok(weights)
-    }
-
-    /// Their dtype.
-    pub(crate) fn dtype(&self) -> Dtype {
-        self.tensors.dtype()
     }
 }

@@ -11,7 +11,7 @@ use crate::kernels::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 const SMALL: [usize; 4] = [1, 5, 1023, 150_001];
 
 pub(super) fn check(checker: &mut Checker) {
-    let mut sizes = checker.extent.of(&SMALL);
+    let mut sizes = checker.extent.sizes(&SMALL);
     if checker.extent == Extent::Full {
         sizes.push((1 << 24, true));
     }

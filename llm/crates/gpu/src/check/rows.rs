@@ -16,7 +16,7 @@ const STEP: (usize, usize) = (2048, 1536);
 
 /// Sizes, and whether the case is timed.
 fn sizes(checker: &Checker, step: (usize, usize)) -> Vec<((usize, usize), bool)> {
-    let mut all = checker.extent.of(&SMALL);
+    let mut all = checker.extent.sizes(&SMALL);
     if checker.extent == Extent::Full {
         all.push((step, true));
     }
@@ -171,7 +171,7 @@ fn norm(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
     });
 }
 
-/// Without the scales, and with the result in the place of the input.
+/// The norm without the scales, and with the result in the place of the input.
 fn norm_in_place(checker: &mut Checker, (n, width): (usize, usize), aliased: bool) {
     let sizes = format!("{} {}", label((n, width)), if aliased { "in place" } else { "no scale" });
     checker.case("rms_norm", sizes, |c| {

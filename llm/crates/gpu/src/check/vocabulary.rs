@@ -13,7 +13,7 @@ use crate::kernels::{LogProb, LogProbBackward, Sample, SampleState, Status};
 const SMALL: [(usize, usize); 4] = [(1, 1), (4, 11), (2, 1029), (1, 151_936)];
 
 pub(super) fn check(checker: &mut Checker) {
-    let mut sizes = checker.extent.of(&SMALL);
+    let mut sizes = checker.extent.sizes(&SMALL);
     let mut draws = sizes.clone();
     if checker.extent == Extent::Full {
         sizes.push(((128, 151_936), true));
@@ -342,7 +342,7 @@ fn ends(checker: &mut Checker) {
     }
 }
 
-/// How tokens are cut off: the likeliest, the share of probability, whether it is too early to end, whether the likeliest is taken.
+/// A cut: the likeliest tokens, the share of probability, true if it is too early to end, true to take the likeliest.
 type Cut = (Option<usize>, Option<f64>, bool, bool);
 
 const CUTS: [Cut; 6] = [

@@ -13,7 +13,7 @@ use super::failure;
 use crate::kernels;
 use crate::ptr::Arg;
 
-/// See the module.
+/// Loaded machine code and its entry points.
 #[derive(Debug)]
 pub(super) struct Module {
     context: Arc<CudaContext>,

@@ -5,8 +5,8 @@
 //! take the slots of those that ended ([`grpo_lambda_decoder::slots`]). Until then, and where none waits, a finished row is computed like the
 //! others, and the sampler leaves it as it is.
 //!
-//! Whether a response is complete without an end token (a stop string) is asked of its tokens on the host, at the same times: what a row
-//! sampled beyond its end until then is dropped.
+//! The host also asks then whether a response is complete without an end token (a stop string), and drops the tokens that a row sampled
+//! beyond its end.
 //!
 //! Responses are the CPU's for the same weights and addresses, up to rounding: the device sums in another order, so a random
 //! number within rounding of a boundary between two tokens can fall on the other side.
@@ -24,42 +24,42 @@ use super::decoder::GpuDecoder;
 use super::pages::PageTable;
 use super::projection::Network;
 
-/// How a rollout is carried out; changes no response, but for rounding where `prefill_tokens` changes the sizes of products.
+/// Options of sampling; they change no response, but for rounding if `prefill_tokens` changes the sizes of products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
     /// Tokens of prompts that are read at once.
     pub prefill_tokens: usize,
-    /// Whether a step is captured once and replayed, instead of launched anew.
+    /// True to capture a step once and replay it, instead of launching it anew.
     pub capture: bool,
     /// Steps between two questions whether a row is still active.
     pub poll_every: usize,
 }
 
 impl Default for GenerateOptions {
-    /// With `CUDA_LAUNCH_BLOCKING=1` nothing is captured: it is set to learn which launch fails, and a replay has no names.
+    /// Captures nothing with `CUDA_LAUNCH_BLOCKING=1`: it is set to learn which launch fails, and a replay has no names.
     fn default() -> Self {
         let capture = !blocks(std::env::var("CUDA_LAUNCH_BLOCKING").ok().as_deref());
         GenerateOptions { prefill_tokens: 8192, capture, poll_every: 8 }
     }
 }
 
-/// Whether this value of the variable makes the driver wait for every launch.
+/// True if this value of the variable makes the driver wait for every launch.
 fn blocks(value: Option<&str>) -> bool {
     value.is_some_and(|value| value.trim().parse::<i64>().is_ok_and(|n| n != 0))
 }
 
-/// Where the time of a rollout went.
+/// The time that sampling took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Reading the prompts.
+    /// The time of reading the prompts.
     pub prefill: Duration,
-    /// Everything after.
+    /// The time after that.
     pub decode: Duration,
-    /// Steps of decoding: where all responses start together, the tokens read after the prompts by the longest.
+    /// Steps of decoding: if all responses start together, the tokens that the longest reads after its prompt.
     pub steps: usize,
 }
 
-/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::Sampler::generate`] gives them, and where the time went.
+/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::Sampler::generate`] gives them, and the time they took.
 ///
 /// # Errors
 /// [`RolloutError`].
@@ -77,7 +77,7 @@ pub fn run(
     if request.responses() == 0 {
         return Ok((vec![Vec::new(); request.prompts.len()], Times::default()));
     }
-    let pages = PageTable::of(request);
+    let pages = PageTable::for_request(request);
     let decoding = Decoding::new(decoder, network, &pages)?;
     on_device::sample(&decoding, request, pages, options)
 }

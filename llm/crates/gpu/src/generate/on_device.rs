@@ -115,7 +115,7 @@ impl<'d> DeviceSampler<'d> {
         self.draw(false)
     }
 
-    /// Makes the rows of these slots those of responses that have their prompts and no token yet.
+    /// Gives the rows of these slots to responses with a prompt and no token yet.
     fn begin(&self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Result<(), DeviceError> {
         let (arrays, lengths) = ([&self.produced, &self.status, &self.limits], self.decoding.lengths());
         let [mut produced, mut status, mut limits] =
@@ -141,7 +141,7 @@ impl<'d> DeviceSampler<'d> {
     }
 }
 
-/// A request on its way.
+/// A request under way.
 struct Generation<'r, 'd> {
     request: &'r SamplingRequest<'r>,
     options: GenerateOptions,
@@ -149,20 +149,20 @@ struct Generation<'r, 'd> {
     slots: Slots,
     pages: PageTable,
     endings: Endings<'r>,
-    /// For every slot the step at which its response has its most tokens.
+    /// The step, for every slot, at which its response is at its limit.
     due: Vec<usize>,
-    /// Steps so far, and at the last question.
+    /// Steps so far, and at the last time the host asked.
     steps: usize,
     asked: usize,
     prefill: Duration,
     graph: Option<Box<dyn Graph>>,
-    /// With the tokens of responses that ended.
+    /// Progress, with the tokens of responses that ended.
     progress: SamplingProgress,
     out: Vec<SampledResponse>,
 }
 
 impl Generation<'_, '_> {
-    /// Starts waiting responses in free slots. Whether there were any.
+    /// Starts waiting responses in free slots; true if there were any.
     fn refill(&mut self) -> Result<bool, DeviceError> {
         let started = self.slots.fill();
         if started.is_empty() {
@@ -184,7 +184,7 @@ impl Generation<'_, '_> {
         Ok(true)
     }
 
-    /// Frees the slots of responses that ended, where it is time to ask or a response has its most tokens.
+    /// Frees the slots of responses that ended, if it is time to ask or a response is at its limit.
     fn settle(&mut self) -> Result<(), RolloutError> {
         // With nothing that ends it every response runs to its limit.
         let asks = (!self.request.eos.is_empty() || self.endings.complete.is_some())
@@ -262,8 +262,8 @@ impl Generation<'_, '_> {
     }
 }
 
-/// Where responses are complete by the request's own criterion, which the host asks of the tokens now and then: what a row samples before it
-/// is asked is dropped, and no other row depends on it.
+/// The ends of responses by the request's own criterion, which the host asks of the tokens now and then. Tokens beyond an end are dropped, and
+/// no other row depends on them.
 struct Endings<'r> {
     complete: Option<&'r dyn CompletionTest>,
     /// Tokens of every row that were asked about.
@@ -278,12 +278,12 @@ impl<'r> Endings<'r> {
         Endings { complete: request.stopping.complete, asked: vec![0; rows], ended: vec![None; rows] }
     }
 
-    /// Another response begins in a row.
+    /// Forgets the response of a row.
     fn forget(&mut self, row: usize) {
         (self.asked[row], self.ended[row]) = (0, None);
     }
 
-    /// Asks about what was sampled since it was last asked. Whether another row is complete.
+    /// Asks about the tokens sampled since the last time; true if another row is complete.
     fn find(&mut self, sampler: &DeviceSampler<'_>, running: &[(usize, usize)]) -> Result<bool, DeviceError> {
         let Some(complete) = self.complete else { return Ok(false) };
         let produced = sampler.produced.read()?;
@@ -316,7 +316,7 @@ fn uniforms(request: &SamplingRequest<'_>, response: usize, max_new_tokens: usiz
     (0..max_new_tokens).map(|_| unit(rng.next_u64())).collect()
 }
 
-/// The responses, by prompt, and where the time went.
+/// The responses, by prompt, and the time they took.
 pub(super) fn sample(
     decoding: &Decoding<'_>,
     request: &SamplingRequest<'_>,

@@ -27,19 +27,19 @@ const THREADS: u32 = 128;
 pub struct Segments {
     /// `[segments + 1]`: the token at which each begins, and the end of the last.
     pub offsets: Ptr<u32>,
-    /// `[segments]`: the prefix that a segment continues, or the segment itself where it continues none.
+    /// `[segments]`: the prefix that a segment continues, or the segment itself if it continues none.
     pub prefix: Ptr<u32>,
     /// `[segments, 2]`: the first segment that continues this one, and the segment after the last.
     pub readers: Ptr<u32>,
     /// `[count, 2]`: a segment and the first of at most [`TILE`] tokens of it, each token of each segment once.
     pub query_tiles: Ptr<u32>,
-    /// The same tiles in another order.
+    /// These tiles in another order.
     pub key_tiles: Ptr<u32>,
-    /// How many tiles.
+    /// The number of tiles.
     pub count: u32,
-    /// How many tokens.
+    /// The number of tokens.
     pub tokens: usize,
-    /// Pairs of a query and a key that it sees, in a head: what the work is proportional to.
+    /// Pairs of a query and a key that it sees, in a head; the work is proportional to them.
     pub pairs: f64,
 }
 
@@ -87,7 +87,7 @@ kernel! {
 kernel! {
     /// `D` and `dQ`.
     AttentionQueries "attention_queries" {
-        /// As in [`Attention`].
+        /// Queries and keys rotated.
         read qkv: Real[segments.tokens, heads.line()],
         /// From [`Attention`].
         read out: Real[segments.tokens, heads.queries()],
@@ -112,7 +112,7 @@ kernel! {
 kernel! {
     /// `dK` and `dV`, from the `D` of [`AttentionQueries`]; those of a prefix are the sums over all rows that continue it, in their order.
     AttentionKeys "attention_keys" {
-        /// As in [`Attention`].
+        /// Queries and keys rotated.
         read qkv: Real[segments.tokens, heads.line()],
         read dout: Real[segments.tokens, heads.queries()],
         /// From [`Attention`].

@@ -50,7 +50,7 @@ kernel! {
         read lengths: u32[rows],
         /// Written if there is one split.
         write out: Real[rows, heads.queries()],
-        /// Of several splits: the largest score, the sum of `e^(score - largest)`, and the sum of the values by them, for [`DecodeCombine`].
+        /// For several splits: the largest score, the sum of `e^(score - largest)`, and the sum of the values by them, for [`DecodeCombine`].
         write parts: f32[rows, heads.query, splits, heads.dim + 2] or null,
         /// The pages of every row.
         read pages: u32[rows, width],

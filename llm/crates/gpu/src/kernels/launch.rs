@@ -76,7 +76,7 @@ impl<const N: usize> Pass for [Arg; N] {
 /// | `pass x: T`, `pass x: T = value` | an argument by value, or several: see [`Pass`] |
 /// | `size x: T` | no argument: a number for the grid, the sizes and the counts |
 ///
-/// All expressions may name the fields. After the grid may follow `bytes x[sizes], ..;`, the arrays that count in [`Kernel::bytes`] (without it
+/// Expressions may name the fields. After the grid may follow `bytes x[sizes], ..;`, the arrays that count in [`Kernel::bytes`] (without it
 /// each pointer with its sizes, an `update` twice), `operations value;` and `before(device) result;`, which is [`Kernel::prepare`].
 macro_rules! kernel {
     (
@@ -155,7 +155,7 @@ macro_rules! kernel {
     (@pass $args:ident size $field:ident) => {};
     (@pass $args:ident pass $field:ident) => { $crate::kernels::launch::Pass::pass($field, &mut $args) };
     (@pass $args:ident pass $field:ident = $passed:expr) => { $crate::kernels::launch::Pass::pass($passed, &mut $args) };
-    (@pass $args:ident $mode:ident $field:ident $size:tt) => { $args.push(kernel!(@bounded $field $size)) };
+    (@pass $args:ident $mode:ident $field:ident $size:tt) => { kernel!(@pass $args pass $field = kernel!(@bounded $field $size)) };
 
     (@or [] $otherwise:expr) => { $otherwise };
     (@or [$given:expr] $otherwise:expr) => { $given };

@@ -4,7 +4,7 @@ use super::launch::{Pass, kernel};
 use super::log_prob::VOCABULARY;
 use crate::ptr::{Arg, Ptr, PtrMut};
 
-/// Whether a row goes on, or why it does not: the numbers in [`SampleState::status`].
+/// The state of a row: the numbers in [`SampleState::status`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
@@ -45,7 +45,7 @@ pub struct SampleState {
     pub entropies: PtrMut<f32>,
     /// `[eos_len]`: end tokens.
     pub eos: Ptr<u32>,
-    /// How many end tokens.
+    /// The number of end tokens.
     pub eos_len: u32,
 }
 

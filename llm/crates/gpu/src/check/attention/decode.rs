@@ -356,7 +356,7 @@ impl Cached<'_> {
     }
 }
 
-/// Of some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
+/// Sums over some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
 struct Split {
     top: f64,
     total: f64,

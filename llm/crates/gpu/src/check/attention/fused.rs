@@ -12,7 +12,7 @@ type Layout<'a> = &'a [(usize, Option<usize>)];
 /// A prefix that two rows continue and one that none does not; a segment of several tiles, of one token, and one that a tile ends.
 const ODD: Layout = &[(5, None), (3, Some(0)), (1, Some(0)), (70, None), (64, None), (1, None)];
 const LONG: Layout = &[(67, None), (66, Some(0)), (9, Some(0))];
-/// For scores whose exponentials overflow unless the largest is subtracted.
+/// A layout for scores whose exponentials overflow unless the largest is subtracted.
 const SHORT: Layout = &[(9, None), (5, Some(0))];
 
 pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
@@ -154,7 +154,7 @@ impl Problem {
         top + scores.iter().map(|s| (s - top).exp()).sum::<f64>().ln()
     }
 
-    /// For every query head of every token, `f(token, head)`.
+    /// Calls `f(token, head)` for every query head of every token.
     fn each(&self, mut f: impl FnMut(usize, usize)) {
         for token in 0..self.tokens() {
             (0..self.heads.query as usize).for_each(|h| f(token, h));
@@ -231,7 +231,7 @@ impl Given {
         Ok(Given { out, dout, log_sum, inner })
     }
 
-    /// For every query, head and key that it sees: `f(query, head, key, probability, slope of the score and its size)`.
+    /// Calls `f(query, head, key, probability, slope of the score and its size)` for every query, head and key that it sees.
     fn each(&self, p: &Problem, mut f: impl FnMut(usize, usize, usize, f64, (f64, f64))) {
         let (query, _, dim) = parts(p.heads);
         p.each(|token, h| {

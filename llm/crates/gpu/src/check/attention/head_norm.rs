@@ -198,7 +198,7 @@ fn backward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool, ti
     });
 }
 
-/// Without the gradient of the weights.
+/// Backward without the gradient of the weights.
 fn frozen(checker: &mut Checker, s: HeadShape, tokens: usize) {
     checker.case("head_norm_backward", label(s, "frozen"), |c| {
         let inputs = Inputs::with_nan(c, s, tokens, false)?;

@@ -30,7 +30,7 @@ const GROUPED: HeadShape = HeadShape { query: 20, key: 1, dim: 32 };
 const FAR: usize = 32_768;
 
 pub(super) fn check(checker: &mut Checker) {
-    let mut shapes = checker.extent.of(&SMALL);
+    let mut shapes = checker.extent.sizes(&SMALL);
     if checker.extent == Extent::Full {
         shapes.push((LARGE, true));
     }
