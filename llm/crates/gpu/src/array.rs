@@ -25,7 +25,7 @@ impl<T: Element> Array<T> {
     /// `len` elements of undefined content, in a run of this dtype. `what` names their use in [`super::ledger`].
     ///
     /// # Errors
-    /// When there is too little memory.
+    /// Errors if there is too little memory.
     pub fn new(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -74,7 +74,7 @@ impl<T: Element> Array<T> {
     /// Element `i`, for writing.
     ///
     /// # Panics
-    /// When it has fewer than `i` elements.
+    /// Panics if it has fewer than `i` elements.
     pub fn at_mut(&self, i: usize) -> PtrMut<T> {
         self.pointer(i)
     }
@@ -100,7 +100,7 @@ impl<T: Plain> Array<T> {
     /// These elements.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn of(device: &Arc<dyn Device>, what: &'static str, data: &[T]) -> Result<Self, DeviceError> {
         let array = Self::stored_as(device, what, T::STORED, data.len())?;
         array.write(data)?;
@@ -133,7 +133,7 @@ impl<T: Plain> Array<T> {
     /// All elements.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn read(&self) -> Result<Vec<T>, DeviceError> {
         self.read_from(0, self.len)
     }

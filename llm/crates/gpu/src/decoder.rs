@@ -144,7 +144,7 @@ impl GpuDecoder {
     /// [`GpuDecoder::forward`], to the bit.
     ///
     /// # Errors
-    /// When the rows do not suit the model, or the device fails.
+    /// Errors if the rows do not suit the model, or the device fails.
     pub fn score<'a>(
         &self,
         network: impl Into<Network<'a>>,
@@ -159,7 +159,7 @@ impl GpuDecoder {
     /// Log-probabilities of the scored tokens, with the tape for [`GpuDecoder::backward`].
     ///
     /// # Errors
-    /// When the rows do not suit the model, or the device fails.
+    /// Errors if the rows do not suit the model, or the device fails.
     pub fn forward<'a>(
         &self,
         network: impl Into<Network<'a>>,
@@ -249,10 +249,10 @@ impl GpuDecoder {
     /// forward pass.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When `dlogps` has not one number per scored token.
+    /// Panics if `dlogps` has not one number per scored token.
     pub fn backward<'a>(
         &self,
         network: impl Into<Network<'a>>,

@@ -22,7 +22,7 @@ impl Gradients {
     /// Zeros for all weights.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn weights(device: &Arc<dyn Device>, layout: &Arc<Layout>) -> Result<Self, DeviceError> {
         Ok(Gradients::Weights(Weights::gradients(device, layout)?))
     }
@@ -30,7 +30,7 @@ impl Gradients {
     /// Zeros for an adapter.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn adapter(device: &Arc<dyn Device>, layout: &Arc<AdapterLayout>) -> Result<Self, DeviceError> {
         Ok(Gradients::Adapter(Adapter::gradients(device, layout)?))
     }
@@ -46,7 +46,7 @@ impl Gradients {
     /// Back to zero, for the next step.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.tensors().clear()
     }

@@ -9,7 +9,7 @@ pub type Uses = BTreeMap<&'static str, u64>;
 /// The use of activations.
 pub(crate) const ACTIVATIONS: &str = "activations";
 
-/// Counts allocations. Sizes are rounded up to [`Ledger::GRANULARITY`], as the device does.
+/// Counts allocations. Sizes are rounded up to 256 bytes, as the device does.
 #[derive(Debug, Default)]
 pub struct Ledger {
     counts: Mutex<Counts>,

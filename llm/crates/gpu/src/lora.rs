@@ -146,7 +146,7 @@ impl Adapter {
     /// Zeros. `what` names their use in the ledger: `weights`, `gradients`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -159,10 +159,10 @@ impl Adapter {
     /// These tensors, rounded to `dtype`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When they are not those of the layout.
+    /// Panics if they are not those of the layout.
     pub fn upload(
         device: &Arc<dyn Device>,
         what: &'static str,

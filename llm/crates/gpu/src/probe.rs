@@ -33,7 +33,7 @@ pub struct Reached {
 /// Measures a device, which takes 2 GiB and some seconds.
 ///
 /// # Errors
-/// When there is too little memory or the device fails.
+/// Errors if there is too little memory or the device fails.
 pub fn measure(device: &Arc<dyn Device>, dtype: Dtype) -> Result<Reached, DeviceError> {
     let (a, b) = (Buffer::new(device, "probe", COPY)?, Buffer::new(device, "probe", COPY)?);
     // Zeros are multiplied faster than other numbers, as they take less power.

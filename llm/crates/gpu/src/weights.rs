@@ -67,10 +67,10 @@ impl<T: Float> Tensors<T> {
     /// model is made on the host.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When a name is unknown or a size differs.
+    /// Panics if a name is unknown or a size differs.
     pub fn write(&self, parameters: &Parameters<f32>) -> Result<(), DeviceError> {
         parameters.iter().try_for_each(|(name, tensor)| self.write_tensor(name, &tensor.data))
     }
@@ -129,7 +129,7 @@ impl<T: Float> Tensors<T> {
     /// All tensors, on the host.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn read(&self) -> Result<Parameters<f32>, DeviceError> {
         let tensor = |(name, info): (&str, &TensorInfo)| {
             Ok((name.to_owned(), Tensor { shape: info.shape.clone(), data: self.read_tensor(name)? }))
@@ -204,7 +204,7 @@ impl Weights {
     /// Zeros. `what` names their use in the ledger: `weights`, `reference`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -217,10 +217,10 @@ impl Weights {
     /// These parameters, rounded to `dtype`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When they are not those of the layout; [`grpo_lambda_decoder::model::weights::check`] refuses such with a message.
+    /// Panics if they are not those of the layout; [`grpo_lambda_decoder::model::weights::check`] refuses such with a message.
     pub fn upload(
         device: &Arc<dyn Device>,
         what: &'static str,

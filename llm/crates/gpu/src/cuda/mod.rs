@@ -56,7 +56,7 @@ impl Cuda {
     /// The card of this number among those that the driver shows, with its kernels for `dtype`; `report` takes a line about the compiler.
     ///
     /// # Errors
-    /// [`DeviceError::Missing`] when the driver, a library or the card is not there; [`DeviceError::Call`] when a call fails.
+    /// [`DeviceError::Missing`] if the driver, a library or the card is not there; [`DeviceError::Call`] if a call fails.
     pub fn open(number: usize, dtype: Dtype, report: Report) -> Result<Self, DeviceError> {
         let compiler = libraries::open()?;
         let here = format!("card {number}");

@@ -73,7 +73,7 @@ pub fn source(dtype: Dtype) -> String {
 /// [`source`] of the files in this directory, so that a kernel can be changed without building anything.
 ///
 /// # Errors
-/// [`DeviceError::Missing`] when one of them cannot be read.
+/// [`DeviceError::Missing`] if one of them cannot be read.
 pub fn source_in(directory: &Path, dtype: Dtype) -> Result<String, DeviceError> {
     let read = |(name, _): &(&str, &str)| {
         let path = directory.join(name);

@@ -82,10 +82,10 @@ impl GpuAdamW {
     /// An optimiser of tensors laid out as `weights`, at these values; those not in `parameters` are at zero. Its state is on the device.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When `parameters` has a name or size that `weights` has not.
+    /// Panics if `parameters` has a name or size that `weights` has not.
     pub fn new(
         kernels: Kernels,
         settings: AdamWSettings,
@@ -149,7 +149,7 @@ impl GpuAdamW {
     /// A copy of the `f32` weights.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn parameters(&self) -> Result<Parameters<f32>, DeviceError> {
         let tensor = |(name, info): (&str, &TensorInfo)| {
             let data = self.array("weights", name)?;
@@ -161,10 +161,10 @@ impl GpuAdamW {
     /// Moves every weight against its gradient with learning rate `rate`; `weights` become the rounded result.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When gradients or weights have another layout.
+    /// Panics if gradients or weights have another layout.
     pub fn step(
         &mut self,
         rate: f64,
@@ -221,7 +221,7 @@ impl GpuAdamW {
     /// Step count, weights and moments as a safetensors file: that of [`grpo_lambda_decoder::optim::AdamW::to_bytes`], which can restore it.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = Vec::new();
         match self.write(&mut bytes) {
@@ -234,7 +234,7 @@ impl GpuAdamW {
     /// [`GpuAdamW::to_bytes`], array by array: one of them at a time is copied.
     ///
     /// # Errors
-    /// When the device fails or `to` refuses.
+    /// Errors if the device fails or `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
         let array = |part: &str, name: &str, to: &mut dyn Write| {
             Ok(to.write_all(&bytes_of(&self.array(part, name)?))?)
@@ -250,8 +250,8 @@ impl GpuAdamW {
     /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
     ///
     /// # Errors
-    /// [`RestoreError::State`] when the bytes are not such a file, or are of other parameters: nothing has changed then. When the device
-    /// fails.
+    /// [`RestoreError::State`] if the bytes are not such a file, or are of other parameters: nothing has changed then.
+    /// [`RestoreError::Device`] if the device fails.
     pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
         let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
         match &mut self.state {

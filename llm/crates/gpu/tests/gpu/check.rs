@@ -17,7 +17,7 @@ use crate::long;
 const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 const ORDERS: [Order; 4] = [Order::Forward, Order::Shuffled(7), Order::Reversed, Order::Shuffled(0)];
 
-/// What a [`Faulty`] device does wrong.
+/// The fault of a [`Faulty`] device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -31,7 +31,7 @@ enum Fault {
     Products,
     /// A graph runs nothing.
     Replays,
-    /// What is captured is also run at once.
+    /// A capture also runs at once.
     Captures,
     /// The kernel makes the device refuse every call from then on.
     Loses(&'static str),
@@ -59,12 +59,12 @@ impl Graph for Silent {
     }
 }
 
-/// What a device saw of launches and answers.
+/// A record of launches and answers.
 #[derive(Debug, Default)]
 struct Seen {
     /// Kernels and arguments that may be written; true if a launch left the argument out.
     outputs: BTreeMap<(&'static str, usize), bool>,
-    /// Of everything that was read from the device.
+    /// A hash of all bytes read from the device.
     bits: DefaultHasher,
 }
 
@@ -217,13 +217,13 @@ impl Device for Faulty {
     }
 }
 
-/// What the check of one kernel says of a device with this fault; none where there is no emulator.
+/// The check of one kernel on a device with this fault; `None` if there is no emulator.
 fn with(fault: Fault, dtype: Dtype, only: &str) -> Option<Vec<Finding>> {
     let device: Arc<dyn Device> = Arc::new(Faulty::new(Emulated::start()?, fault));
     Some(check::run(&device, dtype, Extent::Odd, Some(only)))
 }
 
-/// The findings of all cases, and what the device saw.
+/// The findings of all cases, and the device's record.
 fn watched(order: Order, dtype: Dtype, extent: Extent) -> Option<(Vec<Finding>, Seen)> {
     let emulated = Emulated::new(order, u64::MAX)?;
     let device = Arc::new(Faulty::new(Arc::new(emulated), Fault::None));
@@ -232,7 +232,7 @@ fn watched(order: Order, dtype: Dtype, extent: Extent) -> Option<(Vec<Finding>, 
     Some((findings, seen))
 }
 
-/// The proof of every kernel: its cases pass, and what they read has the same bits in whatever order threads run.
+/// The proof of every kernel: its cases pass, and the bits that they read are the same in any order of threads.
 #[test]
 fn the_emulator_passes_every_case_of_every_kernel_in_any_order_of_threads() {
     for dtype in DTYPES {
@@ -295,7 +295,7 @@ fn a_fault_of_one_kernel_is_laid_at_its_door() {
     assert_eq!(names, ["swiglu", "decoder"]);
 }
 
-/// As after an illegal memory access: the kernels that come later are not blamed for it.
+/// A failure like an illegal memory access: later kernels are not blamed for it.
 #[test]
 fn a_device_that_a_kernel_breaks_is_asked_no_more() {
     let Some(inner) = Emulated::start() else { return };

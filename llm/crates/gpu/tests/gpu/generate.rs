@@ -75,7 +75,7 @@ fn shape() -> Config {
     Config { tie_word_embeddings: false, output_bias: true, mlp_bias: true, ..Config::qwen2(61, 32, 2, 4, 2) }
 }
 
-/// The same, and one that norms its heads, which are wider than their share of the hidden state.
+/// This shape, and one that norms its heads, which are wider than their share of the hidden state.
 fn shapes() -> [Config; 2] {
     [shape(), Config { qkv_bias: true, ..Config::qwen3(61, 32, 2, 4, 2, 12) }]
 }
@@ -178,7 +178,7 @@ fn log_probabilities_are_the_trainers_to_rounding() {
     }
 }
 
-/// In bf16 every activation is rounded to 8 bits, in another order by sampler and trainer. The limit at which a run stops is
+/// Every activation is rounded to 8 bits, in another order by sampler and trainer. The limit at which a run stops is
 /// [`Drift::LIMIT`]; here it is far from it, and the mean is printed.
 #[test]
 fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
@@ -307,7 +307,7 @@ fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
     }
 }
 
-/// In any number of slots, on both devices; with nothing that ends a response early there is less to ask, and all is told at the end.
+/// A watch in any number of slots, on both devices; if nothing ends a response early there is less to ask, and all is told at the end.
 #[test]
 fn a_watch_is_told_of_every_token_and_every_end() {
     let Some(model) = model(Dtype::F32) else { return };
@@ -422,7 +422,7 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
     assert_eq!(model.generate(&ask(&[], 2, 1.0)), Vec::<Vec<SampledResponse>>::new());
 }
 
-/// What a dry run counts is what a rollout takes, whatever is sampled; and the caches are as large as their formula.
+/// Memory counted by a dry run against that of sampling, whatever is sampled; the caches are as large as their formula.
 #[test]
 fn a_dry_run_counts_the_memory_of_a_rollout() {
     for c in shapes() {

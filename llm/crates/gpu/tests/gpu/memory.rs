@@ -1,4 +1,4 @@
-//! What a training step takes, counted before it is run.
+//! The memory of a training step, counted before it is run.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows:
     optimiser.step(1e-6, &gradients, weights.tensors()).unwrap();
 }
 
-/// The same for an adapter, with the weights without it as the reference.
+/// A step of an adapter, with the weights without it as the reference.
 pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows, rank: usize) {
     let dtype = Dtype::Bf16;
     let kernels = Kernels { device: device.clone(), dtype };

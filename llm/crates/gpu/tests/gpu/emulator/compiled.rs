@@ -41,7 +41,7 @@ pub(crate) fn compiler() -> &'static Result<String, String> {
 /// CUDA C and its kernels, compiled when first launched.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// What entries end in.
+    /// The ending of the entries.
     pub(crate) ending: &'static str,
     pub(crate) source: String,
     pub(crate) names: Vec<&'static str>,
@@ -60,7 +60,7 @@ impl Program {
         Program { ending, source, names, open: OnceLock::new() }
     }
 
-    /// How many threads a kernel says it is for: `KERNEL(threads, name)`. More are an error on a card.
+    /// The number of threads that a kernel is for: `KERNEL(threads, name)`. More are an error on a card.
     fn threads(&self, name: &str) -> Option<u32> {
         let end = self.source.find(&format!(", {name})("))?;
         let start = self.source[..end].rfind("KERNEL(")? + "KERNEL(".len();
