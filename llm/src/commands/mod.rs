@@ -35,7 +35,6 @@ use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
 use crate::input::tokens::ModelTokenizer;
 use crate::run::model_directory;
-use crate::run::progress::say;
 use crate::run::{self, HeldCheckpoint};
 use crate::step::engine::GpuModel;
 use crate::train::choose_device;
